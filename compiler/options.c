@@ -350,7 +350,7 @@ enum { OPTIONS = sizeof options / sizeof *options };
 // ---- reading ---------------------------------------------------------------------------------
 
 // The value of `--name value`, `--name=value` or `-Nvalue`, "" if it is missing; NULL if words[*i] is another option.
-static const char *value_of(char **words, int count, int *i, const char *name) {
+static const char *option_value(char **words, int count, int *i, const char *name) {
   size_t length = strlen(name);
   if (strncmp(words[*i], name, length) != 0) return NULL;
   const char *rest = words[*i] + length;
@@ -371,7 +371,7 @@ static int read_word(option_reader *r, char **words, int count, int *i) {
   for (const option *o = options; o < options + OPTIONS; o++) {
     if (!o->value && strcmp(word, o->name) != 0) continue;
     if (!o->read) return *(bool *)((char *)r->options + o->flag) = true, 0;
-    const char *value = o->value ? value_of(words, count, i, o->name) : "";
+    const char *value = o->value ? option_value(words, count, i, o->name) : "";
     if (value) return o->read(r, value);
   }
   return word[0] == '-' && word[1] ? usage_error("an option", word) : read_file(r, word);

@@ -104,10 +104,10 @@ static int last_pass(unsigned input, pipeline_layer layer) {
 
 // ---- what may be left out ----
 
-static const char *name_of(int index) { return passes[index].name; }
+static const char *name_of_pass(int index) { return passes[index].name; }
 static bool may_leave_out(int index) { return passes[index].of & OPTIONAL; }
 
-static const pass_stage pipeline_stage = {"pipeline", PASSES, name_of, may_leave_out};
+static const pass_stage pipeline_stage = {"pipeline", PASSES, name_of_pass, may_leave_out};
 static const pass_stage *const optional_stages[] = {&pipeline_stage, &program_stage, &kernel_stage, &plan_pass_stage,
                                                     &choice_stage};
 

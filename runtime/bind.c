@@ -60,16 +60,17 @@ static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
   return rank;
 }
 
-static int64_t size_of(const dimension *d) { return d->size ? *d->size : d->fixed; }
+static int64_t size_of_dimension(const dimension *d) { return d->size ? *d->size : d->fixed; }
 
 static char *expected_text(char *text, size_t size, rec_dtype type, const dimension *shape, int rank) {
   size_t at = (size_t)snprintf(text, size, "%s [", rec_dtype_name(type));
   for (int i = 0; i < rank && at < size; i++) {
     const char *comma = i ? "," : "", *name = shape[i].name ? shape[i].name : "";
-    if (size_of(&shape[i]) == UNKNOWN)
+    if (size_of_dimension(&shape[i]) == UNKNOWN)
       at += (size_t)snprintf(text + at, size - at, "%s%s", comma, name);
     else
-      at += (size_t)snprintf(text + at, size - at, "%s%s%s%lld", comma, name, *name ? "=" : "", (long long)size_of(&shape[i]));
+      at += (size_t)snprintf(text + at, size - at, "%s%s%s%lld", comma, name, *name ? "=" : "",
+                             (long long)size_of_dimension(&shape[i]));
   }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
@@ -82,7 +83,7 @@ static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type, c
   return rec_fail(REC_ERROR_ARGUMENT, "%s: `%s`: expected %s, found %s", rec_file_path(b->file), t->name, expected, found);
 }
 
-static const rec_tensor *find(const binder *b, tensor_role role, const rec_variable *v) {
+static const rec_tensor *find_tensor(const binder *b, tensor_role role, const rec_variable *v) {
   char name[NAME_MAX_SIZE];
   snprintf(name, sizeof name, "%s%s", prefixes[role], v->name);
   return rec_file_find(b->file, name);
@@ -95,9 +96,10 @@ static rec_status check_tensor(binder *b, const rec_tensor *t, const rec_variabl
   int rank = expected_shape(b, v, shape);
   if (!widens_to(t->dtype, type) || t->rank != rank) return misfit(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++)
-    if (size_of(&shape[i]) != UNKNOWN && size_of(&shape[i]) != t->shape[i]) return misfit(b, t, type, shape, rank);
+    if (size_of_dimension(&shape[i]) != UNKNOWN && size_of_dimension(&shape[i]) != t->shape[i])
+      return misfit(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++) {
-    if (size_of(&shape[i]) == UNKNOWN) *shape[i].size = t->shape[i];
+    if (size_of_dimension(&shape[i]) == UNKNOWN) *shape[i].size = t->shape[i];
     // An axis that occurs twice in one tensor cannot be declared, so no second look is needed.
   }
   return REC_OK;
@@ -196,7 +198,7 @@ static rec_status check_kind(binder *b, rec_kind kind, tensor_role role, const c
   for (int i = 0; i < b->signature->variable_count; i++) {
     const rec_variable *v = &b->signature->variables[i];
     if (v->kind != kind) continue;
-    const rec_tensor *t = find(b, role, v);
+    const rec_tensor *t = find_tensor(b, role, v);
     if (!t && what) return missing(b, role, v, what);
     rec_status status = t ? check_tensor(b, t, v) : REC_OK;
     if (status) return status;
@@ -234,14 +236,14 @@ static rec_status bind_variable(const binder *b, int i) {
   const rec_variable *v = &b->signature->variables[i];
   rec_call *call = &binding->call;
   bool carried = rec_is_carried(v);
-  const rec_tensor *value = find(b, carried ? ROLE_INITIAL : ROLE_VALUE, v);
+  const rec_tensor *value = find_tensor(b, carried ? ROLE_INITIAL : ROLE_VALUE, v);
   rec_status status = REC_OK;
   if (!carried || value) status = make_buffer(binding, i, value, &call->value[i]);
   if (carried && !status) status = make_buffer(binding, i, NULL, &call->final[i]);
   if (status || !binding->backward) return status;
-  const rec_tensor *cotangent = v->kind == REC_OUTPUT ? find(b, ROLE_GRADIENT, v) : NULL;
+  const rec_tensor *cotangent = v->kind == REC_OUTPUT ? find_tensor(b, ROLE_GRADIENT, v) : NULL;
   status = make_buffer(binding, i, cotangent, &call->gradient[i]);
-  cotangent = carried ? find(b, ROLE_D_FINAL, v) : NULL;
+  cotangent = carried ? find_tensor(b, ROLE_D_FINAL, v) : NULL;
   if (cotangent && !status) status = make_buffer(binding, i, cotangent, &call->d_final[i]);
   return status;
 }

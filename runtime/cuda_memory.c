@@ -114,7 +114,8 @@ static rec_status take_new(const cuda_driver *d, unsigned long long context, int
 }
 
 // The stream's work waits on the device for the piece's last use; the caller does not wait.
-static rec_status take(const cuda_driver *d, unsigned long long context, cuda_stream stream, int64_t bytes, piece **taken) {
+static rec_status take_piece(const cuda_driver *d, unsigned long long context, cuda_stream stream, int64_t bytes,
+                             piece **taken) {
   *taken = find_kept(context, bytes);
   if (!*taken) return take_new(d, context, bytes, taken);
   return cuda_check(d, d->stream_wait(stream, (*taken)->last_use, 0), "cuStreamWaitEvent", NULL);
@@ -131,7 +132,7 @@ rec_status rec_cuda_take(const cuda_driver *d, cuda_stream stream, int64_t bytes
   if (status) return status;
   piece *p = NULL;
   pthread_mutex_lock(&pieces_lock);
-  status = take(d, number, stream, whole(bytes), &p);
+  status = take_piece(d, number, stream, whole(bytes), &p);
   if (!status) {
     p->used = true;
     *memory = (void *)(uintptr_t)p->memory;

@@ -92,7 +92,7 @@ static bool find_exported(const library_file *f, const char *name, Elf64_Sym *sy
 }
 
 // The bytes of a symbol, if all of them lie in one segment; check_segments has seen that the segment is there.
-static const char *bytes_of(const library_file *f, const Elf64_Sym *symbol) {
+static const char *bytes_of_symbol(const library_file *f, const Elf64_Sym *symbol) {
   for (unsigned i = 0; i < f->header.e_phnum; i++) {
     Elf64_Phdr segment;
     if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment)) return NULL;
@@ -112,7 +112,7 @@ rec_status library_find_manifest(const char *path, const void *bytes, size_t siz
   if (status) return status;
   if (!find_exported(&f, "rec_manifest", &symbol))
     return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no manifest", path);
-  const char *text = bytes_of(&f, &symbol);
+  const char *text = bytes_of_symbol(&f, &symbol);
   if (!text || symbol.st_size == 0 || !memchr(text, 0, symbol.st_size))
     return refuse(&f, "its manifest does not lie in what is mapped");
   *manifest = text;

@@ -57,14 +57,14 @@ static bool fail(machine *m, const char *what) {
   return false;
 }
 
-static void *take(machine *m, size_t size) {
+static void *machine_memory(machine *m, size_t size) {
   void *memory = m->status ? NULL : rec_blocks_take(&m->blocks, size);
   if (!memory && !m->status) m->status = rec_no_memory();
   return memory;
 }
 
 static value *make(machine *m, value_kind kind) {
-  value *v = take(m, sizeof *v);
+  value *v = machine_memory(m, sizeof *v);
   if (v) v->kind = kind;
   return v;
 }
@@ -130,7 +130,7 @@ static bool push_number(machine *m, int64_t x) {
 static bool push_text(machine *m, uint64_t size) {
   const unsigned char *bytes = size > m->size ? (fail(m, "a truncated pickle"), NULL) : operand(m, (size_t)size);
   value *v = bytes ? make(m, VALUE_TEXT) : NULL;
-  char *text = v ? take(m, (size_t)size + 1) : NULL;
+  char *text = v ? machine_memory(m, (size_t)size + 1) : NULL;
   if (!text) return false;
   if (memchr(bytes, 0, (size_t)size)) return fail(m, "a text with a NUL");
   memcpy(text, bytes, (size_t)size);
@@ -175,7 +175,7 @@ static bool push_global(machine *m, const char *module, const char *name) {
 
 static const char *line(machine *m) {
   const unsigned char *begin = m->bytes + m->at, *end = memchr(begin, '\n', m->size - m->at);
-  char *text = end ? take(m, (size_t)(end - begin) + 1) : NULL;
+  char *text = end ? machine_memory(m, (size_t)(end - begin) + 1) : NULL;
   if (!end) fail(m, "a truncated pickle");
   if (!text) return "";
   memcpy(text, begin, (size_t)(end - begin));
@@ -196,7 +196,7 @@ static bool append(machine *m, value *to, value *const *items, size_t count) {
   if (m->status || !count) return false;
   if (to->count + count > to->room) {
     size_t room = (to->count + count) * 2;
-    value **larger = take(m, room * sizeof *larger);
+    value **larger = machine_memory(m, room * sizeof *larger);
     if (!larger) return false;
     if (to->count) memcpy(larger, to->items, to->count * sizeof *larger);
     to->items = larger;
@@ -271,7 +271,7 @@ static bool persistent(machine *m) {
 }
 
 static int64_t *read_axes(machine *m, const value *tuple) {
-  int64_t *axes = take(m, sizeof *axes * (tuple->count + 1));
+  int64_t *axes = machine_memory(m, sizeof *axes * (tuple->count + 1));
   for (size_t i = 0; axes && i < tuple->count; i++) {
     if (tuple->items[i]->kind != VALUE_NUMBER || tuple->items[i]->number < 0)
       return fail(m, "a tensor whose shape is not of whole numbers"), NULL;
@@ -388,7 +388,7 @@ static bool step(machine *m) {
 // ---- the result ---------------------------------------------------------------------------------
 
 static bool read_tensors(machine *m, const value *dict, torch_pickle *to) {
-  to->tensors = take(m, sizeof *to->tensors * (dict->count / 2 + 1));
+  to->tensors = machine_memory(m, sizeof *to->tensors * (dict->count / 2 + 1));
   for (size_t i = 0; !m->status && i < dict->count; i += 2) {
     const value *key = dict->items[i], *v = dict->items[i + 1];
     if (key->kind != VALUE_TEXT) return fail(m, "a key that is no text");

@@ -81,7 +81,8 @@ static void index_lines(sources *all, source *s) {
   s->line_count = lines;
 }
 
-static const source *add(sources *all, const char *path, const char *text, size_t size, bool is_file, const char **error) {
+static const source *add_source(sources *all, const char *path, const char *text, size_t size, bool is_file,
+                                const char **error) {
   if (size > SOURCE_SIZE_MAX) {
     *error = arena_printf(all->memory, "'%s' is larger than %d MiB", path, SOURCE_SIZE_MAX / (1024 * 1024));
     return NULL;
@@ -105,7 +106,7 @@ static const source *add(sources *all, const char *path, const char *text, size_
 }
 
 const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error) {
-  return add(all, path, text, size, false, error);
+  return add_source(all, path, text, size, false, error);
 }
 
 // Reads at most one byte more than is allowed, so that `add` sees a file that is too large.
@@ -120,7 +121,7 @@ static const char *cannot_read(sources *all, const char *path, const char *why) 
   return arena_printf(all->memory, "cannot read '%s': %s", path, why);
 }
 
-static const source *load(sources *all, const char *path, FILE *file, const char **error) {
+static const source *load_source(sources *all, const char *path, FILE *file, const char **error) {
   size_t size = 0;
   output_note_input(fileno(file));
   char *text = read_all(file, &size);
@@ -128,14 +129,14 @@ static const source *load(sources *all, const char *path, FILE *file, const char
   if (!text || ferror(file))
     *error = cannot_read(all, path, strerror(errno));
   else
-    s = add(all, path, text, size, file != stdin, error);
+    s = add_source(all, path, text, size, file != stdin, error);
   free(text);
   return s;
 }
 
 static const source *load_file(sources *all, const char *path, const char **error) {
   FILE *file = fopen(path, "rb");
-  const source *s = file ? load(all, path, file, error) : NULL;
+  const source *s = file ? load_source(all, path, file, error) : NULL;
   if (file)
     fclose(file);
   else
@@ -144,7 +145,7 @@ static const source *load_file(sources *all, const char *path, const char **erro
 }
 
 const source *sources_load(sources *all, const char *path, const char **error) {
-  if (strcmp(path, "-") == 0) return load(all, path, stdin, error);
+  if (strcmp(path, "-") == 0) return load_source(all, path, stdin, error);
   struct stat status;
   if (stat(path, &status) || !S_ISDIR(status.st_mode)) return load_file(all, path, error);
   *error = cannot_read(all, path, "it is a folder");

@@ -44,7 +44,7 @@ static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
   return axes;
 }
 
-static tile_pair value_of(scan *s, const recurrence_term *term) {
+static tile_pair value_of_term(scan *s, const recurrence_term *term) {
   scan_product product = {.scale = term->scale, .state = -1};
   for (int i = 0; i < term->factors.count; i++) {
     vec_push(s->arena, &product.factors, term->factors.items[i]);
@@ -77,7 +77,7 @@ static void add_angle(scan *s, scan_state *state, tile_id angle) {
 static void add_logarithm(scan *s, scan_state *state, value_id log) {
   recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
-    tile_pair g = value_of(s, &terms.items[i]);
+    tile_pair g = value_of_term(s, &terms.items[i]);
     add_to_logarithm(s, state, g.re);
     if (pair_is_complex(g)) add_angle(s, state, g.im);
   }
@@ -95,7 +95,7 @@ static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
   } else {
     recurrence_term single = {.scale = 1};
     vec_push(s->arena, &single.factors, factor);
-    multiply_by(s, state, value_of(s, &single));
+    multiply_by(s, state, value_of_term(s, &single));
   }
 }
 

@@ -34,7 +34,7 @@ struct toeplitz {
 static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
 static tile_pair mul(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
 
-static tile_pair add(scan *s, tile_pair x, tile_pair y) { return pair_linear(s->program, TILE_ADD, x, y); }
+static tile_pair add_pairs(scan *s, tile_pair x, tile_pair y) { return pair_linear(s->program, TILE_ADD, x, y); }
 
 // ---- which states ----------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ static axis_set axes_of_writes(const invariance *v, value_id id) {
   return 0;
 }
 
-// The axes that reads leave.
+// The axes of what reads of the state give: of sums over its key axes.
 static axis_set axes_of_reads(const invariance *v, int tensor) {
   axis_set axes = 0;
   bool *depends = v->depends;
@@ -284,9 +284,9 @@ static void make_writes(scan *s, int state, tile_pair falling) {
 static tile_pair starts_of(scan *s, tile_pair a, tile_pair added, int level, tile_pair before) {
   if (level_axes(s, level)->segment < 0) return before;
   tile_pair first = level_half(s, added, level, 0), second = level_half(s, added, level, 1);
-  tile_pair both = add(s, mul(s, a, first), second);
+  tile_pair both = add_pairs(s, mul(s, a, first), second);
   tile_pair starts = starts_of(s, squared(s, a, 1), both, level + 1, before);
-  tile_pair middle = add(s, mul(s, a, starts), first);
+  tile_pair middle = add_pairs(s, mul(s, a, starts), first);
   return level_unhalve(s, in_half(s, 1, middle, starts), level);
 }
 
@@ -317,7 +317,7 @@ void toeplitz_make(scan *s, int index) {
   for (int i = 0; i < of->writes.count; i++) {
     const toeplitz_write *write = &of->writes.items[i];
     axis_set steps = axis_bit(step_axis(s, of));
-    added = add(s, added, pair_dot(s->program, write->leave, write->value, steps));
+    added = add_pairs(s, added, pair_dot(s->program, write->leave, write->value, steps));
   }
   tile_pair before = scan_before(s, index);
   of->starts = starts_of(s, squared(s, of->decay, of->level), added, of->level, before);
@@ -388,7 +388,7 @@ tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
   tile_pair sum = pair_dot(s->program, enter, of->starts, over);
   for (int i = 0; i < of->writes.count; i++) {
     tile_pair part = inside(s, of, &of->writes.items[i], read, product->previous, over);
-    sum = add(s, sum, part);
+    sum = add_pairs(s, sum, part);
   }
   return back_on_time(s, sum, of);
 }
@@ -446,7 +446,7 @@ tile_pair toeplitz_next(scan *s, int state) {
     const toeplitz_write *write = &of->writes.items[i];
     tile_pair x = at_segment_end(s, of, at_last(s, of, last, write->value), missing);
     axis_set steps = axis_bit(step_axis(s, of));
-    next = add(s, next, pair_dot(s->program, write->leave, x, steps));
+    next = add_pairs(s, next, pair_dot(s->program, write->leave, x, steps));
   }
   return next;
 }

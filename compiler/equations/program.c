@@ -46,7 +46,7 @@ static axis_set step_axes(const tile_writer *w, axis_set axes) {
   return axes;
 }
 
-static const char *place_of(const tile_writer *w, const places *at, int axis) {
+static const char *index_text(const tile_writer *w, const places *at, int axis) {
   return at->of[axis] ? at->of[axis] : axis_name(w, axis);
 }
 
@@ -56,7 +56,7 @@ static const places named;  // each axis by its name
 static const char *axes_text(const tile_writer *w, axis_set axes, const places *at) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++)
-    if (axis_in(axes, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", place_of(w, at, axis));
+    if (axis_in(axes, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", index_text(w, at, axis));
   return text;
 }
 
@@ -96,7 +96,7 @@ static const char *step_of(const tile_writer *w, const tile_place *place, const 
     case TILE_D_STATE: return chunk ? "0" : "t-1";
     case TILE_NEXT_STATE:
     case TILE_D_NEXT_STATE: return chunk ? "c" : "t";
-    default: return chunk ? place_of(w, at, w->p->time_axis) : "t";
+    default: return chunk ? index_text(w, at, w->p->time_axis) : "t";
   }
 }
 
@@ -192,21 +192,21 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   places from = *at;
   switch (v->op) {
-    case TILE_RENAME: from.of[tile_renamed_from(v)] = place_of(w, at, tile_renamed_to(v)); break;
+    case TILE_RENAME: from.of[tile_renamed_from(v)] = index_text(w, at, tile_renamed_to(v)); break;
     case TILE_SPLIT: {
-      const char *outer = place_of(w, at, tile_outer_axis(v)), *inner = place_of(w, at, tile_inner_axis(v));
+      const char *outer = index_text(w, at, tile_outer_axis(v)), *inner = index_text(w, at, tile_inner_axis(v));
       from.of[tile_whole_axis(v)] = split_place(w, outer, inner, axis_size(w, tile_inner_axis(v)));
       break;
     }
     case TILE_SLICE: from.of[tile_entry_axis(v)] = arena_printf(w->a, "%d", tile_entry(v)); break;
     case TILE_JOIN: {
-      const char *whole = place_of(w, at, tile_whole_axis(v));
+      const char *whole = index_text(w, at, tile_whole_axis(v));
       from.of[tile_outer_axis(v)] = part_of_place(w, whole, '/', axis_size(w, tile_inner_axis(v)));
       from.of[tile_inner_axis(v)] = part_of_place(w, whole, '%', axis_size(w, tile_inner_axis(v)));
       break;
     }
     case TILE_SHIFT:
-      from.of[tile_shift_axis(v)] = arena_printf(w->a, "%s%+d", place_of(w, at, tile_shift_axis(v)), -tile_shift_distance(v));
+      from.of[tile_shift_axis(v)] = arena_printf(w->a, "%s%+d", index_text(w, at, tile_shift_axis(v)), -tile_shift_distance(v));
       break;
     default: break;
   }
@@ -259,7 +259,7 @@ static const formula *reduction_at(tile_writer *w, tile_id id, const places *at)
 // PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own.
 static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
-  const char *j = new_index(w), *t = place_of(w, at, tile_step_axis(v)), *range;
+  const char *j = new_index(w), *t = index_text(w, at, tile_step_axis(v)), *range;
   int depth = w->depth;
   places inner = *at;
   w->depth++;
@@ -272,7 +272,7 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
     const char *s =
-        adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner) : place_of(w, at, tile_other_step_axis(v));
+        adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner) : index_text(w, at, tile_other_step_axis(v));
     range = adjoint ? arena_printf(w->a, "%s %s %s, %s < %s", j, tile_is_exclusive(v) ? ">" : ">=", t, s, t)
                     : arena_printf(w->a, "%s < %s %s %s", s, j, tile_is_exclusive(v) ? "<" : "<=", t);
   }
@@ -283,8 +283,8 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
 
 static const formula *causal(const tile_writer *w, const tile_value *v, const places *at) {
   return formula_compare(
-      w->a, tile_is_exclusive(v) ? "<" : "<=", formula_symbol(w->a, place_of(w, at, tile_other_step_axis(v)), NULL),
-      formula_symbol(w->a, place_of(w, at, tile_step_axis(v)), NULL));
+      w->a, tile_is_exclusive(v) ? "<" : "<=", formula_symbol(w->a, index_text(w, at, tile_other_step_axis(v)), NULL),
+      formula_symbol(w->a, index_text(w, at, tile_step_axis(v)), NULL));
 }
 
 static const formula *select_at(const tile_writer *w, const formula *const *x) {
@@ -295,7 +295,7 @@ static const formula *select_at(const tile_writer *w, const formula *const *x) {
 // X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says.
 static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
-  const char *t = place_of(w, at, tile_row_axis(v)), *s = place_of(w, at, tile_column_axis(v));
+  const char *t = index_text(w, at, tile_row_axis(v)), *s = index_text(w, at, tile_column_axis(v));
   const formula *x = formula_symbol(w->a, w->names[id], s);
   places entry = *at;
   if (tile_is_transposed(v)) {  // of A[s,t]
@@ -314,7 +314,7 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
     case TILE_NUMBER: return formula_number(w->a, v->number);
     case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, tile_index_axis(v)), NULL);
     case TILE_INDEX:
-      return counts_steps(w, tile_index_axis(v)) ? formula_symbol(w->a, place_of(w, at, tile_index_axis(v)), NULL)
+      return counts_steps(w, tile_index_axis(v)) ? formula_symbol(w->a, index_text(w, at, tile_index_axis(v)), NULL)
                                                  : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
     case TILE_ARGUMENT: return tensor(w, tile_place_of(w->p, v), at, false);
     case TILE_CAUSAL: return causal(w, v, at);
@@ -336,7 +336,7 @@ static const formula *changed_at(const tile_writer *w, const tile_value *v, cons
     case TILE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
     case TILE_PLACE: {
       const formula *index = counts_steps(w, tile_entry_axis(v))
-                                 ? formula_symbol(w->a, place_of(w, at, tile_entry_axis(v)), NULL)
+                                 ? formula_symbol(w->a, index_text(w, at, tile_entry_axis(v)), NULL)
                                  : formula_symbol(w->a, "index", from);
       const formula *here = formula_compare(w->a, "==", index, formula_number(w->a, tile_entry(v)));
       return formula_binary(w->a, FORMULA_MULTIPLY, here, x);

@@ -24,12 +24,12 @@
 
 static cJSON *whole(int64_t x) { return cJSON_CreateNumber((double)x); }
 
-static cJSON *add(cJSON *object, const char *key, cJSON *value) {
+static cJSON *add_member(cJSON *object, const char *key, cJSON *value) {
   cJSON_AddItemToObject(object, key, value);
   return value;
 }
 
-static void add_whole(cJSON *object, const char *key, int64_t x) { add(object, key, whole(x)); }
+static void add_whole(cJSON *object, const char *key, int64_t x) { add_member(object, key, whole(x)); }
 
 static cJSON *ints(const int *items, int count) {
   cJSON *list = cJSON_CreateArray();
@@ -125,15 +125,15 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", parameter_kind_names[w->kind]);
   if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
-  cJSON *shape = add(object, "shape", cJSON_CreateArray()), *parts = add(object, "parts", cJSON_CreateArray());
+  cJSON *shape = add_member(object, "shape", cJSON_CreateArray()), *parts = add_member(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
     start_place place = {memory, model, w, &w->parts.items[i]};
     cJSON *part = cJSON_CreateObject();
     add_whole(part, "first", w->parts.items[i].first);
     add_whole(part, "count", w->parts.items[i].count);
-    add(part, "default", start_json(&place, w->parts.items[i].by_default));
-    add(part, "start", start_json(&place, w->parts.items[i].start));
+    add_member(part, "default", start_json(&place, w->parts.items[i].by_default));
+    add_member(part, "start", start_json(&place, w->parts.items[i].start));
     cJSON_AddItemToArray(parts, part);
   }
   return object;
@@ -142,10 +142,10 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
 static cJSON *begin_json(const graph_state *s) {
   cJSON *object = cJSON_CreateObject();
   if (s->begin->use.parameter == NONE) {
-    add(object, "number", cJSON_CreateDoubleArray(s->begin->number, 2));
+    add_member(object, "number", cJSON_CreateDoubleArray(s->begin->number, 2));
     return object;
   }
-  cJSON *use = add(object, "use", cJSON_CreateArray()), *strides = add(object, "strides", cJSON_CreateArray());
+  cJSON *use = add_member(object, "use", cJSON_CreateArray()), *strides = add_member(object, "strides", cJSON_CreateArray());
   cJSON_AddItemToArray(use, whole(s->begin->use.parameter));
   cJSON_AddItemToArray(use, whole(s->begin->use.first));
   for (int i = 0; i < s->axis_count; i++) cJSON_AddItemToArray(strides, whole(s->begin->strides[i]));
@@ -159,7 +159,7 @@ static cJSON *state_json(const graph_state *s) {
   cJSON_AddBoolToObject(object, "lag", s->lag);
   add_whole(object, "layer", s->repeat_index);
   add_whole(object, "learned", s->learned);
-  if (s->begin) add(object, "begin", begin_json(s));
+  if (s->begin) add_member(object, "begin", begin_json(s));
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
   // Element e belongs to head e / head_elements mod heads. Heads are all axes but the last two; the depth of a tail stands
@@ -167,7 +167,7 @@ static cJSON *state_json(const graph_state *s) {
   int64_t head_elements = s->complex ? 2 : 1;
   for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++) head_elements *= s->sizes[i];
   add_whole(object, "head_elements", head_elements);
-  cJSON *axes = add(object, "axes", cJSON_CreateArray());
+  cJSON *axes = add_member(object, "axes", cJSON_CreateArray());
   for (int i = 0; i < s->axis_count; i++) {
     cJSON *axis = named_list(s->axes[i]);
     cJSON_AddItemToArray(axis, whole(s->sizes[i]));
@@ -190,29 +190,29 @@ static cJSON *op_json(const graph_op *op) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "op", model_op_names[op->kind]);
   add_whole(object, "kernel", op->kernel);
-  add(object, "in", ints(op->inputs.items, op->inputs.count));
-  add(object, "out", ints(op->outputs.items, op->outputs.count));
+  add_member(object, "in", ints(op->inputs.items, op->inputs.count));
+  add_member(object, "out", ints(op->outputs.items, op->outputs.count));
   add_whole(object, "row", op->row);
-  cJSON *uses = add(object, "use", cJSON_CreateArray());
+  cJSON *uses = add_member(object, "use", cJSON_CreateArray());
   for (int i = 0; i < op->uses.count; i++) {
     cJSON *use = ints(&op->uses.items[i].parameter, 1);
     cJSON_AddItemToArray(use, whole(op->uses.items[i].first));
     cJSON_AddItemToArray(uses, use);
   }
-  add(object, "states", ints(op->states.items, op->states.count));
+  add_member(object, "states", ints(op->states.items, op->states.count));
   return object;
 }
 
 static cJSON *step_object(const gradient_step *s) {
   cJSON *object = cJSON_CreateObject();
-  if (s->kind == GRADIENT_ADD) add(object, "add", ints((int[]){s->to, s->from}, 2));
+  if (s->kind == GRADIENT_ADD) add_member(object, "add", ints((int[]){s->to, s->from}, 2));
   if (s->kind == GRADIENT_ZERO) add_whole(object, "zero", s->to);
   if (s->kind != GRADIENT_OF) return object;
   add_whole(object, "of", s->op);
-  add(object, "din", ints(s->d_inputs.items, s->d_inputs.count));
-  add(object, "dout", ints(s->d_outputs.items, s->d_outputs.count));
+  add_member(object, "din", ints(s->d_inputs.items, s->d_inputs.count));
+  add_member(object, "dout", ints(s->d_outputs.items, s->d_outputs.count));
   cJSON_AddBoolToObject(object, "add", s->add);
-  add(object, "add_use", ints(s->add_use.items, s->add_use.count));
+  add_member(object, "add_use", ints(s->add_use.items, s->add_use.count));
   return object;
 }
 
@@ -223,9 +223,10 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
   add_whole(object, "vocabulary", model->vocabulary);
   add_whole(object, "row", model->row_elements);
   add_whole(object, "logits", model->logits);
-  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()), *states = add(object, "states", cJSON_CreateArray());
-  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()), *ops = add(object, "ops", cJSON_CreateArray());
-  cJSON *backward = add(object, "backward", cJSON_CreateArray());
+  cJSON *parameters = add_member(object, "parameters", cJSON_CreateArray()),
+        *states = add_member(object, "states", cJSON_CreateArray());
+  cJSON *tensors = add_member(object, "tensors", cJSON_CreateArray()), *ops = add_member(object, "ops", cJSON_CreateArray());
+  cJSON *backward = add_member(object, "backward", cJSON_CreateArray());
   for (int i = 0; i < model->parameters.count; i++)
     cJSON_AddItemToArray(parameters, parameter_json(memory, model, &model->parameters.items[i]));
   for (int i = 0; i < model->states.count; i++) cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
@@ -243,9 +244,9 @@ static cJSON *choice_json(const graph_choice *c) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "kind", intervention_names[c->kind]);
   cJSON_AddNumberToObject(object, "weight", c->weight.constant);
-  cJSON *ramps = add(object, "ramps", cJSON_CreateArray());
+  cJSON *ramps = add_member(object, "ramps", cJSON_CreateArray());
   for (int i = 0; i < c->weight.ramps.count; i++) cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
-  add(object, "number", ramp_json(c->number));
+  add_member(object, "number", ramp_json(c->number));
   return object;
 }
 
@@ -255,15 +256,15 @@ static cJSON *intervention_json(const graph_intervention *v) {
   add_whole(object, "to", v->to);
   add_whole(object, "first_layer", v->first_layer);
   add_whole(object, "last_layer", v->last_layer);
-  cJSON *choices = add(object, "mix", cJSON_CreateArray());
+  cJSON *choices = add_member(object, "mix", cJSON_CreateArray());
   for (int i = 0; i < v->choices.count; i++) cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
-  cJSON *per = v->per ? add(object, "per", cJSON_CreateArray()) : NULL;
+  cJSON *per = v->per ? add_member(object, "per", cJSON_CreateArray()) : NULL;
   for (int i = 0; per && i < v->per->count; i++) cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
   return object;
 }
 
 static void add_name(cJSON *object, const char *key, const char *name) {
-  add(object, key, name ? cJSON_CreateString(name) : cJSON_CreateNull());
+  add_member(object, key, name ? cJSON_CreateString(name) : cJSON_CreateNull());
 }
 
 static cJSON *task_json(const graph_task *t) {
@@ -317,8 +318,8 @@ static cJSON *train_json(const graph_train *t) {
   add_name(object, "after", t->after);
   add_name(object, "init", t->init_text);
   add_name(object, "file", t->source.file);
-  add(object, "source", source_json(&t->source));
-  add(object, "task", task_json(&t->task));
+  add_member(object, "source", source_json(&t->source));
+  add_member(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   if (t->segments > 1) add_whole(object, "segments", t->segments);
   if (t->exchange != EXCHANGE_PIPELINE) cJSON_AddStringToObject(object, "exchange", exchange_names[t->exchange]);
@@ -326,12 +327,12 @@ static cJSON *train_json(const graph_train *t) {
   const optimizer_rules *rules = &optimizer_rules_of[t->optimizer];
   if (t->optimizer != OPTIMIZER_ADAMW) cJSON_AddStringToObject(object, "optimizer", rules->name);
   if (rules->own) cJSON_AddNumberToObject(object, rules->own, t->optimizer_own);
-  add(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
-  cJSON *labels = add(object, "label_weights", cJSON_CreateArray());
+  add_member(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
+  cJSON *labels = add_member(object, "label_weights", cJSON_CreateArray());
   for (int i = 0; i < t->labels.count; i++)
     cJSON_AddItemToArray(labels,
                          cJSON_CreateDoubleArray((double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
-  cJSON *list = add(object, "initial_state", cJSON_CreateArray());
+  cJSON *list = add_member(object, "initial_state", cJSON_CreateArray());
   for (int i = 0; i < t->interventions.count; i++) cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
   return object;
 }
@@ -343,7 +344,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   add_whole(object, "perplexity", e->until);
   cJSON_AddNumberToObject(object, "tolerance", e->tolerance);
   add_whole(object, "state_norm", e->state_until);
-  cJSON *lengths = add(object, "accuracy", cJSON_CreateArray());
+  cJSON *lengths = add_member(object, "accuracy", cJSON_CreateArray());
   for (int i = 0; i < e->lengths.count; i++) cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   add_whole(object, "remembrance", e->remembrance);
   add_whole(object, "attention", e->attention);
@@ -355,8 +356,10 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
 
 char *graph_to_json(arena *memory, const graph_program *program) {
   cJSON *object = cJSON_CreateObject();
-  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()), *models = add(object, "models", cJSON_CreateArray());
-  cJSON *trains = add(object, "trains", cJSON_CreateArray()), *evaluates = add(object, "evaluates", cJSON_CreateArray());
+  cJSON *kernels = add_member(object, "kernels", cJSON_CreateArray()),
+        *models = add_member(object, "models", cJSON_CreateArray());
+  cJSON *trains = add_member(object, "trains", cJSON_CreateArray()),
+        *evaluates = add_member(object, "evaluates", cJSON_CreateArray());
   for (int i = 0; i < program->kernels.count; i++)
     cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
   for (int i = 0; i < program->models.count; i++) cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));

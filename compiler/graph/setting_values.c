@@ -7,7 +7,8 @@
 const char *const setting_names[] = {"model",     "init",     "data",       "context",  "batch",    "steps", "seed",
                                      "optimizer", "schedule", "accumulate", "segments", "exchange", "loss",  "initial_state"};
 
-bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
+// A number of its own: no percentage.
+static bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind != AST_PERCENT) return sema_constant(k->scope, e, what, x);
   diag_error(k->b->diag, e->span, "expected a number for %s, which is a share of nothing, found %s; write %g", what,
              e->percent.text, e->percent.value);

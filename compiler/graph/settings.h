@@ -50,8 +50,6 @@ bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_def
 const char *setting_callee(const ast_expr *e);                                   // "" if it is no name and no call
 const char *setting_list(arena *memory, const char *const *names, int count);    // a, b, c
 const char *setting_choice(arena *memory, const char *const *names, int count);  // a, b or c
-// A number of its own: no percentage.
-bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x);
 // A number, or a percentage of the whole.
 bool setting_part(train_settings *k, const ast_expr *e, const char *what, double whole, double *x);
 bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low, double high);

@@ -88,10 +88,9 @@ struct point_nest {
 point_nest lower_open_points(lower *l, const plan_nest *nest, int vector);
 // At one point of the outer axes, `data` a point_nest: starts the sums, loops over what is reduced, stores the sums.
 void lower_outer_point(lower *l, const place_in_loops *at, void *data);
-// The parts of it: accumulators begin, at one point of all axes, what they come to.
+// The parts of it: accumulators begin, at one point of all axes.
 void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes);
 void lower_inner_point(lower *l, const place_in_loops *at, void *data);
-void lower_finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v);
 
 // copies.c: an operand of products in another order of axes; a copy of a tensor by loops, and one number of it.
 typedef struct view_copy {

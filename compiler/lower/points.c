@@ -107,7 +107,7 @@ static ir total_of(lower *l, const point_nest *n, int i, const nest_vectors *v) 
   return x ? lower_combine(l->e, op, x, rest) : rest;
 }
 
-void lower_finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v) {
+static void finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
@@ -161,7 +161,7 @@ void lower_outer_point(lower *l, const place_in_loops *at, void *data) {
   }
   if (v.lanes || !n->vector_reduced) lower_start_sums(l, n, n->sums, v.lanes);
   loops_of_sum(l, &inner, n);
-  lower_finish_sums(l, at, n, &v);
+  finish_sums(l, at, n, &v);
 }
 
 point_nest lower_open_points(lower *l, const plan_nest *nest, int vector) {

@@ -73,7 +73,7 @@ static void part(const swizzle *s, const int_terms *all, int_terms *low, int_ter
 
 static ir moved(lower *l, const view *v, ir base, ir by) { return element(l->e, view_type(l->e, v), base, by); }
 
-static int bytes_of(lower *l, const view *v) {
+static int bytes_of_row(lower *l, const view *v) {
   return number_is_narrow(v->stored) ? 2 : view_type(l->e, v) == LLVMDoubleTypeInContext(l->e->context) ? 8 : 4;
 }
 
@@ -97,7 +97,7 @@ static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int
   if ((wide.count && s->count) || !int_fields_of(&f, &narrow) || f.count * (1 + s->count) > INT_MOST_FIELDS) return NULL;
   for (int i = 0; i < s->count; i++) swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};
   int_fields_swap(&f, swaps, s->count);
-  if (!int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of(l, v)))) return NULL;
+  if (!int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of_row(l, v)))) return NULL;
   LLVMTypeRef byte = LLVMInt8TypeInContext(e->context);
   ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base, number = int_fields_number(e, &f);
   if (number) base = element(e, byte, base, number);

@@ -48,7 +48,8 @@ static int hexadecimal(char c) {
   return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
 }
 
-char *lsp_path_of(const char *uri) {
+// The path of a file:// URI, one that no file has of any other URI.
+static char *path_of(const char *uri) {
   static const char scheme[] = "file://";
   char *path = malloc(strlen(uri) + 2), *to = path;
   if (!path) out_of_memory();
@@ -104,7 +105,7 @@ static lsp_document *add_document(lsp_documents *all, const char *uri) {
   lsp_document *d = calloc(1, sizeof *d);
   if (!d) out_of_memory();
   d->uri = copy(uri, strlen(uri));
-  d->path = lsp_path_of(uri);
+  d->path = path_of(uri);
   d->text = copy("", 0);
   return all->items[all->count++] = d;
 }

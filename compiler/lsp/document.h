@@ -72,8 +72,7 @@ void lsp_document_stale(lsp_document *d);
 const lsp_analysis *lsp_analyse(const lsp_documents *all, lsp_document *d);
 void lsp_analysis_free(lsp_analysis *a);
 
-// The path of a file:// URI, one that no file has of any other URI, and the URI of a path.
-char *lsp_path_of(const char *uri);
+// The URI of a path.
 char *lsp_uri_of(arena *memory, const char *path);
 
 #endif

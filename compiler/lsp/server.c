@@ -262,7 +262,7 @@ static void request(lsp_server *s, const char *name, const cJSON *id, const cJSO
 }
 
 // An answer to a request of this server, which makes none, has no method.
-static void take(lsp_server *s, const cJSON *message) {
+static void take_message(lsp_server *s, const cJSON *message) {
   const cJSON *id = json_get(message, "id"), *name = json_get(message, "method"), *params = json_get(message, "params");
   bool answers = json_get(message, "result") || json_get(message, "error");
   if (cJSON_IsObject(message) && !name && answers) return;
@@ -282,7 +282,7 @@ static void take(lsp_server *s, const cJSON *message) {
 static void take_text(lsp_server *s, const char *text, size_t size) {
   cJSON *message = cJSON_ParseWithLength(text, size);
   if (message)
-    take(s, message);
+    take_message(s, message);
   else
     refuse(s, NULL, PARSE_ERROR, "expected a message in JSON, found something else");
   cJSON_Delete(message);

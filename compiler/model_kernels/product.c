@@ -138,7 +138,7 @@ static void multiply_on_cores(const product *p) {
 // ---- a tile ----
 
 // Where a sum stands in the tile.
-static void place_of(const product *p, int r, ir *i, ir *j) {
+static void place_of_register(const product *p, int r, ir *i, ir *j) {
   emitter *e = p->k->e;
   if (p->on_cores) {
     *i = int_add(e, int_add(e, warp_row(p), lane_group(p)), integer(e, r % 4 / 2 * 8));
@@ -171,7 +171,7 @@ static void store_tile(const product *p) {
   emitter *e = p->k->e;
   for (int r = 0; r < SUMS; r++) {
     ir i, j;
-    place_of(p, r, &i, &j);
+    place_of_register(p, r, &i, &j);
     i = int_add(e, p->row, i);
     j = int_add(e, p->column, j);
     ir inside = LLVMBuildAnd(e->b, below(e, i, p->rows), below(e, j, p->columns), "");

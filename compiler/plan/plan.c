@@ -56,11 +56,11 @@ static const plan_pass passes[] = {
 
 enum { PASSES = sizeof passes / sizeof *passes };
 
-static const char *name_of(int pass) { return passes[pass].name; }
+static const char *name_of_pass(int pass) { return passes[pass].name; }
 
 static bool may_leave_out(int pass) { return passes[pass].optional; }
 
-const pass_stage plan_pass_stage = {"plan", PASSES, name_of, may_leave_out};
+const pass_stage plan_pass_stage = {"plan", PASSES, name_of_pass, may_leave_out};
 
 plan_stage plan_stage_after(const char *pass) {
   for (int i = 0; i < PASSES; i++)

@@ -16,7 +16,7 @@ typedef struct printer {
   const plan *p;
 } printer;
 
-static const tile_value *value_of(const printer *o, tile_id id) { return &o->p->program->values.items[id]; }
+static const tile_value *printed_value(const printer *o, tile_id id) { return &o->p->program->values.items[id]; }
 
 static const char *axis_name(const printer *o, int axis) { return o->p->program->axes.items[axis].name; }
 
@@ -131,7 +131,7 @@ static void put_operation(printer *o, const tile_value *v);
 
 // Inside brackets already.
 static void put_alone(printer *o, tile_id id) {
-  const tile_value *v = value_of(o, id);
+  const tile_value *v = printed_value(o, id);
   if (o->p->values[id].inlined) {
     put_operation(o, v);
   } else if (plan_at_hand(o->p, id) && !tile_arity(v->op)) {
@@ -176,7 +176,7 @@ static void put_operation(printer *o, const tile_value *v) {
 
 // What is at hand is written out, what a nest makes is named.
 static void put_operand(printer *o, tile_id id) {
-  const tile_value *v = value_of(o, id);
+  const tile_value *v = printed_value(o, id);
   if (!plan_at_hand(o->p, id)) {
     fprintf(o->out, "%%%d", (int)id);
   } else if (!tile_arity(v->op)) {
@@ -210,7 +210,7 @@ static void put_target(printer *o, const plan_value *pv) {
 }
 
 static void put_value(printer *o, int n, tile_id id) {
-  const tile_value *v = value_of(o, id);
+  const tile_value *v = printed_value(o, id);
   const plan_value *pv = &o->p->values[id];
   fprintf(o->out, "%%%d", (int)id);
   if (v->name) fprintf(o->out, " %s", v->name);

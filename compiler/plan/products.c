@@ -37,7 +37,7 @@ static double space_size(const planner *q, axis_set axes) {
 
 enum { FEWEST_MULTIPLIED = 256 };
 
-// GPU, steps: a matrix of parameters times what a step makes (plan_steps.c).
+// GPU, steps: a matrix of parameters times what a step makes (gpu/matrix_vector.c).
 static bool is_matrix_product(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind != MAP_BLOCK || q->program->form != TILE_STEP) return false;
@@ -112,7 +112,7 @@ typedef struct way {
   double cycles;
 } way;
 
-static double size_of(const planner *q, int axis) { return (double)plan_axis_size(q->m, q->program, axis); }
+static double size_of_axis(const planner *q, int axis) { return (double)plan_axis_size(q->m, q->program, axis); }
 
 static int contiguous(const planner *q, tile_id id) {
   return plan_viewable(q->m, q->p, id) ? plan_contiguous_axis(q->m, q->p, id) : -1;
@@ -134,7 +134,7 @@ static double reading_cycles(const planner *q, axis_set result, int j) {
 }
 
 static way across(const planner *q, way w, axis_set all, axis_set result, region r) {
-  double columns = size_of(q, w.j), width = q->m->width;
+  double columns = size_of_axis(q, w.j), width = q->m->width;
   w.along = false;
   w.cycles = space_size(q, all) / columns * ceil(columns / width) / 2 + reading_cycles(q, result, w.j);
   if (contiguous(q, w.b) != w.j) w.cycles += copy_cycles(q, w.b, w.j, r);
@@ -144,7 +144,7 @@ static way across(const planner *q, way w, axis_set all, axis_set result, region
 
 // As many sums at a time as a vector has lanes: each costs three shuffles and additions, once for every run along k.
 static way along(const planner *q, way w, axis_set all, axis_set result) {
-  double depth = size_of(q, w.k), width = q->m->width;
+  double depth = size_of_axis(q, w.k), width = q->m->width;
   w.along = true;
   w.cycles = space_size(q, all) / depth * (ceil(depth / width) * 0.6 + 2) + reading_cycles(q, result, w.j);
   return w;

@@ -19,7 +19,7 @@ typedef struct checker {
   const char *wrong;  // the first mistake
 } checker;
 
-static const tile_value *value_of(const checker *c, tile_id id) { return &c->p->program->values.items[id]; }
+static const tile_value *checked_value(const checker *c, tile_id id) { return &c->p->program->values.items[id]; }
 
 static const plan_value *planned(const checker *c, tile_id id) { return &c->p->values[id]; }
 
@@ -38,7 +38,7 @@ static const char *nest_text(const checker *c, int n) {
   const plan_nest *nest = nest_of(c, n);
   tile_id id = nest->kind == NEST_PACK ? nest->packed : nest->values.count ? nest->values.items[0] : NO_TILE;
   if (id == NO_TILE) return arena_printf(c->a, "nest %d", n);
-  return arena_printf(c->a, "nest %d (%%%d = %s)", n, (int)id, tile_op_text(value_of(c, id)->op));
+  return arena_printf(c->a, "nest %d (%%%d = %s)", n, (int)id, tile_op_text(checked_value(c, id)->op));
 }
 
 static void refuse_nest(checker *c, int n, const char *what) {
@@ -47,7 +47,7 @@ static void refuse_nest(checker *c, int n, const char *what) {
 
 static void refuse_value(checker *c, tile_id id, const char *what) {
   if (c->wrong) return;
-  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(value_of(c, id)->op)), what);
+  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)), what);
 }
 
 static void refuse_buffer(checker *c, int buffer, const char *what) {
@@ -60,12 +60,12 @@ static void refuse_buffer(checker *c, int buffer, const char *what) {
 static void check_program(checker *c) {
   const tile_program *program = c->p->program;
   for (tile_id id = 0; id < program->values.count; id++) {
-    const tile_value *v = value_of(c, id);
+    const tile_value *v = checked_value(c, id);
     axis_set axes = 0;
     for (int k = 0; k < tile_arity(v->op); k++) {
       if (v->args[k] < 0 || v->args[k] >= id) refuse_value(c, id, "an operand does not stand above it");
       if (c->wrong) return;
-      axes |= value_of(c, v->args[k])->axes;
+      axes |= checked_value(c, v->args[k])->axes;
     }
     if (tile_elementwise(v->op) && v->axes != axes) refuse_value(c, id, "its axes are not those of its operands together");
   }
@@ -88,7 +88,7 @@ typedef struct plan_read {
 typedef void read_check(checker *, const plan_read *);
 
 static void follow(checker *c, plan_read r, read_check *check) {
-  const tile_value *v = value_of(c, r.id);
+  const tile_value *v = checked_value(c, r.id);
   if (!plan_at_hand(c->p, r.id) || v->op == TILE_ARGUMENT) {
     check(c, &r);
     return;
@@ -109,7 +109,7 @@ static bool reads_along(tile_op op) { return tile_op_is(op, TILE_OWN_NEST) && op
 
 static void follow_value(checker *c, int n, int position, read_check *check) {
   tile_id id = nest_of(c, n)->values.items[position];
-  const tile_value *v = value_of(c, id);
+  const tile_value *v = checked_value(c, id);
   for (int k = 0; k < tile_arity(v->op); k++)
     if (v->args[k] != planned(c, id)->dot) follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
 }
@@ -144,7 +144,7 @@ static bool is_made_by_adding(const checker *c, tile_id id) {
   tile_id product = plan_product_of(c->p->program, pv->dot);
   const plan_nest *nest = nest_of(c, pv->nest);
   bool adds = nest->kind == NEST_DOT && nest->values.count && nest->values.items[0] == product;
-  return adds && (nest->two || value_of(c, id)->op == TILE_ACCUMULATE);
+  return adds && (nest->two || checked_value(c, id)->op == TILE_ACCUMULATE);
 }
 
 static void check_listed(checker *c, const int *listed) {
@@ -203,7 +203,7 @@ static void check_same_nest(checker *c, const plan_read *r) {
 
 static void check_precedes(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
-  if (value_of(c, r->id)->op == TILE_ARGUMENT) return;
+  if (checked_value(c, r->id)->op == TILE_ARGUMENT) return;
   if (pv->nest < 0 || pv->nest >= c->p->nests.count) {
     refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which no nest makes", (int)r->id));
   } else if (pv->nest == r->nest) {
@@ -281,11 +281,12 @@ static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
   if (dot->i >= 0 && !axis_in(a & ~b & made, dot->i)) return false;
   if (dot->j >= 0 && !axis_in(b & ~a & made, dot->j)) return false;
   bool steps = dot->k == c->p->steps && dot->i >= 0;  // those of a chunk: no factor has the axis
-  return dot->k < 0 || steps || (axis_in(a & b & ~made, dot->k) && axis_in(value_of(c, id)->over, dot->k));
+  return dot->k < 0 || steps || (axis_in(a & b & ~made, dot->k) && axis_in(checked_value(c, id)->over, dot->k));
 }
 
 static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
-  if (!has_factors(value_of(c, id), dot)) refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
+  if (!has_factors(checked_value(c, id), dot))
+    refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
   if (!c->wrong && !axes_agree(c, id, dot))
     refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
   if (dot->register_a && !planned(c, dot->a)->register_a)
@@ -299,7 +300,7 @@ static void check_products(checker *c) {
   for (int n = 0; n < c->p->nests.count; n++) {
     const plan_nest *nest = nest_of(c, n);
     if (nest->kind != NEST_DOT) continue;
-    if (!nest->values.count || value_of(c, nest->values.items[0])->op != TILE_DOT) {
+    if (!nest->values.count || checked_value(c, nest->values.items[0])->op != TILE_DOT) {
       refuse_nest(c, n, "it has no product");
       return;
     }
@@ -329,7 +330,7 @@ static void check_results(checker *c) {
 
 static void check_held(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
-  if (value_of(c, r->id)->op == TILE_ARGUMENT || pv->nest == r->nest) return;
+  if (checked_value(c, r->id)->op == TILE_ARGUMENT || pv->nest == r->nest) return;
   if (pv->held != HELD_BUFFER && pv->held != HELD_SCALAR)
     refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which is in registers of nest %d alone", (int)r->id, pv->nest));
 }
@@ -338,7 +339,7 @@ static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   axis_set axes = 0;
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   axis_set tile = tile_of(c, id);
-  if (plan_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(value_of(c, id)));
+  if (plan_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(checked_value(c, id)));
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
@@ -350,7 +351,7 @@ static void check_shapes(checker *c) {
       refuse_value(c, id, "its buffer does not exist");
     } else if (pv->held == HELD_BUFFER && !shape_agrees(c, id, &c->p->buffers.items[pv->buffer])) {
       refuse_value(c, id, arena_printf(c->a, "buffer %d has other axes", pv->buffer));
-    } else if (pv->held == HELD_BUFFER && value_of(c, id)->op == TILE_ACCUMULATE &&
+    } else if (pv->held == HELD_BUFFER && checked_value(c, id)->op == TILE_ACCUMULATE &&
                !c->p->buffers.items[pv->buffer].persistent) {
       refuse_value(c, id, "a sum over all steps does not live through all runs");
     } else if (pv->held == HELD_SCALAR && pv->tile) {
@@ -412,10 +413,10 @@ static int first_overwriting(const checker *c, int state) {
 
 // A state is updated in place. The first nest that writes it reads old elements at its own point alone; later nests read none.
 static void check_old_state(checker *c, const plan_read *r) {
-  if (value_of(c, r->id)->op != TILE_ARGUMENT) return;
+  if (checked_value(c, r->id)->op != TILE_ARGUMENT) return;
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
-    if (!pair->in_place || pair->argument != tile_argument_number(value_of(c, r->id))) continue;
+    if (!pair->in_place || pair->argument != tile_argument_number(checked_value(c, r->id))) continue;
     int first = first_overwriting(c, s);
     if (r->nest > first || (r->nest == first && r->moved))
       refuse_nest(c, r->nest,
@@ -473,7 +474,7 @@ static bool shares_steps(const checker *c, const plan_nest *nest) {
   int steps = nest->threads.steps;
   if (!steps) return true;
   if (nest->kind != NEST_SEGMENT_ADJOINT || (steps != 4 && steps != 8)) return false;
-  return plan_axis_size(c->m, c->p->program, tile_step_axis(value_of(c, nest->values.items[0]))) % steps == 0;
+  return plan_axis_size(c->m, c->p->program, tile_step_axis(checked_value(c, nest->values.items[0]))) % steps == 0;
 }
 
 static void check_threads(checker *c) {
@@ -508,7 +509,7 @@ static void check_alive(checker *c, int n, int buffer) {
 }
 
 static void check_read_alive(checker *c, const plan_read *r) {
-  if (value_of(c, r->id)->op != TILE_ARGUMENT) check_alive(c, r->nest, planned(c, r->id)->buffer);
+  if (checked_value(c, r->id)->op != TILE_ARGUMENT) check_alive(c, r->nest, planned(c, r->id)->buffer);
 }
 
 static void check_written_alive(checker *c, int n) {

@@ -27,9 +27,9 @@ static const struct {
 
 enum { PASSES = sizeof passes / sizeof *passes };
 
-static const char *name_of(int pass) { return passes[pass].name; }
+static const char *name_of_pass(int pass) { return passes[pass].name; }
 
-static const pass_stage stage = {"analysis", PASSES, name_of, NULL};
+static const pass_stage stage = {"analysis", PASSES, name_of_pass, NULL};
 
 recurrence *recurrence_analyse(arena *a, const typed_body *body) {
   recurrence *r = ARENA_NEW(a, recurrence);

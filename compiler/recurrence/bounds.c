@@ -42,10 +42,10 @@ static interval rounded(double low, double high, double least, double most) {
 
 static interval from_to(double low, double high) { return rounded(low, high, -INFINITY, INFINITY); }
 
-static double value_of(const typed_value *v, double x) { return real_value(v, (double[3]){x, 0, 0}); }
+static double real_value_at(const typed_value *v, double x) { return real_value(v, (double[3]){x, 0, 0}); }
 
 static interval rising(const typed_value *v, interval x, double least, double most) {
-  return rounded(value_of(v, x.low), value_of(v, x.high), least, most);
+  return rounded(real_value_at(v, x.low), real_value_at(v, x.high), least, most);
 }
 
 // ---- arithmetic ---------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ static interval with_signs(interval x, bool positive, bool negative) {
 
 // silu and gelu fall to their least value and rise from there on.
 static interval dipping(const typed_value *v, interval x, double where) {
-  double left = x.low == -INFINITY ? 0 : value_of(v, x.low);
-  double right = x.high == INFINITY ? INFINITY : x.high == -INFINITY ? 0 : value_of(v, x.high);
-  double least = x.low <= where && where <= x.high ? value_of(v, where) : fmin(left, right);
+  double left = x.low == -INFINITY ? 0 : real_value_at(v, x.low);
+  double right = x.high == INFINITY ? INFINITY : x.high == -INFINITY ? 0 : real_value_at(v, x.high);
+  double least = x.low <= where && where <= x.high ? real_value_at(v, where) : fmin(left, right);
   interval dip = from_to(least, fmax(left, right));
   return with_signs(dip, x.positive, x.negative);
 }
@@ -208,7 +208,7 @@ static interval elementwise(const typed_value *v, const interval x[3]) {
 
 // ---- leaves, axes -------------------------------------------------------------------------------
 
-static interval size_of(const typed_body *body, int axis) {
+static interval interval_of_size(const typed_body *body, int axis) {
   const typed_axis *a = &body->axes.items[axis];
   if (a->size != TYPED_RUNTIME_SIZE) return exactly((double)a->size, (double)a->size);
   return exactly(fmax((double)a->least, 1), INFINITY);
@@ -222,7 +222,7 @@ static interval promised(const typed_body *body, int tensor) {
 static interval sum_over(const typed_body *body, axis_set over, interval x) {
   interval count = exactly(1, 1);
   for (int i = 0; i < body->axes.count; i++) {
-    if (axis_in(over, i)) count = product_of(count, size_of(body, i));
+    if (axis_in(over, i)) count = product_of(count, interval_of_size(body, i));
   }
   return product_of(count, x);
 }
@@ -238,14 +238,14 @@ static interval part_of(bounds *b, const typed_value *v) {
   return b->known.items[x->args[v->op == VALUE_REAL_PART ? 0 : 1]];
 }
 
-static interval find(bounds *b, const typed_value *v) {
+static interval find_interval(bounds *b, const typed_value *v) {
   interval x[3] = {anything, anything, anything};
   if (v->complex) return anything;
   for (int k = 0; k < value_arity(v->op); k++) x[k] = b->known.items[v->args[k]];
   switch (v->op) {
     case VALUE_NUMBER: return exactly(v->number, v->number);
-    case VALUE_AXIS_SIZE: return size_of(b->body, v->index);
-    case VALUE_INDEX: return exactly(0, size_of(b->body, v->index).high - 1);
+    case VALUE_AXIS_SIZE: return interval_of_size(b->body, v->index);
+    case VALUE_INDEX: return exactly(0, interval_of_size(b->body, v->index).high - 1);
     case VALUE_INPUT:
     case VALUE_PARAM:
     case VALUE_PREVIOUS: return promised(b->body, v->index);
@@ -264,7 +264,7 @@ static interval find(bounds *b, const typed_value *v) {
 
 interval bounds_of(bounds *b, value_id id) {
   while (b->known.count <= id) {
-    interval next = find(b, &b->body->values.items[b->known.count]);
+    interval next = find_interval(b, &b->body->values.items[b->known.count]);
     vec_push(b->memory, &b->known, next);
   }
   return b->known.items[id];

@@ -65,7 +65,7 @@ static value_id find_exactly(const builder *b, const typed_value *v) {
 }
 
 // x + y is y + x as well.
-static value_id find(const builder *b, const typed_value *v) {
+static value_id find_value(const builder *b, const typed_value *v) {
   value_id id = find_exactly(b, v);
   if (id != NO_VALUE || (v->op != VALUE_ADD && v->op != VALUE_MUL)) return id;
   typed_value swapped = *v;
@@ -85,7 +85,7 @@ value_id make_value(builder *b, typed_value v) {
   for (int k = value_arity(v.op); k < 3; k++) v.args[k] = NO_VALUE;
   if (v.span.source == 0) v.span = b->span;
   value_id id = simplify(b, &v);
-  if (id == NO_VALUE) id = find(b, &v);
+  if (id == NO_VALUE) id = find_value(b, &v);
   if (id == NO_VALUE) {
     if (2 * (b->body->values.count + 1) > b->table_size) grow(b);
     const char *name = v.name;

@@ -98,14 +98,14 @@ static bool at_text(const reader *r, const char *text) {
          memcmp(r->source->text + r->at.begin, text, length) == 0;
 }
 
-static bool take(reader *r, const char *text) {
+static bool take_text(reader *r, const char *text) {
   if (r->failed || !at_text(r, text)) return false;
   next(r);
   return true;
 }
 
 static void need(reader *r, const char *text) {
-  if (!take(r, text)) fail(r, arena_printf(r->memory, "'%s'", text));
+  if (!take_text(r, text)) fail(r, arena_printf(r->memory, "'%s'", text));
 }
 
 static const char *take_name(reader *r, const char *expected) {
@@ -207,9 +207,9 @@ static int take_tensor(reader *r) { return take_declared(r, "a tensor", find_ten
 static axis_set take_axis_set(reader *r) {
   axis_set set = 0;
   need(r, "[");
-  if (take(r, "]")) return 0;
+  if (take_text(r, "]")) return 0;
   do set |= axis_bit(take_axis(r));
-  while (take(r, ","));
+  while (take_text(r, ","));
   need(r, "]");
   return set;
 }
@@ -286,15 +286,15 @@ static void read_axis(reader *r) {
   axis.span = (span){r->source->id, r->at.begin, r->at.end};
   if (r->body->axes.count == TYPED_MAX_AXES) fail(r, "no further axis");
   axis.name = take_new_name(r);
-  if (take(r, "=")) {
+  if (take_text(r, "=")) {
     if (!r->failed && at_text(r, "{")) {
       axis.size_expr = take_size(r);
     } else {
       axis.size = take_whole(r, 0, INT32_MAX);
     }
   }
-  if (axis.size == TYPED_RUNTIME_SIZE && take(r, "least")) axis.least = take_whole(r, 1, INT32_MAX);
-  axis.summed = take(r, "summed");
+  if (axis.size == TYPED_RUNTIME_SIZE && take_text(r, "least")) axis.least = take_whole(r, 1, INT32_MAX);
+  axis.summed = take_text(r, "summed");
   vec_push(r->memory, &r->body->axes, axis);
 }
 
@@ -320,20 +320,20 @@ static void read_tensor(reader *r, tensor_kind kind) {
   t.span = (span){r->source->id, r->at.begin, r->at.end};
   t.name = take_new_name(r);
   t.axes = ARENA_ARRAY(r->memory, int, TYPED_MAX_AXES);
-  if (take(r, "[")) {
+  if (take_text(r, "[")) {
     do {
       if (t.axis_count == TYPED_MAX_AXES) fail(r, "']'");
       if (r->failed) return;
       t.axes[t.axis_count] = take_axis(r);
       t.axis_set |= axis_bit(t.axes[t.axis_count++]);
-    } while (take(r, ","));
+    } while (take_text(r, ","));
     need(r, "]");
   }
-  if (take(r, ":")) {
+  if (take_text(r, ":")) {
     need(r, "complex");
     t.complex = true;
   }
-  if (take(r, "in")) {
+  if (take_text(r, "in")) {
     t.promised = true;
     need(r, "[");
     t.low = take_number(r);
@@ -341,7 +341,7 @@ static void read_tensor(reader *r, tensor_kind kind) {
     t.high = take_number(r);
     need(r, "]");
   }
-  if (kind == TENSOR_STATE && take(r, "~")) read_begin(r, &t);
+  if (kind == TENSOR_STATE && take_text(r, "~")) read_begin(r, &t);
   vec_push(r->memory, &r->body->tensors, t);
 }
 
@@ -354,7 +354,7 @@ static void read_lag(reader *r) {
     fail(r, "a name that has no lag buffer yet");
   }
   if (at_text(r, "[")) lag.axes = take_axis_set(r);
-  if (take(r, ":")) {
+  if (take_text(r, ":")) {
     need(r, "complex");
     lag.complex = true;
   }
@@ -380,7 +380,7 @@ static void read_attributes(reader *r, typed_value *v) {
       v->steps = (int)take_whole(r, 1, INT32_MAX);
       break;
     case VALUE_WHOLE_POWER: v->index = (int)take_whole(r, -INT32_MAX, INT32_MAX); break;
-    case VALUE_SQRT: v->kink = take(r, "kink"); break;
+    case VALUE_SQRT: v->kink = take_text(r, "kink"); break;
     case VALUE_RENAME:
     case VALUE_SLICE:
       need(r, "[");
@@ -408,7 +408,7 @@ static void read_value(reader *r) {
   }
   next(r);
   axis_set stated = at_text(r, "[") ? take_axis_set(r) : 0;
-  bool complex = take(r, "complex");
+  bool complex = take_text(r, "complex");
   need(r, "=");
   token operation = r->at;
   v.op = value_op_find(take_name(r, "an operation"));
@@ -434,7 +434,7 @@ static void read_assignment(reader *r) {
   token before = r->at;
   const char *name = take_name(r, "a declaration, a value or an assignment");
   value_id *target = NULL;
-  if (take(r, ".")) {
+  if (take_text(r, ".")) {
     need(r, "lag");
     int lag = find_lag(r, name);
     if (lag >= 0) target = &r->body->lags.items[lag].source;
@@ -466,17 +466,17 @@ static void read_limit(reader *r, state_structure *s) {
 }
 
 static void read_part(reader *r, state_structure *s) {
-  if (take(r, "decay")) {
+  if (take_text(r, "decay")) {
     s->decay = take_value(r);
-  } else if (take(r, "log_decay")) {
+  } else if (take_text(r, "log_decay")) {
     s->log_decay = take_value(r);
-  } else if (take(r, "increment")) {
+  } else if (take_text(r, "increment")) {
     s->increment = take_value(r);
-  } else if (take(r, "keys")) {
+  } else if (take_text(r, "keys")) {
     s->key_axes = take_axis_set(r);
-  } else if (take(r, "values")) {
+  } else if (take_text(r, "values")) {
     s->value_axes = take_axis_set(r);
-  } else if (take(r, "limit")) {
+  } else if (take_text(r, "limit")) {
     read_limit(r, s);
   } else {
     fail(r, "a part of the structure");
@@ -499,7 +499,7 @@ static void read_structure(reader *r) {
   need(r, ",");
   need(r, "stratum");
   s.stratum = (int)take_whole(r, 0, INT32_MAX - 1);
-  while (take(r, ",")) read_part(r, &s);
+  while (take_text(r, ",")) read_part(r, &s);
   if (s.stratum >= r->result->stratum_count) r->result->stratum_count = s.stratum + 1;
   vec_push(r->memory, &r->result->states, s);
 }
@@ -512,16 +512,16 @@ static void read_item(reader *r) {
     return;
   }
   for (int kind = 0; kind < 4; kind++) {
-    if (take(r, tensor_kind_text((tensor_kind)kind))) {
+    if (take_text(r, tensor_kind_text((tensor_kind)kind))) {
       read_tensor(r, (tensor_kind)kind);
       return;
     }
   }
-  if (take(r, "axis")) {
+  if (take_text(r, "axis")) {
     read_axis(r);
-  } else if (take(r, "lag")) {
+  } else if (take_text(r, "lag")) {
     read_lag(r);
-  } else if (take(r, "structure")) {
+  } else if (take_text(r, "structure")) {
     read_structure(r);
   } else {
     read_assignment(r);

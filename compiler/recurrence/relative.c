@@ -91,7 +91,7 @@ static exponent sum_of(finder *f, const exponent *x, const exponent *y, bool min
 }
 
 // The terms as one value; NO_VALUE: none.
-static value_id value_of(finder *f, const exponent *x) {
+static value_id value_of_exponent(finder *f, const exponent *x) {
   value_id sum = NO_VALUE;
   for (int i = 0; i < x->terms.count; i++) {
     signed_value term = x->terms.items[i];
@@ -117,7 +117,7 @@ static exponent of_choice(finder *f, const typed_value *v) {
   exponent x = f->exponents[v->args[1]], y = f->exponents[v->args[2]];
   bool alike = x.any || y.any || (x.before == y.before && x.after == y.after);
   if (f->depends[v->args[0]] || !x.fits || !y.fits || !alike) return none;
-  value_id a = value_of(f, &x), b = value_of(f, &y), zero = make_number(&f->builder, 0);
+  value_id a = value_of_exponent(f, &x), b = value_of_exponent(f, &y), zero = make_number(&f->builder, 0);
   value_id chosen = make_where(&f->builder, v->args[0], a == NO_VALUE ? zero : a, b == NO_VALUE ? zero : b);
   exponent made = of_value(f, chosen), known = x.any ? y : x;
   made.before = known.before;
@@ -250,7 +250,7 @@ static void add_relative(finder *f, recurrence_relatives *found, int tensor, con
   exponent none = {.fits = true};
   exponent own = maximum->log_decay == NO_VALUE ? none : f->exponents[maximum->log_decay];
   exponent more = sum_of(f, &f->exponents[s->log_decay], &own, true);
-  value_id value = value_of(f, &more);
+  value_id value = value_of_exponent(f, &more);
   bool nothing = value == NO_VALUE || is_the_number(&f->builder, value, 0);
   recurrence_relative r = {tensor, f->maximum, nothing ? -1 : add_sum(f, tensor, value)};
   vec_push(f->memory, found, r);

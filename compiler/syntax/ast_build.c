@@ -6,7 +6,7 @@
 
 // ---- helpers ------------------------------------------------------------------------------------
 
-static ast_name name_of(const token *t) { return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0}; }
+static ast_name name_of_token(const token *t) { return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0}; }
 
 // The documentation before the token that begins at this place; it has found its declaration. The
 // token is looked up by its place because a repair may have put a copy before the parser.
@@ -69,7 +69,7 @@ static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, con
   item->kind = kind;
   item->span = word->span;
   item->doc = take_doc(b, word->span);
-  item->name = name_of(name);
+  item->name = name_of_token(name);
   return item;
 }
 
@@ -115,7 +115,7 @@ ast_item *init_item(builder *b, const token *word, const token *name, ast_header
   item->span = span_to(item->span, end);
   item->init.has_header = header != NULL;
   if (header) item->init.header = *header;
-  item->init.target = name_of(target);
+  item->init.target = name_of_token(target);
   item->init.entries = *entries;
   return item;
 }
@@ -124,7 +124,7 @@ ast_item *train_item(builder *b, const token *word, const token *name, const tok
                      const token *end) {
   ast_item *item = new_item(b, AST_TRAIN, word, name);
   item->span = span_to(item->span, end);
-  item->train.after = name_of(after);
+  item->train.after = name_of_token(after);
   item->train.settings = *settings;
   return item;
 }
@@ -133,7 +133,7 @@ ast_item *evaluate_item(builder *b, const token *word, const token *name, const 
                         const token *end) {
   ast_item *item = new_item(b, AST_EVALUATE, word, name);
   item->span = span_to(item->span, end);
-  item->evaluate.after = name_of(after);
+  item->evaluate.after = name_of_token(after);
   item->evaluate.tasks = *tasks;
   return item;
 }
@@ -142,7 +142,7 @@ ast_header *header_new(builder *b) { return ARENA_NEW(b->memory, ast_header); }
 
 ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr *value) {
   span where = value ? span_join(name->span, value->span) : name->span;
-  vec_push(b->memory, list, (ast_header_axis){.name = name_of(name), .value = value, .span = where});
+  vec_push(b->memory, list, (ast_header_axis){.name = name_of_token(name), .value = value, .span = where});
   return list;
 }
 
@@ -190,13 +190,13 @@ ast_stmt *let_tuple(builder *b, const token *word, ast_binds *binds, ast_expr *v
 ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value) {
   ast_stmt *stmt = new_stmt(b, AST_ASSIGN, name->span, value->span);
   stmt->doc = take_doc(b, name->span);
-  stmt->assign.name = name_of(name);
+  stmt->assign.name = name_of_token(name);
   stmt->assign.value = value;
   return stmt;
 }
 
 ast_bind bind_of(const token *name, axes_list *axes) {
-  ast_bind bind = {.name = name_of(name), .span = name->span};
+  ast_bind bind = {.name = name_of_token(name), .span = name->span};
   if (axes) {
     bind.has_axes = true;
     bind.axes = axes->names;
@@ -213,7 +213,7 @@ ast_binds *binds_add(builder *b, ast_binds *list, ast_bind bind) {
 
 ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
   ast_decl *decl = ARENA_NEW(b->memory, ast_decl);
-  decl->name = name_of(name);
+  decl->name = name_of_token(name);
   decl->span = name->span;
   decl->doc = take_doc(b, name->span);
   if (axes) {
@@ -229,7 +229,7 @@ ast_decl *decl_type(builder *b, ast_decl *decl, const token *type) {
     diag_error(b->diag, type->span, "expected one type for '%s', found a second, '%s'", decl->name.text, type->text);
     diag_note(b->diag, decl->type.span, "the first stands here");
   }
-  decl->type = name_of(type);
+  decl->type = name_of_token(type);
   decl->span = span_join(decl->span, type->span);
   return decl;
 }
@@ -268,7 +268,7 @@ ast_decls *decls_add(builder *b, ast_decls *list, ast_decl *decl) {
 
 ast_names *names_add(builder *b, ast_names *list, const token *name) {
   if (!list) list = ARENA_NEW(b->memory, ast_names);
-  vec_push(b->memory, list, name_of(name));
+  vec_push(b->memory, list, name_of_token(name));
   return list;
 }
 
@@ -306,7 +306,7 @@ ast_settings *settings_add(builder *b, ast_settings *list, ast_setting *setting)
 
 ast_setting *setting_of(builder *b, const token *name, ast_expr *value) {
   ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
-  setting->name = name_of(name);
+  setting->name = name_of_token(name);
   setting->value = value;
   setting->span = span_join(name->span, value->span);
   return setting;
@@ -314,7 +314,7 @@ ast_setting *setting_of(builder *b, const token *name, ast_expr *value) {
 
 ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *entries, const token *end) {
   ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
-  setting->name = name_of(name);
+  setting->name = name_of_token(name);
   setting->has_entries = true;
   setting->entries = *entries;
   setting->span = span_join(name->span, end->span);
@@ -361,7 +361,7 @@ ast_mix_entries *mix_add(builder *b, ast_mix_entries *list, ast_expr *weight, as
 
 ast_expr *name_expr(builder *b, const token *t) {
   ast_expr *e = new_expr(b, AST_NAME, t->span);
-  e->name = name_of(t);
+  e->name = name_of_token(t);
   return e;
 }
 
@@ -409,7 +409,7 @@ ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token 
 
 ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *args, const token *end) {
   ast_expr *e = new_expr(b, AST_CALL, span_to(callee->span, end));
-  e->call.callee = name_of(callee);
+  e->call.callee = name_of_token(callee);
   e->call.has_axes = axes != NULL;
   if (axes) e->call.axes = axes->names;
   for (int i = 0; i < args->count; i++) {
@@ -428,7 +428,7 @@ ast_expr *axes_expr(builder *b, const token *open, ast_names *names, const token
 
 ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes) {
   ast_expr *e = new_expr(b, AST_INDEXED, extended(name->span, axes->end));
-  e->indexed.name = name_of(name);
+  e->indexed.name = name_of_token(name);
   e->indexed.axes = axes->names;
   return e;
 }
@@ -439,8 +439,8 @@ ast_expr *lag_expr(builder *b, const token *name, const token *time, const token
     diag_error(b->diag, time->span, "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]", time->text, name->text,
                steps->text);
   }
-  e->lag.name = name_of(name);
-  e->lag.time = name_of(time);
+  e->lag.name = name_of_token(name);
+  e->lag.time = name_of_token(time);
   e->lag.steps = adopt(b, e, number_expr(b, steps));
   return e;
 }
@@ -515,13 +515,15 @@ rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end
 
 ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from, const token *to) {
   if (!list) list = ARENA_NEW(b->memory, ast_renamings);
-  vec_push(b->memory, list, (ast_renaming){.from = name_of(from), .to = name_of(to), .span = span_join(from->span, to->span)});
+  vec_push(b->memory, list,
+           (ast_renaming){.from = name_of_token(from), .to = name_of_token(to), .span = span_join(from->span, to->span)});
   return list;
 }
 
 ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, ast_expr *value) {
   if (!list) list = ARENA_NEW(b->memory, ast_bindings);
-  vec_push(b->memory, list, (ast_binding){.name = name_of(name), .value = value, .span = span_join(name->span, value->span)});
+  vec_push(b->memory, list,
+           (ast_binding){.name = name_of_token(name), .value = value, .span = span_join(name->span, value->span)});
   return list;
 }
 
@@ -542,7 +544,8 @@ ast_args *args_add(builder *b, ast_args *list, ast_arg arg) {
 ast_arg arg_positional(ast_expr *value) { return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value}; }
 
 ast_arg arg_named(const token *name, ast_expr *value) {
-  return (ast_arg){.kind = AST_ARG_NAMED, .span = span_join(name->span, value->span), .name = name_of(name), .value = value};
+  return (ast_arg){
+      .kind = AST_ARG_NAMED, .span = span_join(name->span, value->span), .name = name_of_token(name), .value = value};
 }
 
 ast_arg arg_pair(ast_arg_kind kind, ast_expr *from, ast_expr *to) {

@@ -153,7 +153,7 @@ static void warn_of_continuation(parse *p, const token *t) {
 
 // ---- the loop -----------------------------------------------------------------------------------
 
-static void take(parse *p) {
+static void take_token(parse *p) {
   const token *t = peek(p, 0);
   note_place(p, t);
   warn_of_continuation(p, t);
@@ -269,7 +269,7 @@ static void parse_tokens(parse *p) {
     } else if (mistake_before(p)) {
       continue;
     } else if (fits(p, t->kind)) {
-      take(p);
+      take_token(p);
     } else if (!mistake_at(p)) {
       unexpected(p);
     }

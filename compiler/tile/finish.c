@@ -16,13 +16,13 @@ typedef struct finisher {
   tile_id *image;
 } finisher;
 
-static const tile_value *value_of(const finisher *f, tile_id id) { return &f->from->values.items[id]; }
+static const tile_value *finished_value(const finisher *f, tile_id id) { return &f->from->values.items[id]; }
 
 static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
 
 // The operand through which a factor of a value goes down; NO_TILE if it goes no further.
 static tile_id way_down(const finisher *f, tile_id id, int *position) {
-  const tile_value *v = value_of(f, id);
+  const tile_value *v = finished_value(f, id);
   *position = 0;
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
@@ -45,7 +45,7 @@ static bool reaches_fixed(const finisher *f, tile_id id) {
 // The value times log2(e): the same operations from the fixed factor up.
 static tile_id scaled(finisher *f, tile_id id) {
   static const double log2_e = 1.44269504088896340736;
-  tile_value v = *value_of(f, id);
+  tile_value v = *finished_value(f, id);
   if (is_fixed(f, id)) {
     tile_value factor = {.op = TILE_NUMBER, .number = log2_e};
     if (v.op == TILE_NUMBER) {

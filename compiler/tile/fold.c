@@ -17,7 +17,7 @@
 #include "compiler/tile/tile.h"
 
 // Values move when the program grows: a copy, not a pointer.
-static tile_value value_of(tile_program *p, tile_id x) { return p->values.items[x]; }
+static tile_value folded_value(tile_program *p, tile_id x) { return p->values.items[x]; }
 static tile_op op_of(tile_program *p, tile_id x) { return p->values.items[x].op; }
 static tile_id arg_of(tile_program *p, tile_id x, int i) { return p->values.items[x].args[i]; }
 static axis_set axes_of(tile_program *p, tile_id x) { return p->values.items[x].axes; }
@@ -36,7 +36,7 @@ static tile_id expand(tile_program *p, tile_id x, axis_set over) { return reduce
 
 // The number and the rest of `number * rest`.
 static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
-  tile_value v = value_of(p, x);
+  tile_value v = folded_value(p, x);
   if (v.op == TILE_NEG) {
     *scale = -1;
     *rest = v.args[0];
@@ -62,7 +62,7 @@ static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
 // ---- elementwise --------------------------------------------------------------------------------------------------
 
 static tile_id fold_neg(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   switch (x.op) {
     case TILE_NEG: return x.args[0];
     case TILE_SUB: return binary(p, TILE_SUB, x.args[1], x.args[0]);
@@ -75,7 +75,7 @@ static tile_id fold_neg(tile_program *p, tile_value v) {
 
 // Gates are often handed over as logarithms; their exponential is one function, not two.
 static tile_id fold_exp(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   if (x.op == TILE_LOG_SIGMOID) return unary(p, TILE_SIGMOID, x.args[0]);
   if (x.op == TILE_NEG && op_of(p, x.args[0]) == TILE_SOFTPLUS) {
     return unary(p, TILE_SIGMOID, neg(p, arg_of(p, x.args[0], 0)));
@@ -109,7 +109,7 @@ static bool same_regrouping(const tile_value *v, const tile_value *w) {
 
 // Sums of masked or placed values keep one mask or place.
 static tile_id fold_add_structured(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]), y = value_of(p, v.args[1]);
+  tile_value x = folded_value(p, v.args[0]), y = folded_value(p, v.args[1]);
   if (x.op == TILE_PLACE && y.op == TILE_PLACE && same_entry(&x, &y)) {
     tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
     return tile_indexed(p, TILE_PLACE, sum, tile_entry_axis(&x), tile_entry(&x));
@@ -152,7 +152,7 @@ static tile_id fold_sub(tile_program *p, tile_value v) {
 
 // Neither infinite nor NaN, whatever the arguments are.
 static bool is_finite(tile_program *p, tile_id x) {
-  tile_value v = value_of(p, x);
+  tile_value v = folded_value(p, x);
   if (v.op == TILE_NUMBER) return isfinite(v.number);
   if (v.op == TILE_NEG || tile_op_is(v.op, TILE_COPIES)) return is_finite(p, v.args[0]);
   return tile_op_is(v.op, TILE_FINITE);
@@ -264,7 +264,7 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
 // The entry at which a condition is true alone, along one of the axes; -1: it has none. Grid axes are apart: there a sum of one
 // entry says which instance counts it.
 static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *axis) {
-  tile_value v = value_of(p, condition);
+  tile_value v = folded_value(p, condition);
   if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX) return -1;
   double entry = number_of(p, v.args[0]);
   *axis = tile_index_axis(&p->values.items[v.args[1]]);
@@ -280,7 +280,7 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
   v.over &= ~missing;
   if (missing) return times_sizes(p, reduce(p, TILE_SUM, x, v.over), missing);
   if (!v.over) return x;
-  tile_value inner = value_of(p, x);
+  tile_value inner = folded_value(p, x);
   double scale;
   tile_id rest;
   if (scaled(p, x, &scale, &rest)) {
@@ -370,7 +370,7 @@ static tile_id fold_expand(tile_program *p, tile_value v) {
   v.over &= ~axes_of(p, v.args[0]);
   if (!v.over) return v.args[0];
   if (op_of(p, v.args[0]) == TILE_EXPAND) {
-    tile_value inner = value_of(p, v.args[0]);
+    tile_value inner = folded_value(p, v.args[0]);
     return expand(p, inner.args[0], v.over | inner.over);
   }
   return exact(p, v);
@@ -379,7 +379,7 @@ static tile_id fold_expand(tile_program *p, tile_value v) {
 // ---- axes -----------------------------------------------------------------------------------------------------------
 
 static tile_id fold_rename(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   if (tile_renamed_from(&v) == tile_renamed_to(&v) || !axis_in(x.axes, tile_renamed_from(&v))) return v.args[0];
   if (axis_in(x.axes, tile_renamed_to(&v))) ICE("tile", "rename onto an axis that the value has");
   switch (x.op) {
@@ -411,7 +411,7 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
 }
 
 static tile_id fold_slice(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   if (!axis_in(x.axes, tile_entry_axis(&v))) return v.args[0];
   switch (x.op) {
     case TILE_INDEX: return number(p, tile_entry(&v));
@@ -428,7 +428,7 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
 }
 
 static tile_id fold_place(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   if (is(p, v.args[0], 0)) return v.args[0];
   if (axis_in(x.axes, tile_entry_axis(&v))) ICE("tile", "place on an axis that the value has");
   if (x.op == TILE_NEG) {
@@ -466,7 +466,7 @@ static tile_id fold_along_time(tile_program *p, tile_value v) {
 }
 
 static tile_id fold_shift(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   int64_t size = p->axes.items[tile_shift_axis(&v)].size;
   int distance = tile_shift_distance(&v);
   if (distance == 0) return v.args[0];
@@ -479,7 +479,7 @@ static tile_id fold_shift(tile_program *p, tile_value v) {
 // ---- one axis as two ------------------------------------------------------------------------------------------------
 
 static tile_id fold_split(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & whole)) return v.args[0];
   if (x.axes & parts) ICE("tile", "split into an axis that the value has");
@@ -504,7 +504,7 @@ static tile_id fold_split(tile_program *p, tile_value v) {
 }
 
 static tile_id fold_join(tile_program *p, tile_value v) {
-  tile_value x = value_of(p, v.args[0]);
+  tile_value x = folded_value(p, v.args[0]);
   axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & parts)) return v.args[0];
   if (x.axes & whole) ICE("tile", "join into an axis that the value has");

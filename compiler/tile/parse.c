@@ -80,14 +80,14 @@ static bool here(reader *r, const char *word) {
   return strlen(word) == r->end - r->at && strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
 }
 
-static bool take(reader *r, const char *word) {
+static bool take_word(reader *r, const char *word) {
   if (!here(r, word)) return false;
   next(r);
   return true;
 }
 
 static void need(reader *r, const char *word) {
-  if (!take(r, word)) expected(r, word);
+  if (!take_word(r, word)) expected(r, word);
 }
 
 static const char *need_name(reader *r, const char *what) {
@@ -125,9 +125,9 @@ static int need_signed(reader *r, const char *what) {
 }
 
 static double need_number(reader *r) {
-  if (take(r, "inf")) return INFINITY;
-  if (take(r, "-inf")) return -INFINITY;
-  if (take(r, "nan")) return NAN;
+  if (take_word(r, "inf")) return INFINITY;
+  if (take_word(r, "-inf")) return -INFINITY;
+  if (take_word(r, "nan")) return NAN;
   char *end;
   double value = strtod(r->text->text + r->at, &end);
   if (r->at == r->end || end != r->text->text + r->end) expected(r, "a number");
@@ -162,7 +162,7 @@ static axis_set need_axis_set(reader *r) {
   axis_set set = 0;
   do {
     set |= axis_bit(need_axis(r));
-  } while (!r->failed && take(r, ","));
+  } while (!r->failed && take_word(r, ","));
   return set;
 }
 
@@ -177,7 +177,7 @@ static void read_axis(reader *r, const char *kind) {
   for (int i = 0; i < position; i++) {
     if (p->axes.items[i].name == axis.name) expected(r, "axes of different names");
   }
-  axis.size = take(r, "?") ? TILE_RUNTIME_SIZE : need_whole(r, "the size of an axis or '?'");
+  axis.size = take_word(r, "?") ? TILE_RUNTIME_SIZE : need_whole(r, "the size of an axis or '?'");
   if (strcmp(kind, "axis") == 0) {
     axis.body_axis = position;
     if (p->time_axis >= 0) expected(r, "the time axes after all others");
@@ -190,7 +190,7 @@ static void read_axis(reader *r, const char *kind) {
     if (p->pair_axis >= 0) expected(r, "one pair axis");
     p->pair_axis = position;
   }
-  if (take(r, "grid")) p->grid |= axis_bit(position);
+  if (take_word(r, "grid")) p->grid |= axis_bit(position);
   vec_push(p->arena, &p->axes, axis);
 }
 
@@ -204,9 +204,9 @@ static tile_place read_place(reader *r) {
   }
   next(r);
   place.role = (tile_role)role;
-  if (!take(r, "-")) place.name = need_name(r, "a name");
+  if (!take_word(r, "-")) place.name = need_name(r, "a name");
   need(r, "[");
-  while (!r->failed && !take(r, "]")) {
+  while (!r->failed && !take_word(r, "]")) {
     if (place.axis_count) need(r, ",");
     if (place.axis_count == TYPED_MAX_AXES) {
       expected(r, "fewer axes");
@@ -214,19 +214,19 @@ static tile_place read_place(reader *r) {
     }
     place.axes[place.axis_count++] = need_axis(r);
   }
-  place.time = take(r, "time");
-  if (take(r, "tensor")) place.tensor = need_whole(r, "the number of a tensor");
-  if (take(r, "lag")) {
+  place.time = take_word(r, "time");
+  if (take_word(r, "tensor")) place.tensor = need_whole(r, "the number of a tensor");
+  if (take_word(r, "lag")) {
     place.lag = need_whole(r, "the number of a lag buffer");
     need(r, "slot");
     place.slot = need_whole(r, "a slot");
   }
-  if (take(r, "stash")) place.stash = need_whole(r, "the number of a stash");
-  if (take(r, "component")) place.component = need_whole(r, "0 or 1");
-  place.transfer = take(r, "transfer");
-  if (take(r, "source")) place.source = 1 + need_whole(r, "the number of a tensor");
-  if (take(r, "relative")) place.relative = 1 + need_whole(r, "the number of a tensor");
-  if (take(r, "partial")) place.partial = need_axis_set(r);
+  if (take_word(r, "stash")) place.stash = need_whole(r, "the number of a stash");
+  if (take_word(r, "component")) place.component = need_whole(r, "0 or 1");
+  place.transfer = take_word(r, "transfer");
+  if (take_word(r, "source")) place.source = 1 + need_whole(r, "the number of a tensor");
+  if (take_word(r, "relative")) place.relative = 1 + need_whole(r, "the number of a tensor");
+  if (take_word(r, "partial")) place.partial = need_axis_set(r);
   return place;
 }
 
@@ -240,7 +240,7 @@ static void read_argument(reader *r) {
 
 // The axes that sums along time and masks of pairs go along: t and s unless the text says others.
 static void read_along(reader *r, tile_value *v, bool pairs) {
-  if (take(r, "along")) {
+  if (take_word(r, "along")) {
     v->index2 = need_axis(r);
     if (pairs) need(r, ",");
     if (pairs) v->index3 = need_axis(r);
@@ -271,9 +271,9 @@ static void read_part(reader *r, tile_value *v, const char *part) {
     case 'x': v->number = need_number(r); break;
     case 'S':
     case 'P': read_along(r, v, *part == 'P'); break;
-    case 'T': v->index3 = take(r, "transposed"); break;
-    case 'X': v->index |= take(r, "exclusive"); break;
-    case 'R': v->index |= 2 * take(r, "reverse"); break;
+    case 'T': v->index3 = take_word(r, "transposed"); break;
+    case 'X': v->index |= take_word(r, "exclusive"); break;
+    case 'R': v->index |= 2 * take_word(r, "reverse"); break;
     default: need(r, part);
   }
 }
@@ -297,7 +297,7 @@ static void read_value(reader *r) {
   }
   axis_set axes = 0;
   need(r, "[");
-  if (!take(r, "]")) {
+  if (!take_word(r, "]")) {
     axes = need_axis_set(r);
     need(r, "]");
   }
@@ -338,7 +338,7 @@ static void read_result(reader *r) {
 static void read_header(reader *r) {
   need(r, "program");
   r->program->name = need_name(r, "the name of the program");
-  if (take(r, "step")) {
+  if (take_word(r, "step")) {
     r->program->form = TILE_STEP;
     r->program->chunk = 1;
   } else {
@@ -362,11 +362,11 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
       const char *kind = token(&r);
       next(&r);
       read_axis(&r, kind);
-    } else if (take(&r, "argument")) {
+    } else if (take_word(&r, "argument")) {
       read_argument(&r);
-    } else if (take(&r, "result")) {
+    } else if (take_word(&r, "result")) {
       read_result(&r);
-    } else if (take(&r, "%")) {
+    } else if (take_word(&r, "%")) {
       read_value(&r);
     } else {
       expected(&r, "an axis, an argument, a value or a result");

@@ -7,21 +7,19 @@
 // Only below values that nobody else uses: what is there as a whole is sliced for nothing.
 #include "compiler/tile/products.h"
 
-static const tile_value *value_of(const tile_rewrite *s, tile_id id) { return &s->from->values.items[id]; }
-
 static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_RENAME; }
 
 // The maps from the value `below` up to the slice `top`, in the new program, over x.
 static tile_id mapped(tile_rewrite *s, tile_id top, tile_id below, tile_id x) {
   if (top == below) return x;
-  tile_value v = *value_of(s, top);
+  tile_value v = *rewritten_value(s, top);
   v.args[0] = mapped(s, v.args[0], below, x);
   v.name = NULL;
   return tile_append(s->to, v);
 }
 
 static bool may_sink(const tile_rewrite *s, tile_id id) {
-  const tile_value *v = value_of(s, id);
+  const tile_value *v = rewritten_value(s, id);
   bool costs = tile_op_cost(v->op) > 0 && v->op != TILE_NEG;  // signs go elsewhere, see arrange.c
   return tile_elementwise(v->op) && costs && v->op != TILE_ACCUMULATE && s->uses[id] == 1;
 }
@@ -29,16 +27,16 @@ static bool may_sink(const tile_rewrite *s, tile_id id) {
 // The maps over a value: on its operands, as far down as it is used here alone.
 static tile_id sunk(tile_rewrite *s, tile_id top, tile_id below, tile_id id) {
   if (!may_sink(s, id)) return mapped(s, top, below, s->image[id]);
-  tile_value v = *value_of(s, id);
+  tile_value v = *rewritten_value(s, id);
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = sunk(s, top, below, v.args[k]);
   return tile_append(s->to, v);
 }
 
 static tile_id rewrite(tile_rewrite *s, tile_id id) {
-  tile_value v = *value_of(s, id);
+  tile_value v = *rewritten_value(s, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
-    while (is_map(value_of(s, below)->op) && s->uses[below] == 1) below = value_of(s, below)->args[0];
+    while (is_map(rewritten_value(s, below)->op) && s->uses[below] == 1) below = rewritten_value(s, below)->args[0];
     if (may_sink(s, below)) return sunk(s, id, below, below);
   }
   return tile_rewrite_copy(s, id);

@@ -38,7 +38,7 @@ typedef struct transfer {
   const char *why;      // for the worst
 } transfer;
 
-static const char *name_of(const tile_place *place) { return place->name ? place->name : "a state"; }
+static const char *name_of_state(const tile_place *place) { return place->name ? place->name : "a state"; }
 
 static bool has_share(const share *x) {
   bool any = x->mixed;
@@ -292,7 +292,7 @@ static void say_why(transfer *x, obstacle why, const tile_place *place) {
   };
   if (why <= x->worst) return;
   x->worst = why;
-  x->why = arena_printf(x->arena, texts[why], name_of(place));
+  x->why = arena_printf(x->arena, texts[why], name_of_state(place));
 }
 
 // The factor (re, im) of a state; false: there is none.
@@ -359,7 +359,7 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
 static const char *who_else_has_it(const tile_program *p) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (place->partial) return arena_printf(p->arena, "several instances have %s", name_of(place));
+    if (place->partial) return arena_printf(p->arena, "several instances have %s", name_of_state(place));
   }
   return NULL;
 }

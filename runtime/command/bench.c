@@ -40,7 +40,7 @@ typedef struct figures {
 // ---- Sizes and tensors -------------------------------------------------------------------------------------------
 
 // Where the size of an axis stands in `N=16`, or in `ssd.N=16` for the recurrence `name`: NULL if it is of another.
-static const char *size_of(const char *define, const char *name, const char *axis) {
+static const char *size_in_define(const char *define, const char *name, const char *axis) {
   const char *equals = strchr(define, '='), *dot = strchr(define, '.');
   size_t length = strlen(name);
   if (dot && equals && dot < equals) {
@@ -55,7 +55,7 @@ static const char *size_of(const char *define, const char *name, const char *axi
 // `-D G=4` or `-D ssd.G=4` for an axis of this recurrence; the last one counts.
 static int64_t defined_size(const bench *b, const char *axis) {
   for (int i = b->module.define_count - 1; i >= 0; i--) {
-    const char *size = size_of(b->module.defines[i], b->signature->name, axis);
+    const char *size = size_in_define(b->module.defines[i], b->signature->name, axis);
     if (size) return strtoll(size, NULL, 10);
   }
   return -1;
@@ -67,7 +67,7 @@ static int check_define(const bench *b, const rec_module *module, const char *de
   for (int i = 0; i < rec_module_count(module); i++) {
     const rec_signature *s = rec_recurrence_signature(rec_module_recurrence(module, i));
     for (int k = 0; k < s->axis_count; k++) {
-      const char *size = size_of(define, s->name, s->axes[k].name);
+      const char *size = size_in_define(define, s->name, s->axes[k].name);
       if (!size) continue;
       known = true;
       char *end;

@@ -122,7 +122,7 @@ static rec_status put_encoded(tokenizing *z) {
   return status;
 }
 
-static rec_status take(tokenizing *z, const char *bytes, size_t size) {
+static rec_status take_bytes(tokenizing *z, const char *bytes, size_t size) {
   rec_status status = REC_OK;
   if (!size) return REC_OK;
   if (!z->inside) {
@@ -162,12 +162,12 @@ static rec_status split_documents(tokenizing *z, char *bytes, size_t size, const
   size_t length = strlen(mark), at = 0;
   rec_status status = REC_OK;
   for (const char *found; !status && length && (found = memmem(bytes + at, size - at, mark, length));) {
-    status = take(z, bytes + at, (size_t)(found - bytes) - at);
+    status = take_bytes(z, bytes + at, (size_t)(found - bytes) - at);
     if (!status) status = end_document(z);
     at = (size_t)(found - bytes) + length;
   }
   size_t keep = ends || !length ? 0 : length - 1 < size - at ? length - 1 : size - at;
-  if (!status) status = take(z, bytes + at, size - at - keep);
+  if (!status) status = take_bytes(z, bytes + at, size - at - keep);
   memmove(bytes, bytes + size - keep, keep);
   *left = keep;
   return status;

@@ -17,7 +17,7 @@ const char *writer_unit(const writer *w) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status take(writer *w, const token_id *tokens, int64_t count) {
+static rec_status take_tokens(writer *w, const token_id *tokens, int64_t count) {
   w->read += count;
   return generator_read(w->g, tokens, count);
 }
@@ -40,7 +40,7 @@ static rec_status read_characters(writer *w, const char *bytes, size_t count) {
   }
   w->part_size = size - at;
   memcpy(w->part, text + at, size - at);
-  return take(w, tokens, found);
+  return take_tokens(w, tokens, found);
 }
 
 static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
@@ -51,7 +51,7 @@ static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
       return rec_fail(REC_ERROR_ARGUMENT, "expected a prompt of bytes below %d, found %d at byte %" PRId64, w->sampler.count,
                       tokens[i], w->read + (int64_t)i);
   }
-  return take(w, tokens, (int64_t)count);
+  return take_tokens(w, tokens, (int64_t)count);
 }
 
 // Numbers, too, may begin in one block and end in the next, which is why the last byte of a prompt must be a blank.
@@ -74,7 +74,7 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
                       "expected a prompt of tokens below %d, found %" PRId64 " or more after %" PRId64 " of them",
                       w->sampler.count, w->number, w->read + found);
   }
-  return take(w, tokens, found);
+  return take_tokens(w, tokens, found);
 }
 
 // What was encoded goes through the decoder as well: what is written behind the prompt continues it.
@@ -83,7 +83,7 @@ static rec_status take_words(writer *w) {
   const char *text;
   size_t size;
   rec_status status = decoder_take(w->decoder, e->tokens, e->count, &text, &size);
-  if (!status && e->count) status = take(w, e->tokens, (int64_t)e->count);
+  if (!status && e->count) status = take_tokens(w, e->tokens, (int64_t)e->count);
   e->count = 0;
   return status;
 }
@@ -108,7 +108,7 @@ static rec_status read_first(writer *w) {
   const char *text;
   size_t size;
   rec_status status = decoder_take(w->decoder, first, (size_t)count, &text, &size);
-  return status || !count ? status : take(w, first, count);
+  return status || !count ? status : take_tokens(w, first, count);
 }
 
 static rec_status read_block(writer *w, const char *bytes, size_t count) {

@@ -6,7 +6,7 @@
 
 // ---- lists --------------------------------------------------------------------------------------
 
-static void add(rank_schedule *s, rank_event e) {
+static void add_event(rank_schedule *s, rank_event e) {
   if (s->count == s->room) {
     int64_t room = 2 * s->room + 64;
     rank_event *events = realloc(s->events, (size_t)room * sizeof *events);
@@ -23,7 +23,7 @@ static void add_computing(rank_schedule *s, int64_t cut, int beside, double seco
   if (last && last->kind == EVENT_COMPUTE && last->beside == beside)
     last->seconds += seconds;
   else
-    add(s, (rank_event){.kind = EVENT_COMPUTE, .beside = beside, .seconds = seconds});
+    add_event(s, (rank_event){.kind = EVENT_COMPUTE, .beside = beside, .seconds = seconds});
 }
 
 void schedule_free(rank_schedule *s) {
@@ -95,7 +95,7 @@ static int64_t state_bytes(const walk *w, int state) {
   return w->p->of.model->states[state].elements * w->rows * w->p->of.n->element_size;
 }
 
-static message_kind kind_of(const walk *w, int state, bool backward) {
+static message_kind kind_of_message(const walk *w, int state, bool backward) {
   if (backward) return MESSAGE_COTANGENTS;
   return w->p->of.model->states[state].lag ? MESSAGE_HALO : MESSAGE_STATES;
 }
@@ -111,11 +111,11 @@ static const block_range whole_state = {0, 0, 1, 1};
 // On its way to or from a rank beside this one. No other message between two ranks has its tag.
 static void add_message(const walk *w, rank_event_kind kind, int beside, int state, bool backward, block_range block) {
   int64_t number = (w->shard * w->p->of.model->state_count + state) * 2 + backward;
-  add(w->s, (rank_event){.kind = kind,
-                         .message = kind_of(w, state, backward),
-                         .beside = beside,
-                         .tag = number * CHAIN_BLOCKS + block.number,
-                         .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
+  add_event(w->s, (rank_event){.kind = kind,
+                               .message = kind_of_message(w, state, backward),
+                               .beside = beside,
+                               .tag = number * CHAIN_BLOCKS + block.number,
+                               .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
 }
 
 static void add_messages(const walk *w, rank_event_kind kind, int beside, const model_op *op, bool backward,

@@ -46,7 +46,7 @@ static void gather(job *j, int64_t bytes) {
 
 // ---- gradients and weights ----------------------------------------------------------------------
 
-static owner_grid place_of(const job *j, int64_t rank) {
+static owner_grid owner_place(const job *j, int64_t rank) {
   return (owner_grid){(int)j->grid->data, (int)(rank / j->grid->time), (int)j->grid->time, (int)(rank % j->grid->time)};
 }
 
@@ -61,7 +61,7 @@ typedef struct rank_round {
 } rank_round;
 
 static rank_round round_of(const job *j, int64_t rank, int number) {
-  owner_grid place = place_of(j, rank);
+  owner_grid place = owner_place(j, rank);
   owner_round round = owners_round(&place, number);
   return (rank_round){round.partner * j->grid->time + rank % j->grid->time, numbers_of(j, round.keeps),
                       numbers_of(j, round.gives)};
@@ -124,7 +124,7 @@ static void round_of_weights(job *j, const rank_round *rounds) {
 
 // The slot that a rank of a row owns.
 static int64_t slot_of(const job *j, int64_t rank) {
-  owner_grid place = place_of(j, rank);
+  owner_grid place = owner_place(j, rank);
   int first = owners_left(&place).first + place.time;
   return numbers_of(j, (slot_range){first, first + 1});
 }
@@ -160,7 +160,7 @@ static rec_status exchange_in_rows(job *j, int64_t each, bool weights) {
 }
 
 static rec_status exchange_gradients(job *j, rank_round *rounds) {
-  const owner_grid grid = place_of(j, 0);
+  const owner_grid grid = owner_place(j, 0);
   const int64_t segments = j->p->leaves.segments, own = segments / grid.time_count;
   for (int number = 0; number < owners_round_count(&grid); number++) {
     for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
@@ -172,7 +172,7 @@ static rec_status exchange_gradients(job *j, rank_round *rounds) {
 }
 
 static rec_status exchange_weights(job *j, rank_round *rounds) {
-  const owner_grid grid = place_of(j, 0);
+  const owner_grid grid = owner_place(j, 0);
   rec_status status = exchange_in_rows(j, 1, true);
   for (int number = owners_round_count(&grid); number-- > 0;) {
     for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);

@@ -102,20 +102,6 @@ void ranks_wait_all(ranks *r, message *const *list, int count, message_place pla
   for (int i = 0; i < count; i++) ranks_wait(r, list[i], place);
 }
 
-bool ranks_arrived(ranks *r, const message *m) {
-  if (!m) return true;
-  pthread_mutex_lock(&r->mover.lock);
-  bool done = m->done;
-  pthread_mutex_unlock(&r->mover.lock);
-  return done;
-}
-
-double ranks_processor_seconds(const ranks *r) {
-  clockid_t clock;
-  double all = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
-  return r && !pthread_getcpuclockid(r->mover.thread, &clock) ? all - clock_seconds(clock) : all;
-}
-
 // ---- exchanges ------------------------------------------------------------------------------------------------------
 
 // Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank that is 2^k ahead.
@@ -308,7 +294,13 @@ static rec_status check_count(const ranks *r, const launched *by) {
 
 rank_clock *ranks_clock(const ranks *r) { return r ? r->clock : NULL; }
 
-static double processor_of(void *context) { return ranks_processor_seconds(context); }
+// Processor time of this process without the thread that moves messages.
+static double processor_of(void *context) {
+  const ranks *r = context;
+  clockid_t clock;
+  double all = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  return !pthread_getcpuclockid(r->mover.thread, &clock) ? all - clock_seconds(clock) : all;
+}
 
 // From here on, where virtual time is on, messages carry a stamp.
 static rec_status open_clock(ranks *r) {

@@ -93,8 +93,6 @@ message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void 
 // Until a send's bytes may change, or a receive's bytes are there. The message is no longer valid; NULL is allowed.
 void ranks_wait(ranks *r, message *m, message_place place);
 void ranks_wait_all(ranks *r, message *const *list, int count, message_place place);
-// Whether ranks_wait would return at once.
-bool ranks_arrived(ranks *r, const message *m);
 
 // ---- memory of GPUs -------------------------------------------------------------------------------------------------
 
@@ -147,8 +145,6 @@ typedef struct message_count {
 // What this rank has sent so far.
 message_count ranks_sent(const ranks *r, message_kind kind);
 const char *message_kind_name(message_kind kind);
-// Processor time of this process without the thread that moves messages.
-double ranks_processor_seconds(const ranks *r);
 // The clock of virtual time (clock.h); NULL: it is off.
 struct rank_clock *ranks_clock(const ranks *r);
 

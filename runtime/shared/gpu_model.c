@@ -48,7 +48,7 @@ const gpu_model_device *gpu_model_find(const char *target) {
 
 enum { NUMBERS = sizeof(simt_place_cost) / sizeof(double) };
 
-static void add(simt_place_cost *to, const simt_place_cost *x, double factor) {
+static void add_place_cost(simt_place_cost *to, const simt_place_cost *x, double factor) {
   double *sums = (double *)to;
   const double *numbers = (const double *)x;
   for (int i = 0; i < NUMBERS; i++) sums[i] += factor * numbers[i];
@@ -77,8 +77,8 @@ static simt_place_cost step_of(const section *s, int place) {
   const gpu_model_request *r = s->r;
   double factor = 1 / ((double)(r->steps - (r->before ? r->before_steps : 0)) * (double)s->kernel->items);
   simt_place_cost step = {0};
-  add(&step, &r->cost->costs[place], factor);
-  if (r->before && place < r->before->count) add(&step, &r->before->costs[place], -factor);
+  add_place_cost(&step, &r->cost->costs[place], factor);
+  if (r->before && place < r->before->count) add_place_cost(&step, &r->before->costs[place], -factor);
   return step;
 }
 
@@ -105,9 +105,9 @@ static void fill_rows(section *s) {
   for (int i = 0; i < cost->count; i++) {
     if (!is_of(cost, i, s->kernel)) continue;
     simt_place_cost step = step_of(s, i);
-    add(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
-    add(&s->step, &step, 1);
-    if (step.issued > 1e-9) add(&row_of(s, cost->places[i])->cost, &step, 1);
+    add_place_cost(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
+    add_place_cost(&s->step, &step, 1);
+    if (step.issued > 1e-9) add_place_cost(&row_of(s, cost->places[i])->cost, &step, 1);
   }
   qsort(s->rows, (size_t)s->row_count, sizeof *s->rows, by_time);
 }
@@ -118,7 +118,7 @@ static void fill_rows(section *s) {
 typedef enum resource { USE_ISSUE, USE_SHARED, USE_MUFU, USE_TENSOR, USE_CACHE, RESOURCES } resource;
 static const char *const resource_names[RESOURCES] = {"issue", "shared", "mufu", "tensor", "L2"};
 
-static double bytes_of(const simt_place_cost *c) { return 32 * c->sectors; }
+static double bytes_of_place(const simt_place_cost *c) { return 32 * c->sectors; }
 
 static double use_of(const gpu_model_device *d, const simt_place_cost *c, resource x) {
   double bytes_each = 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
@@ -127,7 +127,7 @@ static double use_of(const gpu_model_device *d, const simt_place_cost *c, resour
     case USE_SHARED: return c->wavefronts;
     case USE_MUFU: return GPU_COST_MUFU_CYCLES * (c->instructions[SIMT_EXP] + c->instructions[SIMT_MUFU]);
     case USE_TENSOR: return c->tensor;
-    default: return bytes_of(c) / bytes_each;
+    default: return bytes_of_place(c) / bytes_each;
   }
 }
 
@@ -197,7 +197,7 @@ static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost
   fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest, c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
   fprintf(out, " %4.0f%%", slow > 1e-9 ? 100 * c->worked / slow : 100);
   fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts, times(c->wavefronts, c->least_wavefronts),
-          c->sectors, times(c->sectors, c->least_sectors), bytes_of(c), c->intervals, c->tensor);
+          c->sectors, times(c->sectors, c->least_sectors), bytes_of_place(c), c->intervals, c->tensor);
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);
   fprintf(out, "  ");
   if (place)
@@ -255,7 +255,7 @@ static double call_ms(const section *s, int pace) {
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
   double rounds = ceil(items / each), blocks = items < each ? ceil(items / d->multiprocessors) : s->resident;
   double cycles = rounds * together(d, &s->whole, (int)blocks, pace, &bound);
-  double compute = cycles / (1e3 * d->mhz), cache = bytes_of(&s->whole) * items / (1e6 * d->cache_gb);
+  double compute = cycles / (1e3 * d->mhz), cache = bytes_of_place(&s->whole) * items / (1e6 * d->cache_gb);
   return compute > cache ? compute : cache;
 }
 

@@ -37,7 +37,7 @@ typedef struct message {
   size_t length;
 } message;
 
-static void add(message *m, const char *text) {
+static void add_text(message *m, const char *text) {
   int written = snprintf(m->text + m->length, sizeof m->text - m->length, "%s", text);
   m->length += (size_t)written;
   if (m->length >= sizeof m->text) m->length = sizeof m->text - 1;
@@ -46,7 +46,7 @@ static void add(message *m, const char *text) {
 static void add_number(message *m, int64_t number) {
   char text[24];
   snprintf(text, sizeof text, "%lld", (long long)number);
-  add(m, text);
+  add_text(m, text);
 }
 
 // The sizes of an axis, each once. Returns whether `wanted` is among them.
@@ -57,7 +57,7 @@ static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const c
     int before = 0;
     for (int32_t k = 0; k < i; k++) before |= axis_of(choice->tables[k], axis)->size == size;
     if (before) continue;
-    if (i) add(m, separator);
+    if (i) add_text(m, separator);
     add_number(m, size);
     found |= size == wanted;
   }
@@ -68,24 +68,24 @@ static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const c
 static void add_expectation(message *m, const rec_choice *choice, int32_t index, const void *arguments) {
   const rec_table *first = choice->tables[0];
   const rec_table_axis *axis = axis_of(first, choice->axes[index].axis);
-  add(m, index ? "; " : "expected ");
-  add(m, at(first, axis->name_at));
-  add(m, " of ");
+  add_text(m, index ? "; " : "expected ");
+  add_text(m, at(first, axis->name_at));
+  add_text(m, " of ");
   add_sizes(m, choice, choice->axes[index].axis, " or ", 0);
-  add(m, ", found ");
+  add_text(m, ", found ");
   add_number(m, size_in(arguments, axis));
 }
 
 // The command that adds the variant.
 static void add_command(message *m, const rec_choice *choice, const void *arguments) {
-  add(m, at(choice, choice->command_at));
+  add_text(m, at(choice, choice->command_at));
   for (int32_t i = 0; i < choice->axis_count; i++) {
     int64_t size = size_in(arguments, axis_of(choice->tables[0], choice->axes[i].axis));
-    add(m, " -D ");
-    add(m, at(choice, choice->axes[i].define_at));
-    add(m, "=");
+    add_text(m, " -D ");
+    add_text(m, at(choice, choice->axes[i].define_at));
+    add_text(m, "=");
     if (add_sizes(m, choice, choice->axes[i].axis, ",", size) || size < 1) continue;
-    add(m, ",");
+    add_text(m, ",");
     add_number(m, size);
   }
 }
@@ -94,9 +94,9 @@ static rec_status refuse(const rec_choice *choice, const char *entry, const void
   message m = {.length = 0};
   for (int32_t i = 0; i < choice->axis_count; i++) add_expectation(&m, choice, i, arguments);
   if (!fitting) {
-    add(&m, "; ");
+    add_text(&m, "; ");
     add_command(&m, choice, arguments);
-    add(&m, " adds it");
+    add_text(&m, " adds it");
   }
   return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at), entry, m.text);
 }

@@ -76,7 +76,7 @@ static void put_sizes(const rec_table *table, const char *from, char *to) {
   for (int i = 0; i < table->axis_count; i++) copy_field(to, table_axis(inner, i)->field, from, table_axis(table, i)->field);
 }
 
-static int64_t bytes_of(const call *c, const rec_table_memory *memory) {
+static int64_t bytes_of_memory(const call *c, const rec_table_memory *memory) {
   return round_up(call_total(c, memory) * table_bytes(c->table, memory), REC_ALIGNMENT);
 }
 
@@ -86,11 +86,12 @@ static int64_t own_bytes(const call *outer, const call *inner, bool backward) {
   int64_t bytes = 0;
   for (int i = 0; i < table->inner->memory_count; i++) {
     const rec_table_memory *memory = table_memory(table->inner, i);
-    if (outer_memory(table, i) < 0 && is_used(memory, backward)) bytes += bytes_of(inner, memory);
+    if (outer_memory(table, i) < 0 && is_used(memory, backward)) bytes += bytes_of_memory(inner, memory);
   }
   for (int i = 0; i < table->rows_count; i++) {
     const rec_table_rows *rows = table_rows(table, i);
-    if (is_in(rows, backward) && is_after(rows) && rows->rows) bytes += bytes_of(outer, table_memory(table, rows->memory));
+    if (is_in(rows, backward) && is_after(rows) && rows->rows)
+      bytes += bytes_of_memory(outer, table_memory(table, rows->memory));
   }
   return bytes;
 }
@@ -151,7 +152,7 @@ static void put_memories(delay *d, char *arguments) {
       copy_field(arguments, memory->batch_stride_field, d->outer->arguments, own->batch_stride_field);
       copy_field(arguments, memory->time_stride_field, d->outer->arguments, own->time_stride_field);
     } else if (is_used(memory, d->backward)) {
-      void *data = place_own(d, bytes_of(&d->inner, memory));
+      void *data = place_own(d, bytes_of_memory(&d->inner, memory));
       if (!is_needed(d, i)) data = NULL;
       put_field(arguments, memory->data_field, &data);
     }

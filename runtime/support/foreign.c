@@ -183,7 +183,7 @@ bool foreign_is_dense(const foreign_tensor *x, int first) {
 
 // ---- sizes -----------------------------------------------------------------------------------
 
-// Who told a size: the memory, -1: nobody.
+// By size, the tensor (its memory) whose shape has given it; -1: none has.
 typedef struct tellers {
   int batch, time;
   int axes[REC_AXES_MAX];
@@ -526,7 +526,7 @@ static rec_status run_on_cuda(foreign_call *f, const char *arguments, rec_launch
   return REC_ERROR_MEMORY;
 }
 
-static int64_t bytes_of(const foreign_tensor *x) {
+static int64_t bytes_of_tensor(const foreign_tensor *x) {
   int64_t bytes = x->dtype.bits / 8 * x->dtype.lanes;
   for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
   return bytes;
@@ -577,7 +577,7 @@ rec_status foreign_run(foreign_call *f) {
                        .parallel_context = f->parallel_context};
   if (f->saved) {
     launch.saved = data_of(f->saved);
-    launch.saved_bytes = bytes_of(f->saved);
+    launch.saved_bytes = bytes_of_tensor(f->saved);
   }
   f->fault = FOREIGN_REFUSED;
   status = on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch) : run_on_host(f, (char *)fields, &launch);

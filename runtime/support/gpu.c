@@ -256,7 +256,7 @@ static int64_t extent_bytes(const call *c, const rec_table_memory *memory, rec_s
   return numbers * table_bytes(c->table, memory);
 }
 
-static char *take(char **free_memory, int64_t bytes) {
+static char *take_memory(char **free_memory, int64_t bytes) {
   char *taken = *free_memory;
   *free_memory += bytes;
   return taken;
@@ -295,10 +295,10 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   *placed = (rec_gpu_slot){before_steps(r, memory, s), s.batch_stride, s.time_stride, 0};
   if (gpu_has_copies(p, slot)) {
     bytes = gpu_copies_bytes(p, slot);
-    rec_status status = gpu_place_copies(&r->sums, p, slot, s, take(&r->free_memory, bytes), placed);
+    rec_status status = gpu_place_copies(&r->sums, p, slot, s, take_memory(&r->free_memory, bytes), placed);
     if (status != REC_OK) return status;
   } else if (initial_bytes(p, slot) > 0) {
-    char *initial = take(&r->free_memory, initial_bytes(p, slot));
+    char *initial = take_memory(&r->free_memory, initial_bytes(p, slot));
     if (s.data) placed->data = initial;
     rec_status status = s.data ? p->device->copy(c, initial, s.data, bytes) : REC_OK;
     if (status != REC_OK) return status;
@@ -407,7 +407,7 @@ rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_r
   gpu_form form = form_of(c, device, kind);
   gpu_kernel_run run = {.kernel = form.kernel, .saved = saved, .results = results, .cut = form.cut};
   if (!run.cut.maker) return gpu_run_kernel(c, device, &run, workspace);
-  char *summaries = take(&workspace, summary_bytes(c, &run.cut));
+  char *summaries = take_memory(&workspace, summary_bytes(c, &run.cut));
   run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = gpu_summary_stride(c, run.cut.maker)};
   gpu_kernel_run maker = {.kernel = run.cut.maker, .results = GPU_SAVED, .cut = run.cut, .summaries = run.summaries};
   if (maker.kernel->base.reads_saved) maker.saved = saved;
@@ -484,7 +484,7 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
     saved.data = launch->saved;
     return gpu_run_kind(&c, device, kind, GPU_ALL, keeps ? saved : (gpu_saved){0}, workspace);
   }
-  saved.data = take(&workspace, saved.bytes);
+  saved.data = take_memory(&workspace, saved.bytes);
   status = gpu_run_kind(&c, device, REC_KERNEL_STATES, GPU_SAVED, saved, workspace);
   return status == REC_OK ? gpu_run_kind(&c, device, kind, GPU_ALL, saved, workspace) : status;
 }

@@ -34,8 +34,6 @@ static int64_t rows_of(const gpu_parts *p, const rec_table_gpu_part *part, bool 
 
 int64_t gpu_part_rows(const gpu_parts *p, const rec_table_gpu_part *part) { return rows_of(p, part, false); }
 
-int64_t gpu_part_rows_of_instance(const gpu_parts *p, const rec_table_gpu_part *part) { return rows_of(p, part, true); }
-
 int64_t gpu_part_at(const gpu_parts *p, int index) {
   int64_t at = 0;
   for (int i = 0; i < index; i++) at += gpu_part_numbers(p, gpu_part(p, i));
@@ -54,7 +52,7 @@ int64_t gpu_marks_at(const gpu_parts *p) { return gpu_rows_at(p, p->maker->part_
 int64_t gpu_first_column(const gpu_parts *p, int index) {
   int64_t first = 0;
   for (int i = 0; i < index; i++)
-    if (gpu_part(p, i)->columns) first += gpu_part_rows_of_instance(p, gpu_part(p, i));
+    if (gpu_part(p, i)->columns) first += rows_of(p, gpu_part(p, i), true);
   return first;
 }
 

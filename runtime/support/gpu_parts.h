@@ -7,7 +7,7 @@
 #include "runtime/shared/gpu_fold.h"
 #include "runtime/support/gpu_pass.h"
 
-// Of a part at most: rec_gpu_fold has that of the entries besides, and that of the columns of a matrix.
+// Axes of a part, at most. rec_gpu_fold has two more: that of the entries, and that of the columns of a matrix.
 enum { GPU_PARTS_AXES = REC_GPU_FOLD_AXES - 2 };
 
 // A mark is above 0 where a transfer has an element above this, or one that is not finite.
@@ -32,10 +32,9 @@ static inline const rec_table_gpu_part *gpu_part(const gpu_parts *p, int index) 
 static inline const int32_t *gpu_part_axes(const gpu_parts *p, const rec_table_gpu_part *part) {
   return table_at(p->call->table, part->axes_at);
 }
-// Numbers of an entry; rows of the matrix that it has, of all instances and of one.
+// Numbers of an entry; rows of the matrix that it has, of all instances.
 int64_t gpu_part_numbers(const gpu_parts *p, const rec_table_gpu_part *part);
 int64_t gpu_part_rows(const gpu_parts *p, const rec_table_gpu_part *part);
-int64_t gpu_part_rows_of_instance(const gpu_parts *p, const rec_table_gpu_part *part);
 bool gpu_parts_have_instances_along(const gpu_parts *p, int axis);
 // From the start of an entry's summary on: a part, its rows in the matrix, the marks.
 int64_t gpu_part_at(const gpu_parts *p, int index);

@@ -13,7 +13,8 @@ int64_t segment_memory_bytes(const call *c, int memory) {
   return round_up(segment_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
 }
 
-int64_t segment_rows(const call *c, const rec_table_summary *of, int memory) {
+// Rows that a state has in a matrix.
+static int64_t segment_rows(const call *c, const rec_table_summary *of, int memory) {
   const rec_table_memory *m = table_memory(c->table, memory);
   const int32_t *axes = table_at(c->table, m->axes_at);
   int64_t rows = m->factor;

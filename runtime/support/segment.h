@@ -17,7 +17,7 @@ static inline const rec_table_part *segment_part(const call *c, const rec_table_
   return (const rec_table_part *)table_at(c->table, of->parts_at) + index;
 }
 
-// What is summarised is a batch; packed sequences are one.
+// Entries of a batch have a summary each; packed sequences have one together.
 static inline int64_t segment_entries(const call *c) { return c->packed ? 1 : c->batch; }
 // Numbers of a memory of states or of a part, all entries.
 int64_t segment_numbers(const call *c, int memory);
@@ -27,8 +27,6 @@ int64_t segment_memory_bytes(const call *c, int memory);
 int64_t segment_blocks(const call *c, const rec_table_summary *of);
 // The column of the matrix of the first entry of an instance of this part: the states before it have so many.
 int64_t segment_first_column(const call *c, const rec_table_summary *of, int part);
-// Rows that a state has in a matrix.
-int64_t segment_rows(const call *c, const rec_table_summary *of, int memory);
 
 // Where a part begins in a summary; the columns of an OWN part.
 int64_t segment_part_at(const call *c, const rec_table_summary *of, int part);

@@ -56,7 +56,7 @@ static struct {
 
 static pthread_once_t torch_once = PTHREAD_ONCE_INIT;
 
-static void find(void *library, void *function, const char *name) {
+static void find_function(void *library, void *function, const char *name) {
   void *found = dlsym(library, name);
   memcpy(function, &found, sizeof found);
 }
@@ -65,14 +65,14 @@ static void find_torch(void) {
   void *library = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
   if (!library) return;
   torch.found = true;
-#define FIND(result, name, parameters) \
-  find(library, &torch.name, #name);   \
+#define FIND(result, name, parameters)        \
+  find_function(library, &torch.name, #name); \
   torch.found &= torch.name != NULL;
   TORCH_FUNCTIONS(FIND)
 #undef FIND
-  find(library, &torch.delete_value, "torch_delete_stable_ivalue");
-  find(library, &torch.operator_delete, "_ZdlPv");
-  find(library, &torch.throw_runtime_error, "_ZSt21__throw_runtime_errorPKc");
+  find_function(library, &torch.delete_value, "torch_delete_stable_ivalue");
+  find_function(library, &torch.operator_delete, "_ZdlPv");
+  find_function(library, &torch.throw_runtime_error, "_ZSt21__throw_runtime_errorPKc");
   torch.found &= torch.operator_delete && torch.throw_runtime_error;
 }
 

@@ -16,7 +16,7 @@
 // ---- tvm-ffi's functions ---------------------------------------------------------------------
 
 // Finds a function of the process, NULL if it has none. `function`: the address of a pointer to it.
-static void find(void *function, const char *name) {
+static void find_function(void *function, const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
   memcpy(function, &found, sizeof found);
 }
@@ -28,7 +28,7 @@ typedef int release_function(void *object);
 
 static int raise_error(const char *kind) {
   raise_function *raise;
-  find(&raise, "TVMFFIErrorSetRaisedFromCStr");
+  find_function(&raise, "TVMFFIErrorSetRaisedFromCStr");
   if (raise) raise(kind, rec_error());
   return -1;
 }
@@ -48,7 +48,7 @@ typedef struct tvm_workspace {
 static void *allocate_bytes(void *context, int64_t bytes) {
   tvm_workspace *w = context;
   allocate_function *allocate;
-  find(&allocate, "TVMFFIEnvTensorAlloc");
+  find_function(&allocate, "TVMFFIEnvTensorAlloc");
   foreign_tensor prototype = {
       .device = *w->device, .rank = 1, .dtype = {FOREIGN_UINT, 8, 1}, .shape = &bytes, .strides = (int64_t[]){1}};
   if (!allocate || allocate(&prototype, &w->object)) return NULL;
@@ -57,13 +57,13 @@ static void *allocate_bytes(void *context, int64_t bytes) {
 
 static void release(void *object) {
   release_function *release_object;
-  find(&release_object, "TVMFFIObjectDecRef");
+  find_function(&release_object, "TVMFFIObjectDecRef");
   if (release_object) release_object(object);
 }
 
 static void *current_stream(foreign_device device) {
   stream_function *stream;
-  find(&stream, "TVMFFIEnvGetStream");
+  find_function(&stream, "TVMFFIEnvGetStream");
   return stream ? stream(device.type, device.number) : NULL;
 }
 

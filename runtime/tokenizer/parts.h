@@ -126,7 +126,6 @@ rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const 
 rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size);
 rec_status read_bpe(tokenizer *t, const cJSON *json);
 rec_status read_unigram(tokenizer *t, const cJSON *json);
-rec_status read_added(tokenizer *t, const cJSON *json);
 rec_status read_normalizer(tokenizer *t, const cJSON *json);
 rec_status read_splitter(tokenizer *t, const cJSON *json);
 rec_status read_decoder(tokenizer *t, const cJSON *json);
@@ -145,9 +144,6 @@ typedef struct pieces {
   size_t *ends;
   size_t count, room;
 } pieces;
-
-void pieces_clear(pieces *p);
-void pieces_end(pieces *p);  // what was added since the last end is a piece, unless it is empty
 
 enum { CACHED_TEXT = 24, CACHED_TOKENS = 8, CACHED_PIECES = 1 << 15 };
 

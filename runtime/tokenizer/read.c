@@ -154,7 +154,7 @@ static rec_status place_added(encoder *e, tokenizer *t, int i) {
                     : rec_fail(REC_ERROR_FORMAT, "%s: added_tokens: expected each text once, found %s twice", t->path, shown);
 }
 
-rec_status read_added(tokenizer *t, const cJSON *json) {
+static rec_status read_added(tokenizer *t, const cJSON *json) {
   if (!json || cJSON_IsNull(json)) return REC_OK;
   if (!cJSON_IsArray(json)) return wrong_value(t, "tokenizer", "added_tokens", json, "a list");
   token_id next = 0;

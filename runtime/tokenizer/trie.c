@@ -6,18 +6,18 @@
 
 enum { MOST_NODES = 1 << 24 };  // so that node and byte have 32 bits
 
-static size_t place_of(const trie *t, uint32_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & (t->edge_room - 1); }
+static size_t slot_of_key(const trie *t, uint32_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & (t->edge_room - 1); }
 
 int32_t trie_next(const trie *t, int32_t node, unsigned char byte) {
   if (!node) return t->first[byte];
   uint32_t key = (uint32_t)node << 8 | byte;
-  for (size_t i = place_of(t, key); t->edges[i]; i = (i + 1) & (t->edge_room - 1))
+  for (size_t i = slot_of_key(t, key); t->edges[i]; i = (i + 1) & (t->edge_room - 1))
     if (t->edges[i] >> 32 == key) return (int32_t)t->edges[i];
   return 0;
 }
 
 static void put_edge(trie *t, uint64_t edge) {
-  size_t i = place_of(t, (uint32_t)(edge >> 32));
+  size_t i = slot_of_key(t, (uint32_t)(edge >> 32));
   while (t->edges[i]) i = (i + 1) & (t->edge_room - 1);
   t->edges[i] = edge;
 }

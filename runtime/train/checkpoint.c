@@ -37,7 +37,8 @@ static rec_status open_list(tensor_list *list, int capacity, int64_t parts) {
   return list->memory.failed ? rec_no_memory() : REC_OK;
 }
 
-static void add(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank, const int64_t *shape) {
+static void add_tensor(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank,
+                       const int64_t *shape) {
   char *full = list->names[list->count];
   rec_tensor *t = &list->tensors[list->count++];
   snprintf(full, sizeof *list->names, "%s%s", prefix, name);
@@ -48,7 +49,7 @@ static void add(tensor_list *list, const char *prefix, const char *name, rec_dty
 static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int64_t height, int64_t width) {
   int64_t *shape = list->shapes[list->count];
   shape[0] = height, shape[1] = width;
-  add(list, prefix, name, dtype, 2, shape);
+  add_tensor(list, prefix, name, dtype, 2, shape);
 }
 
 // A part of the tensor that was added last.
@@ -61,7 +62,7 @@ static void add_parameters(tensor_list *list, const trained_model *of, void *blo
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
     moment_part own = owner ? trainer_moment(owner, i, 0) : (moment_part){0, p->elements, 0};
-    add(list, "", p->name, of->dtype, p->rank, p->shape);
+    add_tensor(list, "", p->name, of->dtype, p->rank, p->shape);
     add_part(list, own.first, own.count, (char *)block + (p->place + own.first) * of->n->element_size);
   }
 }
@@ -75,7 +76,7 @@ static void add_moments(tensor_list *list, const trainer *t) {
       if (k >= optimizer_rules_of[kind].states) continue;
       moment_part own = trainer_moment(t, i, k);
       snprintf(prefix, sizeof prefix, "optimizer.%s.", optimizers[kind].state_names[k]);
-      add(list, prefix, p->name, t->of.dtype, p->rank, p->shape);
+      add_tensor(list, prefix, p->name, t->of.dtype, p->rank, p->shape);
       add_part(list, own.first, own.count, (char *)t->moments + own.place * t->of.n->element_size);
     }
 }
@@ -125,7 +126,7 @@ typedef struct writers {
 
 static writers writers_of(const trainer *t) { return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}}; }
 
-static int64_t size_of(const tensor_list *list, const tensor_part *p) {
+static int64_t size_of_number(const tensor_list *list, const tensor_part *p) {
   return (int64_t)rec_dtype_size(list->tensors[p->tensor].dtype);
 }
 
@@ -133,7 +134,7 @@ static uint64_t seal_parts(const tensor_list *list) {
   uint64_t sum = 0;
   for (int i = 0; i < list->part_count; i++) {
     const tensor_part *p = &list->parts[i];
-    int64_t size = size_of(list, p);
+    int64_t size = size_of_number(list, p);
     sum += seal_of_part(list->tensors[p->tensor].name, p->first * size, p->data, (size_t)(p->count * size));
   }
   return sum;
@@ -154,7 +155,7 @@ static rec_status put_parts(tensor_writer *w, const tensor_list *list) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < list->part_count; i++) {
     const tensor_part *p = &list->parts[i];
-    int64_t size = size_of(list, p);
+    int64_t size = size_of_number(list, p);
     status = tensor_writer_put(w, p->tensor, p->first * size, p->data, (size_t)(p->count * size));
   }
   return status ? status : tensor_writer_flush(w);
@@ -303,7 +304,7 @@ static rec_status check_identity(const trainer *t, const rec_file *file) {
   return t->identity ? identity_check(rec_file_path(file), rec_file_metadata(file, "rec.trained"), t->identity) : REC_OK;
 }
 
-static rec_status load(trainer *t, const rec_file *file) {
+static rec_status load_checkpoint(trainer *t, const rec_file *file) {
   const char *carried = rec_file_metadata(file, "rec.carried");
   tensor_list list = {0};
   rec_status status = read_number(file, "rec.step", &t->step);
@@ -323,7 +324,7 @@ rec_status checkpoint_load(trainer *t, const char *path) {
   rec_file *file = NULL;
   rec_status status = ranks_agree(t->ranks, rec_file_open(path, &file), reading);
   if (!status) status = seal_check(file, t->ranks);
-  if (!status) status = load(t, file);
+  if (!status) status = load_checkpoint(t, file);
   rec_file_close(file);
   return ranks_agree(t->ranks, status, reading);
 }

@@ -12,7 +12,7 @@
 static ir bytes_at(emitter *e, ir from, ir at) { return element(e, LLVMInt8TypeInContext(e->context), from, at); }
 
 // The place of an index along rec_spread_axes. `axes`: their offset in the parameter, in bytes.
-static ir place_of(emitter *e, ir spread, size_t axes, ir index) {
+static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
   ir place = stack_slot(e, e->i64, "place"), rest = stack_slot(e, e->i64, "rest");
   ir count = load_field(e, spread, axes + offsetof(rec_spread_axes, count), e->i64);
   LLVMBuildStore(e->b, integer(e, 0), place);
@@ -44,10 +44,10 @@ static void add_constant(emitter *e, ir spread, ir i, ir sum) {
 }
 
 static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
-  ir first = place_of(e, spread, offsetof(rec_spread, outer), i);
+  ir first = place_in_parameter(e, spread, offsetof(rec_spread, outer), i);
   ir numbers = load_field(e, spread, offsetof(rec_spread, inner) + offsetof(rec_spread_axes, numbers), e->i64);
   emit_loop loop = loop_begin(e, integer(e, 0), numbers, 1, "summed");
-  ir at = int_add(e, first, place_of(e, spread, offsetof(rec_spread, inner), loop.index));
+  ir at = int_add(e, first, place_in_parameter(e, spread, offsetof(rec_spread, inner), loop.index));
   add_number(e, sum, load_real(e, element(e, e->real, from, at), 0));
   loop_end(e, &loop);
 }

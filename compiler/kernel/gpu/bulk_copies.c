@@ -117,7 +117,7 @@ static void start_boxes(kernel_frame *h, const frame_program *p, int argument, i
 }
 
 // i32: the bytes of the argument that bulk copies bring.
-static ir bytes_of(kernel_frame *h, const frame_program *p, int argument, ir bulk) {
+static ir bytes_of_rows(kernel_frame *h, const frame_program *p, int argument, ir bulk) {
   int64_t bytes = p->at->staging_buffers[argument].row * p->program->chunk * NUMBER_BYTES;
   return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
 }
@@ -130,7 +130,7 @@ void gpu_start_bulk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir *bu
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (!gpu_is_bulk(p->at, i) || gpu_is_ahead(p, i) != (turn != NULL)) continue;
     bulk[i] = comes_in_bulk(h, p, i, mapped, whole);
-    bytes = LLVMBuildAdd(e->b, bytes, bytes_of(h, p, i, bulk[i]), "");
+    bytes = LLVMBuildAdd(e->b, bytes, bytes_of_rows(h, p, i, bulk[i]), "");
   }
   emit_branch branch = one_thread(h);
   ir barrier = barrier_at(h, number_of(h, turn));

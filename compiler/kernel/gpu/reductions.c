@@ -55,7 +55,7 @@ void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
   }
 }
 
-static ir place_of(const sum_task *t, ir index) {
+static ir place_of_sum(const sum_task *t, ir index) {
   emitter *e = t->e;
   ir place = stack_slot(e, e->i64, "place");
   LLVMBuildStore(e->b, index, place);
@@ -92,7 +92,7 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
   emit_loop loop = loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
   sum_copies(t, &loop.index, 1, total, &sum);
-  gpu_store_as(e, t->stored, t->to, place_of(t, loop.index), sum);
+  gpu_store_as(e, t->stored, t->to, place_of_sum(t, loop.index), sum);
   loop_end(e, &loop);
 }
 

@@ -143,7 +143,7 @@ typedef struct row_copy {
 } row_copy;
 
 // The function's name, made from all that it depends on.
-static const char *name_of(lower *l, const row_copy *c) {
+static const char *name_of_copy(lower *l, const row_copy *c) {
   arena *a = l->e->a;
   bool chip = gpu_in_shared_memory(c->s.to.base);
   const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers, c->words ? "_words" : "",
@@ -204,7 +204,7 @@ static void start_rows(lower *l, row_copy *c) {
   int count = arguments_of(c, args);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
+  if (emit_shared(e, name_of_copy(l, c), type, &function, &inside, own)) {
     lower here = *l;
     here.e = &inside;
     l->target->enter(&here);

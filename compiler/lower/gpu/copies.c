@@ -68,7 +68,7 @@ static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   return name;
 }
 
-static const char *name_of(lower *l, const view_copy *c, axis_set tile) {
+static const char *name_of_copy(lower *l, const view_copy *c, axis_set tile) {
   arena *a = l->e->a;
   const char *name = arena_printf(a, "_%d", l->team->threads);
   loop_axes all = lower_by_rank(l, tile);
@@ -119,7 +119,7 @@ static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
     types[i] = LLVMTypeOf(args[i]);
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  if (emit_shared(e, gpu_short_name(e, "copy", name_of(l, &c, tile)), type, &function, &inside, own)) {
+  if (emit_shared(e, gpu_short_name(e, "copy", name_of_copy(l, &c, tile)), type, &function, &inside, own)) {
     open_function(l, &inside, c, tile, own);
     emit_shared_end(&inside);
   }

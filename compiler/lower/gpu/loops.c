@@ -27,7 +27,8 @@ void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *
   }
 }
 
-int gpu_lanes(const lower *l, const loop_axes *axes) {
+// Neighbours along the last axis that a thread takes at once, while all threads have work.
+static int neighbours_of_thread(const lower *l, const loop_axes *axes) {
   int64_t points = gpu_point_count(l, axes);
   if (!l->team->shares || !axes->count || points < 0) return 1;
   return plan_numbers_at_once(known_size(l, axes->axes[axes->count - 1]), points, l->team->threads);
@@ -204,7 +205,7 @@ void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instruct
 
 void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data) {
   place_in_loops at = lower_start_place(l, false);
-  gpu_wide_loops(l, axes, copies ? gpu_lanes(l, axes) : 1, copies ? GPU_SHORT_BODY : GPU_LONG_BODY, &at, body, data);
+  gpu_wide_loops(l, axes, copies ? neighbours_of_thread(l, axes) : 1, copies ? GPU_SHORT_BODY : GPU_LONG_BODY, &at, body, data);
 }
 
 // Vectors that each thread takes at once, if all threads have as many.
@@ -235,7 +236,7 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
   }
   place_in_loops at[MOST_POINTS_AT_ONCE];
   loop_axes all = lower_by_rank(l, axes);
-  int lanes = gpu_lanes(l, &all), count = 1;
+  int lanes = neighbours_of_thread(l, &all), count = 1;
   gpu_wait(l);
   shared_pieces s = pieces_of(l, &all, lanes);
   if (all.count) count = pieces_at_once(l, &s);

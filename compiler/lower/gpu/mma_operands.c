@@ -42,7 +42,7 @@ typedef struct operand_place {
   ir inside;  // i1: of the tensor; NULL: always. Outside of it the place is that of the first element.
 } operand_place;
 
-static operand_place place_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+static operand_place place_of_element(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
@@ -61,7 +61,7 @@ static operand_place place_of(lower *l, const mma *p, const mma_operand *o, cons
 
 // One element of an operand, or neighbours; 0 outside of the tensor.
 static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
-  operand_place where = place_of(l, p, o, at, line, k);
+  operand_place where = place_of_element(l, p, o, at, line, k);
   ir x = view_load(l, &o->v, &where.at, o->axes);
   return where.inside ? choose(l->e, where.inside, x, real_number(l->e, 0, ir_lanes(x))) : x;
 }
@@ -73,7 +73,7 @@ static ir inside_or_zero(emitter *e, const operand_place *where, ir bits) {
 // The bits of one element, or of a pair of neighbours (NULL: they are no word), where memory has the operand's type.
 static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
-  operand_place where = place_of(l, p, o, at, line, k);
+  operand_place where = place_of_element(l, p, o, at, line, k);
   if (at->lanes) {
     ir pair = gpu_load_pair(l, &o->v, &where.at, o->axes);
     return pair ? inside_or_zero(e, &where, pair) : NULL;

@@ -100,8 +100,6 @@ enum { GPU_SHORT_BODY = 60, GPU_BODY = 500, GPU_LONG_BODY = 10000 };
 // fastest.
 int64_t gpu_point_count(const lower *l, const loop_axes *axes);
 void gpu_go_to_point(lower *l, const loop_axes *axes, ir index, place_in_loops *at);
-// Neighbours along the last axis that a thread takes at once, while all threads have work.
-int gpu_lanes(const lower *l, const loop_axes *axes);
 // The points of these axes, divided among the threads of a block. All threads compute a single point, and one thread stores it.
 void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place_in_loops *at, nest_function *inner,
                     void *data);

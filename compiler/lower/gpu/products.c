@@ -24,7 +24,7 @@ typedef struct sums {
 
 static int block_of(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
 
-static place_in_loops place_of(const place_in_loops *at, int axis, ir index) {
+static place_in_loops place_along(const place_in_loops *at, int axis, ir index) {
   place_in_loops here = *at;
   here.index[axis] = index;
   return here;
@@ -36,12 +36,12 @@ static void multiply_point(lower *l, const place_in_loops *at, void *data, sums 
   const plan_dot *dot = &p->nest->dot;
   ir a[MOST_BLOCK], b[MOST_BLOCK];
   for (int r = 0; r < p->rows; r++) {
-    place_in_loops here = place_of(at, dot->i, s->i[r]);
+    place_in_loops here = place_along(at, dot->i, s->i[r]);
     a[r] = view_load(l, &p->o->first.a, &here, p->o->first.a_axes);
     if (p->o->first.minus) a[r] = real_neg(e, a[r]);
   }
   for (int c = 0; c < p->columns; c++) {
-    place_in_loops here = place_of(at, dot->j, s->j[c]);
+    place_in_loops here = place_along(at, dot->j, s->j[c]);
     b[c] = view_load(l, &p->o->first.b, &here, p->o->first.b_axes);
   }
   for (int r = 0; r < p->rows; r++) {
@@ -98,7 +98,7 @@ void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const 
 static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
-      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      place_in_loops here = place_along(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
       gpu_last_sum(l, p->nest, p->o, &here, load_real(l->e, s->slots[r][c], 0));
     }
@@ -110,7 +110,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
       s->slots[r][c] = stack_slot(e, e->real, "sum");
-      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      place_in_loops here = place_along(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
       store_real(e, gpu_first_sum(l, p->o, &here, NULL), s->slots[r][c]);
     }

@@ -60,7 +60,7 @@ static ir number_at(lower *l, const team_sums *s, int position, const place_in_l
 }
 
 // Neighbouring numbers of a warp lie side by side.
-static ir place_of(lower *l, const team_sums *s, ir warp, ir number) {
+static ir place_of_sum(lower *l, const team_sums *s, ir warp, ir number) {
   return int_add(l->e, int_mul(l->e, warp, integer(l->e, s->numbers)), number);
 }
 
@@ -96,7 +96,7 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
     stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntEQ, rest, integer(e, 0)), "");
   }
   emit_branch branch = branch_begin(e, stores);
-  ir at = place_of(l, s, gpu_warp(l), int_add(e, number, integer(e, first)));
+  ir at = place_of_sum(l, s, gpu_warp(l), int_add(e, number, integer(e, first)));
   store_real(e, x[0], element(e, e->real, l->team->sums, at));
   branch_end(e, &branch);
 }
@@ -109,7 +109,7 @@ static void store_sum(lower *l, const team_sums *s, int position, const place_in
   const result_target *target = &l->results[result];
   ir number = number_at(l, s, position, at), sum = NULL;
   for (int warp = 0; warp < warps_of(l); warp++) {
-    ir x = load_real(e, element(e, e->real, l->team->sums, place_of(l, s, integer(e, warp), number)), 0);
+    ir x = load_real(e, element(e, e->real, l->team->sums, place_of_sum(l, s, integer(e, warp), number)), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
   emit_branch branch = branch_begin(e, target->active);
@@ -154,7 +154,7 @@ void team_stage(lower *l, const team_sums *s, int position, const place_in_loops
     store_real(e, x, element(e, e->real, s->staged, number));
     return;
   }
-  store_of_warp(l, warp_sum(e, x), place_of(l, s, gpu_warp(l), number));
+  store_of_warp(l, warp_sum(e, x), place_of_sum(l, s, gpu_warp(l), number));
   if (s->points < 0) sum_here(l, s, position, at);
 }
 

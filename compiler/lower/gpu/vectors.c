@@ -39,7 +39,9 @@ static place_in_loops scalar_place(lower *l, const place_in_loops *at, int lane)
   return one;
 }
 
-static unsigned bytes_of(const view *v, int piece) { return (unsigned)(number_is_narrow(v->stored) ? 2 * piece : 4 * piece); }
+static unsigned bytes_of_vector(const view *v, int piece) {
+  return (unsigned)(number_is_narrow(v->stored) ? 2 * piece : 4 * piece);
+}
 
 // ---- loads ----
 
@@ -63,7 +65,7 @@ static ir load_piece(lower *l, const view *v, ir address, int piece) {
   if (v->stored == NUMBER_BF16 && piece % 2 == 0) return load_words(l, address, piece);
   LLVMTypeRef type = LLVMVectorType(view_type(e, v), (unsigned)piece);
   ir x = LLVMBuildLoad2(e->b, type, address, "");
-  LLVMSetAlignment(x, bytes_of(v, piece));
+  LLVMSetAlignment(x, bytes_of_vector(v, piece));
   return number_is_narrow(v->stored) ? narrow_widened(e, v->stored, x) : x;
 }
 
@@ -155,7 +157,7 @@ static void store_piece(lower *l, const view *v, ir address, ir x) {
   int piece = ir_lanes(x);
   if (number_is_narrow(v->stored)) x = narrow_pairs(e, v->stored, x);
   ir store = LLVMBuildStore(e->b, x, address);
-  LLVMSetAlignment(store, bytes_of(v, piece));
+  LLVMSetAlignment(store, bytes_of_vector(v, piece));
 }
 
 static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x, int piece) {

@@ -1,7 +1,7 @@
 // The passes over whole kernels. Those that plan one run the passes of plan.c.
 #include "compiler/plan/kernel_plan.h"
 
-static const char *name_of(int pass) {
+static const char *name_of_pass(int pass) {
   static const char *const names[KERNEL_PASSES] = {
       [KERNEL_PASS_BATCHED] = "several sequences", [KERNEL_PASS_HOST] = "host kernel", [KERNEL_PASS_GPU] = "GPU kernel"};
   return names[pass];
@@ -9,4 +9,4 @@ static const char *name_of(int pass) {
 
 static bool may_leave_out(int pass) { return pass == KERNEL_PASS_BATCHED; }
 
-const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of, may_leave_out};
+const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of_pass, may_leave_out};

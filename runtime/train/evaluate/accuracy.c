@@ -38,7 +38,7 @@ typedef struct accuracy {
   found_counts *found;  // by task of the pool
 } accuracy;
 
-static void add(counts *to, const counts *from) {
+static void add_counts(counts *to, const counts *from) {
   to->sequences += from->sequences;
   to->answers += from->answers;
   to->right += from->right;
@@ -115,8 +115,8 @@ static void count_hits(const reading *r, found_counts *found) {
     for (int64_t i = s * tokens; i < (s + 1) * tokens; i++)
       if (r->targets[i] != NO_TARGET) c.answers++, c.right += r->all_hits[i];
     c.exact = c.right == c.answers;
-    add(&found->all, &c);
-    if (r->facts[s] >= 0) add(&found->at_depth[r->facts[s] * DEPTHS / tokens], &c);
+    add_counts(&found->all, &c);
+    if (r->facts[s] >= 0) add_counts(&found->at_depth[r->facts[s] * DEPTHS / tokens], &c);
   }
 }
 
@@ -149,8 +149,8 @@ static rec_status measure(accuracy *a, int64_t length, found_counts *sum) {
   if (!a->found) return rec_no_memory();
   rec_status status = evaluation_run(a->e, tasks, run_task, a);
   for (int i = 0; i < tasks; i++) {
-    add(&sum->all, &a->found[i].all);
-    for (int d = 0; d < DEPTHS; d++) add(&sum->at_depth[d], &a->found[i].at_depth[d]);
+    add_counts(&sum->all, &a->found[i].all);
+    for (int d = 0; d < DEPTHS; d++) add_counts(&sum->at_depth[d], &a->found[i].at_depth[d]);
   }
   free(a->found);
   return status;

@@ -65,7 +65,7 @@ static double drawn(uint64_t draw, int64_t entry) {
   return u < 0.5 ? -0.5 - 2 * u : 2 * u - 0.5;
 }
 
-static double size_of(const growth *g, const double *numbers, int64_t entry) {
+static double magnitude_of(const growth *g, const double *numbers, int64_t entry) {
   return g->parts == 2 ? hypot(numbers[2 * entry], numbers[2 * entry + 1]) : fabs(numbers[entry]);
 }
 
@@ -103,12 +103,12 @@ static rec_status read_step(kernel_runs *r, growth *g, int64_t step, double *sec
     g->mixes |= !(fabs(g->first[i] - second[i]) <= 1e-5 * (1 + fabs(g->input[i])));
   for (int64_t e = 0; e < g->entries; e++) {
     head_growth *head = &g->heads[g->parts * e / g->state->head_elements % g->state->heads];
-    double a = rounded(r->n, size_of(g, g->first, e)), u = size_of(g, g->input, e);
+    double a = rounded(r->n, magnitude_of(g, g->first, e)), u = magnitude_of(g, g->input, e);
     head->decay = fmax(head->decay, a);
     head->input = fmax(head->input, u);
     head->limit = fmax(head->limit, steady(a, u));
     advance(g, g->first, e);
-    head->largest = fmax(head->largest, size_of(g, g->h, e));
+    head->largest = fmax(head->largest, magnitude_of(g, g->h, e));
   }
   return REC_OK;
 }

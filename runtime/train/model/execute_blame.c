@@ -24,7 +24,7 @@ static const char *op_name(const run *r, const model_op *op) {
 }
 
 // ", after layers.0.in_proj.weight": where an operation without weights and states stands.
-static const char *place_of(const run *r, int number, char text[512]) {
+static const char *text_of_place(const run *r, int number, char text[512]) {
   const model_op *ops = r->x->model->ops;
   *text = 0;
   if (ops[number].use_count || ops[number].state_count) return text;
@@ -39,7 +39,8 @@ static bool blame_forward(const run *r, int number, char *text, size_t size) {
   char place[512];
   for (int i = 0; i < op->out_count; i++) {
     if (finite_rows(r->x->c, run_rows(r, op->out[i]))) continue;
-    snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op), place_of(r, number, place));
+    snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op),
+             text_of_place(r, number, place));
     return true;
   }
   for (int i = 0; i < op->state_count; i++) {
@@ -67,7 +68,7 @@ static bool blame_backward(const run *r, const model_step *step, char *text, siz
   for (int i = 0; i < step->in_count; i++) {
     if (finite_rows(r->x->c, run_optional_rows(r, step->d_in[i]))) continue;
     snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name, op_name(r, op),
-             place_of(r, step->op, place));
+             text_of_place(r, step->op, place));
     return true;
   }
   return false;

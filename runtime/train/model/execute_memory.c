@@ -138,7 +138,7 @@ static rec_status allocate(executor *x, const executor_sizes *sizes) {
   return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
 }
 
-static executor_bytes_needed bytes_of(const executor *x, const executor_sizes *sizes, const seam_place *place) {
+static executor_bytes_needed bytes_of_executor(const executor *x, const executor_sizes *sizes, const seam_place *place) {
   int64_t own = (sizes->activations + sizes->saved) * x->segments + seams_bytes(x->model, x->c, &x->form, place);
   int64_t shared = sizes->summary * x->segments + sizes->workspace + sizes->scratch + sizes->room;
   return (executor_bytes_needed){own + shared, own};
@@ -152,7 +152,7 @@ static rec_status measure_and_allocate(executor *x) {
   x->summary_bytes = sizes.summary;
   x->workspace_bytes = sizes.workspace;
   const seam_place place = {ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments};
-  const executor_bytes_needed bytes = bytes_of(x, &sizes, &place);
+  const executor_bytes_needed bytes = bytes_of_executor(x, &sizes, &place);
   x->bytes = x->form.beside ? bytes.beside : bytes.whole;
   return allocate(x, &sizes);
 }
@@ -165,7 +165,7 @@ rec_status executor_need(const train_model *model, const train_kernel *kernels, 
   x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
   x.cuts = calloc((size_t)model->state_count + 1, sizeof *x.cuts);
   rec_status status = x.saved_bytes && x.cuts ? measure(&x, &sizes) : rec_no_memory();
-  if (!status) *bytes = bytes_of(&x, &sizes, &(seam_place){place, places, x.segments});
+  if (!status) *bytes = bytes_of_executor(&x, &sizes, &(seam_place){place, places, x.segments});
   free(x.saved_bytes);
   free(x.cuts);
   return status;

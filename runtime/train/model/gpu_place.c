@@ -31,7 +31,7 @@ static const model_code kernels[MODEL_KERNEL_COUNT][2] = {
 
 extern const embedded_file embedded_model_kernels[];
 
-static gpu_place *place_of(const compute *c) { return (gpu_place *)(uintptr_t)c; }
+static gpu_place *gpu_of_compute(const compute *c) { return (gpu_place *)(uintptr_t)c; }
 
 static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
 
@@ -50,7 +50,7 @@ static rec_status note_region(gpu_place *p, void *memory, int64_t bytes) {
 }
 
 rec_status gpu_allocate(const compute *c, int64_t bytes, void **memory) {
-  gpu_place *p = place_of(c);
+  gpu_place *p = gpu_of_compute(c);
   *memory = NULL;
   if (bytes == 0) return REC_OK;
   if (p->driver) return rec_cuda_take(p->driver, NULL, bytes, memory);
@@ -60,7 +60,7 @@ rec_status gpu_allocate(const compute *c, int64_t bytes, void **memory) {
 }
 
 void gpu_release(const compute *c, void *memory) {
-  gpu_place *p = place_of(c);
+  gpu_place *p = gpu_of_compute(c);
   if (!memory) return;
   if (p->driver) {
     rec_cuda_give(p->driver, NULL, memory);
@@ -74,7 +74,7 @@ void gpu_release(const compute *c, void *memory) {
 // By the driver, or in the process.
 #define MOVE(name, parameters, call, word, here)               \
   rec_status gpu_##name parameters {                           \
-    const cuda_driver *d = place_of(c)->driver;                \
+    const cuda_driver *d = gpu_of_compute(c)->driver;          \
     if (bytes && d) return cuda_check(d, d->call, word, NULL); \
     if (bytes) here;                                           \
     return REC_OK;                                             \
@@ -90,7 +90,7 @@ MOVE(clear, (const compute *c, void *to, int64_t bytes), clear(at(to), 0, (size_
 #undef MOVE
 
 void *gpu_here(const compute *c, int64_t bytes) {
-  gpu_place *p = place_of(c);
+  gpu_place *p = gpu_of_compute(c);
   if (bytes <= p->here_bytes) return p->here;
   free(p->here);
   p->here = malloc((size_t)bytes);
@@ -102,7 +102,7 @@ void *gpu_here(const compute *c, int64_t bytes) {
 // ---- kernels ------------------------------------------------------------------------------------
 
 int64_t gpu_blocks(const compute *c, int64_t items) {
-  const gpu_place *p = place_of(c);
+  const gpu_place *p = gpu_of_compute(c);
   return items < p->blocks ? items : p->blocks;
 }
 
@@ -124,7 +124,7 @@ static rec_status run_here(const gpu_place *p, const model_code *code, int64_t b
 }
 
 static rec_status start(const compute *c, int kernel, bool narrow, int64_t items, const void *parameter) {
-  const gpu_place *p = place_of(c);
+  const gpu_place *p = gpu_of_compute(c);
   const model_code *code = &kernels[kernel][narrow];
   int64_t blocks = gpu_blocks(c, items);
   if (blocks <= 0) return REC_OK;
@@ -137,7 +137,7 @@ static rec_status start(const compute *c, int kernel, bool narrow, int64_t items
 }
 
 rec_status gpu_start(const compute *c, int kernel, int64_t items, const void *parameter) {
-  return start(c, kernel, place_of(c)->narrow, items, parameter);
+  return start(c, kernel, gpu_of_compute(c)->narrow, items, parameter);
 }
 
 rec_status gpu_start_f32(const compute *c, int kernel, int64_t items, const void *parameter) {

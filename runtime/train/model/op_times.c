@@ -75,7 +75,7 @@ void op_times_free(op_times *times) {
 }
 
 // What people know an operation by: a weight or a state of it, or the recurrence.
-static const char *name_of(const trained_model *of, const model_op *op) {
+static const char *name_of_operation(const trained_model *of, const model_op *op) {
   if (op->kind == OP_LOSS) return "loss";
   if (op->state_count) return of->model->states[op->states[0]].name;
   return op->use_count ? of->model->parameters[op->uses[0].parameter].name : of->kernels[op->kernel].signature->name;
@@ -92,7 +92,7 @@ static void describe_op(op_time *t, const char *name, cJSON *list) {
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object) {
   cJSON_AddNumberToObject(object, "tokens", (double)times->tokens);
   cJSON *list = cJSON_AddArrayToObject(object, "operations"), *weight = cJSON_AddObjectToObject(object, "weight");
-  for (int i = 0; i < times->count; i++) describe_op(&times->of[i], name_of(of, &of->model->ops[i]), list);
+  for (int i = 0; i < times->count; i++) describe_op(&times->of[i], name_of_operation(of, &of->model->ops[i]), list);
   cJSON_AddNumberToObject(weight, "sum_us", times->sum / US);
   cJSON_AddNumberToObject(weight, "step_us", times->step / US);
 }

@@ -16,7 +16,7 @@ typedef struct reader {
   int64_t first_of_next_part;  // of the parameter being read
 } reader;
 
-static void *take(reader *r, size_t count, size_t size) {
+static void *reader_memory(reader *r, size_t count, size_t size) {
   void *memory = rec_blocks_take(&r->blocks, (count ? count : 1) * size);
   if (!memory && !r->status) r->status = rec_no_memory();
   return memory;
@@ -63,7 +63,7 @@ static void *open_list(reader *r, const cJSON *object, const char *key, size_t s
   *count = 0;
   if (!cJSON_IsArray(*items)) return wrong(r, key), NULL;
   int length = cJSON_GetArraySize(*items);
-  void *memory = take(r, (size_t)length, size);
+  void *memory = reader_memory(r, (size_t)length, size);
   if (memory) *count = length;
   return memory;
 }
@@ -480,7 +480,7 @@ static void check_order(reader *r, const train_program *p) {
 rec_status train_program_read(const cJSON *json, train_program **program) {
   reader r = {0};
   *program = NULL;
-  train_program *p = r.program = take(&r, 1, sizeof *p);
+  train_program *p = r.program = reader_memory(&r, 1, sizeof *p);
   if (p) read_lists(&r, json, p);
   if (p && !r.status) check_order(&r, p);
   if (!r.status) {

@@ -90,7 +90,7 @@ static int64_t offset_of(const seams *s, int state) {
   return s->model->states[state].place * s->there->batch * s->c->n->element_size;
 }
 
-static int64_t bytes_of(const seams *s, int state) {
+static int64_t bytes_of_seam(const seams *s, int state) {
   return s->model->states[state].elements * s->there->batch * s->c->n->element_size;
 }
 
@@ -112,7 +112,7 @@ void *seams_gradient(const seams *s, int seam, int state) {
 
 bool seams_first(const seams *s) { return s->place == 0; }
 bool seams_last(const seams *s) { return s->place == s->last; }
-bool seams_begins(const seams *s, bool backward) { return backward ? seams_last(s) : seams_first(s); }
+static bool seams_begins(const seams *s, bool backward) { return backward ? seams_last(s) : seams_first(s); }
 bool seams_ends(const seams *s, bool backward) { return seams_begins(s, !backward); }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ static int64_t instance_of(const seams *s, int state, int block) {
 
 static byte_range range_of(const seams *s, int state, int block) {
   int64_t all = s->cuts[state].instances * s->there->batch;
-  if (!all) return (byte_range){0, bytes_of(s, state)};
-  int64_t of_one = bytes_of(s, state) / all, first = instance_of(s, state, block);
+  if (!all) return (byte_range){0, bytes_of_seam(s, state)};
+  int64_t of_one = bytes_of_seam(s, state) / all, first = instance_of(s, state, block);
   return (byte_range){first * of_one, (instance_of(s, state, block + 1) - first) * of_one};
 }
 
@@ -168,7 +168,7 @@ static void expect(const seams *s, int place, message_kind kind, int state, mess
   }
 }
 
-static void take(const seams *s, message **list, int state, int block, const char *what) {
+static void wait_for_block(const seams *s, message **list, int state, int block, const char *what) {
   message **slot = slot_of(list, state, block);
   ranks_wait(s->line, *slot, (message_place){s->here->step, s->model->states[state].layer, what});
   *slot = NULL;
@@ -176,7 +176,7 @@ static void take(const seams *s, message **list, int state, int block, const cha
 
 static rec_status arrive(const seams *s, message **list, seam_block room, int state, int block, char *there, const char *what) {
   byte_range range = range_of(s, state, block);
-  take(s, list, state, block, what);
+  wait_for_block(s, list, state, block, what);
   if (!s->copies) return REC_OK;
   return s->c->ops->upload(s->c, there + range.first, (char *)bytes_at(s, room, state, there) + range.first, range.count);
 }
@@ -200,7 +200,7 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
       expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
     if (s->place == 0 && here->after[i])
       *slot_of(s->of.carried, i, 0) =
-          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i], bytes_of(s, i));
+          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i], bytes_of_seam(s, i));
   }
 }
 
@@ -221,10 +221,10 @@ void seams_turn(seams *s) {
 void seams_end(seams *s) {
   for (int i = 0; s->last > 0 && s->place <= s->last && i < s->model->state_count; i++) {
     for (int block = 0; block < blocks_of(s, i); block++) {
-      take(s, s->of.states_out, i, block, "states to arrive");
-      take(s, s->of.gradients_out, i, block, "gradients of states to arrive");
+      wait_for_block(s, s->of.states_out, i, block, "states to arrive");
+      wait_for_block(s, s->of.gradients_out, i, block, "gradients of states to arrive");
     }
-    take(s, s->of.carried, i, 0, "the states that the sequences end with");
+    wait_for_block(s, s->of.carried, i, 0, "the states that the sequences end with");
   }
 }
 
@@ -330,7 +330,7 @@ static rec_status carry(seams *s, const model_op *op) {
   for (int k = 0; !status && k < op->state_count; k++) {
     int state = op->states[k];
     if (s->here->after[state])
-      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state, (byte_range){0, bytes_of(s, state)},
+      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state, (byte_range){0, bytes_of_seam(s, state)},
                      s->here->after[state], seams_state(s, s->count, state));
   }
   return status;

@@ -81,8 +81,7 @@ bool seams_last(const seams *s);
 void *seams_state(const seams *s, int seam, int state);
 void *seams_gradient(const seams *s, int seam, int state);
 
-// Forward begins at the first place and ends at the last one, backward the other way.
-bool seams_begins(const seams *s, bool backward);
+// Forward ends at the last place, backward at the first one.
 bool seams_ends(const seams *s, bool backward);
 
 // In how many blocks the states of an operation pass, and the first instance of one; `blocks` of them: the end.

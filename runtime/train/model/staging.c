@@ -92,22 +92,22 @@ static const void *cut_rows(const staging *s, const shard *here, int64_t time, c
 }
 
 // Where a state of the shard's sequences lies in one of the three blocks.
-static void *place_of(const staging *s, int block, int state, int64_t batch) {
+static void *staged_state(const staging *s, int block, int state, int64_t batch) {
   return s->states + block * state_bytes(s->c, s->model, s->form.batch) +
          s->model->states[state].place * batch * s->c->n->element_size;
 }
 
-static int64_t bytes_of(const staging *s, int state, int64_t batch) {
+static int64_t bytes_of_state(const staging *s, int state, int64_t batch) {
   return s->model->states[state].elements * batch * s->c->n->element_size;
 }
 
 static rec_status enter_states(const staging *s, const shard *here, staged_ends ends) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < s->model->state_count; i++) {
-    s->before[i] = ends.first && here->before[i] ? place_of(s, 0, i, here->batch) : NULL;
-    s->after[i] = here->after[i] ? place_of(s, 1, i, here->batch) : NULL;
-    s->d_before[i] = here->d_before && here->d_before[i] ? place_of(s, 2, i, here->batch) : NULL;
-    if (s->before[i]) status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of(s, i, here->batch));
+    s->before[i] = ends.first && here->before[i] ? staged_state(s, 0, i, here->batch) : NULL;
+    s->after[i] = here->after[i] ? staged_state(s, 1, i, here->batch) : NULL;
+    s->d_before[i] = here->d_before && here->d_before[i] ? staged_state(s, 2, i, here->batch) : NULL;
+    if (s->before[i]) status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of_state(s, i, here->batch));
   }
   return status;
 }
@@ -142,7 +142,7 @@ rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, 
   rec_status status = REC_OK;
   if (compute_is_host(c) || !ends.first) return REC_OK;
   for (int i = 0; !status && i < s->model->state_count; i++) {
-    int64_t bytes = bytes_of(s, i, here->batch);
+    int64_t bytes = bytes_of_state(s, i, here->batch);
     if (ends.last && here->after[i]) status = c->ops->download(c, here->after[i], there->after[i], bytes);
     // Only states that the run started from have a gradient.
     if (!status && here->before[i] && here->d_before && here->d_before[i])

@@ -21,7 +21,7 @@ typedef struct folders {
   bool failed;  // memory was short
 } folders;
 
-static void add(folders *all, const char *name) {
+static void add_folder(folders *all, const char *name) {
   char **grown = realloc(all->names, sizeof *grown * ((size_t)all->count + 1));
   if (grown) all->names = grown;
   if (grown && (grown[all->count] = strdup(name)))
@@ -47,11 +47,11 @@ static rec_status add_run(folders *all, const char *run) {
   if (count < 0) return rec_file_failed(run);
   for (int i = 0; i < count; i++) {
     file_path folder = rec_path("%s/%s", run, entries[i]->d_name);
-    if (entries[i]->d_name[0] != '.' && holds_a_block(folder.text)) add(all, folder.text);
+    if (entries[i]->d_name[0] != '.' && holds_a_block(folder.text)) add_folder(all, folder.text);
     free(entries[i]);
   }
   free(entries);
-  if (all->count == before && holds_a_block(run)) add(all, run);
+  if (all->count == before && holds_a_block(run)) add_folder(all, run);
   if (all->failed) return rec_no_memory();
   if (all->count > before) return REC_OK;
   return rec_fail(REC_ERROR_FILE, "%s: expected a folder of runs, found no block that was trained or judged in it", run);
