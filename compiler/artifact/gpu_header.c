@@ -117,21 +117,6 @@ static const char *number_text(const printer *p, const codegen_slot *slot, numbe
   return number_type_text(abi_number_type(slot_memory(p, slot), dtype));
 }
 
-// Without maps the kernel does the same.
-static void put_maps(printer *p) {
-  const codegen_gpu_kernel *k = p->k;
-  if (!k->maps.count) return;
-  fprintf(p->out, "  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */\n");
-  for (int i = 0; i < k->maps.count; i++) {
-    const codegen_gpu_map *m = &k->maps.items[i];
-    fprintf(p->out, "  /* maps[%d]: %s, %d columns; boxes of %d columns and %d steps", i,
-            slot_name(p, &k->base.slots.items[m->slot]), m->columns, m->box, m->steps);
-    if (m->swizzle) fprintf(p->out, ", swizzled by %d bytes", m->swizzle);
-    fprintf(p->out, " */\n");
-  }
-  fprintf(p->out, "  rec_gpu_map maps[%d];\n", k->maps.count);
-}
-
 static void put_parameter(printer *p, number_type dtype) {
   const typed_body *body = p->abi->body;
   fprintf(p->out, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
@@ -146,7 +131,6 @@ static void put_parameter(printer *p, number_type dtype) {
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
             abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype), slot->written ? ": written" : "");
   }
-  put_maps(p);
   fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
 

@@ -273,16 +273,6 @@ static void add_address(table_builder *b, size_t offset, const char *symbol) {
   vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
 }
 
-static int32_t put_maps(table_builder *b, const codegen_gpu_kernel *described) {
-  VEC(rec_table_map) maps = {0};
-  for (int i = 0; i < described->maps.count; i++) {
-    const codegen_gpu_map *m = &described->maps.items[i];
-    vec_push(b->arena, &maps,
-             (rec_table_map){.slot = m->slot, .columns = m->columns, .box = m->box, .steps = m->steps, .swizzle = m->swizzle});
-  }
-  return maps.count ? put(b, maps.items, sizeof *maps.items * (size_t)maps.count) : 0;
-}
-
 static int32_t put_axes(table_builder *b, const tile_place *place) {
   int32_t axes[TYPED_MAX_AXES];
   for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
@@ -321,9 +311,6 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .cycles_alone = described->base.kernel->gpu.cycles_alone,
                               .cycles_each = described->base.kernel->gpu.cycles_each,
                               .blocks_each = described->base.kernel->gpu.blocks_each,
-                              .map_count = described->maps.count,
-                              .maps_at = put_maps(b, described),
-                              .parameter_maps_at = described->maps_at,
                               .warm_up_steps = described->base.kernel->warms_up ? described->base.chunk : 0,
                               .batched_shared_bytes = described->batched_shared_bytes,
                               .batched_scratch = count_row(b, &described->batched)};
@@ -362,7 +349,6 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
   if (body_begins(b->abi->body)) add_address(b, offsetof(rec_table, simt_spread), "rec_gpu_spread");
   if (kernels->folds && makes_summaries(kernels)) add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
-  add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
 
 static rec_table_summary summary_row(table_builder *b, const artifact_recurrence *r, const artifact_kernels *kernels,

@@ -24,7 +24,6 @@ LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter) {
     case 'l': return LLVMInt64TypeInContext(context);
     case 'f': return LLVMFloatTypeInContext(context);
     case 's': return LLVMPointerTypeInContext(context, GPU_SHARED_MEMORY);
-    case 'p': return LLVMPointerTypeInContext(context, 0);
     case 'g': return LLVMPointerTypeInContext(context, GPU_GLOBAL);
     default: ICE("emit", "no GPU type '%c'", letter);
   }

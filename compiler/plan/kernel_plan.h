@@ -41,7 +41,6 @@ typedef struct program_plan {
   plan_buffer *history;                  // by argument: states before each step of the chunk, or each chunk of the group
   location *history_at;
   staging_buffer *staging_buffers;  // by argument
-  int *maps;  // GPU, by argument: number of the map in kernel_plan.maps, -1: none; NULL: no argument has one
 } program_plan;
 
 typedef struct kernel_plan {
@@ -75,9 +74,6 @@ typedef struct kernel_plan {
   location *spill_at;      // in_tiles, by carried value: where it lies between tiles
   location *sums_at;       // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
   int64_t spill_elements, tile_sums;  // in_tiles, elements of scratch: states between groups, sums within a group
-  VEC(codegen_gpu_map) maps;          // of the rows that bulk copies load
-  int64_t maps_at;                    // byte of the kernel's parameter where they begin
-  double bulk_gain;                   // what bulk copies save of a chunk, in multiply-adds
 } kernel_plan;
 
 // batched.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
@@ -194,18 +190,6 @@ int64_t gpu_tiles_of(const kernel *k);
 axis_set gpu_value_tile_axes(const kernel *k);
 int64_t gpu_whole_size(const kernel_plan *w, int axis);
 void gpu_place_value_tiles(kernel_plan *w);
-
-// gpu/bulk_copies.c: rows that bulk copies bring.
-void gpu_choose_bulk(kernel_plan *w);
-bool gpu_is_bulk(const program_plan *p, int argument);
-// Bytes of the parameter before the word that says which maps there are.
-int64_t gpu_bytes_before_maps(const kernel_plan *w);
-// The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut.
-typedef struct row_axes {
-  int first;                 // of place.axes: those before it are of the instance
-  int64_t columns, numbers;  // of the tensor, side by side; of a row of this kernel
-} row_axes;
-bool gpu_find_row(const kernel_plan *w, const program_plan *p, const tile_place *place, row_axes *row);
 
 // gpu/staging.c: rows of a chunk in shared memory.
 // Is the argument staged, rather than read where forward saved it?

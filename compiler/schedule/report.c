@@ -418,10 +418,8 @@ static const char *resources_text(const reporter *r, const kernel *k, const repo
   if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
   if (x->register_operands)
     groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->register_operands, x->products);
-  const char *bulk = "";
-  if (x->bulk_rows) bulk = arena_printf(r->a, ", rows of %d of %d arguments in bulk", x->bulk_rows, x->rows);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s%s", tiles, x->threads,
-                      (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups, bulk);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s", tiles, x->threads,
+                      (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups);
 }
 
 // The work of a kernel of summaries, relative to its work on the columns of states alone.

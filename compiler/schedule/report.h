@@ -22,7 +22,7 @@ typedef struct report_resources {
   int launches;                         // at most
   int products, wgmma_products;         // of a chunk, and those of them that warpgroups may make
   int register_operands;                // products of a chunk whose result stays in registers
-  int rows, bulk_rows;                  // copied for a chunk, and those that come in bulk; 0: none does
+
 } report_resources;
 
 // Lines for the GPU behind those: the kernels made for it, forward and backward, and when those for few instances are taken.

@@ -94,10 +94,6 @@ typedef struct body_row {
   int overload;             // 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums
 } body_row;
 
-#define BULK(n, coordinates)                                    \
-  "cp.async.bulk.tensor." #n                                    \
-  "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " \
-  "[$0], [$1, {" coordinates "}], [$2];"
 #define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
 
 static const body_row bodies[GPU_OP_COUNT] = {
@@ -146,16 +142,6 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_CP_ASYNC_WAIT_3] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|3", 0},
     [GPU_SHARED_ADDRESS] = {ADDRESS, "", NULL, "", 0},
     [GPU_FENCE_ASYNC] = {ASSEMBLY, "fence.proxy.async.shared::cta;", "~{memory}", "", 0},
-    [GPU_MBARRIER_INIT] = {ASSEMBLY, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", "", 0},
-    [GPU_MBARRIER_EXPECT] = {ASSEMBLY, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", "", 0},
-    [GPU_MBARRIER_WAIT] = {ASSEMBLY,
-                           "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
-                           "@!p bra again; }",
-                           "r,r,~{memory}", "", 0},
-    [GPU_BULK_2] = {ASSEMBLY, BULK(2, "$3,$4"), "r,l,r,r,r,~{memory}", "", 0},
-    [GPU_BULK_3] = {ASSEMBLY, BULK(3, "$3,$4,$5"), "r,l,r,r,r,r,~{memory}", "", 0},
-    [GPU_BULK_4] = {ASSEMBLY, BULK(4, "$3,$4,$5,$6"), "r,l,r,r,r,r,r,~{memory}", "", 0},
-    [GPU_BULK_5] = {ASSEMBLY, BULK(5, "$3,$4,$5,$6,$7"), "r,l,r,r,r,r,r,r,~{memory}", "", 0},
     [GPU_WGMMA_COMMIT] = {ASSEMBLY, "wgmma.commit_group.sync.aligned;", "~{memory}", "", 0},
 #define WGMMA_BODIES(n)                                                                                   \
   [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2},                           \

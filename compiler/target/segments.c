@@ -106,7 +106,6 @@ static const ptx_row ptx_rows[] = {
     {"bar", SIMT_SYNC},
     {"fence", SIMT_SYNC},
     {"membar", SIMT_SYNC},
-    {"mbarrier", SIMT_SYNC},
     {"bra", SIMT_BRANCH},
     {"ret", SIMT_BRANCH},
     {"call", SIMT_BRANCH},

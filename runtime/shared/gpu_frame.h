@@ -2,9 +2,7 @@
 // that fills the parameter must agree.
 //
 // The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
-// codegen_kernel.slots has them. Kernels that may use bulk copies (sm_90a) then have an int64_t mapped. From the next multiple
-// of 128 on follow rec_gpu_map maps[], as in codegen_gpu_kernel.maps. Bit i of `mapped` says that maps[i] is filled. Rows
-// without a map are copied by 16 bytes.
+// codegen_kernel.slots has them.
 //
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * slices + slice) * instances + instance
@@ -38,12 +36,6 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;  // accumulated: numbers between copies
 } rec_gpu_slot;
-
-// A CUtensorMap of the tokens of a slot, elements of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16). Its four dimensions are columns,
-// rows of so many columns in a step, steps, and batch entries (packed: one). A box is so many columns of so many steps.
-typedef struct rec_gpu_map {
-  _Alignas(128) unsigned char bytes[128];
-} rec_gpu_map;
 
 // Slice summaries.
 typedef struct rec_gpu_summaries {

@@ -108,14 +108,6 @@ enum {
   REC_KERNEL_COUNT
 };
 
-// Rows of tokens that may be copied in bulk (gpu_frame.h).
-typedef struct rec_table_map {
-  int32_t slot;
-  int32_t columns;          // side by side in memory; a step of the tensor has a multiple of them
-  int32_t box, steps;       // columns and steps of a copy
-  int32_t swizzle, unused;  // bytes of a row in shared memory whose pieces trade places; 0: they do not
-} rec_table_map;
-
 // A part of the slice summary of a GPU, dense over its axes; the parts lie one behind the other. Behind them each state with
 // `columns` has its rows of the matrix: entries of the axes but value_axis, row_numbers each. Rows are numbered in an instance:
 // by state, then by its axes that are neither value_axis nor of the grid. That is also how the columns of the matrix are
@@ -146,8 +138,6 @@ typedef struct rec_table_gpu_kernel {
   int32_t summary_percent;           // the cost of making the summaries, in percent of the steps
   int32_t cycles_alone;              // in chunks, modelled: of 64 steps of a block by itself on a multiprocessor,
   int32_t cycles_each, blocks_each;  // and of one of blocks_each; 0: unknown
-  int32_t map_count, maps_at;        // rec_table_map[map_count]
-  int32_t parameter_maps_at;         // where maps[] begins in the parameter
   int32_t warm_up_steps;             // steps after its own on which a slice warms up
   int32_t batched_shared_bytes;      // shared memory of a block with batched items, in place of shared_bytes,
   rec_table_count batched_scratch;   // and its scratch, in place of base.scratch
@@ -260,14 +250,12 @@ typedef struct rec_table {
   int32_t rows_count, rows_at;        // rec_table_rows[rows_count]
   int32_t begin_count, begins_at;     // rec_table_begin[begin_count]
   int32_t inner_memories_at, unused;  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
-  // The executor, rec_gpu_sum, rec_gpu_rows, rec_gpu_spread and rec_gpu_fold for it, its tensor maps; NULL: not in the library.
+  // The executor, rec_gpu_sum, rec_gpu_rows, rec_gpu_spread and rec_gpu_fold for it; NULL: not in the library.
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
   void (*simt_rows)(const void *parameter);
   void (*simt_spread)(const void *parameter);
   void (*simt_fold)(const void *parameter);
-  int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
-                  const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
   const rec_gpu_images *gpu_images;  // NULL: none
 } rec_table;
 

@@ -14,12 +14,8 @@
 //    that not every thread reaches, copies that nobody waits for;
 //  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses;
 //  - a product of warpgroups reads its operands when it is waited for. It sees stores of threads only after a fence of the
-//    writer and a barrier. Until the wait its accumulator holds NaNs, which nobody may touch;
-//  - a bulk copy lands when its mbarrier is waited for. A thread may touch its data after its own wait, or after a barrier with
-//    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
-//  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
-// mbarriers order bulk copies, not other accesses of threads. Blocks are not ordered among each other: a block may not touch
-// the scratch of another one. A launch that is watched finds races in tensors, too, of threads and of blocks. The executor
+//    writer and a barrier. Until the wait its accumulator holds NaNs, which nobody may touch.
+// Blocks are not ordered among each other: a block may not touch the scratch of another one. A launch that is watched finds races in tensors, too, of threads and of blocks. The executor
 // models neither the order in which other threads see stores nor the speed of anything.
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
@@ -52,7 +48,6 @@ typedef struct simt_counts {
   int64_t group_products;                            // wgmma, of a warp each
   int64_t operand_bytes;                             // of shared memory, read by ldmatrix and wgmma
   int64_t shared_accesses, global_accesses, copies;  // loads and stores of threads; asynchronous copies
-  int64_t bulk_copies;                               // of the asynchronous copies: of a box each
 } simt_counts;
 
 // Sectors of the regions, one region behind the other: the last block that touched each, plus 1.
@@ -75,8 +70,7 @@ typedef struct simt_launch {
   int64_t stack_bytes;  // of a thread; 0: 256 KiB
   uint64_t seed;
   int64_t skipped_barrier;  // a fault for tests: barrier number n of every thread, from 1, is left out; 0: none
-  int64_t skipped_wait;     // the same of its waits for asynchronous copies, for products and for mbarriers
-  int64_t skipped_expect;   // of its mbarrier_expects
+  int64_t skipped_wait;     // the same of its waits for asynchronous copies and for products
   int64_t skipped_fence;    // of its fences, of either kind, for products of warpgroups
   const simt_region *regions;
   int region_count;
@@ -84,11 +78,6 @@ typedef struct simt_launch {
   const simt_stamps *stamps;  // NULL: sectors are not counted; else one host thread runs all blocks
   bool watched;               // races in tensors are found, too; one call of simt_run runs all blocks
 } simt_launch;
-
-// Writes a tensor map, in the executor's own form, from the arguments of cuTensorMapEncodeTiled. 0: done. 1: the driver would
-// refuse it, or the executor lacks it: steps, interleaved layouts, NaNs outside, boxes longer than the tensor.
-int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes, const uint64_t *strides,
-                    const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
 
 typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 

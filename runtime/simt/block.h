@@ -9,8 +9,8 @@
 typedef struct shadow_cell {
   uint32_t write_epoch, read_epoch;
   uint16_t write_warp_epoch, read_warp_epoch;
-  uint16_t writer, reader;  // threads; `reader` may be several (shared.c), `writer` a bulk copy: BULK_WRITER + its mbarrier
-  uint32_t fences;          // of the writer, when it wrote; of a bulk copy the phase
+  uint16_t writer, reader;  // threads; `reader` may be several (shared.c)
+  uint32_t fences;          // of the writer, when it wrote
 } shadow_cell;
 
 // Memory of a block that its threads share.
@@ -29,7 +29,7 @@ typedef struct async_copy {
   unsigned char data[16];
 } async_copy;
 
-typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_AT_MBARRIER, THREAD_GONE } thread_state;
+typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_GONE } thread_state;
 
 // A warp collective: its body sees what every lane passed, and writes results there.
 typedef struct collective {
@@ -47,15 +47,10 @@ typedef struct simt_thread {
   int64_t barriers, waits;
   int64_t group_fences, group_waits;  // for products of warpgroups: so many it has come to
   uint32_t fences;                    // of shared memory, for what reads it beside the threads: those that were not skipped
-  uint32_t fence_epoch;               // of the last of them
-  int64_t expects, mbarrier_waits;
-  int mbarrier;  // that it waits for
 } simt_thread;
 
 // Products of a warpgroup under way (warpgroup.c).
 typedef struct group_work group_work;
-// What is known of eight bytes of shared memory that are an mbarrier (bulk.c).
-typedef struct simt_mbarrier simt_mbarrier;
 // The block's share of the second level cache (cache.c).
 typedef struct simt_cache simt_cache;
 // Who has touched which bytes of tensors (races.c).
@@ -89,8 +84,6 @@ typedef struct simt_block {
   simt_races *races;       // of all blocks; NULL: the launch is not watched
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
-  simt_mbarrier *mbarriers;
-  int mbarrier_count, mbarrier_room;
   int last_region;  // the region touched last is likely the next one
   uint64_t random;
   bool failed;
@@ -148,25 +141,8 @@ void group_check_barrier(simt_block *b);
 void group_check_exit(simt_block *b, int thread);
 void group_free(simt_warp *w);
 
-// Bytes become an mbarrier; they become ordinary memory again.
-void shared_begin_mbarrier(simt_block *b, int thread, const void *at);
-void shared_end_mbarrier(simt_block *b, uint32_t offset);
-// A bulk copy that `thread` started begins to fill bytes. It has filled them in a phase of its mbarrier.
-void shared_begin_bulk(simt_block *b, int thread, uint32_t offset, uint32_t bytes, int mbarrier);
-void shared_end_bulk(simt_block *b, uint32_t offset, uint32_t bytes, int mbarrier, uint32_t phase);
-
-// Has the thread waited for this phase of an mbarrier, or for a later one?
-bool bulk_is_seen(const simt_block *b, int mbarrier, int thread, uint32_t phase);
-// Gives all lanes of a warp the phases that one of them has waited for.
-void bulk_share(simt_block *b, int warp);
-// Bulk copies in the life of a block: it begins, its last thread ends, no thread can run (reports what `thread` waits for), it ends.
-void bulk_open(simt_block *b);
-void bulk_check_exit(const simt_block *b);
-_Noreturn void bulk_report_deadlock(const simt_block *b, int thread);
-void bulk_free(simt_block *b);
-
 // Bytes of a shadow cell: those of the smallest number that threads write side by side.
-enum { SHADOW_BYTES = 2, BULK_WRITER = 0x8000 };
+enum { SHADOW_BYTES = 2 };
 
 // Refuses asynchronous copies that a thread has not waited for when it ends.
 void async_check_exit(simt_block *b, int thread);

@@ -303,15 +303,6 @@ void cost_group_product(simt_block *b, int warp, int columns) {
   cost->tensor += cycles;
 }
 
-void cost_bulk(simt_block *b, int64_t bytes) {
-  if (!b->counter) return;
-  share *to;
-  simt_place_cost *cost = cost_now(b, b->running / SIMT_WARP, &to);
-  double sectors = (double)((bytes + SIMT_SECTOR - 1) / SIMT_SECTOR);
-  cost->sectors += sectors;
-  cost->least_sectors += sectors;
-}
-
 // ---- the model -------------------------------------------------------------------------------
 
 static void fold_segment(simt_counter *c, int warp, const slot *s) {

@@ -13,7 +13,5 @@ void cost_gather(simt_block *b);
 void cost_rows(simt_block *b, int warp, const uint32_t *offsets, int count);
 // A warp's part of a product of a warpgroup.
 void cost_group_product(simt_block *b, int warp, int columns);
-// Bytes that a bulk copy brings.
-void cost_bulk(simt_block *b, int64_t bytes);
 
 #endif

@@ -55,14 +55,6 @@ void simt_cp_async_wait_3(void);
 int32_t simt_shared_address(const void *at);
 void simt_fence_async(void);
 
-void simt_mbarrier_init(void *at, int32_t arrivals);
-void simt_mbarrier_expect(void *at, int32_t bytes);
-void simt_mbarrier_wait(void *at, int32_t parity);
-void simt_bulk_2(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1);
-void simt_bulk_3(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2);
-void simt_bulk_4(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2, int32_t x3);
-void simt_bulk_5(void *to, const void *map, void *mbarrier, int32_t x0, int32_t x1, int32_t x2, int32_t x3, int32_t x4);
-
 #define SIMT_WGMMA(n)                                                                                                         \
   void simt_wgmma_fence_n##n(float d[n / 2], const float c[n / 2]);                                                           \
   void simt_wgmma_wait_n##n(float d[n / 2], const float c[n / 2]);                                                            \

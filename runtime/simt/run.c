@@ -78,8 +78,6 @@ static int find_waiting(const simt_block *b, thread_state state) {
 
 // Nobody can run: some wait for others that never come.
 static _Noreturn void report_deadlock(simt_block *b) {
-  int at_mbarrier = find_waiting(b, THREAD_AT_MBARRIER);
-  if (at_mbarrier >= 0) bulk_report_deadlock(b, at_mbarrier);
   int in_warp = find_waiting(b, THREAD_IN_WARP), at_barrier = find_waiting(b, THREAD_AT_BARRIER),
       gone = find_waiting(b, THREAD_GONE);
   if (in_warp >= 0)
@@ -208,10 +206,7 @@ void simt_collect(const collective *c, void *passed) {
 void simt_warp_barrier(void) {
   simt_block *b = simt_current;
   simt_warp *warp = &b->warps[b->running / SIMT_WARP];
-  if (warp->arrived == ~(UINT32_C(1) << b->running % SIMT_WARP)) {
-    warp->epoch++;
-    bulk_share(b, b->running / SIMT_WARP);
-  }
+  if (warp->arrived == ~(UINT32_C(1) << b->running % SIMT_WARP)) warp->epoch++;
   simt_collect(&warp_barrier, NULL);
 }
 
@@ -230,7 +225,6 @@ static void thread_main(void) {
   b->launch->function(b->launch->parameters);
   async_check_exit(b, b->running);
   group_check_exit(b, b->running);
-  if (b->gone == b->launch->threads - 1) bulk_check_exit(b);
   set_waiting(b, THREAD_GONE);
   if (++b->gone == b->launch->threads) cost_gather(b);
   run_another(b);
@@ -249,7 +243,6 @@ static void start_threads(simt_block *b) {
     thread->copy_count = 0;
     thread->group = thread->barriers = thread->waits = 0;
     thread->group_fences = thread->group_waits = 0;
-    thread->expects = thread->mbarrier_waits = 0;
     thread->fences++;  // what a block before has written is no concern of this one
   }
   for (int w = 0; w < b->warp_count; w++) {
@@ -270,7 +263,6 @@ static void run_block(simt_block *b, int64_t number) {
   }
   cache_clear(b);
   cost_begin_block(b);
-  bulk_open(b);
   start_threads(b);
   give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
   b->running = choose_thread(b);
@@ -306,7 +298,6 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
 static void close_block(simt_block *b) {
   for (int t = 0; b->threads && t < b->launch->threads; t++) free(b->threads[t].copies);
   for (int w = 0; b->warps && w < b->warp_count; w++) group_free(&b->warps[w]);
-  bulk_free(b);
   cache_free(b);
   cost_free(b);
   races_free(b);

@@ -10,7 +10,6 @@
 #include "runtime/simt/ops.h"
 
 #define IN_FLIGHT UINT32_MAX /* as write_epoch: a copy of `writer` is under way */
-#define OF_MBARRIER (UINT32_MAX - 1)
 
 // Readers of one epoch: a thread, several lanes of one warp, threads of several warps.
 enum { READER_WARP = 0x4000, READER_MANY = 0xffff };
@@ -23,7 +22,6 @@ static bool is_warp_of(uint16_t reader, int warp) {
 // Whether the last write must not be seen by the thread, or not be overwritten by it.
 static bool write_collides(const simt_block *b, const shadow_cell *cell, int thread) {
   if (cell->write_epoch != b->epoch || cell->writer == thread) return false;
-  if (cell->writer >= BULK_WRITER) return !bulk_is_seen(b, cell->writer - BULK_WRITER, thread, cell->fences);
   int warp = thread / SIMT_WARP;
   return cell->writer / SIMT_WARP != warp || cell->write_warp_epoch == b->warps[warp].epoch;
 }
@@ -66,25 +64,16 @@ static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int 
                    s->name, who);
 }
 
-// Bytes of an mbarrier, and bytes that a bulk copy is filling, are not for threads.
+// Bytes that an asynchronous copy is filling are not for threads.
 static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
-  if (cell->write_epoch < OF_MBARRIER) return;
-  long long offset = byte_of(s, cell);
-  if (cell->write_epoch == OF_MBARRIER)
-    simt_fail_thread(thread, "%s byte %lld of %s, which is part of an mbarrier", does, offset, s->name);
-  if (cell->writer >= BULK_WRITER)
-    simt_fail_thread(thread, "%s byte %lld of %s while a bulk copy fills it that nobody has waited for", does, offset, s->name);
+  if (cell->write_epoch < IN_FLIGHT) return;
   simt_fail_thread(thread, "%s byte %lld of %s while an asynchronous copy of thread %d that it has not waited for fills it",
-                   does, offset, s->name, cell->writer);
+                   does, (long long)byte_of(s, cell), s->name, cell->writer);
 }
 
 static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
-  long long offset = byte_of(s, cell);
-  if (cell->writer >= BULK_WRITER)
-    simt_fail_thread(thread, "race: %s byte %lld of %s, which a bulk copy filled that it has not waited for", does, offset,
-                     s->name);
-  simt_fail_thread(thread, "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does, offset, s->name,
-                   cell->writer);
+  simt_fail_thread(thread, "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does,
+                   (long long)byte_of(s, cell), s->name, cell->writer);
 }
 
 static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread, bool write) {
@@ -117,31 +106,16 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
   shadow_check(b, &b->shared_shadow, thread, offset, bytes, write);
 }
 
-// Has every lane of the thread's warp waited for the bulk copy, before the epoch of a product or in it?
-static bool is_bulk_seen(const simt_block *b, const shadow_cell *cell, int thread, uint32_t epoch) {
-  if (cell->write_epoch != epoch) return cell->write_epoch < epoch;
-  int first = thread / SIMT_WARP * SIMT_WARP;
-  for (int lane = first; lane < first + SIMT_WARP; lane++)
-    if (!bulk_is_seen(b, cell->writer - BULK_WRITER, lane, cell->fences)) return false;
-  return true;
-}
-
 // Products of warpgroups see what threads write as little as other threads do, and without a fence not at all.
 static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t epoch) {
   shadow_cell *cell = &b->shared_shadow.cells[index];
   long long offset = index * SHADOW_BYTES;
-  bool bulk = cell->writer >= BULK_WRITER;
   check_is_free(&b->shared_shadow, cell, thread, "multiplies");
-  if (bulk && !is_bulk_seen(b, cell, thread, epoch))
-    simt_fail_thread(thread,
-                     "race: a warpgroup multiplies byte %lld of shared memory, which a bulk copy filled that not all its "
-                     "threads have waited for",
-                     offset);
-  if (!bulk && cell->write_epoch && cell->write_epoch >= epoch)
+  if (cell->write_epoch && cell->write_epoch >= epoch)
     simt_fail_thread(thread,
                      "race: a warpgroup multiplies byte %lld of shared memory, which thread %d wrote with no barrier between",
                      offset, cell->writer);
-  if (!bulk && cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
+  if (cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
     simt_fail_thread(thread,
                      "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote without a fence for what reads "
                      "beside the threads",
@@ -174,48 +148,4 @@ void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
   for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++)
     note_write(b, &b->shared_shadow.cells[i], thread);
-}
-
-// ---- mbarriers and bulk copies ---------------------------------------------------------------
-
-enum { MBARRIER_BYTES = 8 };
-
-void shared_begin_mbarrier(simt_block *b, int thread, const void *at) {
-  shared_check(b, thread, at, MBARRIER_BYTES, MBARRIER_BYTES, true);
-  int64_t first = ((const unsigned char *)at - b->shared) / SHADOW_BYTES;
-  for (int i = 0; i < MBARRIER_BYTES / SHADOW_BYTES; i++) b->shared_shadow.cells[first + i].write_epoch = OF_MBARRIER;
-}
-
-void shared_end_mbarrier(simt_block *b, uint32_t offset) {
-  for (int i = 0; i < MBARRIER_BYTES / SHADOW_BYTES; i++)
-    b->shared_shadow.cells[offset / SHADOW_BYTES + (uint32_t)i].write_epoch = 0;
-}
-
-// A bulk copy may not overwrite what a thread wrote before a proxy fence. Either the writer fences, or after a barrier the
-// thread that starts the copy.
-static void check_fenced(const simt_block *b, const shadow_cell *cell, int thread, long long offset) {
-  if (!cell->write_epoch || cell->writer >= BULK_WRITER) return;
-  if (b->threads[cell->writer].fences != cell->fences) return;
-  if (b->threads[thread].fence_epoch > cell->write_epoch) return;
-  simt_fail_thread(thread, "starts a bulk copy over byte %lld of shared memory, which thread %d wrote, without a fence between",
-                   offset, cell->writer);
-}
-
-void shared_begin_bulk(simt_block *b, int thread, uint32_t offset, uint32_t bytes, int mbarrier) {
-  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++) {
-    shadow_cell *cell = &b->shared_shadow.cells[i], before = *cell;
-    check_cell(b, &b->shared_shadow, i, thread, true);
-    check_fenced(b, &before, thread, (long long)i * SHADOW_BYTES);
-    cell->write_epoch = IN_FLIGHT;
-    cell->writer = (uint16_t)(BULK_WRITER + mbarrier);
-  }
-}
-
-void shared_end_bulk(simt_block *b, uint32_t offset, uint32_t bytes, int mbarrier, uint32_t phase) {
-  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++) {
-    shadow_cell *cell = &b->shared_shadow.cells[i];
-    cell->write_epoch = b->epoch;
-    cell->writer = (uint16_t)(BULK_WRITER + mbarrier);
-    cell->fences = phase;
-  }
 }

@@ -355,7 +355,6 @@ void simt_fence_async(void) {
   simt_thread *thread = &simt_current->threads[simt_current->running];
   if (simt_is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) return;
   thread->fences++;
-  thread->fence_epoch = simt_current->epoch;
 }
 
 void simt_wgmma_commit(void) {

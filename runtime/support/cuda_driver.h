@@ -52,12 +52,8 @@ typedef unsigned long long cuda_pointer;
   F(upload, cuMemcpyHtoD_v2, (cuda_pointer to, const void *from, size_t bytes))                                              \
   F(download, cuMemcpyDtoH_v2, (void *to, cuda_pointer from, size_t bytes))
 
-// The same of later drivers; NULL where the driver has none. cuFuncLoad: CUDA 12.4; cuTensorMapEncodeTiled: 12.0.
-#define CUDA_DRIVER_LATER_FUNCTIONS(F)                                                                                    \
-  F(function_load, cuFuncLoad, (cuda_function function))                                                                  \
-  F(tensor_map, cuTensorMapEncodeTiled,                                                                                   \
-    (void *map, int type, uint32_t axes, void *data, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box, \
-     const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
+// The same of later drivers; NULL where the driver has none. cuFuncLoad: CUDA 12.4.
+#define CUDA_DRIVER_LATER_FUNCTIONS(F) F(function_load, cuFuncLoad, (cuda_function function))
 
 typedef struct cuda_driver {
 #define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;

@@ -237,7 +237,7 @@ rec_status gpu_sizes_of(const call *call_read, const gpu_device *device, rec_siz
 
 // The bytes of the parameter, and the memory behind its pointers.
 typedef struct gpu_parameter {
-  _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
+  _Alignas(rec_gpu_frame) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
   simt_region regions[GPU_SLOTS_MAX + 4];
   int region_count;
@@ -352,17 +352,12 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
                          .batched_items = p->batched * p->instances};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
-  if (p->kernel->map_count)
-    x->size = round_up(x->size + (int64_t)sizeof(int64_t), (int64_t)_Alignof(rec_gpu_map)) +
-              (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
   if (x->size != p->kernel->parameter_bytes)
     return call_fail(c, REC_ERROR_INTERNAL, "a kernel of %d bytes of parameters, found %lld", p->kernel->parameter_bytes,
                      (long long)x->size);
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
   if (status != REC_OK) return status;
-  // no map has rows that are not there
-  if (r->outside.before == 0) gpu_fill_maps(c, p->device, p->kernel, x->bytes);
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
   if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
   frame.scratch = r->free_memory;

@@ -38,10 +38,6 @@ typedef struct gpu_launch {
   int region_count;
 } gpu_launch;
 
-// Fills a tensor map. The arguments are those of cuTensorMapEncodeTiled; 0: done.
-typedef int gpu_encode(void *map, int type, unsigned rank, void *data, const uint64_t *sizes, const uint64_t *strides,
-                       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
-
 // Which forms of FORWARD and BACKWARD run: those that end first, or one of them for any number of instances.
 typedef enum gpu_form_choice { GPU_FORM_BY_TIME, GPU_FORM_USUAL, GPU_FORM_FEW } gpu_form_choice;
 
@@ -56,7 +52,6 @@ typedef struct gpu_device {
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
   int64_t multiprocessors;  // with fewer work items, time is cut into slices
   gpu_form_choice form;
-  gpu_encode *encode;  // NULL: no rows are copied in bulk
 } gpu_device;
 
 // Finds the device of a kind, if the library holds code for it; else leaves a message.
@@ -66,9 +61,6 @@ rec_status gpu_cuda_device(const call *call, gpu_device *device);
 
 // Bytes of workspace and `saved` on a device.
 rec_status gpu_sizes_of(const call *call, const gpu_device *device, rec_sizes *sizes);
-
-// Fills the tensor maps of a kernel's parameter, after its slots, and the bits of those that it has filled.
-void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel, unsigned char *parameter);
 
 // The most shared memory of a block, for batched or single items.
 int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel);

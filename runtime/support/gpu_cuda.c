@@ -303,6 +303,5 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   device->blocks = (int64_t)GPU_COST_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;
   device->code = &c->table->gpu[module->device_class];
-  device->encode = e.d->tensor_map;
   return REC_OK;
 }

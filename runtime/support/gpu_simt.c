@@ -102,7 +102,6 @@ static void leave_out(const rec_simt_options *o, simt_launch *l) {
   l->skipped_wait = o->skipped_wait;
   if (o->size < sizeof *o) return;
   l->skipped_fence = o->skipped_fence;
-  l->skipped_expect = o->skipped_expect;
 }
 
 static void note_kernel(simt_cost *cost, const gpu_launch *launch) {
@@ -166,12 +165,6 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
   return REC_OK;
 }
 
-// As a driver that has no tensor maps.
-static bool refuses_maps(const call *c) {
-  const rec_simt_options *options = c->launch ? c->launch->stream : NULL;
-  return options && options->size >= sizeof *options && options->refuses_maps;
-}
-
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
   int64_t number = smaller(larger(0, c->device_number), REC_SIMT_FEW + REC_GPU_CLASSES - 1);
   const rec_table_gpu *code = &c->table->gpu[number % REC_GPU_CLASSES];
@@ -179,7 +172,6 @@ rec_status gpu_simt_device(const call *c, gpu_device *device) {
                          .multiprocessors = SIMT_BLOCKS,
                          .form = (gpu_form_choice)(number / REC_GPU_CLASSES),
                          .code = code,
-                         .encode = refuses_maps(c) ? NULL : c->table->simt_map,
                          .launch = launch_on_host,
                          .clear = clear_on_host,
                          .copy = copy_on_host};

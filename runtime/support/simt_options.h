@@ -13,9 +13,7 @@ typedef struct rec_simt_options {
   // With counts: told what every kernel has read and written of a tensor, as block_read_bytes counts; or NULL.
   void (*report)(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written);
   void *context;
-  int64_t skipped_fence;   // as in simt_launch
-  int64_t skipped_expect;  // as in simt_launch
-  int64_t refuses_maps;    // not 0: the device has no tensor maps, so that no rows are copied in bulk
+  int64_t skipped_fence;  // as in simt_launch
   // With counts: the second-level cache of the device, and the shared memory and the threads of a multiprocessor, which say how
   // many blocks run at a time. 0: all scratch stays in the cache.
   int64_t cache_bytes, shared_bytes, threads;

@@ -9,7 +9,7 @@
 //   CUDA_VERSION      of the driver, 13000: newer PTX is refused, and cubins that say `of CUDA N` for a later N
 //   CUDA_CUBINS       0: machine code is refused            CUDA_HANG      a kernel that never ends: rec_op_barrier
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
-//   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
+//   CUDA_MEMORY       bytes there are, 64 MiB
 //   CUDA_WRONG        a kernel whose last block does nothing   CUDA_MISSING   a kernel that modules lack
 //   CUDA_MULTIPROCESSORS   of the device, 2
 //   CUDA_DRY          1: launches and copies do nothing, and memory of any size is there; for a recurrence's kernel, the log says
@@ -518,16 +518,6 @@ EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
   int refused = give(&(node){.run = run_function, .stream = stream, .function = function, .data = data});
   return refused ? refused : called("cuLaunchHostFunc", " stream %p", stream);
-}
-
-// Encodes a tensor map as the executor reads it (runtime/simt/tensor_map.h).
-EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
-                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                                  int swizzle, int promotion, int fill) {
-  int result = called("cuTensorMapEncodeTiled", " axes %u swizzle %d", axes, swizzle);
-  if (result) return result;
-  swizzle = number_of("CUDA_SWIZZLE", swizzle);
-  return simt_tensor_map(map, type, axes, data, sizes, strides, box, steps, interleave, swizzle, promotion, fill);
 }
 
 // ---- modules ----

@@ -1,5 +1,5 @@
 // Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor). They cover a second call, a shortage
-// of memory, tensor maps, and calls captured into a graph, which runs them again on other inputs.
+// of memory, and calls captured into a graph, which runs them again on other inputs.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +54,7 @@ static const rec_recurrence *compile_at(const char *name, const char *recurrence
 }
 
 static const char plain[] = "--target sm_80,simt --form chunk -D H=2 -D K=16 -D V=16";
-// A recurrence whose rows of q, k and v are loaded by bulk copies.
-static const char in_bulk[] = "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
+static const char by_groups[] = "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
 
 static void begin_log(void) {
   unlink(log_path);
@@ -306,43 +305,6 @@ static void check_streams(const rec_recurrence *r) {
   unsetenv("CUDA_LATE");
 }
 
-// ---- tensor maps ----
-
-// A call with the driver's answers set by a variable; whether it ran.
-static bool run_with(const problem *inputs, const rec_recurrence *r, const char *variable, const char *value, problem **got) {
-  const rec_run_options backward = {.backward = true};
-  *got = problem_copy(inputs);
-  if (variable) setenv(variable, value, 1);
-  begin_log();
-  bool ran = problem_run(*got, r, "cuda", &backward);
-  if (variable) unsetenv(variable);
-  return ran;
-}
-
-// Rows come in bulk where the driver makes maps and a chunk is whole; else by copies of 16 bytes, to the same last bit.
-static void check_maps(const rec_recurrence *r) {
-  problem *inputs = problem_new(rec_recurrence_signature(r), 2, 70, 2), *mapped, *refused, *wrong;
-  problem_draw(inputs, 1, 0.5);
-  problem_retype(inputs, inputs->signature);
-  check(run_with(inputs, r, NULL, NULL, &mapped), "%s", rec_message());
-  check(logged("cuTensorMapEncodeTiled axes 4 swizzle 3") >= 4, "%d maps", logged("cuTensorMapEncodeTiled"));
-  check(run_with(inputs, r, "CUDA_FAIL", "cuTensorMapEncodeTiled", &refused), "without maps: %s", rec_message());
-  check(problem_equal(mapped, refused, true), "rows in bulk give other bits");
-  bool ran = run_with(inputs, r, "CUDA_SWIZZLE", "0", &wrong);
-  check(!ran || !problem_equal(mapped, wrong, true), "another swizzle changes nothing");
-  problem_free(inputs);
-  problem_free(mapped);
-  problem_free(refused);
-  problem_free(wrong);
-  inputs = problem_new(rec_recurrence_signature(r), 2, 63, 2);
-  problem_draw(inputs, 1, 0.5);
-  problem_retype(inputs, inputs->signature);
-  check(run_with(inputs, r, NULL, NULL, &mapped), "%s", rec_message());
-  check(logged("cuTensorMapEncodeTiled") == 0, "maps for less than a chunk");
-  problem_free(inputs);
-  problem_free(mapped);
-}
-
 // ---- graphs ----
 
 enum { TIME = 140, TABLES = 4, VARIABLES = 16 };
@@ -493,12 +455,12 @@ int main(void) {
   if (!mkdtemp(folder) || !open_driver()) return checked();
   snprintf(log_path, sizeof log_path, "%s/calls", folder);
   const rec_recurrence *r = compile_at("gla", "gla", plain, &module), *unloaded = compile_at("again", "gla", plain, &other),
-                       *bulk = compile_at("bulk", "simple_gla", in_bulk, &third),
+                       *groups = compile_at("groups", "simple_gla", by_groups, &third),
                        *many = compile_many("many", MANY_PARAMETERS, &fourth),
                        *mlstm = compile_at("mlstm", "mlstm", plain, &fifth),
                        *rwkv4 = compile_at("rwkv4", "rwkv4", "--target sm_80,simt -D D=4", &sixth),
                        *too_many = compile_many("too_many", TOO_MANY_PARAMETERS, &seventh);
-  bool all = r && unloaded && bulk && many && mlstm && rwkv4 && too_many;
+  bool all = r && unloaded && groups && many && mlstm && rwkv4 && too_many;
   if (all && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
     check_slices(r, gla_slices);
@@ -508,9 +470,8 @@ int main(void) {
     check_limit(too_many);
     check_shortage(r);
     check_streams(r);
-    check_maps(bulk);
     check_graphs(r, unloaded);
-    check_graphs(bulk, NULL);
+    check_graphs(groups, NULL);
     check_graphs(rwkv4, NULL);
     check_length(r);
     cuda_leave(driver, pushed);

@@ -31,8 +31,7 @@ typedef struct subject {
 } subject;
 
 static double worst[3];  // f32, bf16, f16
-static int bulk;         // recurrences with products by warpgroups
-static int in_bulk;      // those of them whose rows were copied in bulk: where the schedule found that it pays
+static int by_groups;    // recurrences with products by warpgroups
 
 static double least_of(const subject *s) {
   return strcmp(s->type, "f32") == 0 ? 2e-5 : strcmp(s->type, "bf16") == 0 ? 6e-2 : 7.5e-3;
@@ -191,52 +190,13 @@ static problem *new_packed_edges(const subject *s) {
 // by warpgroups, which take longest here, it says which of the two runs at all.
 static void run_in_slices(const subject *s) {
   enum { EDGES = 5 };
-  bool one_alone = s->device_number == 2 && !s->full, packed_alone = one_alone && (s->seed / 2 + (uint64_t)bulk) % 2;
+  bool one_alone = s->device_number == 2 && !s->full, packed_alone = one_alone && (s->seed / 2 + (uint64_t)by_groups) % 2;
   for (int i = 0; i < EDGES; i++) {
     if (packed_alone || (!s->full && s->seed % EDGES != (uint64_t)i)) continue;
     run_cut(s, new_edge(s, i), 2 + (int64_t)(s->seed % 3), s->full || s->seed % 2, "in slices");
   }
   if (one_alone && !packed_alone) return;
   run_cut(s, new_packed_edges(s), 4, s->full || s->seed % 2 == 0, "packed, in slices");
-}
-
-static problem *new_of_whole_chunks(const rec_signature *signature, int64_t run_time_size, bool packed) {
-  static const int32_t offsets[] = {0, 3, 3, 131, 132, 205};
-  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
-  if (!packed) return problem_new(signature, 2, 140, run_time_size);
-  problem *p = problem_new(signature, 1, offsets[SEQUENCES], run_time_size);
-  p->sequences = SEQUENCES;
-  p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
-  return p;
-}
-
-// Rows of whole chunks come in bulk; where a device refuses maps they do not, and no bit of a result is another.
-static void run_in_bulk(const subject *s, bool packed, int64_t slices) {
-  const rec_signature *signature = rec_recurrence_signature(s->recurrence);
-  problem *p = new_of_whole_chunks(signature, s->case_->run_time_size, packed), *q;
-  simt_counts counts[2] = {0};
-  bool ran = true;
-  draw(s, p, s->seed + 4000);
-  q = problem_copy(p);
-  for (int refused = 0; refused < 2; refused++) {
-    rec_simt_options simt = {.size = sizeof simt, .seed = s->seed, .counts = &counts[refused], .refuses_maps = refused};
-    rec_run_options options = {
-        .backward = true, .recompute = s->seed % 2, .device_number = s->device_number, .time_slices = slices, .simt = &simt};
-    ran = ran && problem_run(refused ? q : p, s->recurrence, "simt", &options);
-  }
-  const char *name = signature->name, *how = packed ? ", packed" : slices ? ", in slices" : "";
-  if (check(ran, "%s %s%s: %s", name, s->type, how, rec_message())) {
-    check(problem_equal(p, q, true), "%s %s%s: rows in bulk give other bits; again: REC_SEED=%llu", name, s->type, how,
-          (unsigned long long)s->seed);
-    bool any = counts[0].bulk_copies > 0;
-    check(counts[1].bulk_copies == 0, "%s %s%s: %d bulk copies without maps", name, s->type, how, (int)counts[1].bulk_copies);
-    check(any == (counts[0].copies < counts[1].copies) && counts[0].read_bytes == counts[1].read_bytes,
-          "%s %s%s: bulk copies read %lld bytes in place of %lld", name, s->type, how, (long long)counts[0].read_bytes,
-          (long long)counts[1].read_bytes);
-    in_bulk += any;
-  }
-  problem_free(p);
-  problem_free(q);
 }
 
 static void run_length(const subject *s, int64_t time, bool steps) {
@@ -260,10 +220,7 @@ static void run_subject(const subject *s) {
   run_ways(s, packed, "packed", false);
   run_in_slices(s);
   check_threads(s);
-  if (s->device_number < 2) return;
-  for (uint64_t way = 0; way < 3; way++)
-    if (s->full || (s->seed + (uint64_t)bulk) % 3 == way) run_in_bulk(s, way == 1, way == 2 ? 2 : 0);
-  bulk++;
+  by_groups += s->device_number == 2;
 }
 
 static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed, bool full) {
@@ -404,29 +361,26 @@ static void run_stateless(uint64_t seed) {
   rec_module_close(module);
 }
 
-typedef enum left_out { BARRIER, WAIT, FENCE, EXPECT } left_out;
+typedef enum left_out { BARRIER, WAIT, FENCE } left_out;
 
 // Whether the executor says what is missing.
 static bool tells(left_out kind, const char *message) {
-  static const char *const words[] = {"race: ",          "asynchronous cop",      "without a fence",
-                                      "with no fence",   "is at a barrier",       "that it has not waited for",
-                                      "which it is not", "nobody has waited for", "which never ends"};
-  int first = kind == FENCE ? 2 : 0, last = kind == BARRIER ? 2 : 9;
-  if (kind == BARRIER && strstr(message, "for an mbarrier, which it is not")) return true;
+  static const char *const words[] = {"race: ",          "asynchronous cop",           "without a fence",      "with no fence",
+                                      "is at a barrier", "that it has not waited for", "nobody has waited for"};
+  int first = kind == FENCE ? 2 : 0, last = kind == BARRIER ? 2 : 7;
   for (int i = first; i < last; i++)
     if (strstr(message, words[i])) return true;
   return false;
 }
 
-// Leaves out one barrier, one wait for asynchronous copies and products, one fence or one announcement of bulk copies after
-// another. Either the executor finds it, or it was not needed and the results are the same to the last bit. `device` 2:
-// products by warpgroups, of which there is a whole chunk, and rows in bulk. But for `full`, every second barrier or fence.
+// Leaves out one barrier, one wait for asynchronous copies and products, or one fence after another. Either the executor finds it, or it was not needed and the results are the same to the last bit. `device` 2:
+// products by warpgroups, of which there is a whole chunk. But for `full`, every second barrier or fence.
 static void leave_out(uint64_t seed, left_out kind, int32_t device, bool full) {
   const char *const small[] = {"--target", simt_target(), "-O0", "--dtype", "bf16", "--form", "chunk",
                                "-D",       "H=1",         "-D",  "K=24",    "-D",   "V=16",   NULL};
   const char *const groups[] = {
       "--target", simt_90a_target(), "-O0", "--dtype", "bf16", "--chunk", "64", "-D", "H=1", "-D", "K=64", "-D", "V=64", NULL};
-  static const char *const names[] = {"barrier", "wait", "fence", "announcement"};
+  static const char *const names[] = {"barrier", "wait", "fence"};
   const char *what = names[kind];
   rec_module *module = compile_file(device ? REC_SOURCE_DIR "/stdlib/simple_gla.rec" : REC_SOURCE_DIR "/stdlib/gla.rec",
                                     device ? groups : small);
@@ -439,13 +393,10 @@ static void leave_out(uint64_t seed, left_out kind, int32_t device, bool full) {
   problem *right = problem_copy(inputs);
   rec_run_options options = {.backward = true, .device_number = device};
   check(problem_run(right, r, "simt", &options), "gla: %s", rec_message());
-  bool few = kind == WAIT || kind == EXPECT, all = few || full;
+  bool few = kind == WAIT, all = few || full;
   for (int64_t n = all ? 1 : 1 + (int64_t)(seed % 2); n <= (few ? 3 : device ? 16 : 30); n += all ? 1 : 2) {
     rec_simt_options simt = {.size = sizeof simt, .seed = seed};
-    *(kind == WAIT     ? &simt.skipped_wait
-      : kind == FENCE  ? &simt.skipped_fence
-      : kind == EXPECT ? &simt.skipped_expect
-                       : &simt.skipped_barrier) = n;
+    *(kind == WAIT ? &simt.skipped_wait : kind == FENCE ? &simt.skipped_fence : &simt.skipped_barrier) = n;
     options.simt = &simt;
     problem *p = problem_copy(inputs);
     tried++;
@@ -491,12 +442,10 @@ int main(int count, char **words) {
   if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only, full);
   if (!only || strcmp(only, "cells") == 0) run_cells(seed, full || only);
   if (!only) run_stateless(seed);
-  for (left_out kind = BARRIER; kind <= EXPECT && (!only || !strcmp(only, "faults")); kind++) {
+  for (left_out kind = BARRIER; kind <= FENCE && (!only || !strcmp(only, "faults")); kind++) {
     if (kind < FENCE) leave_out(seed, kind, 0, full);
     leave_out(seed, kind, 2, full);
   }
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1], worst[2]);
-  printf("rows in bulk: %d of %d recurrences\n", in_bulk, bulk);
-  check(2 * in_bulk >= bulk, "rows come in bulk in %d of %d recurrences, expected half of them at least", in_bulk, bulk);
   return checked();
 }

@@ -15,7 +15,7 @@
 //                usual device are busy: as often as it comes from memory or goes there
 //   ratio        moved / least; then the launches of the call
 //   shared, global   loads and stores of threads
-//   copies, bulk     asynchronous copies of threads, and bulk copies
+//   copies           asynchronous copies of threads
 //   mma, wgmma, other   operations of warps; others are ldmatrix, shuffles
 //   operands     bytes of shared memory that ldmatrix and wgmma read
 //   barriers     of blocks
@@ -89,7 +89,7 @@ static simt_counts minus(simt_counts x, const simt_counts *y) {
   x.block_read_bytes -= y->block_read_bytes, x.block_written_bytes -= y->block_written_bytes;
   x.launch_read_bytes -= y->launch_read_bytes, x.launch_written_bytes -= y->launch_written_bytes;
   x.cache_read_bytes -= y->cache_read_bytes, x.cache_written_bytes -= y->cache_written_bytes;
-  x.bulk_copies -= y->bulk_copies, x.products -= y->products, x.group_products -= y->group_products;
+  x.products -= y->products, x.group_products -= y->group_products;
   x.operand_bytes -= y->operand_bytes;
   x.barriers -= y->barriers, x.collectives -= y->collectives, x.copies -= y->copies;
   x.shared_accesses -= y->shared_accesses, x.global_accesses -= y->global_accesses;
@@ -142,10 +142,9 @@ static void print_row(const char *name, const char *what, const simt_counts *c, 
          moved = (double)moved_by(c) / (double)tokens();
   fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least,
           block, asked, once, moved, moved / (double)least, (int)launches);
-  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / (double)tokens(),
-          (double)c->global_accesses / (double)tokens(), (double)(c->copies - c->bulk_copies) / (double)tokens(),
-          (double)c->bulk_copies / (double)tokens(), (double)c->products / (double)tokens(),
-          (double)c->group_products / (double)tokens(),
+  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / (double)tokens(),
+          (double)c->global_accesses / (double)tokens(), (double)c->copies / (double)tokens(),
+          (double)c->products / (double)tokens(), (double)c->group_products / (double)tokens(),
           (double)(c->collectives - c->products - c->group_products) / (double)tokens(),
           (double)c->operand_bytes / (double)tokens(), (double)c->barriers / (double)tokens());
 }
@@ -294,9 +293,9 @@ static void update_table(const char *found) {
 }
 
 static void run_all(const char *wanted) {
-  fprintf(table, "%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %6s %8s %8s %8s\n", "bytes per token", "",
-          "", "least", "of blocks", "asked for", "once", "moved", "ratio", "", "shared", "global", "copies", "bulk", "mma",
-          "wgmma", "other", "operands", "barriers");
+  fprintf(table, "%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %8s %8s %8s\n", "bytes per token", "", "",
+          "least", "of blocks", "asked for", "once", "moved", "ratio", "", "shared", "global", "copies", "mma", "wgmma",
+          "other", "operands", "barriers");
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
     if (strstr(subjects[i].path, wanted)) run_subject(&subjects[i]);
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)

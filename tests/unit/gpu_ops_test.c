@@ -34,7 +34,6 @@ static void call_all(emitter *e, int count_of_target) {
       char letter = letters[i];
       args[i] = letter == 's'   ? shared
                 : letter == 'g' ? memory
-                : letter == 'p' ? LLVMBuildAddrSpaceCast(e->b, memory, gpu_letter_type(e->context, letter), "")
                 : letter == 'i' ? thread
                 : letter == 'n' ? LLVMConstInt(e->i32, 1, 0)
                 : letter == 'l' ? LLVMBuildZExt(e->b, thread, e->i64, "")
@@ -77,8 +76,7 @@ static void every_operation_is_assembled(void **state) {
   (void)state;
   static const char *const seen[] = {"bar.sync", "shfl.sync.bfly", "ex2.approx.ftz.f32",  "cvt.rn.bf16x2", "ldmatrix",
                                      "mma.sync", "cp.async.cg",    "cp.async.wait_group", "%ctaid.x"};
-  static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async", "mbarrier.try_wait",
-                                          "cp.async.bulk.tensor.5d"};
+  static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async"};
   bool has_ptxas = system("ptxas --version > /dev/null 2>&1") == 0;
   if (!has_ptxas) print_message("ptxas is not here: the PTX is not assembled\n");
   for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {

@@ -23,7 +23,6 @@
 #include "runtime/support/gpu.c"
 #include "runtime/support/gpu_cuda.c"
 #include "runtime/support/gpu_fold.c"
-#include "runtime/support/gpu_maps.c"
 #include "runtime/support/gpu_parts.c"
 #include "runtime/support/gpu_segment.c"
 #include "runtime/support/gpu_simt.c"

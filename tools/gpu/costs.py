@@ -1,25 +1,17 @@
 """gpu_costs.def with what the micro-benchmarks found in place of its guesses.
 
 Cycles come from tools/gpu/micro.c, by the name of a row. "Instructions" are turns of a scheduler, measured with 16 warps, four for
-each of the four schedulers: the time that the model gives so many instructions. "Multiply-adds" are those of 2 ps that the guesses
-for bulk copies take. What is a choice of ours, a limit or a share, keeps its guess: whole kernels measure it (tools/gpu_model)."""
+each of the four schedulers: the time that the model gives so many instructions. What is a choice of ours, a limit or a share, keeps its
+guess: whole kernels measure it (tools/gpu_model)."""
 import re
 
 import table
 
-SCHEDULERS, WARPS, ISSUED_EACH, MULTIPLY_ADDS_A_NANOSECOND = 4, 16, 1.1, 500
+SCHEDULERS, WARPS, ISSUED_EACH = 4, 16, 1.1
 
 
 def turns(cycles):
     return cycles * SCHEDULERS / WARPS / ISSUED_EACH
-
-
-def adds(m, cycles):
-    return MULTIPLY_ADDS_A_NANOSECOND * cycles / (1e-3 * m["clock"])
-
-
-def bulk_copy(m):
-    return (m["bulk_8"] - m["bulk"]) / 7
 
 
 # The full rate is that of gpu_targets.def: 1024 multiply-adds in a cycle by mma, 2048 by wgmma.
@@ -33,9 +25,6 @@ FIGURES = {
     "COMBINE": lambda m: m["combine"],
     "combine_element": lambda m: m["combine_element"] / (32 * 8),
     "combine_product": lambda m: m["combine_product"] / (32 * 8),
-    "CP_ASYNC": lambda m: adds(m, m["cp_async_block"] / (32 * 8)),
-    "BULK_COPY": lambda m: adds(m, bulk_copy(m)),
-    "BULK_CHUNK": lambda m: adds(m, m["bulk"] - bulk_copy(m)),
     "GROUP_WAIT": lambda m: max(0, m["wgmma"] - m["mma"]) / 2,
     "VECTOR_MEETING": lambda m: m["barrier_8"] / 2,
     "GROUP_STEP": lambda m: 1 + turns(m["group_step"]),

@@ -37,7 +37,7 @@ typedef bool timed_call(void *data);
 double seconds_of(const gpu *g, timed_call *call, void *data);
 double median_of(double *figures, int count);
 
-// Both bodies of an operation that four warps or an mbarrier are needed for: the largest difference, or infinity after a message.
+// Both bodies of an operation that four warps are needed for: the largest difference, or infinity after a message.
 bool is_group_operation(const gpu_operation *o);
 double compare_group_operation(const gpu *g, const gpu_operation *o, cuda_function function);
 

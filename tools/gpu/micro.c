@@ -39,23 +39,6 @@ typedef struct micro {
 #define WGMMA_END "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
 // Of rows of 16 bytes, 8 of which follow each other; groups of 8 rows lie 256 bytes apart.
 #define DESCRIPTORS "shr.u32 %t0, %base, 4; cvt.u64.u32 %e4, %t0; or.b64 %e4, %e4, 0x1000080000; add.u64 %e5, %e4, 512;"
-#define CP(offset) "cp.async.cg.shared.global [%s0+" offset "], [%e4+" offset "], 16;"
-#define CP_8 CP("0") CP("4096") CP("8192") CP("12288") CP("16384") CP("20480") CP("24576") CP("28672")
-#define CP_END "cp.async.commit_group; cp.async.wait_group 0;"
-#define CP_ROWS                                                                                                               \
-  "shl.b32 %t0, %lane, 4; mad.lo.u32 %t0, %warp, 512, %t0; add.u32 %s0, %base, %t0; cvt.u64.u32 %e4, %t0; add.u64 %e4, %e4, " \
-  "%data;"
-#define BULK(offset)                                                                                          \
-  "@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%base+" offset "], [%data+" offset \
-  "], 2048, "                                                                                                 \
-  "[%s4];"
-#define BULK_8 BULK("0") BULK("2048") BULK("4096") BULK("6144") BULK("8192") BULK("10240") BULK("12288") BULK("14336")
-#define BULK_SETUP                                                                                 \
-  "setp.eq.u32 %p0, %lane, 0; add.u32 %s4, %base, 32760; @%p0 mbarrier.init.shared.b64 [%s4], 1; " \
-  "fence.proxy.async.shared::cta;"
-#define BULK_WAIT(bytes, copies)                                                                    \
-  "{ .reg .pred %arrived; @%p0 mbarrier.arrive.expect_tx.shared.b64 %e1, [%s4], " bytes "; " copies \
-  " again: mbarrier.try_wait.parity.shared.b64 %arrived, [%s4], %s0; @!%arrived bra again; xor.b32 %s0, %s0, 1; }"
 #define FMA(sum, x) "fma.rn.f32 " sum ", " x ", %x, " sum ";"
 #define FMA_4(x) FMA("%a#", x) FMA("%b#", x) FMA("%c#", x) FMA("%g#", x)
 #define LOAD(to, offset) "ld.volatile.shared.f32 " to ", [%s4+" offset "];"
@@ -96,8 +79,6 @@ static const micro micros[] = {
     // ---- global memory ----
     {"global_near", 1, 1, 16, 1, NEAR, false, "mov.b64 %e0, %data;", "ld.global.cg.u64 %e#, [%e#];"},
     {"global_far", 1, 1, 16, 1, FAR, false, "mov.b64 %e0, %data;", "ld.global.cg.u64 %e#, [%e#];"},
-    {"cp_async", 1, 1, 4, 1, ZEROS, false, CP_ROWS, CP("0") CP_END},
-    {"cp_async_block", 8, 1, 4, 8, ZEROS, false, CP_ROWS, CP_8 CP_END},
     {"atomic", 1, 1, 4, 1, ZEROS, false, "setp.eq.u32 %p0, %lane, 0;",
      "@%p0 atom.global.exch.b32 %t0, [%counter], %s#; @%p0 min.u32 %s#, %t0, 1;"},
     {"atomic_all", 1, 1, 4, 1, ZEROS, true, "setp.eq.u32 %p0, %lane, 0;",
@@ -170,8 +151,6 @@ static const micro micros[] = {
     {"wgmma", 4, 1, 4, 1, ZEROS, false, DESCRIPTORS, WGMMA_BEGIN WGMMA WGMMA_END},
     {"wgmma_2", 4, 1, 4, 1, ZEROS, false, DESCRIPTORS, WGMMA_BEGIN WGMMA_2 WGMMA_END},
     {"wgmma_block", 4, 1, 4, 8, ZEROS, false, DESCRIPTORS, WGMMA_BEGIN WGMMA_8 WGMMA_END},
-    {"bulk", 1, 1, 4, 1, ZEROS, false, BULK_SETUP, BULK_WAIT("2048", BULK("0"))},
-    {"bulk_8", 1, 1, 4, 1, ZEROS, false, BULK_SETUP, BULK_WAIT("16384", BULK_8)},
 };
 enum { MICROS = sizeof micros / sizeof *micros };
 

@@ -5,7 +5,7 @@
 // Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words of in[16 ..] at the start.
 // Pointers to shared memory are 16 times the argument's word behind its start, those to global memory the thread's four words.
 // An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An
-// address counts from the start of shared memory. Products of warpgroups and bulk copies have kernels of op_kernels_sm_90a.c.
+// address counts from the start of shared memory. Products of warpgroups have kernels of op_kernels_sm_90a.c.
 #include <string.h>
 
 #include "compiler/base/ice.h"

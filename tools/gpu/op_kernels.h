@@ -7,10 +7,9 @@
 // A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what it does.
 enum { GPU_OP_THREADS = 64 };
 // The operations of sm_90a alone, except shared_address and fence_async (op_kernels_sm_90a.c), run in blocks of a warpgroup
-// with an image of shared memory. After it in `in` come words. For products: four descriptors of 64 bits (a, a transposed, b, b
-// transposed), and four registers of a, then sums. For copies: the bytes of a box, where two boxes begin, and 5 coordinates
-// each. Of registers, sums and `out` each thread has one of 128 that lie side by side. The parameter: two pointers, and a
-// tensor map. Boxes go to two places behind the first, of as many bytes.
+// with an image of shared memory. After it in `in` come words: four descriptors of 64 bits (a, a transposed, b, b
+// transposed), and four registers of a, then sums. Of registers, sums and `out` each thread has one of 128 that lie side by side.
+// The parameter: two pointers.
 enum {
   GPU_GROUP_OP_THREADS = 128,
   GPU_GROUP_OP_SUMS = 32,
@@ -19,9 +18,7 @@ enum {
   GPU_GROUP_OP_REGISTERS_AT = GPU_GROUP_OP_NUMBERS_AT + 16,
   GPU_GROUP_OP_SUMS_AT = GPU_GROUP_OP_REGISTERS_AT + 4 * GPU_GROUP_OP_THREADS,
   GPU_GROUP_OP_WORDS = GPU_GROUP_OP_SUMS_AT + GPU_GROUP_OP_SUMS * GPU_GROUP_OP_THREADS,
-  GPU_GROUP_OP_BOX = 8192,  // bytes
-  GPU_GROUP_OP_MAP_AT = 64,
-  GPU_GROUP_OP_PARAMETER = GPU_GROUP_OP_MAP_AT + 128
+  GPU_GROUP_OP_PARAMETER = 2 * sizeof(void *)
 };
 // Forms of a product, bits; `out` has its sums behind those of the forms before.
 enum { GPU_FORM_MINUS = 1, GPU_FORM_TRANS_B = 2, GPU_FORM_TRANS_A = 4, GPU_FORMS = 8 };

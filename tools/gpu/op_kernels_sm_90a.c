@@ -1,11 +1,9 @@
 // Kernels for the operations of sm_90a alone, as op_kernels.c has them for all others: blocks of one warpgroup.
 //
 //   rec_op_wgmma_n8_bf16({in, out}):   shared = in.image; for each form: out[form] = +-a b + in.sums, by the descriptors in `in`
-//   rec_op_bulk_3({in, out, map}):     out = what two boxes, one behind the other, put into shared memory
 //
 // What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
-// begins. Operations without a result are checked by their purpose: fences, commits and waits by a product, mbarriers by boxes
-// of two axes.
+// begins. Operations without a result are checked by their purpose: fences, commits and waits by a product.
 #include "tools/gpu/op_kernels_sm_90a.h"
 
 #include <string.h>
@@ -125,69 +123,17 @@ bool gpu_op_has_form(const char *name, int form) {
   return begins(name, "wgmma_n") || form == 0;
 }
 
-// ---- boxes -----------------------------------------------------------------------------------
-
-static void start_box(const group_kernel *k, int half, ir to) {
-  emitter *e = k->e;
-  gpu_op op = begins(gpu_ops[k->op].name, "bulk_") ? k->op : GPU_BULK_2;
-  int axes = (int)strlen(gpu_ops[op].arguments) - 3;
-  ir numbers = byte_at(e, k->in, 4 * GPU_GROUP_OP_NUMBERS_AT);
-  ir bytes = load_word(k, e->i32, numbers);
-  ir args[GPU_MOST_ARGUMENTS] = {to, byte_at(e, k->frame, GPU_GROUP_OP_MAP_AT), k->shared};
-  for (int i = 0; i < axes; i++) args[3 + i] = load_word(k, e->i32, word_of(k, numbers, integer(e, 1 + 5 * half + i)));
-  gpu_call(e, GPU_MBARRIER_EXPECT, (ir[]){k->shared, bytes}, 2);
-  gpu_call(e, op, args, 3 + axes);
-}
-
-static emit_branch by_first_thread(const group_kernel *k) {
-  return branch_begin(k->e, int_compare(k->e, LLVMIntEQ, k->thread, constant(k->e, 0)));
-}
-
-static void store_half(const group_kernel *k, int half, ir from) {
-  emitter *e = k->e;
-  enum { TURNS = GPU_GROUP_OP_BOX / 4 / THREADS };
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, TURNS), 1, "word");
-  ir x = load_word(k, e->i32, own_word(k, from, 0, loop.index));
-  LLVMBuildStore(e->b, x, own_word(k, k->out, half * GPU_GROUP_OP_BOX / 4, loop.index));
-  loop_end(e, &loop);
-}
-
-static void copy_boxes(const group_kernel *k) {
-  emitter *e = k->e;
-  fill_shared(k);
-  emit_branch first = by_first_thread(k);
-  gpu_call(e, GPU_MBARRIER_INIT, (ir[]){k->shared, constant(e, 1)}, 2);
-  gpu_call(e, GPU_FENCE_ASYNC, NULL, 0);
-  branch_end(e, &first);
-  gpu_call(e, GPU_BARRIER, NULL, 0);
-  for (int half = 0; half < 2; half++) {
-    ir to = byte_at(e, k->shared, GPU_GROUP_OP_BOX * (1 + half));
-    first = by_first_thread(k);
-    start_box(k, half, to);
-    branch_end(e, &first);
-    gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){k->shared, constant(e, half)}, 2);
-    store_half(k, half, to);
-    // a thread that comes too late to a wait takes the next phase for its own
-    gpu_call(e, GPU_BARRIER, NULL, 0);
-  }
-}
-
 // ---- one operation ---------------------------------------------------------------------------
 
 void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol) {
   char room[] = {(char)('0' + CLASS_WARPGROUPS), 0};
   ir function = gpu_kernel_function(e, symbol, GPU_GROUP_OP_PARAMETER, THREADS);
-  LLVMSetParamAlignment(LLVMGetParam(function, 0), 64);
   llvm_attribute(m, function, gpu_class_attribute, room);
   group_kernel k = {.e = e, .op = op, .frame = LLVMGetParam(function, 0)};
   k.in = load_word(&k, e->data, k.frame);
   k.out = load_word(&k, e->data, byte_at(e, k.frame, 8));
   k.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   k.shared = gpu_call(e, GPU_SHARED, NULL, 0);
-  if (begins(gpu_ops[op].name, "wgmma_")) {
-    multiply_all(&k);
-  } else {
-    copy_boxes(&k);
-  }
+  multiply_all(&k);
   LLVMBuildRetVoid(e->b);
 }

@@ -15,7 +15,6 @@ typedef struct gpu_frame {
   ir lane_block, lane_end;     // number of the block of the lane axis; the end of that axis, or of the columns of the matrix
   time_slice slice;
   value_tiles tiles;
-  ir bulk_phases;  // phases of the mbarriers of bulk copies (bulk_copies.c)
 } gpu_frame;
 
 // frame.c
@@ -49,13 +48,6 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks);
 // hooks.c
 extern const kernel_hooks gpu_hooks;
 
-// bulk_copies.c: rows that bulk copies bring. Initialises the mbarriers at the start of a kernel.
-void gpu_open_bulk(kernel_frame *h);
-// Starts the bulk copies of a chunk. `turn`: rows with a double buffer; NULL: rows without. bulk[argument], i1: bulk copies
-// bring its rows; NULL: never. Earlier stores to that memory have been fenced, and a barrier has followed.
-void gpu_start_bulk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir *bulk);
-// Waits for the bulk copies that were last started for this turn.
-void gpu_wait_bulk(kernel_frame *h, ir turn);
 // kernel/gpu/staging.c: rows of a chunk in shared memory.
 // Has the argument a double buffer?
 bool gpu_is_ahead(const frame_program *p, int argument);

@@ -195,7 +195,6 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   const kernel_plan *w = k->plan->whole;
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
-  if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
   char devices[] = {(char)('0' + k->base.kernel->gpu.device_class), 0};
   if (k->base.kernel->gpu.device_class != CLASS_ANY) llvm_attribute(e->m, function, gpu_class_attribute, devices);
   ir first = gpu_call(e, GPU_BLOCK_X, NULL, 0), blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0);
@@ -204,7 +203,6 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   if (!choice_is_left_out(w->k->without, CHOICE_REGISTERS_SHARED)) ask_for_resident(e, function, resident);
   kernel_frame h = open_frame(w, e, function, block, resident), several = {0};
   if (w->batched) several = open_frame(w->batched, e, function, block, resident);
-  gpu_open_bulk(&h);
   // The runtime refuses calls whose items are no 32-bit numbers: half as many registers hold the number of an item.
   ir items = LLVMBuildTrunc(e->b, gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks)), e->i32, "");
   emit_loop loop = loop_begin_by(e, first, items, blocks, "item");

@@ -6,8 +6,7 @@
 //   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
 //
 // Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk. Unaligned 16-bit elements are
-// loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. On
-// sm_90a there are bulk copies as well (bulk_copies.c).
+// loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk.
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
@@ -107,7 +106,7 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.layout = plan_layout_of_rows(copy.stored, d->row);
   bool group = p->p->wgmma_layout[argument] && h->m.warpgroups;
-  if (copy.layout.pattern && (group || gpu_is_bulk(p->at, argument))) view_in_tiles(&copy, d->row, p->program->chunk);
+  if (copy.layout.pattern && group) view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
@@ -232,24 +231,12 @@ ir gpu_rows_place(kernel_frame *h, const staging_buffer *d, ir turn) {
   return LLVMBuildSelect(e->b, second, frame_located(h, d->ahead), base, "");
 }
 
-// May bulk copies bring rows with a double buffer (`ahead`), or rows without?
-static bool any_bulk(const frame_program *p, bool ahead) {
-  for (int i = 0; i < p->program->arguments.count; i++)
-    if (gpu_is_bulk(p->at, i) && gpu_is_ahead(p, i) == ahead) return true;
-  return false;
-}
-
 static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk, bool ahead) {
   int count = 0;
-  ir *bulk = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
   p->l.outside = h->at;
-  if (any_bulk(p, ahead)) gpu_start_bulk(h, p, ahead ? turn : NULL, chunk, bulk);
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (!gpu_is_staged(p->at, i) || gpu_is_ahead(p, i) != ahead) continue;
-    emit_branch branch = {0};
-    if (bulk[i]) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, bulk[i], ""));
     start_argument(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn), chunk);
-    if (bulk[i]) branch_end(h->e, &branch);
     count++;
   }
   return count;
@@ -278,7 +265,6 @@ void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   emitter *e = h->e;
   find_rows(h, p);
   if (!any_ahead(p)) return;
-  if (h->plan->maps.count) gpu_fence_groups(&p->l);
   lower_barrier(&p->l);
   emit_branch branch = branch_begin(e, any);
   start_arguments(h, p, integer(e, 0), first, true);
@@ -286,11 +272,9 @@ void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any) {
   gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
-// Like stores by threads, cp.async needs a proxy fence before wgmma reads the data, and before a bulk copy writes to the same
-// place.
-static void fence_rows(const kernel_frame *h, frame_program *p) {
-  if (h->plan->maps.count) gpu_fence_groups(&p->l);
-  for (int i = 0; i < p->program->arguments.count && !h->plan->maps.count; i++) {
+// Like stores by threads, cp.async needs a proxy fence before wgmma reads the data.
+static void fence_rows(frame_program *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
     if (!gpu_is_staged(p->at, i) || !p->p->wgmma_layout[i] || !p->l.m->warpgroups) continue;
     gpu_fence_groups(&p->l);
     return;
@@ -304,8 +288,7 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
-  if (ahead || h->plan->maps.count) fence_rows(h, p);
-  if (any_bulk(p, true)) gpu_wait_bulk(h, turn);
+  if (ahead) fence_rows(p);
   lower_barrier(&p->l);
   gpu_forget_accesses(&p->l, true);
   int own = start_arguments(h, p, turn, chunk, false);
@@ -318,8 +301,7 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
   }
   if (own) {
     gpu_call(e, ahead ? GPU_CP_ASYNC_WAIT_1 : GPU_CP_ASYNC_WAIT_0, NULL, 0);
-    fence_rows(h, p);
-    if (any_bulk(p, false)) gpu_wait_bulk(h, NULL);
+    fence_rows(p);
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {

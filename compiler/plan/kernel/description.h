@@ -64,14 +64,6 @@ typedef struct codegen_kernel {
 // codegen_kernel.kept).
 int64_t codegen_saved_elements(const recurrence *recurrence, const int64_t *axis_sizes);
 
-// A tensor map in the kernel's parameter: rows of tokens that bulk copies may load (sm_90a).
-typedef struct codegen_gpu_map {
-  int slot;
-  int columns;     // elements of a dimension of the map; a step has a multiple of them
-  int box, steps;  // columns and steps of one copy (boxDim)
-  int swizzle;     // bytes of a row in shared memory whose 16-byte vectors are swizzled; 0: none
-} codegen_gpu_map;
-
 typedef struct codegen_gpu_kernel {
   codegen_kernel base;          // slots and flags; scratch: of one thread block; no symbols
   const struct gpu_plan *plan;  // what is lowered (plan/kernel_plan.h)
@@ -80,10 +72,7 @@ typedef struct codegen_gpu_kernel {
   int threads;       // of a block
   int shared_bytes;  // dynamic shared memory of a block
   int parameter_bytes;
-  VEC(codegen_gpu_map) maps;  // from byte maps_at of the parameter on
-  int maps_at;
-  int bulk_rows, rows;  // of a chunk: arguments whose rows may come by bulk copies; all arguments whose rows are copied
-  int nests;            // of a chunk: a barrier stands between one nest and the next
+  int nests;                     // of a chunk: a barrier stands between one nest and the next
   int wgmma_products, products;  // of a chunk: products by wgmma; all products on tensor cores
   int register_operands;         // products of a chunk whose result stays in registers, as the A operand of others
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group

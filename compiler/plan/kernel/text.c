@@ -122,7 +122,6 @@ static void put_rows(plan_text *t, const program_plan *p, int argument) {
       p->program->chunk);
   PUT(t, ", %s at %lld", d->at.in_shared ? plan_shared : plan_scratch, (long long)(d->at.offset * bytes_of_number(t->w)));
   if (t->w->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
-  if (p->maps && p->maps[argument] >= 0) PUT(t, ", in bulk");
   PUT(t, "\n");
 }
 

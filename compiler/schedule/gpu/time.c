@@ -92,7 +92,7 @@ static void add_work(interval *all, const gpu_work *x, int begin) {
   if (x->far > all->work.far) all->work.far = x->far;
 }
 
-// The copies of a chunk's rows: instructions of all threads, few if they come in bulk; a wait, unless they come ahead.
+// The copies of a chunk's rows: instructions of all threads, and a wait, unless they come ahead.
 static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
   enum { PIECE = 16 };
   gpu_work work = {.barriers = 1};
@@ -101,9 +101,7 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
     double bytes = (double)p->staging_buffers[i].row * p->program->chunk;
     bytes *= kernel_stores_narrow(&w->m, tile_argument_place(p->program, i)) ? 2 : 4;
     work.bytes += bytes;
-    double warps = (double)w->threads / MODEL_LANES;
-    work.instructions += warps * (gpu_is_bulk(p, i) ? GPU_COST_ROWS_IN_BULK : GPU_COST_ROWS);
-    if (!gpu_is_bulk(p, i)) work.instructions += GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
+    work.instructions += GPU_COST_ROWS * ((double)w->threads / MODEL_LANES) + GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
     if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
   }
   work.busiest = work.instructions * MODEL_LANES / w->threads;

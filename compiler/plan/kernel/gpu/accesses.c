@@ -100,7 +100,7 @@ static plan_access of_tokens(const placed_program *p, int argument) {
   x.in_shared = d->at.in_shared;
   x.of_call = false;
   x.layout = plan_layout_of_rows(x.stored, d->row);
-  bool tiles = (p->of->p->wgmma_layout[argument] && p->w->m.warpgroups) || gpu_is_bulk(p->of, argument);
+  bool tiles = p->of->p->wgmma_layout[argument] && p->w->m.warpgroups;
   if (x.layout.pattern && tiles) lay_tiles(&x, d->row, p->of->program->chunk);
   return x;
 }

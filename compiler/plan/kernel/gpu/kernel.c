@@ -2,7 +2,6 @@
 #include "compiler/plan/kernel_plan.h"
 
 static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
-  if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
   return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
          (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
@@ -49,17 +48,6 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   }
 }
 
-// Counts the arguments whose rows are copied for a chunk, and those that may come by bulk copies.
-static void count_rows(const kernel_plan *w, codegen_gpu_kernel *g) {
-  const program_plan *programs[] = {&w->main, w->recomputes ? &w->recompute : NULL};
-  for (int i = 0; i < 2 && w->maps.count; i++) {
-    for (int n = 0; programs[i] && n < programs[i]->program->arguments.count; n++) {
-      g->rows += gpu_is_staged(programs[i], n);
-      g->bulk_rows += gpu_is_bulk(programs[i], n);
-    }
-  }
-}
-
 static int nests_of(const program_plan *p) {
   int count = 0;
   for (int n = 0; p->p && n < p->p->nests.count; n++) count += p->p->nests.items[n].region == REGION_BODY;
@@ -85,9 +73,6 @@ static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
   g->base.scratch = scratch_of(w);
   g->shared_bytes = (int)(4 * w->shared_words);
-  g->maps.items = w->maps.items;
-  g->maps.count = w->maps.count;
-  g->maps_at = (int)w->maps_at;
 }
 
 static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_plan *w) {
@@ -102,7 +87,6 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
   add_resources(w, &g);
   add_batched(a, w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
-  count_rows(w, &g);
   count_products(w, &g);
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
   return g;

@@ -26,7 +26,6 @@ static void place_part_ahead(kernel_plan *w, program_plan *p) {
 
 void gpu_place_ahead(kernel_plan *w) {
   if (w->m.kind != MAP_BLOCK || w->k->program->form != TILE_CHUNK) return;
-  gpu_choose_bulk(w);
   int64_t begin = w->shared_words;
   place_part_ahead(w, &w->main);
   int64_t end = w->shared_words;
