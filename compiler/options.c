@@ -229,7 +229,7 @@ static int read_shared_memory(option_reader *r, const char *value) {
   return 0;
 }
 
-// fuse,register-operands: passes and choices that may be left out.
+// fuse,register-states: passes and choices that may be left out.
 static int read_without(option_reader *r, const char *value) {
   arena *a = r->memory;
   pass_names *names = ARENA_NEW(a, pass_names);

@@ -78,7 +78,7 @@ const char *compile_emit_list(arena *a);
 // The pass or choice that --without calls by this word, NULL: there is none that may be left out; the list of all words.
 const char *compile_find_optional(arena *a, const char *word);
 const char *compile_optional_list(arena *a);
-// The word of a name: register-operands.
+// The word of a name: register-states.
 const char *compile_optional_word(arena *a, const char *name);
 
 #endif

@@ -113,8 +113,8 @@ static const char *report_of(arena *a, const recurrence_kernels *kernels, codege
     kernel_kind kind = kernels->kernels.items[i].kind;
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
-    resources[i] = (report_resources){k.threads,  k.shared_bytes,   k.base.scratch.constant, launches_with(&k),
-                                      k.products, k.wgmma_products, k.register_operands};
+    resources[i] =
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_with(&k), k.products, k.wgmma_products};
   }
   return schedule_report_gpu(a, kernels, options, resources, kib);
 }

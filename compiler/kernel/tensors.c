@@ -167,7 +167,6 @@ void frame_open_program(kernel_frame *h, frame_program *p) {
   l->variables = ARENA_ARRAY(h->a, ir, values);
   l->memo = ARENA_ARRAY(h->a, ir, values);
   l->matrices = ARENA_ARRAY(h->a, ir *, p->p->nests.count);
-  l->register_a = ARENA_ARRAY(h->a, register_operand *, values);
   p->memory = ARENA_ARRAY(h->a, view, arguments);
   p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
   p->result_memory = ARENA_ARRAY(h->a, view, results);

@@ -77,11 +77,6 @@ typedef struct fetch_list {
   int64_t entries;  // for each block of a product
 } fetch_list;
 
-// GPU: a register-resident A operand (plan/gpu/register_operands.c): 16 rows for each warp, in steps of 16 columns.
-typedef struct register_operand {
-  ir slots[GPU_GROUP_TILES / 2][4];
-} register_operand;
-
 // GPU: buffers of a block that did not fit into shared memory.
 typedef enum scratch_use {
   SCRATCH_NONE,       // there are none
@@ -99,25 +94,23 @@ typedef struct lower {
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
-  place_in_loops outside;         // instance axes and lanes
-  view *arguments;                // by argument of the program
-  result_target *results;         // by result
-  view *carried;                  // by carried value
-  register_accumulators *kept;    // by carried value; tiles 0: in memory
-  register_operand **register_a;  // GPU: by value, HELD_WARPS
-  ir **matrices;                  // GPU: by nest, the slots of a matrix of parameters; NULL: it is in memory
-  ir register_slot;               // where the current pair of elements of such a value goes
-  const ir *row_sums;             // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
-  ir *buffers;                    // base addresses by buffer
-  ir *variables;                  // HELD_SCALAR, by value
-  ir rows;                        // chunk form: rows of the chunk that lie inside the sequence
-  ir steps;                       // REGION_STEPS: steps that are added up
-  fetch_list fetch;               // host, chunk form; NULL: nothing is fetched
-  ir tile_first;                  // mapping.tiled: the first entry of the current value-axis tile
-  memory_since *since;            // GPU, threads that share out nests; else NULL
-  scratch_use scratch;            // GPU, threads that share out nests: of the nest at hand
-  ir *memo;                       // values at the current point
-  ir *entries;                    // by value: entries of slices and places, and numbers, that differ between turns of a repeat
+  place_in_loops outside;       // instance axes and lanes
+  view *arguments;              // by argument of the program
+  result_target *results;       // by result
+  view *carried;                // by carried value
+  register_accumulators *kept;  // by carried value; tiles 0: in memory
+  ir **matrices;                // GPU: by nest, the slots of a matrix of parameters; NULL: it is in memory
+  const ir *row_sums;           // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
+  ir *buffers;                  // base addresses by buffer
+  ir *variables;                // HELD_SCALAR, by value
+  ir rows;                      // chunk form: rows of the chunk that lie inside the sequence
+  ir steps;                     // REGION_STEPS: steps that are added up
+  fetch_list fetch;             // host, chunk form; NULL: nothing is fetched
+  ir tile_first;                // mapping.tiled: the first entry of the current value-axis tile
+  memory_since *since;          // GPU, threads that share out nests; else NULL
+  scratch_use scratch;          // GPU, threads that share out nests: of the nest at hand
+  ir *memo;                     // values at the current point
+  ir *entries;                  // by value: entries of slices and places, and numbers, that differ between turns of a repeat
 } lower;
 
 // The number that an extent stands for, with these sizes.

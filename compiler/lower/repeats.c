@@ -306,9 +306,7 @@ static ir *entries_of(lower *l, const bool *varies) {
 // A state or a factor of a product that the nest has in registers.
 static bool holds_registers(const plan *p, int n) {
   const plan_nest *nest = &p->nests.items[n];
-  if (nest->dot.register_a || nest->other_dot.register_a || nest->dot.held_b) return true;
-  for (int i = 0; i < nest->values.count; i++)
-    if (p->values[nest->values.items[i]].register_a) return true;
+  if (nest->dot.held_b) return true;
   for (int c = 0; c < p->carried_count; c++)
     if (p->carried[c].accumulator == n) return true;
   return false;

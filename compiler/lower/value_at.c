@@ -247,16 +247,8 @@ place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id,
   return place;
 }
 
-static void keep_copy(lower *l, const place_in_loops *at, tile_id id, ir x) {
-  const plan_value *pv = &l->p->values[id];
-  view v = lower_buffer(l, pv->copy);
-  place_in_loops place = lower_place_under(l, at, pv->copied, id);
-  view_store(l, &v, &place, value(l, pv->copied)->axes, x);
-}
-
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
   const plan_value *pv = &l->p->values[id];
-  if (pv->copy >= 0) keep_copy(l, at, id, x);
   if (pv->held == HELD_BUFFER) {
     view v = lower_buffer(l, pv->buffer);
     view_store(l, &v, at, value(l, id)->axes, x);
@@ -264,9 +256,5 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
     emitter as = variable_type(l, pv);
     x = as_real(&as, x);
     store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
-  }
-  if (pv->register_a) {
-    ir pair = narrow_pairs(l->e, l->m->dtype, x);
-    LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->register_slot);
   }
 }

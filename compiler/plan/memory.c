@@ -228,7 +228,6 @@ void plan_find_lives(planner *q) {
     for (int i = 0; i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
       live_operand(q, id, n);
-      if (p->values[id].copy >= 0) note_life(p, p->values[id].copy, n);
       if (p->values[id].partial_sums >= 0) note_life(p, p->values[id].partial_sums, n);
       if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
       for (int k = 0; k < tile_arity(value(q, id)->op); k++)

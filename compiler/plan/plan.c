@@ -37,11 +37,9 @@ static const plan_pass passes[] = {
     {"share sums", plan_share_sum_buffers, always, PLAN_HELD, OPTIONAL},
     {"states", plan_states, always, PLAN_STATES, NEEDED},
     {"fuse", plan_join_nests, is_block, PLAN_STATES, OPTIONAL},
-    {"fuse copies", plan_join_copies, is_block, PLAN_STATES, OPTIONAL},
     {"register states", plan_register_states, is_block, PLAN_STATES, OPTIONAL},
     {"16-bit storage", plan_narrow_operands, is_block, PLAN_STATES, OPTIONAL},
-    // After storage: what products read from registers has no memory any more.
-    {"register operands", plan_register_operands, is_block, PLAN_STATES, OPTIONAL},
+    // After storage: warpgroups read memory of 16-bit numbers alone.
     {"wgmma layout", plan_mark_wgmma, always, PLAN_STATES, NEEDED},
     {"row sums", plan_add_row_sums, is_block, PLAN_STATES, NEEDED},
     {"gather nests", plan_gather_nests, is_block, PLAN_STATES, OPTIONAL},

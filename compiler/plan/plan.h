@@ -39,7 +39,6 @@ typedef enum held {
   HELD_INLINE,  // computed at each use: leaves and index maps
   HELD_NEST,    // lives inside the body of its nest
   HELD_SCALAR,  // no tile axes: a variable of the function
-  HELD_WARPS,   // GPU: as a register-resident A operand, and nowhere else
   HELD_BUFFER
 } held;
 
@@ -116,9 +115,6 @@ typedef struct plan_value {
   bool inlined;               // GPU: a cheap value that is computed at each use (recompute.c)
   bool zero_above;            // 0 where s > t
   tile_id into;               // DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE
-  bool register_a;            // GPU: the result of a product that stays in registers, as the A operand of another
-  tile_id copied;             // GPU: the value, below renames, whose nest stores a copy of it in another layout; NO_TILE
-  int copy;                   // the buffer of that copy
   int partial_sums;           // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
   tile_id dot;                // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
 } plan_value;
@@ -142,10 +138,9 @@ typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b;  // buffers of copies, or -1
   int i, j, k;
-  bool along;       // DOT: k is contiguous in a and b, and j in c alone
-  bool register_a;  // GPU, DOT: a is a register-resident operand (gpu/register_operands.c)
-  bool wgmma;       // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
-  bool held_b;      // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)
+  bool along;   // DOT: k is contiguous in a and b, and j in c alone
+  bool wgmma;   // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
+  bool held_b;  // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)
 } plan_dot;
 
 // MAP_BLOCK, POINTS, SEGMENT and its adjoint: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
@@ -203,7 +198,6 @@ typedef struct plan {
   int carried_count;
   bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
   int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make, or may make before memory has places
-  int register_operands;         // GPU: products whose result stays in registers, as the A operand of others
   VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
 } plan;
 
@@ -314,7 +308,7 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Registers of a thread that a matrix of parameters would take, multiplied on tensor cores; 0: it cannot be, or takes too many.
 int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-// Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers.
+// Whether value number `index` of the nest reads the memory of the operand itself, and no copy.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 // dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes.
 bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program);

@@ -73,14 +73,6 @@ bool plan_has_room(planner *q, tile_id matrix);
 // gpu/fuse.c: elementwise values around a product join its nest.
 void plan_join_nests(planner *q);
 
-// Whether a nest after nest n reads the value's own buffer, and no copy.
-bool plan_is_read_behind(const planner *q, int n, tile_id id);
-
-// gpu/register_operands.c: the result of a product stays in registers as the A operand of another.
-void plan_register_operands(planner *q);
-
-// gpu/fuse.c: the nest that makes a value also stores its copy.
-void plan_join_copies(planner *q);
 // gpu/fuse.c: memory for sums over rows that several warps share.
 void plan_add_row_sums(planner *q);
 

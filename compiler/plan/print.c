@@ -205,8 +205,6 @@ static void put_target(printer *o, const plan_value *pv) {
   if (pv->into != NO_TILE) fprintf(o->out, " -> added to %%%d", (int)pv->into);
   if (is_in_buffer(pv)) fprintf(o->out, " -> b%d", pv->buffer);
   if (pv->held == HELD_SCALAR) fprintf(o->out, " -> variable");
-  if (pv->register_a) fprintf(o->out, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
-  if (pv->copied != NO_TILE && pv->copy >= 0) fprintf(o->out, ", copy -> b%d", pv->copy);
 }
 
 static void put_value(printer *o, int n, tile_id id) {
@@ -272,7 +270,6 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   }
   put_core(o, nest, dot);
   if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
-  if (dot->register_a) fprintf(o->out, ", %%%d from registers", (int)dot->a);
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
 }
 
@@ -428,7 +425,6 @@ static void put_owners(printer *o, int buffer) {
     const plan_value *pv = &o->p->values[id];
     if (!pv->needed || plan_at_hand(o->p, id)) continue;
     if (is_in_buffer(pv) && pv->buffer == buffer) fprintf(o->out, " %%%d", (int)id);
-    if (pv->copied != NO_TILE && pv->copy == buffer) fprintf(o->out, " copy of %%%d", (int)id);
     if (pv->partial_sums == buffer) fprintf(o->out, " row sums of %%%d", (int)id);
   }
   for (int n = 0; n < o->p->nests.count; n++) {

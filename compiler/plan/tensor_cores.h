@@ -30,8 +30,6 @@ typedef struct accumulator_share {
   int blocks, tiles;
 } accumulator_share;
 accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot);
-// Whether each warp of the block has 16 rows of the product, all columns of which its registers hold.
-bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
 // Is the sum that the nest's product is added to a state that stays in its accumulators?
 bool plan_sums_state(const plan *p, const plan_nest *nest);
 // How many warps have some of the columns of a row of the nest's product.
@@ -43,7 +41,7 @@ bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan
 // Tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
 // product.
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
-// The same of a nest, whose accumulators may hold a state or a register operand.
+// The same of a nest, whose accumulators may hold a state.
 int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest);
 
 // The most lanes of a warp that may share each column of so many rows, or of blocks of rows: among the divisors of `size`, as

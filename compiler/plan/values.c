@@ -111,8 +111,8 @@ void plan_describe_values(planner *q) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
     plan_value *pv = &q->p->values[id];
-    *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .copy = -1, .partial_sums = -1};
-    pv->into = pv->dot = pv->copied = NO_TILE;
+    *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .partial_sums = -1};
+    pv->into = pv->dot = NO_TILE;
     pv->wide = q->wide && q->wide[id];
     pv->tile = plan_tile_axes(q->m, v->axes);
     pv->lane = plan_has_lane(q->m, v->axes);

@@ -101,7 +101,7 @@ static bool is_product(const plan_nest *nest) { return nest->kind == NEST_DOT ||
 
 // A product reads its factors at points of their own.
 static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *check) {
-  if (dot->pack_a < 0 && !dot->register_a) follow(c, (plan_read){n, 0, dot->a, true}, check);
+  if (dot->pack_a < 0) follow(c, (plan_read){n, 0, dot->a, true}, check);
   if (dot->pack_b < 0) follow(c, (plan_read){n, 0, dot->b, true}, check);
 }
 
@@ -237,7 +237,6 @@ static void note_writers(checker *c) {
   for (int n = 0; n < c->p->nests.count; n++) {
     const plan_nest *nest = nest_of(c, n);
     if (nest->kind == NEST_PACK) note_writer(c, n, nest->pack);
-    for (int i = 0; i < nest->values.count; i++) note_writer(c, n, planned(c, nest->values.items[i])->copy);
   }
 }
 
@@ -289,8 +288,6 @@ static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
     refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
   if (!c->wrong && !axes_agree(c, id, dot))
     refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
-  if (dot->register_a && !planned(c, dot->a)->register_a)
-    refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
   tile_id sum = planned(c, id)->into;
   if (sum != NO_TILE && planned(c, sum)->lane != nest_of(c, n)->lane)
     refuse_nest(c, n, arena_printf(c->a, "%%%d is added to %%%d, and one of them alone has lanes", (int)id, (int)sum));
@@ -517,7 +514,6 @@ static void check_written_alive(checker *c, int n) {
   for (int i = 0; i < nest->values.count; i++) {
     const plan_value *pv = planned(c, nest->values.items[i]);
     check_alive(c, n, pv->buffer);
-    check_alive(c, n, pv->copy);
     check_alive(c, n, pv->partial_sums);
     if (pv->into != NO_TILE) check_alive(c, n, planned(c, pv->into)->buffer);
   }

@@ -416,8 +416,6 @@ static const char *resources_text(const reporter *r, const kernel *k, const repo
   if (x->scratch_bytes) scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
   const char *groups = "";
   if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
-  if (x->register_operands)
-    groups = arena_printf(r->a, "%s, %d of %d products feed others in registers", groups, x->register_operands, x->products);
   return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s", tiles, x->threads,
                       (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups);
 }

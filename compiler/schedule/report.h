@@ -21,8 +21,6 @@ typedef struct report_resources {
   int64_t shared_bytes, scratch_bytes;  // of a block: of shared memory, of scratch
   int launches;                         // at most
   int products, wgmma_products;         // of a chunk, and those of them that warpgroups may make
-  int register_operands;                // products of a chunk whose result stays in registers
-
 } report_resources;
 
 // Lines for the GPU behind those: the kernels made for it, forward and backward, and when those for few instances are taken.

@@ -256,11 +256,6 @@ static void rows_and_depth_swapped(arena *a, plan *p) {
   dot->k = i;
 }
 
-static void factor_in_no_registers(arena *a, plan *p) {
-  (void)a;
-  nest(p, 3)->dot.register_a = true;
-}
-
 static void sum_with_lanes(arena *a, plan *p) {
   (void)a;
   p->values[12].lane = buffer_of(p, 12)->lane = true;
@@ -344,7 +339,6 @@ static const struct {
     {copy_that_nobody_fills, "nest 3 (%10 = dot): it reads a copy that no nest fills: buffer 1"},
     {factor_of_another, "nest 7 (%13 = dot): the factors are not those of %13"},
     {rows_and_depth_swapped, "nest 7 (%13 = dot): rows, columns and depth are not those of %13"},
-    {factor_in_no_registers, "nest 3 (%10 = dot): %8 is in no registers"},
     {sum_with_lanes, "nest 5 (%11 = dot): %11 is added to %12, and one of them alone has lanes"},
     {buffer_of_another_shape, "value %8 (select): buffer 2 has other axes"},
     {value_in_registers_of_another_nest, "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},

@@ -83,7 +83,7 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
 }
 
 static bool is_outside(const mma_operand *o) {
-  return !o->register_a && o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
+  return o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
 }
 
 // Elements that a lane loads from global memory, one by one, in an iteration along k.
@@ -132,21 +132,6 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   groups_end(e, &g);
 }
 
-// The A operand is in registers, which a loop cannot index: the loop is unrolled.
-static void along_register_a(lower *l, mma *p, const place_in_loops *at) {
-  emitter *e = l->e;
-  const plan_dot *dot = p->factors->dot;
-  bool causal = is_causal(l, dot->a, dot->i, dot->k), later = is_causal(l, dot->a, dot->k, dot->i);
-  int64_t depth = known_size(l, dot->k);
-  for (int64_t k = 0; k < depth; k += p->depth) {
-    emit_branch branch = {0};
-    bool some = (causal && k) || (later && k + p->depth < depth);
-    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, p->first_row, integer(e, k)));
-    multiply(l, p, at, integer(e, k));
-    if (some) branch_end(e, &branch);
-  }
-}
-
 static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   ir begin, end;
@@ -164,10 +149,6 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     gpu_group_multiply(l, p, at);
     return;
   }
-  if (p->a.register_a) {
-    along_register_a(l, p, at);
-    return;
-  }
   range_of(l, p, &begin, &end);
   along_k(l, p, at, begin, end);
 }
@@ -183,15 +164,8 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
-// Two tiles side by side are 16 columns of an A operand: rows 0-7 and 8-15 of the first tile, then of the second.
-static void slot_of_register_a(lower *l, const mma *p, const ir *slots) {
-  int number = (int)(slots - &p->sums[0][0]) / 2, tile = p->first_tile + number / 2;
-  l->register_slot = l->register_a[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
-}
-
 static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
-  if (p->operands->stays != NO_TILE) slot_of_register_a(l, p, slots);
   l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
   gpu_last_sum(l, p->nest, p->operands, at, x);
@@ -252,9 +226,9 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
 
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   p->factors = f;
-  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .register_a = f->register_a};
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
   p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
-  if (!p->a.register_a) gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
   gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
@@ -310,91 +284,13 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   each_sum(l, p, &at, finish_sums);
 }
 
-static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
-
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks, const loop_axes *around) {
   place_in_loops at = l->outside;
   ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, transition_blocks}, index, &i, &j);
   gpu_go_to_point(l, around, rest, &at);
-  rows_open(l, p);
+  gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0);
   block_at(l, p, i, j, at);
   gpu_rows_close(l, p, &at, j);
-}
-
-// ---- register operands (plan/gpu/register_operands.c): every warp has a block of rows ----
-
-static register_operand *open_register_operand(lower *l) {
-  emitter *e = l->e;
-  register_operand *f = ARENA_NEW(e->a, register_operand);
-  for (int i = 0; i < GPU_GROUP_TILES * 2; i++) {
-    f->slots[i / 4][i % 4] = stack_slot(e, e->i32, "left");
-    LLVMBuildStore(e->b, LLVMConstInt(e->i32, 0, 0), f->slots[i / 4][i % 4]);
-  }
-  return f;
-}
-
-// Is one of the nest's products made by wgmma?
-static bool has_group(lower *l, mma *p) {
-  bool any = false;
-  for (int i = p->nest->two; i >= 0; i--) {
-    gpu_mma_take(l, p, i ? &p->operands->other : &p->operands->first);
-    any = any || gpu_is_group(l, p);
-  }
-  return any;
-}
-
-// May elements that are 0 be left out? No value stores them, and every reader adds them up.
-static bool may_leave_out(lower *l, const mma *p) {
-  if (p->nest->results.count) return false;
-  for (int i = 0; i < p->nest->values.count; i++) {
-    const plan_value *pv = &l->p->values[p->nest->values.items[i]];
-    const tile_value *v = value(l, p->nest->values.items[i]);
-    if (!i || !tile_op_is(v->op, TILE_REDUCES)) {
-      if (pv->held == HELD_BUFFER || pv->copy >= 0) return false;
-      continue;
-    }
-    bool zero = l->p->values[v->args[0]].zero_above || (v->op == TILE_DOT && l->p->values[v->args[1]].zero_above);
-    if (!zero || tile_op_is(v->op, TILE_PICKS)) return false;
-  }
-  return true;
-}
-
-// All columns of the warp's rows: by wgmma at once, else tile by tile, without tiles that are 0.
-static void make_register_operand(lower *l, mma *p, ir row_block) {
-  emitter *e = l->e;
-  const plan_dot *dot = &p->nest->dot;
-  int all = (int)(known_size(l, dot->j) / TILE_COLUMNS);
-  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j), later = is_causal(l, p->operands->stays, dot->j, dot->i);
-  l->register_a[p->operands->stays] = open_register_operand(l);
-  p->tiles = all;
-  bool group = has_group(l, p);
-  if (group || !may_leave_out(l, p)) causal = later = false;
-  if (!group) p->tiles = causal || later ? 2 : MOST_TILES;
-  while (all % p->tiles) p->tiles /= 2;
-  for (int tile = 0; tile < all; tile += p->tiles) {
-    emit_branch branch = {0};
-    ir first_row = int_mul(e, row_block, integer(e, TILE_ROWS)), column = integer(e, tile * TILE_COLUMNS);
-    bool some = (causal && tile) || (later && tile + p->tiles < all);
-    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, first_row, column));
-    p->first_tile = tile;
-    block_at(l, p, row_block, integer(e, tile / p->tiles), l->outside);
-    if (some) branch_end(e, &branch);
-  }
-}
-
-static void by_rows_of_warps(lower *l, mma *p, ir warp) {
-  emitter *e = l->e;
-  rows_open(l, p);
-  if (p->operands->stays != NO_TILE) {
-    make_register_operand(l, p, warp);
-  } else {
-    int64_t columns = blocks_up(known_size(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
-    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
-    block_at(l, p, warp, loop.index, l->outside);
-    loop_end(e, &loop);
-  }
-  p->first_row = int_mul(e, warp, integer(e, TILE_ROWS));
-  gpu_rows_close(l, p, &l->outside, integer(e, 0));
 }
 
 // ---- the product ----
@@ -416,10 +312,6 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
   ir warp = gpu_warp(l);
-  if (operands->stays != NO_TILE || operands->first.register_a || operands->other.register_a) {
-    by_rows_of_warps(l, &p, warp);
-    return;
-  }
   for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {  // every warp has as many blocks
     p.first_tile = block * p.tiles;
     ir index = int_add(e, warp, integer(e, block * warps));

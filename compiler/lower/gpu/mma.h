@@ -11,7 +11,6 @@ typedef struct mma_operand {
   axis_set axes;
   int line;  // the axis that is not summed: i or j
   operand_way way;
-  const register_operand *register_a;  // registers of the A operand, 16 of k each; NULL: it is in memory
 } mma_operand;
 
 typedef struct mma {

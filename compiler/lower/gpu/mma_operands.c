@@ -166,10 +166,7 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
 
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
-  int64_t depth;
-  if (p->a.register_a && int_known(k, &depth)) {
-    for (int r = 0; r < 4; r++) out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.register_a->slots[depth / p->depth][r], "");
-  } else if (p->a.way == BY_ELEMENTS) {
+  if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
     for (int r = 0; r < 4; r++) out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
   } else {

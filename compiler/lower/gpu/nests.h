@@ -164,7 +164,6 @@ typedef struct gpu_factors {
   axis_set a_axes, b_axes;
   axis_set summed;  // summed axes except k
   bool minus;
-  const register_operand *register_a;  // the registers of `a`; NULL: it is in memory
 } gpu_factors;
 
 // A product of the plan: c (+)= a b, or c -= a b.
@@ -178,7 +177,6 @@ typedef struct gpu_operands {
   int state;                          // the argument of that state
   bool hidden;                        // shared memory has no 16-bit copy of that state
   bool goes_on;                       // no c: values after the product read the accumulator
-  tile_id stays;                      // the value that stays in registers as an A operand, or NO_TILE
 } gpu_operands;
 
 // products.c: the accumulator at a place, perhaps a vector along j, before and after the product. `kept`: the value of the

@@ -170,13 +170,7 @@ static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
 }
 
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
-  gpu_factors f = {.dot = dot};
-  if (dot->register_a) {
-    f.register_a = l->register_a[dot->a];
-  } else {
-    f.a = operand(l, dot->a, dot->pack_a);
-  }
-  f.b = operand(l, dot->b, dot->pack_b);
+  gpu_factors f = {.dot = dot, .a = operand(l, dot->a, dot->pack_a), .b = operand(l, dot->b, dot->pack_b)};
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
   if (dot->k == l->p->steps) {
@@ -187,13 +181,6 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   }
   f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~plan_inner_axes(dot);
   return f;
-}
-
-// The value of the nest that stays in registers as an A operand; NO_TILE: none.
-static tile_id stays(const lower *l, const plan_nest *nest) {
-  for (int i = 0; i < nest->values.count; i++)
-    if (l->p->values[nest->values.items[i]].register_a) return nest->values.items[i];
-  return NO_TILE;
 }
 
 // Notes the register-resident state, if the sum is one.
@@ -216,8 +203,7 @@ static gpu_operands operands_of(lower *l, const plan_nest *nest) {
   const plan_value *pv = &l->p->values[id];
   gpu_operands o = {.start = plan_begun_sum(l->p, nest)};
   o.add = o.start != NO_TILE || (pv->into != NO_TILE && !nest->two);
-  o.stays = stays(l, nest);
-  o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count || o.stays != NO_TILE || pv->copy >= 0;
+  o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count;
   tile_id made = pv->into != NO_TILE ? pv->into : id;
   o.first = factors_of(l, id, dot);
   o.first.minus = is_subtracted(l, id);

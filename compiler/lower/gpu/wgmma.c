@@ -198,7 +198,6 @@ void gpu_fence_groups(lower *l) { gpu_call(l->e, GPU_FENCE_ASYNC, NULL, 0); }
 
 static bool is_read_by_groups(const lower *l, tile_id id) {
   const plan_value *pv = &l->p->values[id];
-  if (pv->copy >= 0 && l->p->buffers.items[pv->copy].wgmma_layout) return true;
   int buffer = pv->into != NO_TILE ? l->p->values[pv->into].buffer : pv->buffer;
   if (buffer < 0) return false;
   const plan_buffer *b = &l->p->buffers.items[buffer];

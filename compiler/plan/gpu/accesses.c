@@ -140,18 +140,8 @@ static void read_below(collector *c, tile_id id, const plan_index_map *maps) {
   }
 }
 
-// A copy lies by the axes of a value below renames.
-static void written_copy(collector *c, tile_id id) {
-  const plan_value *pv = &c->p->values[id];
-  plan_access copy = plan_access_of_buffer(c->p, pv->copy);
-  for (tile_id at = pv->copied; at != id; at = value_of(c, at)->args[0])
-    move_stride(copy.stride, tile_renamed_to(value_of(c, at)), tile_renamed_from(value_of(c, at)), 1);
-  add(c, copy, NULL);
-}
-
 static void written(collector *c, tile_id id) {
   const plan_value *pv = &c->p->values[id];
-  if (pv->copy >= 0) written_copy(c, id);
   if (pv->held == HELD_BUFFER) add(c, plan_access_of_buffer(c->p, pv->buffer), NULL);
 }
 

@@ -35,7 +35,6 @@ static void note_write(const plan *p, tile_id id, bool *writes) {
   const plan_value *pv = &p->values[id];
   int buffer = pv->into != NO_TILE ? p->values[pv->into].buffer : pv->buffer;
   if (buffer >= 0) writes[of_buffer(p, buffer)] = true;
-  if (pv->copy >= 0) writes[of_buffer(p, pv->copy)] = true;
   if (pv->partial_sums >= 0) writes[of_buffer(p, pv->partial_sums)] = true;
 }
 

@@ -15,7 +15,6 @@
 //
 //   dot [t,V] %33
 //   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
-//   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
 //
 // The accumulator of a product lies in registers. A warp initialises it with the value that the product is added to, and
 // continues with elementwise values, sums over rows and results. If no other nest reads the product, the product is never
@@ -441,73 +440,11 @@ void plan_join_nests(planner *q) {
   }
 }
 
-// ---- copies ----
-
-// Does its nest make the value element by element, and store it once?
-static bool is_made_at_points(const planner *q, tile_id id) {
-  const plan_value *pv = &q->p->values[id];
-  if (pv->held != HELD_BUFFER || pv->nest < 0 || pv->dot != NO_TILE || pv->into != NO_TILE) return false;
-  const plan_nest *nest = &q->p->nests.items[pv->nest];
-  const plan_buffer *b = &q->p->buffers.items[pv->buffer];
-  if (b->carried >= 0 || b->persistent || nest->lane || nest->wide || shares_buffer(q, id)) return false;
-  return nest->kind == NEST_POINTS || (nest->kind == NEST_DOT && plan_is_mma(q->m, q->program, &nest->dot));
-}
-
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
   const plan_dot *dot = &nest->dot;
   bool factor = nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
   if (!factor || index || (dot->a != operand && dot->b != operand)) return true;
-  return (dot->a == operand && dot->pack_a < 0 && !dot->register_a) || (dot->b == operand && dot->pack_b < 0);
-}
-
-static bool reads_itself(const planner *q, int n, tile_id id) {
-  const plan_nest *nest = &q->p->nests.items[n];
-  plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
-  reading r = {false, false};
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value(q, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++)
-      if (plan_reads_itself(nest, i, v->args[k])) read_below(q, v->args[k], id, false, &r);
-  }
-  for (int k = 0; nest->two && k < 2; k++) {
-    tile_id factor = value(q, nest->other)->args[k];
-    if (plan_reads_itself(&other, 0, factor)) read_below(q, factor, id, false, &r);
-  }
-  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
-  for (int i = 0; i < nest->results.count; i++)
-    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
-  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
-  return r.reads;
-}
-
-bool plan_is_read_behind(const planner *q, int n, tile_id id) {
-  for (int k = n + 1; k < q->p->nests.count; k++)
-    if (reads_itself(q, k, id)) return true;
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *result = &q->program->results.items[i];
-    reading r = {false, false};
-    if (plan_is_carried_role(result->place.role)) read_below(q, result->value, id, false, &r);
-    if (r.reads) return true;
-  }
-  return false;
-}
-
-// A nest that only copies a value goes away: the nest that makes the value stores the copy, in addition or instead.
-void plan_join_copies(planner *q) {
-  for (int n = 0; n < q->p->nests.count; n++) {
-    const plan_nest *nest = &q->p->nests.items[n];
-    if (nest->kind != NEST_PACK || nest->region != REGION_BODY) continue;
-    tile_id copied = nest->packed, id = under_renames(q, copied);
-    plan_value *pv = &q->p->values[id];
-    if (plan_is_inline(value(q, id)->op) || pv->copied != NO_TILE || !is_made_at_points(q, id)) continue;
-    if (pv->nest >= n || q->p->nests.items[pv->nest].region != REGION_BODY) continue;
-    pv->copied = copied;
-    pv->copy = nest->pack;
-    remove_nest(q, n--);
-    if (plan_is_read_behind(q, pv->nest, id)) continue;
-    pv->held = HELD_NEST;
-    pv->buffer = -1;
-  }
+  return (dot->a == operand && dot->pack_a < 0) || (dot->b == operand && dot->pack_b < 0);
 }
 
 void plan_add_row_sums(planner *q) {

@@ -157,22 +157,6 @@ static bool has_room(const gathering *g, int nest) {
 
 // ---- intervals ----
 
-static bool awaits(const gathering *g, const plan_dot *dot) {
-  if (!dot->register_a) return false;
-  int maker = g->q->p->values[plan_root(g->q->program, dot->a)].nest - g->first;
-  return maker >= 0 && maker < g->count && g->placed[maker];
-}
-
-// Registers hold an operand until the product that reads it: nothing comes between.
-static bool holds_operand(const gathering *g) {
-  for (int n = 0; n < g->count; n++) {
-    const plan_nest *nest = nest_of(g, n);
-    if (g->placed[n] || nest->kind != NEST_DOT) continue;
-    if (awaits(g, &nest->dot) || (nest->two && awaits(g, &nest->other_dot))) return true;
-  }
-  return false;
-}
-
 // All nests that it needs have their place, and none beside which it would wait.
 static bool may_join(const gathering *g, int nest) {
   for (int n = 0; n < g->count; n++)
@@ -190,17 +174,13 @@ static bool has_row_sums(const gathering *g, int n) {
   return false;
 }
 
-static bool reads_registers(const plan_nest *nest) {
-  return nest->kind == NEST_DOT && (nest->dot.register_a || (nest->two && nest->other_dot.register_a));
-}
-
 // Behind the nests of the interval, but before those with row sums. A nest behind these would begin at their barrier, beside the
 // few threads that add up.
 static int place_of(const gathering *g, int nest) {
   int place = g->filled;
   for (int i = g->filled - 1; i >= 0 && g->interval[i] == g->intervals - 1; i--) {
     if (*pair(g, g->before, g->order[i], nest)) break;
-    if (has_row_sums(g, g->order[i]) && !reads_registers(nest_of(g, g->order[i]))) place = i;
+    if (has_row_sums(g, g->order[i])) place = i;
   }
   return place;
 }
@@ -219,7 +199,7 @@ static void gather(gathering *g) {
     g->intervals++;
     put(g, n);
     for (int other = n + 1; other < g->count; other++)
-      if (!g->placed[other] && !holds_operand(g) && may_join(g, other)) put(g, other);
+      if (!g->placed[other] && may_join(g, other)) put(g, other);
   }
 }
 

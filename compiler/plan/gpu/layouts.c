@@ -341,7 +341,7 @@ static void count_operands(layouts *c, const plan_dot *dot, double around) {
   double columns = (double)blocks_up(size_of(c, dot->j), GPU_TILE_COLUMNS);
   double steps = (double)blocks_up(size_of(c, dot->k), depth) * around;
   double tiles = plan_tiles_of_warp(m, c->q->program, dot, (int64_t)rows);
-  if (!dot->register_a) count_factor(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
+  count_factor(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
   count_factor(c, dot->b, dot->pack_b, dot->j, dot->k, rows * columns * steps * REGISTERS_OF_B);
 }
 

@@ -48,26 +48,12 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
   return tiles;
 }
 
-bool plan_gives_rows_to_warps(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  int64_t rows = plan_axis_size(m, program, dot->i), columns = plan_axis_size(m, program, dot->j),
-          warps = m->threads / GPU_WARP_LANES;
-  if (rows != warps * TILE_ROWS || columns % (2 * TILE_COLUMNS)) return false;
-  return columns <= GPU_GROUP_TILES * TILE_COLUMNS;
-}
-
 // Blocks of 16 rows, over all axes around the product.
 static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot, axis_set around) {
   int64_t rows = blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS);
   for (int axis = 0; axis < p->program->axes.count; axis++)
     if (axis_in(around, axis)) rows *= plan_axis_size(m, p->program, axis);
   return rows;
-}
-
-// Does the nest make a register operand?
-static bool makes_register_operand(const plan *p, const plan_nest *nest) {
-  bool makes = false;
-  for (int i = 0; i < nest->values.count; i++) makes = makes || p->values[nest->values.items[i]].register_a;
-  return makes;
 }
 
 bool plan_sums_state(const plan *p, const plan_nest *nest) {
@@ -78,25 +64,19 @@ bool plan_sums_state(const plan *p, const plan_nest *nest) {
 
 int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  if (makes_register_operand(p, nest)) return (int)blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS);
   if (plan_sums_state(p, nest)) return plan_accumulator_share(m, p->program, dot).tiles;
   const tile_value *v = &p->program->values.items[nest->values.items[0]];
   axis_set around = plan_tile_axes(m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j));
   return plan_tiles_of_warp(m, p->program, dot, row_blocks_of(m, p, dot, around));
 }
 
-// In nests with register operands, each warp owns whole rows.
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
-  const plan_dot *dot = &nest->dot;
-  if (dot->register_a || (nest->two && nest->other_dot.register_a)) return 1;
-  return blocks_up(blocks_up(plan_axis_size(m, p->program, dot->j), TILE_COLUMNS), plan_tiles_of_nest(m, p, nest));
+  return blocks_up(blocks_up(plan_axis_size(m, p->program, nest->dot.j), TILE_COLUMNS), plan_tiles_of_nest(m, p, nest));
 }
 
 int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  bool registers = dot->register_a || (nest->two && nest->other_dot.register_a) || makes_register_operand(p, nest);
-  if (registers || plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) || !plan_is_mma(m, p->program, dot))
-    return 0;
+  if (plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) || !plan_is_mma(m, p->program, dot)) return 0;
   axis_set around = plan_tile_axes(m, p->program->values.items[nest->values.items[0]].axes);
   return row_blocks_of(m, p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) * plan_warps_of_row(m, p, nest);
 }

@@ -92,7 +92,7 @@ static void mark_product(const marking *k, const plan_nest *nest, const plan_dot
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};
   const tile_id operands[] = {dot->a, dot->b};
-  for (int i = dot->register_a ? 1 : 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++) {
     if (packs[i] < 0) mark_below(k, operands[i]);
     if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
       k->p->buffers.items[packs[i]].wgmma_layout = true;

@@ -74,7 +74,6 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   int nests;                     // of a chunk: a barrier stands between one nest and the next
   int wgmma_products, products;  // of a chunk: products by wgmma; all products on tensor cores
-  int register_operands;         // products of a chunk whose result stays in registers, as the A operand of others
   int64_t history_bytes;         // part of base.scratch: recomputed states before each chunk of a group
   int64_t spill_bytes;           // spilled cotangents of all value-axis tiles, between groups
   int64_t sum_bytes;             // sums over the value-axis tiles of a group

@@ -130,7 +130,7 @@ static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
     c->wavefronts += 2 * times;
     return;
   }
-  if (p->values[id].held == HELD_NEST || p->values[id].held == HELD_WARPS || p->values[id].held == HELD_SCALAR) return;
+  if (p->values[id].held == HELD_NEST || p->values[id].held == HELD_SCALAR) return;
   plan_access x = gpu_access_of(c->p, id, maps);
   add_access(c, &x, LOAD, times_of(c, moved_by(&x)));
 }
@@ -158,7 +158,6 @@ static void add_stores(nest_count *c, tile_id id, double times) {
   const plan_value *pv = &c->p->of->p->values[id];
   if (!is_block(c) && !c->p->w->m.looped) return;
   if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) add_buffer(c, pv->buffer, STORE, times);
-  if (pv->copied != NO_TILE && pv->copy >= 0) add_buffer(c, pv->copy, STORE, times);
 }
 
 // A value that a later product is added to begins as the other summand, and does nothing where that has its place already.
@@ -331,39 +330,16 @@ typedef struct product_blocks {
   int rows, columns;  // of a matrix
   int tiles;          // of a block
   int count, warps;   // of all matrices
-  bool own_rows;      // each warp has the blocks of a row, because an operand or the product stays in its registers
 } product_blocks;
-
-// Does a value of the nest stay in the registers of warps, as the A operand of another product?
-static bool stays(const nest_count *c) {
-  bool found = false;
-  for (int i = 0; i < c->nest->values.count; i++)
-    found = found || c->p->of->p->values[c->nest->values.items[i]].held == HELD_WARPS;
-  return found;
-}
-
-// Do blocks of such a product that are 0 stay out? Nobody stores them.
-static bool leaves_out(const nest_count *c) {
-  bool out = stays(c) && !c->nest->results.count && !c->nest->dot.wgmma;
-  for (int i = 0; i < c->nest->values.count; i++) {
-    tile_id id = c->nest->values.items[i];
-    const plan_value *v = &c->p->of->p->values[id];
-    bool summed = i && tile_op_is(value_of(c, id)->op, TILE_REDUCES);
-    out = out && (summed || (v->held != HELD_BUFFER && v->copy < 0));
-    if (v->held == HELD_WARPS) out = out && v->zero_above;
-  }
-  return out;
-}
 
 static product_blocks blocks_of(const nest_count *c, axis_set around) {
   const plan_dot *dot = &c->nest->dot;
-  int tiles = leaves_out(c) ? 2 : plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
+  int tiles = plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
   double columns = ceil((double)model_size_of(c->p, dot->j) / GPU_TILE_COLUMNS);
   product_blocks b = {.tiles = tiles, .warps = c->p->w->threads / MODEL_LANES};
   b.rows = (int)ceil((double)model_size_of(c->p, dot->i) / GPU_TILE_ROWS);
   b.columns = (int)ceil(columns / tiles);
   b.count = b.rows * b.columns * (int)model_entries(c->p, around);
-  b.own_rows = dot->register_a || (c->nest->two && c->nest->other_dot.register_a) || stays(c);
   return b;
 }
 
@@ -383,7 +359,7 @@ static block_shares shares_below(const nest_count *c, const product_blocks *b, b
     int row = index / b->columns % rows, column = index % b->columns;
     if (together) row = row * GPU_GROUP_WARPS + block % GPU_GROUP_WARPS;
     double share = by_rows ? (row + 1.0) / b->rows : (column + 1.0) / b->columns;
-    double *own = &of_warp[(b->own_rows ? row : block % b->warps) % MOST_WARPS];
+    double *own = &of_warp[block % b->warps % MOST_WARPS];
     *own += share, all += share;
     if (*own > x.busiest) x.busiest = *own;
   }
@@ -397,7 +373,6 @@ static block_shares shares_of(const nest_count *c, const plan_dot *dot, const pr
   int t = p->program->time_axis, s = p->program->pair_axis;
   tile_id factors[] = {dot->a, dot->b};
   int lines[] = {dot->i, dot->j};
-  if (leaves_out(c)) return shares_below(c, b, true);
   for (int k = 0; k < 2; k++) {
     bool pair = (lines[k] == t && dot->k == s) || (lines[k] == s && dot->k == t);
     if (pair && p->values[factors[k]].zero_above && !dot->wgmma) return shares_below(c, b, k == 0);
@@ -415,8 +390,8 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   bool narrow = number_is_narrow(m->dtype);
   double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
   depth *= model_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
-  factor a = {.by_matrix = true}, own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
-  if (!dot->register_a) a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
+  factor a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
+  factor own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   block_shares shares = shares_of(c, dot, b);
   int tiles = b->tiles;
   product_work x;
@@ -470,27 +445,24 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
   add_around_product(&c);
   product_work x = work_of_product(&c, nest->values.items[0], dot, &b);
   if (nest->two) add_product(&x, work_of_product(&c, nest->other, &nest->other_dot, &b));
-  block_shares all = leaves_out(&c) ? shares_below(&c, &b, true) : (block_shares){1, ceil((double)b.count / b.warps)};
-  double pairs = 2 * b.tiles * all.mean, count = b.count;
+  double pairs = 2 * b.tiles, count = b.count, turns = ceil(count / b.warps);
   double operations = x.operations + pairs * (c.operations + gpu_cost_result * results_of(&c));
   double accesses = x.accesses + pairs * c.accesses;
   double around = operations + accesses - x.operations - x.accesses;
-  double begins = leaves_out(&c) ? b.rows : count;  // those blocks of a row are written out
-  double own = operations + accesses + gpu_cost_step * x.loops, turns = ceil(count / b.warps);
-  return (gpu_work){
-      .instructions = count * own + begins * gpu_cost_block,
-      .busiest = ceil(begins / b.warps) * gpu_cost_block + turns * x.wait + all.busiest / all.mean * around + x.busiest,
-      .used = b.count < b.warps ? b.count : b.warps,
-      .operations = count * operations,
-      .accesses = count * accesses,
-      .loops = count * x.loops,
-      .begins = begins,
-      .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
-      .specials = count * pairs * c.specials,
-      .tensor = count * x.tensor,
-      .groups = count * x.groups,
-      .bytes = count * (x.bytes + pairs * c.bytes),
-      .far = c.far};
+  double own = operations + accesses + gpu_cost_step * x.loops;
+  return (gpu_work){.instructions = count * (own + gpu_cost_block),
+                    .busiest = turns * (gpu_cost_block + x.wait + around) + x.busiest,
+                    .used = b.count < b.warps ? b.count : b.warps,
+                    .operations = count * operations,
+                    .accesses = count * accesses,
+                    .loops = count * x.loops,
+                    .begins = count,
+                    .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
+                    .specials = count * pairs * c.specials,
+                    .tensor = count * x.tensor,
+                    .groups = count * x.groups,
+                    .bytes = count * (x.bytes + pairs * c.bytes),
+                    .far = c.far};
 }
 
 // ---- along time ------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
   plan_access b = gpu_access_of_operand(p, dot->b, dot->pack_b);
   if (!is_in_tiles(p, &b, dot->k, dot->j, columns)) return false;
   if (plan_axis_size(m, program, dot->k) <= MOST_DEPTH_IN_REGISTERS) return true;
-  plan_access a = dot->register_a ? in_registers : gpu_access_of_operand(p, dot->a, dot->pack_a);
+  plan_access a = gpu_access_of_operand(p, dot->a, dot->pack_a);
   return is_in_tiles(p, &a, dot->k, dot->i, GPU_GROUP_ROWS);
 }
 

@@ -44,7 +44,6 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
     if (!plans[i]) continue;
     g->wgmma_products += plans[i]->wgmma_products;
     g->products += plans[i]->products;
-    g->register_operands += plans[i]->register_operands;
   }
 }
 

@@ -1,11 +1,11 @@
-// Products whose results stay in registers as the A operand of others, also transposed (compiler/plan/gpu/register_operands.c),
-// and sums over rows of products (row_sums.c). The executor's values and gradients are the interpreter's at the ends of chunks
-// and packed. So they are where the model takes chunks of one length forward and of another backward, in time slices, too.
+// Products on tensor cores, by warps and by warpgroups, and sums over rows of them (compiler/lower/gpu/row_sums.c). The
+// executor's values and gradients are the interpreter's at the ends of chunks and packed. So they are where the model takes
+// chunks of one length forward and of another backward, in time slices, too.
 //
-//   register_operands_test          a third of the subjects, which the seed says
-//   register_operands_test full     all
-//   register_operands_test NAME     those of one recurrence
-//   REC_SEED=N                      the same third again
+//   row_sums_test          a third of the subjects, which the seed says
+//   row_sums_test full     all
+//   row_sums_test NAME     those of one recurrence
+//   REC_SEED=N             the same third again
 #include <stdio.h>
 #include <string.h>
 
