@@ -191,7 +191,7 @@ static const char *print_recurrence(cost_run *c, void *handle, artifact_codes co
   c->backward = (entry_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_backward");
   c->sizes = (sizes_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_sizes");
   choose_sizes(c);
-  simt_cost before = {.mma = c->device->mma, .wgmma = c->device->wgmma}, cost = before;
+  simt_cost before = gpu_model_rates(c->device), cost = before;
   const char *wrong = run_length(c, SHORT_TIME, &before);
   if (!wrong) wrong = run_length(c, LONG_TIME, &cost);
   gpu_model_request request = {.device = c->device,

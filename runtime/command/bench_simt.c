@@ -32,7 +32,7 @@ int choose_counted_target(module_request *module, const char *target) {
 
 int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward) {
   const gpu_model_device *device = gpu_model_find(target);
-  simt_cost cost = {.mma = device->mma, .wgmma = device->wgmma};
+  simt_cost cost = gpu_model_rates(device);
   rec_simt_options simt = {.size = sizeof simt, .cost = &cost};
   rec_run_options options = {.backward = backward, .simt = &simt, .device_number = device->number};
   gpu_model_request request = {.device = device, .cost = &cost, .steps = call->time};

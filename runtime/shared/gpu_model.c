@@ -44,6 +44,12 @@ const gpu_model_device *gpu_model_find(const char *target) {
   return NULL;
 }
 
+static double cache_bytes_of(const gpu_model_device *d) { return 1e3 * d->cache_gb / (d->mhz * d->multiprocessors); }
+
+simt_cost gpu_model_rates(const gpu_model_device *d) {
+  return (simt_cost){.mma = d->mma, .wgmma = d->wgmma, .cache = cache_bytes_of(d)};
+}
+
 // ---- sums ------------------------------------------------------------------------------------
 
 enum { NUMBERS = sizeof(simt_place_cost) / sizeof(double) };
@@ -121,13 +127,12 @@ static const char *const resource_names[RESOURCES] = {"issue", "shared", "mufu",
 static double bytes_of_place(const simt_place_cost *c) { return 32 * c->sectors; }
 
 static double use_of(const gpu_model_device *d, const simt_place_cost *c, resource x) {
-  double bytes_each = 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
   switch (x) {
     case USE_ISSUE: return gpu_cost_issued_each * c->issued / GPU_COST_SCHEDULERS;
     case USE_SHARED: return c->wavefronts;
     case USE_MUFU: return GPU_COST_MUFU_CYCLES * (c->instructions[SIMT_EXP] + c->instructions[SIMT_MUFU]);
     case USE_TENSOR: return c->tensor;
-    default: return bytes_of_place(c) / bytes_each;
+    default: return bytes_of_place(c) / cache_bytes_of(d);
   }
 }
 
@@ -158,7 +163,7 @@ static int resident_blocks(const gpu_model_device *d, const simt_kernel *k, cons
 
 // ---- text ------------------------------------------------------------------------------------
 
-static const char *const bound_names[BOUND_COUNT] = {"issue", "warp", "shared", "mufu", "tensor"};
+static const char *const bound_names[BOUND_COUNT] = {"issue", "warp", "shared", "mufu", "tensor", "L2"};
 
 static int largest_bound(const simt_place_cost *c) {
   int bound = 0;

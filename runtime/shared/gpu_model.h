@@ -18,6 +18,9 @@ typedef struct gpu_model_device {
 // NULL: the target is none of the table.
 const gpu_model_device *gpu_model_find(const char *target);
 
+// Nothing is counted yet; the rates are those of the device.
+simt_cost gpu_model_rates(const gpu_model_device *device);
+
 // What the assembler made of a kernel; -1: not known.
 typedef struct gpu_model_code {
   const char *kernel;

@@ -34,6 +34,7 @@ typedef enum simt_bound {
   BOUND_SHARED,  // wavefronts of shared memory
   BOUND_MUFU,    // special functions
   BOUND_TENSOR,  // tensor cores
+  BOUND_CACHE,   // bytes of the second-level cache
   BOUND_COUNT
 } simt_bound;
 
@@ -63,7 +64,9 @@ typedef struct simt_kernel {
 enum { SIMT_MOST_KERNELS = 16 };
 
 typedef struct simt_cost {
-  double mma, wgmma;  // multiply-adds of tensor cores in a cycle, set by the caller (gpu_targets.def); 0: as mma
+  // Of a multiprocessor in a cycle, set by the caller (gpu_model_rates): multiply-adds of tensor cores, wgmma 0: as mma; bytes of
+  // the second-level cache, 0: without limit.
+  double mma, wgmma, cache;
   simt_kernel kernels[SIMT_MOST_KERNELS];
   int32_t kernel_count, count, room;
   const simt_place **places;  // by number; NULL: never run

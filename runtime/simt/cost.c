@@ -49,7 +49,7 @@ typedef struct warp_slots {
 
 // Of one place since the last barrier.
 typedef struct share {
-  double issued, lanes, wavefronts, mufu, tensor;
+  double issued, lanes, wavefronts, mufu, tensor, sectors;
   bool used;
 } share;
 
@@ -259,7 +259,7 @@ static void fold_shared(const execution *e, share *to, simt_place_cost *cost) {
 }
 
 // The ideal: as many sectors as the bytes that lanes ask for would fill, each asked for once.
-static void fold_global(const execution *e, simt_place_cost *cost) {
+static void fold_global(const execution *e, share *to, simt_place_cost *cost) {
   int64_t sectors[2 * SIMT_WARP], addresses[SIMT_WARP];
   int count = 0, address_count = 0;
   for (int lane = 0; lane < SIMT_WARP; lane++) {
@@ -267,6 +267,7 @@ static void fold_global(const execution *e, simt_place_cost *cost) {
     for (int64_t sector = e->at[lane] / SIMT_SECTOR; sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
       is_new(sectors, &count, sector);
   }
+  to->sectors += count;
   cost->sectors += count;
   cost->least_sectors += (address_count * e->bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
 }
@@ -339,7 +340,7 @@ static void fold_slots(simt_block *b, int warp) {
     if (s->kind == SLOT_SEGMENT) fold_segment(c, warp, s);
     for (int k = 0; k < s->count; k++) {
       if (s->kind == SLOT_SHARED) fold_shared(&s->executions[k], share_of(c, s->place), cost);
-      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], cost);
+      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], share_of(c, s->place), cost);
     }
     s->count = 0;
   }
@@ -354,7 +355,8 @@ static double part_of(const simt_counter *c, int32_t place, simt_bound bound, in
     case BOUND_WARP: return c->warp_issued[busiest * c->room + place] * pace;
     case BOUND_SHARED: return s->wavefronts;
     case BOUND_MUFU: return GPU_COST_MUFU_CYCLES * s->mufu;
-    default: return s->tensor;
+    case BOUND_TENSOR: return s->tensor;
+    default: return c->cost->cache > 0 ? SIMT_SECTOR * s->sectors / c->cost->cache : 0;
   }
 }
 

@@ -13,13 +13,13 @@
 
 #include "runtime/shared/simt.h"
 
-enum { SHARED = 64 << 10, MMA_RATE = 1024 };
+enum { SHARED = 64 << 10, MMA_RATE = 1024, CACHE_RATE = 16 };
 
 static const simt_place place = {.number = 1, .kernel = "k", .file = "", .text = "here"};
 
 static simt_place_cost run_threads(void (*kernel)(const void *), const void *parameters, int threads) {
   char message[SIMT_MESSAGE] = "";
-  simt_cost cost = {.mma = MMA_RATE};
+  simt_cost cost = {.mma = MMA_RATE, .cache = CACHE_RATE};
   simt_launch launch = {.kernel = "k",
                         .function = kernel,
                         .parameters = parameters,
@@ -271,6 +271,16 @@ static void test_sectors(void **state) {
   }
 }
 
+// Between two barriers a block takes no less time than its bytes of the second-level cache do.
+static void test_cache_bound(void **state) {
+  (void)state;
+  const reads each = {"a sector each", 4, 256, 0, 32, 4};
+  simt_place_cost found = run(load_global, &each);
+  double cycles = 32.0 * SIMT_SECTOR / CACHE_RATE;
+  assert_float_equal(found.bound[BOUND_CACHE], cycles, 1e-9);
+  for (int pace = 0; pace < SIMT_PACES; pace++) assert_float_equal(found.cycles[pace], cycles + GPU_COST_BARRIER_CYCLES, 1e-9);
+}
+
 // Where nothing is counted, the calls do nothing.
 static void test_uncounted(void **state) {
   (void)state;
@@ -281,10 +291,10 @@ static void test_uncounted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_wavefronts),    cmocka_unit_test(test_turns),   cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_segments),      cmocka_unit_test(test_beside),  cmocka_unit_test(test_products),
-      cmocka_unit_test(test_ldmatrix),      cmocka_unit_test(test_sectors), cmocka_unit_test(test_uncounted),
-      cmocka_unit_test(test_group_product),
+      cmocka_unit_test(test_wavefronts),    cmocka_unit_test(test_turns),       cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_segments),      cmocka_unit_test(test_beside),      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_ldmatrix),      cmocka_unit_test(test_sectors),     cmocka_unit_test(test_uncounted),
+      cmocka_unit_test(test_group_product), cmocka_unit_test(test_cache_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

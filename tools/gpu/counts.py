@@ -27,13 +27,13 @@ def modelled(text):
 COLUMNS = ["low", "high", "share", "bound", "instructions", "busiest", "lanes", "work", "wavefronts", "", "sectors", "", "bytes", "", "tensor"]
 
 
-def counted(text, target):
-    """`alone` adds what is counted from barrier to barrier, where nests stand beside others; none takes less than its bytes do."""
+def counted(text):
+    """By kernel: the figures of a step of a block, `alone` its cycles; and those of its nests."""
     kernels, kernel = {}, None
     for line in text.splitlines():
         head = re.match(r"(\S+?)(?:_gpu)? on sm_", line)
         if head:
-            kernel = {"nests": {}, "others": [], "beside": set()}
+            kernel = {"nests": {}}
             kernels[head[1]] = kernel
             continue
         row = dict(zip(COLUMNS, line.split()))
@@ -42,21 +42,9 @@ def counted(text, target):
         row = {k: float(v.rstrip("%x")) for k, v in row.items() if k and k != "bound"}
         place = re.search(r"(\S+\.(?:forward|backward)\S*) (\d+) ", line)
         if line.rstrip().endswith(" all"):
-            kernel.update(row)
+            kernel.update(row, alone=(row["low"] + row["high"]) / 2)
         elif place:
             kernel["nests"][place[1], int(place[2])] = row
-            if ", beside" in line:
-                kernel["beside"].add((place[1], int(place[2])))
-        else:
-            kernel["others"].append(row)
-    for kernel in kernels.values():
-        intervals = [[row] for row in kernel["others"]]
-        for place, row in sorted(kernel["nests"].items()):
-            if place not in kernel["beside"] or not intervals:
-                intervals.append([])
-            intervals[-1].append(row)
-        kernel["alone"] = sum(max(sum((r["low"] + r["high"]) / 2 for r in rows), sum(r["bytes"] for r in rows) / cache_bytes(target))
-                              for rows in intervals)
     return kernels
 
 

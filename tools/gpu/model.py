@@ -3,14 +3,11 @@
   model.py --pack FOLDER --bin FOLDER --driver FOLDER [--ptxas PATH]     writes model.json and model.txt into the pack
 
 Two models give the cycles of a step of each kernel: the schedule's (recc --emit=gpu-model), and the executor's count (recc
---emit=gpu-cost, which does not count single steps and summaries of time slices); to the latter come the waits of a block for the
-second-level cache, nest by nest. Which kernels a call starts, with how many work
+--emit=gpu-cost, which does not count single steps and summaries of time slices). Which kernels a call starts, with how many work
 items and steps, says the driver of the tests (tests/cuda/driver.c), which makes a dry run as on 132 multiprocessors. A call takes
 the time of its kernels, but none less than its bytes of the second-level cache take, and no less than its inputs and outputs take
 of memory (runtime/shared/gpu_targets.def)."""
 import argparse, concurrent.futures, json, math, os, re, subprocess, tempfile
-
-import counts
 
 TARGET = "sm_90a"
 MODEL = re.compile(r"^(\S+) on \S+: ([\d.]+) cycles a step, for .+; ([\d.]+) alone, .* (\d+) blocks at a time, (\d+) for an instance; "
@@ -54,12 +51,8 @@ def kernels_of(recc, ptxas, library):
         each = float(turns) / float(tiles)
         kernels[name + "_gpu"] = {"each": float(cycles) * each, "alone": float(alone) * float(turns), "blocks": int(blocks),
                                   "turns": int(turns)}
-    nests = counts.counted(counted, TARGET)
     for name, low, high, blocks, low_of, high_of, bound, around_low, around_high, cache in COUNT.findall(counted):
         kernel = kernels.setdefault(name, {})
-        # Between two barriers a block waits for its bytes of the second-level cache, which the executor counts by the call alone.
-        waits = max(0, nests[name.removesuffix("_gpu")].get("alone", 0) - (float(low) + float(high)) / 2)
-        low, high = float(low) + waits, float(high) + waits
         times = lambda *figures: [float(x) * kernel.get("turns", 1) for x in figures]  # counted with one instance
         kernel["counted"] = {
             "alone": times(low, high), "blocks": int(blocks), "together": times(low_of, high_of), "bound": bound,
