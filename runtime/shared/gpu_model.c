@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/gpu_costs.h"
-
 // In the order of the classes' kernels in a library (shared/library.h).
 enum { NUMBER_SMALL, NUMBER_LARGE, NUMBER_WARPGROUPS };
 
@@ -120,29 +118,24 @@ static void fill_rows(section *s) {
 
 // ---- the model -------------------------------------------------------------------------------
 
-// What a block takes of the resources of a multiprocessor.
-typedef enum resource { USE_ISSUE, USE_SHARED, USE_MUFU, USE_TENSOR, USE_CACHE, RESOURCES } resource;
-static const char *const resource_names[RESOURCES] = {"issue", "shared", "mufu", "tensor", "L2"};
+static const char *const bound_names[BOUND_COUNT] = {[GPU_UNIT_ISSUE] = "issue",  [GPU_UNIT_SHARED] = "shared",
+                                                     [GPU_UNIT_SPECIAL] = "mufu", [GPU_UNIT_TENSOR] = "tensor",
+                                                     [GPU_UNIT_CACHE] = "L2",     [BOUND_WARP] = "warp"};
 
 static double bytes_of_place(const simt_place_cost *c) { return 32 * c->sectors; }
-
-static double use_of(const gpu_model_device *d, const simt_place_cost *c, resource x) {
-  switch (x) {
-    case USE_ISSUE: return gpu_cost_issued_each * c->issued / GPU_COST_SCHEDULERS;
-    case USE_SHARED: return c->wavefronts;
-    case USE_MUFU: return GPU_COST_MUFU_CYCLES * (c->instructions[SIMT_EXP] + c->instructions[SIMT_MUFU]);
-    case USE_TENSOR: return c->tensor;
-    default: return bytes_of_place(c) / cache_bytes_of(d);
-  }
-}
 
 // The cycles of so many blocks side by side, and what they wait for; NULL: their own chains of instructions and barriers.
 static double together(const gpu_model_device *d, const simt_place_cost *c, int blocks, int pace, const char **bound) {
   double most = c->cycles[pace];
   *bound = NULL;
-  for (resource x = 0; x < RESOURCES; x++) {
-    double use = blocks * use_of(d, c, x);
-    if (use > most) most = use, *bound = resource_names[x];
+  const gpu_use use = {.instructions = c->issued,
+                       .wavefronts = c->wavefronts,
+                       .specials = c->instructions[SIMT_EXP] + c->instructions[SIMT_MUFU],
+                       .tensor = c->tensor,
+                       .bytes = bytes_of_place(c)};
+  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++) {
+    double cycles = blocks * gpu_unit_cycles(unit, &use, cache_bytes_of(d));
+    if (cycles > most) most = cycles, *bound = bound_names[unit];
   }
   return most;
 }
@@ -162,8 +155,6 @@ static int resident_blocks(const gpu_model_device *d, const simt_kernel *k, cons
 }
 
 // ---- text ------------------------------------------------------------------------------------
-
-static const char *const bound_names[BOUND_COUNT] = {"issue", "warp", "shared", "mufu", "tensor", "L2"};
 
 static int largest_bound(const simt_place_cost *c) {
   int bound = 0;

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "runtime/shared/gpu_costs.h"
+
 typedef enum simt_class {
 #define SIMT_CLASS(id, column, what) SIMT_##id,
 #include "runtime/shared/simt_classes.def"
@@ -27,16 +29,8 @@ typedef struct simt_place {
   const char *kernel, *file, *text;
 } simt_place;
 
-// What bounds the time between two barriers.
-typedef enum simt_bound {
-  BOUND_ISSUE,   // the schedulers: all instructions
-  BOUND_WARP,    // the busiest warp, whose instructions wait for each other
-  BOUND_SHARED,  // wavefronts of shared memory
-  BOUND_MUFU,    // special functions
-  BOUND_TENSOR,  // tensor cores
-  BOUND_CACHE,   // bytes of the second-level cache
-  BOUND_COUNT
-} simt_bound;
+// What bounds the time between two barriers: a gpu_unit, or the busiest warp, whose instructions wait for each other.
+enum { BOUND_WARP = GPU_UNITS, BOUND_COUNT };
 
 // The model has the time twice: for warps whose instructions wait little, and much (gpu_costs.def, swift and slow).
 enum { SIMT_PACES = 2 };

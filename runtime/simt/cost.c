@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/gpu_costs.h"
 #include "runtime/simt/ops.h"
 
 enum {
@@ -49,7 +48,8 @@ typedef struct warp_slots {
 
 // Of one place since the last barrier.
 typedef struct share {
-  double issued, lanes, wavefronts, mufu, tensor, sectors;
+  gpu_use use;
+  double lanes;
   bool used;
 } share;
 
@@ -252,7 +252,7 @@ static void fold_shared(const execution *e, share *to, simt_place_cost *cost) {
   int lanes = group_size(e->bytes);
   for (int first = 0; first < SIMT_WARP; first += lanes) {
     int wavefronts = group_wavefronts(e, first, lanes);
-    to->wavefronts += wavefronts;
+    to->use.wavefronts += wavefronts;
     cost->wavefronts += wavefronts;
     cost->least_wavefronts += wavefronts > 0;
   }
@@ -267,7 +267,7 @@ static void fold_global(const execution *e, share *to, simt_place_cost *cost) {
     for (int64_t sector = e->at[lane] / SIMT_SECTOR; sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
       is_new(sectors, &count, sector);
   }
-  to->sectors += count;
+  to->use.bytes += SIMT_SECTOR * (double)count;
   cost->sectors += count;
   cost->least_sectors += (address_count * e->bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
 }
@@ -288,7 +288,7 @@ void cost_rows(simt_block *b, int warp, const uint32_t *offsets, int count) {
     for (int i = first; i < first + 8 && i < count; i++)
       for (int k = 0; k < ROW_BYTES / BANK_BYTES; k++) words[n++] = offsets[i] / BANK_BYTES + k;
     int wavefronts = wavefronts_of(words, n);
-    to->wavefronts += wavefronts;
+    to->use.wavefronts += wavefronts;
     cost->wavefronts += wavefronts;
     cost->least_wavefronts++;
   }
@@ -300,7 +300,7 @@ void cost_group_product(simt_block *b, int warp, int columns) {
   simt_place_cost *cost = cost_now(b, warp, &to);
   const simt_cost *rates = b->counter->cost;
   double cycles = gpu_cost_wgmma_slack * (16.0 * 16 * columns) / (rates->wgmma > 0 ? rates->wgmma : rates->mma);
-  to->tensor += cycles;
+  to->use.tensor += cycles;
   cost->tensor += cycles;
 }
 
@@ -323,10 +323,10 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
   cost->issued += issued;
   cost->lanes += lanes * x->issued;
   cost->tensor += tensor;
-  to->tensor += tensor;
-  to->issued += issued;
+  to->use.tensor += tensor;
+  to->use.instructions += issued;
   to->lanes += lanes * x->issued;
-  to->mufu += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
+  to->use.specials += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
   c->warp_issued[warp * c->room + s->place] += issued;
   c->warps[warp].issued += issued;
 }
@@ -348,16 +348,10 @@ static void fold_slots(simt_block *b, int warp) {
   if (w->heads) memset(w->heads, 0, (size_t)w->head_count * sizeof *w->heads);
 }
 
-static double part_of(const simt_counter *c, int32_t place, simt_bound bound, int busiest, double pace) {
+static double part_of(const simt_counter *c, int32_t place, int bound, int busiest, double pace) {
   const share *s = &c->shares[place];
-  switch (bound) {
-    case BOUND_ISSUE: return gpu_cost_issued_each * s->issued / GPU_COST_SCHEDULERS;
-    case BOUND_WARP: return c->warp_issued[busiest * c->room + place] * pace;
-    case BOUND_SHARED: return s->wavefronts;
-    case BOUND_MUFU: return GPU_COST_MUFU_CYCLES * s->mufu;
-    case BOUND_TENSOR: return s->tensor;
-    default: return c->cost->cache > 0 ? SIMT_SECTOR * s->sectors / c->cost->cache : 0;
-  }
+  if (bound == BOUND_WARP) return c->warp_issued[busiest * c->room + place] * pace;
+  return gpu_unit_cycles((gpu_unit)bound, &s->use, c->cost->cache);
 }
 
 // The part of the block's threads that are at work in the time of the busiest warp: whatever nests they work on.
@@ -376,8 +370,8 @@ static void add_to(simt_place_cost *cost, int pace_number, double cycles, double
 static void add_cycles(simt_counter *c, int busiest, int pace_number, double work) {
   const double paces[SIMT_PACES] = {gpu_cost_swift, gpu_cost_slow};
   double pace = paces[pace_number], most = -1, largest = -1;
-  simt_bound of = BOUND_ISSUE;
-  for (simt_bound bound = 0; bound < BOUND_COUNT; bound++) {
+  int of = 0;
+  for (int bound = 0; bound < BOUND_COUNT; bound++) {
     double sum = 0;
     for (int i = 0; i < c->used_count; i++) sum += part_of(c, c->used[i], bound, busiest, pace);
     if (sum > most) most = sum, of = bound;

@@ -175,7 +175,7 @@ static void test_products(void **state) {
   (void)state;
   simt_place_cost found = run(run_products, NULL);
   assert_float_equal(found.tensor, gpu_cost_mma_slack * 8 * 16 * 8 * 16 / MMA_RATE, 1e-9);
-  assert_float_equal(found.bound[BOUND_TENSOR], found.tensor, 1e-9);
+  assert_float_equal(found.bound[GPU_UNIT_TENSOR], found.tensor, 1e-9);
 }
 
 // ---- ldmatrix --------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ static void test_cache_bound(void **state) {
   const reads each = {"a sector each", 4, 256, 0, 32, 4};
   simt_place_cost found = run(load_global, &each);
   double cycles = 32.0 * SIMT_SECTOR / CACHE_RATE;
-  assert_float_equal(found.bound[BOUND_CACHE], cycles, 1e-9);
+  assert_float_equal(found.bound[GPU_UNIT_CACHE], cycles, 1e-9);
   for (int pace = 0; pace < SIMT_PACES; pace++) assert_float_equal(found.cycles[pace], cycles + GPU_COST_BARRIER_CYCLES, 1e-9);
 }
 

@@ -24,9 +24,6 @@ static plan_layout candidate(int number, int line) {
   return (plan_layout){(plan_pattern)(PATTERN_GROUPS + number % GROUPED), line, FIRST_GROUP + number / GROUPED};
 }
 
-// Cycles between two instructions of a warp. A guess: dependent ones take 4 or more.
-static const double cycles_of_instruction = 2;
-
 // The lanes of a warp in the accesses of a nest.
 typedef struct warp_place {
   plan_lanes lanes;
@@ -124,7 +121,7 @@ static void count_access(layouts *c, const plan_access *access) {
   const known_access *known = known_of(c, &x);
   for (int i = 0; i < CANDIDATES; i++)
     memory->cycles[i] +=
-        at->share * times * (known->wavefronts[i] + cycles_of_instruction / at->warps * instructions_of(c, memory, i));
+        at->share * times * (known->wavefronts[i] + gpu_cost_latency / at->warps * instructions_of(c, memory, i));
 }
 
 static void count_accesses(layouts *c, plan_accesses accesses) {

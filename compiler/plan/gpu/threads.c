@@ -11,9 +11,6 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-// Instructions of a warp: guesses, by reading PTX. A warp issues every other cycle.
-enum { OF_ACCESS = 3, OF_TURN = 6, OF_POINT = 12, OF_SHUFFLE = 3, CYCLES_OF_INSTRUCTION = 2 };
-
 typedef struct dividing {
   planner *q;
   const plan_nest *nest;
@@ -47,16 +44,16 @@ static double cycles_of(const dividing *d, const plan_threads *t) {
   bool sums_vector = t->width > 1 && axis_in(d->nest->over, t->vector);
   int64_t points = d->point_count / (sums_vector ? 1 : t->width), pieces = d->sum_length / (sums_vector ? t->width : 1);
   int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads), turns = blocks_up(pieces, t->lanes);
-  double wavefronts = 0, turn = OF_TURN + (double)d->work * t->width;
+  double wavefronts = 0, turn = GPU_COST_DIVIDED_TURN + (double)d->work * t->width;
   plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
   for (int i = 0; i < d->accesses.count; i++) {
     const plan_access *access = &d->accesses.items[i];
     wavefronts += plan_wavefronts_of(access, d->at);
-    turn += OF_ACCESS * (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
+    turn += GPU_COST_DIVIDED_ACCESS * (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
   }
   double warps = (double)points * t->lanes / GPU_WARP_LANES;
-  double busiest = (double)rounds * (turns * turn + OF_POINT + OF_SHUFFLE * shuffles_of(d, t));
-  busiest *= CYCLES_OF_INSTRUCTION;
+  double busiest = (double)rounds * (turns * turn + GPU_COST_DIVIDED_POINT + GPU_COST_SHUFFLED * shuffles_of(d, t));
+  busiest *= gpu_cost_latency;
   wavefronts *= (warps < 1 ? 1 : warps) * (double)turns;
   return busiest > wavefronts ? busiest : wavefronts;
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/kernel_plan.h"
+#include "runtime/shared/gpu_costs.h"
 
 // What the warps of a block do in a nest, or in a chunk.
 typedef struct gpu_work {
@@ -54,15 +55,9 @@ gpu_work model_work_by_threads(const placed_program *p, const plan_nest *nest);
 gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since);
 
 // time.c: cycles of a multiprocessor for a step of an instance.
-typedef enum gpu_limit {
-  LIMIT_LATENCY,
-  LIMIT_ISSUE,
-  LIMIT_SHARED,
-  LIMIT_TENSOR,
-  LIMIT_SPECIAL,
-  LIMIT_CACHE,
-  LIMIT_COUNT
-} gpu_limit;
+// What limits it: a gpu_unit, or LIMIT_LATENCY.
+typedef int gpu_limit;
+enum { LIMIT_LATENCY = GPU_UNITS, LIMIT_COUNT };
 // In a cycle of a multiprocessor: multiply-adds by mma and by wgmma, bytes of the second-level cache and of memory.
 typedef struct gpu_speed {
   double products, group_products, cache_bytes, memory_bytes;

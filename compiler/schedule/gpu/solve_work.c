@@ -32,14 +32,13 @@ static double bytes_of_solve(const placed_program *p, const plan_nest *nest, dou
 // Blocks of four rows go to the lanes of a column in turn. Each solved block adds its terms to those behind it. The more lanes
 // share a column, the fewer columns a warp reads at a time.
 static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks, int lanes) {
-  enum { READ_OF_TERMS = 40, READ_OF_BLOCK = 20 };
   double kept = blocks / lanes, terms = blocks * (kept + 1) / 2;
   double of_column = terms * GPU_COST_SOLVE_TERMS + blocks * GPU_COST_SOLVE_SHARED + kept * GPU_COST_SOLVE_OWN;
   model_turns t = model_turns_of(p, columns * lanes);
   return (gpu_work){.instructions = t.all * of_column,
                     .busiest = t.busiest * of_column,
                     .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
-                    .wavefronts = t.all * (terms * READ_OF_TERMS / lanes + kept * READ_OF_BLOCK)};
+                    .wavefronts = t.all * (terms * GPU_COST_TERMS_READ / lanes + kept * GPU_COST_OWN_READ)};
 }
 
 gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
@@ -54,7 +53,7 @@ gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   return (gpu_work){.instructions = t.all * of_column,
                     .busiest = t.busiest * of_column,
                     .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
-                    .wavefronts = t.all * (14 * blocks + 3 * rows),
+                    .wavefronts = t.all * (GPU_COST_BLOCK_READ * blocks + GPU_COST_ROW_READ * rows),
                     .bytes = t.all * bytes,
                     .far = bytes > 0 ? rows / 4 : 0};
 }

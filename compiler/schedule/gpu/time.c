@@ -28,11 +28,12 @@ typedef struct unit_cycles {
 static unit_cycles units_of(const gpu_work *work, const gpu_speed *d) {
   unit_cycles x = {0};
   x.of[LIMIT_LATENCY] = work->busiest * gpu_cost_latency + work->far * GPU_COST_FAR;
-  x.of[LIMIT_ISSUE] = work->instructions * gpu_cost_issued_each / GPU_COST_SCHEDULERS;
-  x.of[LIMIT_SHARED] = work->wavefronts;
-  x.of[LIMIT_SPECIAL] = work->specials * GPU_COST_MUFU_CYCLES;
-  x.of[LIMIT_TENSOR] = work->tensor / d->products + work->groups / d->group_products;
-  x.of[LIMIT_CACHE] = work->bytes / d->cache_bytes;
+  const gpu_use use = {.instructions = work->instructions,
+                       .wavefronts = work->wavefronts,
+                       .specials = work->specials,
+                       .tensor = work->tensor / d->products + work->groups / d->group_products,
+                       .bytes = work->bytes};
+  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++) x.of[unit] = gpu_unit_cycles(unit, &use, d->cache_bytes);
   return x;
 }
 
@@ -201,7 +202,7 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   }
   double copies = cycles_of_copies(made, device), bytes = cycles_of_states(made, device) + copies;
   double steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
-  r.all.of[LIMIT_CACHE] += bytes;
+  r.all.of[GPU_UNIT_CACHE] += bytes;
   gpu_time time = {.alone = (r.alone + bytes) / steps,
                    .waits = (r.waits + copies) / steps,
                    .blocks = gpu_blocks_at_a_time(&made->described, whole)};
@@ -230,11 +231,11 @@ codegen_gpu_target gpu_target_for(codegen_gpu_options options) {
 const char *gpu_limit_text(gpu_limit limit) {
   static const char *const texts[LIMIT_COUNT] = {
       [LIMIT_LATENCY] = "waits of its warps",
-      [LIMIT_ISSUE] = "instructions",
-      [LIMIT_SHARED] = "shared memory",
-      [LIMIT_TENSOR] = "products",
-      [LIMIT_SPECIAL] = "exponentials and quotients",
-      [LIMIT_CACHE] = "the second-level cache",
+      [GPU_UNIT_ISSUE] = "instructions",
+      [GPU_UNIT_SHARED] = "shared memory",
+      [GPU_UNIT_TENSOR] = "products",
+      [GPU_UNIT_SPECIAL] = "exponentials and quotients",
+      [GPU_UNIT_CACHE] = "the second-level cache",
   };
   return texts[limit];
 }
