@@ -1,4 +1,4 @@
-// Puts a Python file together: what it says of itself, the fixed text, the recurrences.
+// Puts a Python file together: what it says of itself, the functions of recurrences, models, the fixed text that they call.
 #include "compiler/bindings/bindings.h"
 
 #include <string.h>
@@ -12,6 +12,7 @@ typedef struct framework {
   const char *imports;  // beside those of common.py
   const char *support;  // the embedded file
   void (*put)(const python_printer *p, const python_function *f);
+  const char *called, *made;  // what the functions call, by their symbol, and the class that makes it of a family
   void (*put_models)(const python_printer *p);  // NULL: it has none
 } framework;
 
@@ -21,10 +22,10 @@ typedef struct framework {
   "from jax.sharding import NamedSharding, PartitionSpec\n"
 
 static const framework frameworks[BINDING_COUNT] = {
-    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, NULL},
+    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, "_family_", "", NULL},
     [BINDING_TORCH] = {"torch", "PyTorch", "import torch\nfrom torch.autograd import forward_ad as _forward_ad\n",
-                       "torch_support", torch_put_function, torch_put_models},
-    [BINDING_JAX] = {"jax", "JAX", JAX_IMPORTS, "jax_support", jax_put_function, NULL},
+                       "torch_support", torch_put_function, "_functions_", "_Functions", torch_put_models},
+    [BINDING_JAX] = {"jax", "JAX", JAX_IMPORTS, "jax_support", jax_put_function, "_functions_", "_Functions", NULL},
 };
 
 // ---- the head --------------------------------------------------------------------------------
@@ -55,9 +56,10 @@ static void put_head(const python_printer *p, const framework *f) {
   }
   fprintf(out, "\n%s.so must lie beside this file. Nothing else is needed but %s.\n\"\"\"\n", p->library->name, f->title);
   fprintf(out,
-          "from __future__ import annotations\n\nimport ctypes\nimport math\nimport os\nimport re\nimport struct\nimport "
+          "from __future__ import annotations\n\nimport ctypes\nimport functools\nimport json\nimport math\nimport os\nimport "
+          "re\nimport struct\nimport "
           "threading\n"
-          "from typing import NamedTuple, Optional, Sequence\n\n%s\n",
+          "from typing import Callable, NamedTuple, Optional, Sequence\n\n%s\n",
           f->imports);
 }
 
@@ -72,6 +74,7 @@ static void put_defines(const python_printer *p) {
 
 static void put_constants(const python_printer *p, const framework *f, const char *name) {
   FILE *out = p->out;
+  python_put_rule(out, "what this file was written for");
   fprintf(out,
           "_NAME = \"%s\"\n_PREFIX = \"%s\"  # of the library's symbols\n_HASH = \"%s\"  # of the library's manifest\n_ABI = "
           "(%d, %d)\n_OPTIONS = \"%s\"\n_SOURCE = \"",
@@ -87,6 +90,16 @@ static void put_constants(const python_printer *p, const framework *f, const cha
   fprintf(out, ")  # of tokens\n");
 }
 
+// `_functions_gla = _Functions(_family("gla"))`
+static void put_called(const python_printer *p, const framework *f) {
+  python_put_rule(p->out, "recurrences");
+  for (int i = 0; i < p->functions.count; i++) {
+    fprintf(p->out, "%s%s = %s%s", f->called, p->functions.items[i].symbol, f->made, *f->made ? "(" : "");
+    python_put_family(p, &p->functions.items[i]);
+    fprintf(p->out, *f->made ? ")\n" : "\n");
+  }
+}
+
 char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name, binding_framework kind) {
   const framework *f = &frameworks[kind];
   text_stream text;
@@ -98,10 +111,14 @@ char *bindings_print(arena *a, const artifact *library, const graph_program *gra
     i += made.variants.count;
   }
   put_head(&p, f);
+  for (int i = 0; i < p.functions.count; i++) {
+    python_put_rule(p.out, p.functions.items[i].variants.items[0].abi->body->name);
+    f->put(&p, &p.functions.items[i]);
+  }
+  if (f->put_models) f->put_models(&p);
   put_constants(&p, f, name);
   python_put_embedded(p.out, "common");
   python_put_embedded(p.out, f->support);
-  for (int i = 0; i < p.functions.count; i++) f->put(&p, &p.functions.items[i]);
-  if (f->put_models) f->put_models(&p);
+  put_called(&p, f);
   return text_end(&text, a);
 }

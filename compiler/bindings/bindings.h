@@ -1,7 +1,7 @@
 // Python files that call a library from a framework (--emit=numpy, --emit=torch, --emit=jax).
 //
-// A file has two parts. The fixed part is Python text of this folder, which recc carries: common.py, and NAME_support.py of
-// the framework. The generated part has, for each recurrence, its typed functions and a table of its tensors.
+// A file has two parts. The generated part has, for each recurrence, its typed functions. The fixed part behind it is Python text
+// of this folder, which recc carries: common.py, and NAME_support.py of the framework. It reads the library's manifest.
 #ifndef REC_BINDINGS_BINDINGS_H
 #define REC_BINDINGS_BINDINGS_H
 

@@ -7,11 +7,14 @@ recc copies what stands below the first line of dashes into each file that it wr
     _DTYPES                                   number types of tokens
 """
 import ctypes
+import functools
+import json
+import math
 import os
 import re
 import struct
 import threading
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 _NAME, _PREFIX, _HASH, _ABI = "", "", "", (1, 0)
 _SOURCE, _OPTIONS, _DEFINES, _HAS_MODELS, _DTYPES = "", "", {}, False, ("float32",)
@@ -63,8 +66,8 @@ def _processor_of(path: str) -> str:
     return {62: "x86_64", 183: "aarch64"}.get(number, f"processor {number} of ELF")
 
 
-def _open_library() -> ctypes.CDLL:
-    """The library beside this file, once it is known to be the one that this file was written for."""
+def _open_library() -> tuple:
+    """The library beside this file and its manifest, once it is known to be the one that this file was written for."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{_NAME}.so")
     if not os.path.exists(path):
         raise RecError(f"expected {path}, found no such file; {_again()} writes it and this file")
@@ -77,22 +80,22 @@ def _open_library() -> ctypes.CDLL:
         manifest = ctypes.addressof(ctypes.c_char.in_dll(library, f"{_PREFIX}rec_manifest"))
     except (OSError, ValueError) as reason:
         raise RecError(f"expected a library of recc, found {path}: {reason}; {_again(damaged=True)} writes it") from None
-    head = ctypes.string_at(manifest, 512).decode("utf-8", "replace")
-    abi = re.search(r'"abi":\s*"(\d+)\.(\d+)"', head)
-    found = re.search(r'"hash":\s*"([0-9a-f]+)"', head)
-    if not abi or not found:
+    try:
+        manifest = json.loads(ctypes.string_at(manifest).decode())
+        abi, found = tuple(map(int, manifest["abi"].split("."))), manifest["hash"]
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise RecError(f"expected a library of recc, found {path}, whose manifest cannot be read; "
-                       f"{_again(damaged=True)} writes it")
-    if int(abi[1]) != _ABI[0] or int(abi[2]) < _ABI[1]:
-        raise RecError(f"expected a library with ABI {_ABI[0]}.{_ABI[1]}, found {abi[1]}.{abi[2]} in {path}; "
+                       f"{_again(damaged=True)} writes it") from None
+    if abi[0] != _ABI[0] or abi < _ABI:
+        raise RecError(f"expected a library with ABI {_ABI[0]}.{_ABI[1]}, found {manifest['abi']} in {path}; "
                        f"{_again()} writes library and file anew")
-    if found[1] != _HASH:
-        raise RecError(f"expected the library {_HASH} that this file was written for, found {found[1]} in {path}; "
+    if found != _HASH:
+        raise RecError(f"expected the library {_HASH} that this file was written for, found {found} in {path}; "
                        f"{_again()} writes both anew (a process that has loaded the old library must start again)")
-    return library
+    return library, manifest
 
 
-_library = _open_library()
+_library, _manifest = _open_library()
 _error = getattr(_library, f"{_PREFIX}rec_error")
 _error.restype = ctypes.c_char_p
 
@@ -183,18 +186,66 @@ class _Sizes(NamedTuple):
     axes: dict
 
 
-class _Recurrence:
-    """What calls of a recurrence take. Checks shapes and says what is wrong with them."""
+@functools.cache
+def _formula(text: str, names: tuple) -> Callable:
+    """A formula of the manifest as a function of a dictionary with the sizes that it names."""
+    def python(word):
+        return f"sizes[{word[0]!r}]" if word[0] in names else {"pi": "math.pi"}.get(word[0], word[0])
 
-    def __init__(self, name: str, symbol: str, size: int, axes: dict, computed: dict, chosen: tuple, instances: tuple,
-                 operands: tuple, results: tuple, cotangents: tuple, gradients: tuple):
-        self.name, self.size = name, size  # size: bytes of the arguments
-        self.axes = axes  # name: size, or None where the tensors tell it; in the order of the arguments
-        self.computed = computed  # name: its size as a function of the axes before it
-        self.chosen = chosen  # axes whose sizes tell variants apart
+    functions = {"math": math, "min": min, "max": max, "floor_div": lambda a, b: a // b, "ceil_div": lambda a, b: (a + b - 1) // b,
+                 "align": lambda a, b: (a + b - 1) // b * b}
+    return eval("lambda sizes: " + re.sub(r"\b[A-Za-z_]\w*", python, text.replace("^", "**")), functions)
+
+
+def _computed(text: str, names: tuple) -> Callable:
+    """The size of an axis that is computed from others. Products stay sizes without a number where frameworks have such."""
+    size = _formula(text, names)
+    return (lambda sizes: int(size(sizes))) if re.search(r"[/.^]", text) else size
+
+
+def _rows(recurrence: dict, renamed: dict) -> dict:
+    """What a recurrence of the manifest reads and writes: rows by their role and the kind of their tensor."""
+    tensors = {tensor["name"]: tensor for tensor in recurrence["tensors"]}
+    lags = {lag["name"]: {**lag, "kind": "state"} for lag in recurrence["lags"]}
+    narrow = {word: name for name, word in _DTYPE_WORDS.items()}[recurrence["dtype"]]
+    rows: dict = {}
+    for field in recurrence["arguments"]["fields"]:
+        if field["kind"] != "data":
+            continue
+        role, of = re.fullmatch(r"((?:d\.)?(?:h0\.|hT\.)?)(.*)", field["of"]).groups()
+        tensor = tensors.get(of) or lags[of]
+        kind = tensor["kind"] if tensor["kind"] in ("param", "state") else "token"
+        name = renamed.get(field["name"], field["name"])
+        dtype = narrow if kind == "token" or narrow == "float64" else "float32"
+        row = _Row(name, kind, tuple(tensor["axes"]), tensor.get("depth", 0), tensor["complex"], dtype, field["offset"] // 8,
+                   role == "h0." or role.startswith("d."))
+        rows.setdefault(role + tensor["kind"], []).append(row)
+    return rows
+
+
+class _Recurrence:
+    """What calls of a recurrence of the manifest take. Checks shapes and says what is wrong with them."""
+
+    def __init__(self, recurrence: dict, renamed: dict, instances: tuple):
+        symbol = recurrence["symbol"]
+        self.name, self.size = recurrence["name"], recurrence["arguments"]["size"]  # size: bytes of the arguments
+        self.plain = recurrence["variant_of"] or symbol  # the symbol of all variants
+        # Name: size, or None where the tensors tell it; in the order of the arguments.
+        self.axes = {axis["name"]: axis["size"] for axis in recurrence["axes"]}
+        # Name: its size as a function of the axes before it.
+        self.computed = {axis["name"]: _computed(axis["expression"], tuple(self.axes)) for axis in recurrence["axes"] if axis["expression"]}
+        self.chosen = tuple(axis for axis in self.axes if axis in recurrence["fixed"])  # whose sizes tell variants apart
         self.instances = instances  # axes whose entries are as independent as batch entries
-        self.operands, self.results = operands, results
-        self.cotangents, self.gradients = cotangents, gradients
+        self.saved = recurrence["sizes"]  # formulas of what forward saves, by device
+        rows = _rows(recurrence, renamed)
+
+        def listed(*roles):
+            return tuple(row for role in roles for row in rows.get(role, ()))
+
+        self.operands = listed("input", "param", "h0.state")
+        self.results = listed("output", "hT.state")
+        self.cotangents = listed("d.output", "d.hT.state")
+        self.gradients = listed("d.input", "d.param", "d.h0.state")
         self.sizes, self.forward = _entry(symbol + "_sizes"), _entry(symbol + "_forward")
         self.backward, self.step = _entry(symbol + "_backward"), _entry(symbol + "_step")
         self.rooms: dict = {}
@@ -290,7 +341,10 @@ class _Recurrence:
 # ---- variants: a recurrence for several types and sizes ------------------------------------------------------------------
 
 
-def _family(*variants: _Recurrence) -> tuple:
+def _family(symbol: str, renamed: Optional[dict] = None, instances: tuple = ()) -> tuple:
+    """The variants of a recurrence. `renamed`: fields whose names Python does not leave free."""
+    variants = tuple(_Recurrence(recurrence, renamed or {}, instances) for recurrence in _manifest["recurrences"]
+                     if symbol in (recurrence["symbol"], recurrence["variant_of"]))
     for variant in variants:
         variant.family = variants
     return variants

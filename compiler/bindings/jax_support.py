@@ -167,7 +167,7 @@ def _shape(call: _Call, position: int) -> jax.ShapeDtypeStruct:
 
 def _run_library(call: _Call, *arrays) -> tuple:
     """One custom call of XLA. Every array has the axes of vmap, of size 1 where it is shared."""
-    run = jax.ffi.ffi_call(_target(call.what.handlers, call.entry), tuple(_shape(call, at) for at in call.results),
+    run = jax.ffi.ffi_call(_target(call.what.plain, call.entry), tuple(_shape(call, at) for at in call.results),
                            input_output_aliases=call.aliases)
     axes = _varying(arrays)
     results = run(*(_vary(array, axes) for array in arrays), operands=np.array(call.operands, np.int64),
@@ -565,10 +565,8 @@ def _differentiable_step(what: _Recurrence):
 class _Functions:
     """What the functions of a recurrence call."""
 
-    def __init__(self, symbol: str, family: tuple, make):
-        self.family, self.make = family, make  # make: a named tuple of results
-        for what in family:
-            what.handlers = symbol
+    def __init__(self, family: tuple):
+        self.family = family
         self.whole = {what: jax.jit(_widening(what, _differentiable(what)), inline=True) for what in family}
         self.one = {what: jax.jit(_widening(what, _differentiable_step(what)), inline=True) for what in family}
         self.seen: dict = {}
@@ -601,7 +599,7 @@ class _Functions:
 
     def __call__(self, operands: tuple, cu_seqlens):
         what = self.find(operands)
-        return self.make(self.whole[what](operands, _offsets(what, cu_seqlens)))
+        return self.whole[what](operands, _offsets(what, cu_seqlens))
 
     def step(self, operands: tuple):
-        return self.make(self.one[self.find(operands)](operands))
+        return self.one[self.find(operands)](operands)

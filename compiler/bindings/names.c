@@ -5,14 +5,15 @@
 #include "compiler/base/text.h"
 #include "compiler/bindings/python.h"
 
-// Words of Python, and names that the generated text uses.
+// Words of Python, its functions and exceptions that the fixed texts use, and names of files and arguments.
 static const char reserved_words[] =
-    " False None True and as assert async await break class continue def del elif else except finally for from global if "
-    "import "
-    "in is lambda nonlocal not or pass raise return try while with yield match case type print self len int float bool tuple "
-    "list dict str bytes range zip min max sum abs any all math torch jax jnp np numpy NamedTuple Optional Tensor RecError "
-    "Sequence "
-    "cu_seqlens threads save saved device dtype wanted ctx annotations ctypes os re struct threading ";
+    " False None True and as assert async await break class continue def del elif else except finally for from "
+    "global if import in is lambda nonlocal not or pass raise return try while with yield match case "
+    "AttributeError Exception KeyError NotImplementedError OSError RuntimeError TypeError ValueError abs all any "
+    "bool bytes complex dict enumerate eval float getattr globals hasattr int isinstance iter len list map max min "
+    "next open print set sorted staticmethod str sum super tuple type zip range "
+    "self torch jax jnp np numpy NamedTuple Optional Callable Sequence Tensor RecError cu_seqlens threads save "
+    "saved device dtype wanted ctx annotations ctypes functools json math os re struct threading ";
 
 static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }
 

@@ -86,8 +86,6 @@ static void put_backward(const python_printer *p, const python_function *f) {
 }
 
 void numpy_put_function(const python_printer *p, const python_function *f) {
-  python_put_rule(p->out, first_of(f)->abi->body->name);
-  python_put_tables(p, f);
   put_results(p, f);
   put_forward(p, f);
   put_step(p, f);

@@ -30,14 +30,14 @@ const char *python_type(number_type dtype) {
   return words[dtype];
 }
 
-const char *python_dtype(const python_recurrence *r, int memory) {
+static const char *dtype_of(const python_recurrence *r, int memory) {
   return python_type(abi_number_type(python_memory(r, memory), r->dtype));
 }
 
 const char *python_dtypes(arena *a, const python_function *f, int memory) {
   const char *text = "";
   for (int i = 0; i < f->variants.count; i++) {
-    const char *type = python_dtype(&f->variants.items[i], memory);
+    const char *type = dtype_of(&f->variants.items[i], memory);
     if (!strstr(text, arena_printf(a, "%s ", type))) text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
   }
   return arena_printf(a, "%.*s", (int)strlen(text) - 1, text);
@@ -119,11 +119,11 @@ const char *python_shape_words(arena *a, const python_recurrence *r, int memory,
   return arena_printf(a, "[%s]", text);
 }
 
-static const char *axis_size(arena *a, const python_recurrence *r, const char *name, bool locals) {
+static const char *axis_size(const python_recurrence *r, const char *name) {
   if (strcmp(name, "pi") == 0) return "math.pi";
   int axis = 0;
   while (r->abi->body->axes.items[axis].name != name) axis++;
-  return locals ? r->axes[axis] : arena_printf(a, "axes[\"%s\"]", name);
+  return r->axes[axis];
 }
 
 static const char *number_text(arena *a, double number) {
@@ -132,19 +132,19 @@ static const char *number_text(arena *a, double number) {
   return text_end(&text, a);
 }
 
-const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size, bool locals) {
+const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size) {
   static const char *const signs[] = {
       [AST_ADD] = "+", [AST_SUBTRACT] = "-", [AST_MULTIPLY] = "*", [AST_DIVIDE] = "/", [AST_POWER] = "**"};
   switch (size->kind) {
     case AST_NUMBER: return number_text(a, size->number.value);
-    case AST_NAME: return axis_size(a, r, size->name.text, locals);
-    case AST_NEGATE: return arena_printf(a, "(-%s)", python_size(a, r, size->negate.operand, locals));
+    case AST_NAME: return axis_size(r, size->name.text);
+    case AST_NEGATE: return arena_printf(a, "(-%s)", python_size(a, r, size->negate.operand));
     case AST_BINARY:
-      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left, locals), signs[size->binary.op],
-                          python_size(a, r, size->binary.right, locals));
+      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left), signs[size->binary.op],
+                          python_size(a, r, size->binary.right));
     case AST_CALL:  // min or max of two
-      return arena_printf(a, "%s(%s, %s)", size->call.callee.text, python_size(a, r, size->call.args.items[0].value, locals),
-                          python_size(a, r, size->call.args.items[1].value, locals));
+      return arena_printf(a, "%s(%s, %s)", size->call.callee.text, python_size(a, r, size->call.args.items[0].value),
+                          python_size(a, r, size->call.args.items[1].value));
     default: ICE("bindings", "a size of kind %d", size->kind);
   }
 }
@@ -152,20 +152,6 @@ const char *python_size(arena *a, const python_recurrence *r, const ast_expr *si
 const char *python_axis(arena *a, const python_recurrence *r, int axis) {
   int64_t size = r->abi->body->axes.items[axis].size;
   return size == TYPED_RUNTIME_SIZE ? r->axes[axis] : arena_printf(a, "%lld", (long long)size);
-}
-
-const char *python_shape(arena *a, const python_recurrence *r, int memory, bool step) {
-  const abi_memory *m = python_memory(r, memory);
-  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
-  int depth = m->lag >= 0 ? r->abi->body->lags.items[m->lag].depth : 0, entries = 0;
-  const char *text = !abi_per_batch(r->abi, m) ? "" : !m->token ? "_states, " : step ? "_batch, " : "_batch, _time, ";
-  if (depth) text = arena_printf(a, "%s%d, ", text, depth);
-  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s, ", text, python_axis(a, r, axes[i]));
-  if (abi_factor(r->abi, m) > (depth ? depth : 1)) text = arena_printf(a, "%s2, ", text);
-  for (const char *c = text; *c; c++) entries += *c == ',';
-  // "(_batch, _time, )" without its last comma, which a tuple of one needs
-  int length = (int)strlen(text);
-  return arena_printf(a, "(%.*s)", entries > 1 ? length - 2 : entries ? length - 1 : 0, text);
 }
 
 // A docstring must not end early, and a backslash begins an escape.
@@ -224,72 +210,36 @@ void python_put_rule(FILE *out, const char *title) {
   fprintf(out, "\n\n");
 }
 
-// ---- the table -------------------------------------------------------------------------------
+// ---- the family ------------------------------------------------------------------------------
 
-static const char *kind_of(const python_recurrence *r, int memory) {
-  return python_memory(r, memory)->token ? "token" : is_param(r, memory) ? "param" : "state";
-}
-
-static const char *python_bool(bool is_true) { return is_true ? "True" : "False"; }
-
-static void put_row(const python_printer *p, const python_recurrence *r, int memory) {
-  const abi_memory *m = python_memory(r, memory);
-  int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
-  fprintf(p->out, "        _Row(\"%s\", \"%s\", (", r->names[memory], kind_of(r, memory));
-  for (int i = 0; i < count; i++)
-    fprintf(p->out, "%s\"%s\"%s", i ? " " : "", r->abi->body->axes.items[axes[i]].name, i + 1 < count || count == 1 ? "," : "");
-  fprintf(p->out, "), %d, %s, \"%s\", %d, %s),\n", depth_of(r, memory), python_bool(is_complex(r, memory)),
-          python_dtype(r, memory), r->abi->fields.items[m->data].offset / 8, python_bool(python_is_optional(r, memory)));
-}
-
-static void put_rows(const python_printer *p, const python_recurrence *r, const char *word, const memory_list *list) {
-  fprintf(p->out, "    %s=(\n", word);
-  for (int i = 0; i < list->count; i++) put_row(p, r, list->items[i]);
-  fprintf(p->out, "    ),\n");
-}
-
-static void put_axes(const python_printer *p, const python_recurrence *r) {
-  const typed_body *body = r->abi->body;
-  fprintf(p->out, "    axes={");
-  for (int i = 0; i < body->axes.count; i++) {
-    const typed_axis *axis = &body->axes.items[i];
-    fprintf(p->out, "%s\"%s\": ", i ? ", " : "", axis->name);
-    axis->size == TYPED_RUNTIME_SIZE ? fprintf(p->out, "None") : fprintf(p->out, "%lld", (long long)axis->size);
-  }
-  fprintf(p->out, "},\n    computed={");
+// Fields of a recurrence whose names Python does not leave free: { "from": "from_" }.
+static void put_renamed(const python_printer *p, const python_recurrence *r) {
   bool first = true;
-  for (int i = 0; i < body->axes.count; i++) {
-    const typed_axis *axis = &body->axes.items[i];
-    if (axis->size != TYPED_RUNTIME_SIZE || !axis->size_expr) continue;
-    fprintf(p->out, "%s\"%s\": lambda axes: int(%s)", first ? "" : ", ", axis->name,
-            python_size(p->memory, r, axis->size_expr, false));
+  for (int i = 0; i < r->abi->memories.count; i++) {
+    const char *field = r->abi->fields.items[python_memory(r, i)->data].name;
+    if (strcmp(r->names[i], field) == 0) continue;
+    fprintf(p->out, "%s\"%s\": \"%s\"", first ? ", renamed={" : ", ", field, r->names[i]);
     first = false;
   }
-  fprintf(p->out, "},\n    chosen=(");
-  for (int i = 0; i < body->axes.count; i++)
-    if (python_is_chosen(r, i)) fprintf(p->out, "\"%s\", ", body->axes.items[i].name);
-  fprintf(p->out, "),\n    instances=(");
-  for (int i = 0; i < body->axes.count; i++)
-    if (python_is_instance_axis(r, i)) fprintf(p->out, "\"%s\", ", body->axes.items[i].name);
-  fprintf(p->out, "),\n");
+  if (!first) fprintf(p->out, "}");
 }
 
-static void put_table(const python_printer *p, const python_recurrence *r) {
-  fprintf(p->out, "_table_%s = _Recurrence(\n    \"%s\", \"%s\", size=%d,\n", r->symbol, r->abi->body->name, r->symbol,
-          r->abi->arguments_size);
-  put_axes(p, r);
-  put_rows(p, r, "operands", &r->operands);
-  put_rows(p, r, "results", &r->results);
-  put_rows(p, r, "cotangents", &r->cotangents);
-  put_rows(p, r, "gradients", &r->gradients);
-  fprintf(p->out, ")\n");
+static void put_instances(const python_printer *p, const python_recurrence *r) {
+  bool first = true;
+  for (int i = 0; i < r->abi->body->axes.count; i++) {
+    if (!python_is_instance_axis(r, i)) continue;
+    fprintf(p->out, "%s\"%s\", ", first ? ", instances=(" : "", r->abi->body->axes.items[i].name);
+    first = false;
+  }
+  if (!first) fprintf(p->out, ")");
 }
 
-void python_put_tables(const python_printer *p, const python_function *f) {
-  for (int i = 0; i < f->variants.count; i++) put_table(p, &f->variants.items[i]);
-  fprintf(p->out, "_family_%s = _family(", f->symbol);
-  for (int i = 0; i < f->variants.count; i++) fprintf(p->out, "%s_table_%s", i ? ", " : "", f->variants.items[i].symbol);
-  fprintf(p->out, ")\n\n\n");
+void python_put_family(const python_printer *p, const python_function *f) {
+  const python_recurrence *r = &f->variants.items[0];
+  fprintf(p->out, "_family(\"%s\"", f->symbol);
+  put_renamed(p, r);
+  put_instances(p, r);
+  fprintf(p->out, ")");
 }
 
 // ---- lists -----------------------------------------------------------------------------------

@@ -56,7 +56,6 @@ bool python_is_optional(const python_recurrence *r, int memory);
 int python_token_count(const python_recurrence *r, const memory_list *list);
 // "float32", "bfloat16"
 const char *python_type(number_type dtype);
-const char *python_dtype(const python_recurrence *r, int memory);
 // Those of all variants: "float32 or bfloat16".
 const char *python_dtypes(arena *a, const python_function *f, int memory);
 // Whether -D gives a header axis several sizes, which variants are chosen by.
@@ -68,10 +67,8 @@ bool python_is_instance_axis(const python_recurrence *r, int axis);
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
 // The size of an axis: a number, or the local variable that has it.
 const char *python_axis(arena *a, const python_recurrence *r, int axis);
-// A shape by such variables, `_batch`, `_time` and `_states` (entries of states): "(_batch, _time, _H, 64)".
-const char *python_shape(arena *a, const python_recurrence *r, int memory, bool step);
-// The size of a header axis that is computed from others, as Python: `(2 * axes["D"])`, of local variables `(2 * _D)`.
-const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size, bool locals);
+// The size of a header axis that is computed from others, as Python of such variables: `(2 * _D)`.
+const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size);
 
 // Text inside a docstring, its further lines behind `indent`.
 void python_put_text(FILE *out, const char *text, const char *indent);
@@ -86,13 +83,15 @@ void python_put_tuple(const python_printer *p, const python_recurrence *r, const
 void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list, const char *type);
 // A line of dashes with a title.
 void python_put_rule(FILE *out, const char *title);
-// The `_Recurrence(..)` of common.py, `_table_SYMBOL` of each variant, and `_family_SYMBOL`, a tuple of them.
-void python_put_tables(const python_printer *p, const python_function *f);
+// `_family("gla")`: the variants of a recurrence, as common.py reads them in the manifest.
+void python_put_family(const python_printer *p, const python_function *f);
 // The text of an embedded file below its first line of dashes.
 void python_put_embedded(FILE *out, const char *name);
 
 void numpy_put_function(const python_printer *p, const python_function *f);
 void jax_put_function(const python_printer *p, const python_function *f);
 void torch_put_function(const python_printer *p, const python_function *f);
+// The function of a recurrence with its parameters: `ssd_module`. Nothing, if it has none.
+void torch_put_module(const python_printer *p, const python_function *f);
 
 #endif

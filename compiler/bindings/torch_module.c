@@ -91,7 +91,7 @@ static void put_following_size(const python_printer *p, const python_function *f
   const python_recurrence *r = &f->variants.items[0];
   const typed_axis *a = axis_of(r, axis);
   if (a->size == TYPED_RUNTIME_SIZE && a->size_expr) {
-    PUT("        %s = int(%s)\n", r->axes[axis], python_size(p->memory, r, a->size_expr, true));
+    PUT("        %s = int(%s)\n", r->axes[axis], python_size(p->memory, r, a->size_expr));
   } else if (differs(f, axis) && is_needed(r, axis) && !is_argument(f, axis)) {
     PUT("        %s = (", r->axes[axis]);
     for (int i = 0; i < f->variants.count && f->variants.items[i].dtype == r->dtype; i++)
@@ -147,7 +147,7 @@ static void put_arguments(const python_printer *p, const python_function *f) {
     chosen |= is_argument(f, i) && python_is_chosen(r, i);
   }
   if (!chosen) return;
-  PUT("        self._variant = _variant = _find_sizes(_family_%s, {", f->symbol);
+  PUT("        self._variant = _variant = _find_sizes(_functions_%s.family, {", f->symbol);
   for (int i = 0; i < r->abi->body->axes.count; i++)
     if (is_argument(f, i) && python_is_chosen(r, i)) PUT("\"%s\": %s, ", axis_of(r, i)->name, names[i]);
   PUT("})\n");

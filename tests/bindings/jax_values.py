@@ -431,7 +431,7 @@ names = {platform: {name for name, at in registered if at == platform} for platf
 check("handlers for CUDA", names["cpu"] == names["CUDA"] and any(".backward." in name for name in names["CUDA"]))
 program = jax.jit(functools.partial(slopes_of, ours)).trace(*given).lower(lowering_platforms=("cuda",)).as_text()
 check("a program for CUDA", all(f"rec.gla.{entry}." in program for entry in ("forward", "backward")))
-what, sizes = every._table_gla_f64_K4, every._Sizes(2, 33, None, {"H": H, "K": K, "V": V})
+what, sizes = every._functions_gla.family[0], every._Sizes(2, 33, None, {"H": H, "K": K, "V": V})
 measure = every._measure
 small = every._saved_size(what, sizes)
 shorter = (*(x[:, :33] for x in inputs), *states)

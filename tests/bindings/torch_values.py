@@ -333,6 +333,7 @@ for K in (4, 8):
     check(f"a module of variant K = {K}", tuple(keyed.w.shape) == (2 * K,) and torch.allclose(keyed.w, torch.tensor(K**-0.5).double()))
     close(f"it is called, K = {K}", keyed(draw(1, 2, 3, K) * 0)[0], torch.full((1, 2, 3, K), 2 * K**0.5).double(), 1e-6)
 check("a start that knows the size of another axis", 0.05 < float(every.words_module(64).from_.std()) < 0.25)
+check("a recurrence named as a module", torch.equal(every.json_(torch.ones(1, 2, 1).double()).isinstance_.flatten(), torch.tensor([1, 1.5]).double()))
 tokens, _, _ = operands("ssd", 2, 6)
 layer = every.ssd_module(G, R)
 out, h = layer(*tokens)
@@ -364,8 +365,8 @@ tried("gradcheck, packed", lambda: torch.autograd.gradcheck(lambda *x: every.gla
 words = leaves([[draw(2, 5, 3), draw(2, 5, 3, 2), draw(3), draw(9), draw(2, 3, 2), draw(2, 3, 2), draw(2, 9), draw(2, 3, 3)]])
 tried("gradcheck, words of Python, lags, complex states", lambda: torch.autograd.gradcheck(every.words, words))
 for what, arguments in (("", (*given, None)), (", packed", (*line, cuts)), (", no gradient", (*small, None, None))):
-    tried("opcheck" + what, lambda: set(torch.library.opcheck(every._op_gla_f64_K4, arguments).values()) == {"SUCCESS"})
-tried("opcheck of a step", lambda: set(torch.library.opcheck(every._op_step_gla_f64_K4, (*(x[:, 0] for x in small), *start)).values()) == {"SUCCESS"})
+    tried("opcheck" + what, lambda: set(torch.library.opcheck(every._functions_gla.op, arguments).values()) == {"SUCCESS"})
+tried("opcheck of a step", lambda: set(torch.library.opcheck(every._functions_gla.step_op, (*(x[:, 0] for x in small), *start)).values()) == {"SUCCESS"})
 tried("checkpoint", lambda: all(torch.equal(a, b) for a, b in zip(
     torch.autograd.grad(torch.utils.checkpoint.checkpoint(every.gla, *given, use_reentrant=False).y.sum(), given),
     torch.autograd.grad(every.gla(*given).y.sum(), given))))
@@ -395,17 +396,126 @@ try:
 except RuntimeError as mistake:
     check("a second derivative is refused", "gla: expected first derivatives" in str(mistake))
 
+# ---- transforms of torch.func ------------------------------------------------------------------------------------------------
+# Against torch.autograd, one entry after the other.
+
+from torch.func import functional_call, grad, hessian, jacrev, jvp, vjp, vmap  # noqa: E402
+
+small, _, start = operands("gla", 2, 5)
+one, weights = (*small, *start), draw(2, 5, H, V)
+each = [torch.stack([x, 2 * x, -x]) for x in one]
+five = (0, 1, 2, 3, 4)
+
+
+def entries(xs, count=3):
+    return [[x[at] for x in xs] for at in range(count)]
+
+
+def loss(*x):
+    y, hT = every.gla(*x)
+    return (y * weights).sum() + hT.square().sum()
+
+
+def step_loss(*x):
+    y, hT = every.gla_step(*x)
+    return y.square().sum() + hT.sum()
+
+
+def packed_loss(*x):
+    return every.gla(*x, cu_seqlens=cuts).y.square().sum()
+
+
+def slopes(function, xs):
+    given = leaves([xs])
+    return torch.autograd.grad(function(*given), given)
+
+
+def stacked(function, xs):
+    return [torch.stack(several) for several in zip(*[slopes(function, entry) for entry in entries(xs)])]
+
+
+def equal(what, found, expected):
+    tried(f"torch.func, {what}", lambda: all(torch.allclose(a, b, 1e-12, 1e-12) and bool(a.any())
+                                             for a, b in zip(found(), expected(), strict=True)))
+
+
+def mapped_loss(*xs):
+    return vmap(every.gla)(*xs).y.square().sum()
+
+
+def looped_loss(*xs):
+    return sum(every.gla(*entry).y.square().sum() for entry in entries(xs))
+
+
+def shared_loss(q, *xs):
+    return vmap(lambda *x: every.gla(q, *x))(*xs).y.square().sum()
+
+
+def jacobian(what, x):
+    return torch.autograd.functional.jacobian(what, x)
+
+
+def of_k(k):
+    return every.gla(one[0], k, *one[2:]).hT_S
+
+
+equal("grad", lambda: grad(loss, five)(*one), lambda: slopes(loss, one))
+equal("vjp", lambda: vjp(loss, *one)[1](torch.tensor(2.0).double()), lambda: [2 * x for x in slopes(loss, one)])
+equal("jacrev", lambda: [jacrev(of_k)(one[1])], lambda: [jacobian(of_k, one[1])])
+equal("a jacobian that is vectorized", lambda: [torch.autograd.functional.jacobian(of_k, one[1], vectorize=True)],
+      lambda: [jacobian(of_k, one[1])])
+equal("vmap of grad", lambda: vmap(grad(loss, five))(*each), lambda: stacked(loss, each))
+equal("vmap of grad, q shared", lambda: vmap(grad(loss, five), (None, 0, 0, 0, 0))(one[0], *each[1:]),
+      lambda: stacked(loss, [torch.stack([one[0]] * 3), *each[1:]]))
+equal("vmap over other axes", lambda: vmap(grad(loss, five), (1, 2, 3, 0, 1))(*(x.movedim(0, at) for x, at in zip(each, (1, 2, 3, 0, 1)))),
+      lambda: stacked(loss, each))
+equal("vmap of vmap of grad", lambda: vmap(vmap(grad(loss, five)))(*(x[None] for x in each)), lambda: [x[None] for x in stacked(loss, each)])
+equal("vmap of jacrev", lambda: [vmap(jacrev(of_k))(each[1])], lambda: [torch.stack([jacobian(of_k, x) for x in each[1]])])
+equal("grad of vmap", lambda: grad(mapped_loss, five)(*each), lambda: slopes(looped_loss, each))
+equal("grad of vmap, q shared", lambda: grad(shared_loss, five)(one[0], *each[1:]),
+      lambda: slopes(lambda q, *xs: looped_loss(torch.stack([q] * 3), *xs), [one[0], *each[1:]]))
+equal("torch.autograd of vmap", lambda: slopes(mapped_loss, each), lambda: slopes(looped_loss, each))
+first_step = [*(x[:, :, 0] for x in each[:4]), each[4]]
+equal("vmap of grad of a step", lambda: vmap(grad(step_loss, five))(*first_step), lambda: stacked(step_loss, first_step))
+lines = [torch.stack([x, 2 * x, -x]).detach() for x in line]
+equal("vmap of grad, packed", lambda: vmap(grad(packed_loss, five))(*lines), lambda: stacked(packed_loss, lines))
+samples = [torch.stack([x, 2 * x, -x]) for x in tokens]
+own = {name: x.detach() for name, x in layer.named_parameters()}
+
+
+def module_loss(parameters, *x):
+    return functional_call(layer, parameters, x)[0].square().sum()
+
+
+equal("gradients of a module for each sample", lambda: vmap(grad(module_loss), (None, 0, 0, 0, 0))(own, *samples).values(),
+      lambda: [torch.stack(several) for several in zip(*[torch.autograd.grad(module_loss(dict(layer.named_parameters()), *entry),
+                                                                            list(layer.parameters())) for entry in entries(samples)])])
+equal("vmap over parameters", lambda: [vmap(module_loss, (0, None, None, None, None))({n: torch.stack([x, 2 * x]) for n, x in own.items()}, *tokens)],
+      lambda: [torch.stack([module_loss({n: c * x for n, x in own.items()}, *tokens) for c in (1, 2)])])
+equal("compiled vmap of grad", lambda: torch.compile(vmap(grad(loss, five)), backend="aot_eager")(*each), lambda: stacked(loss, each))
+with torch.autocast("cpu", torch.bfloat16):
+    check("torch.func, autocast", grad(lambda *x: every.gla(*x).y.float().sum(), 4)(*(x.float() for x in one)).dtype is torch.float32)
+for what, text, use in (("grad of grad", "expected first derivatives", lambda: grad(lambda *x: grad(loss)(*x).sum())(*one)),
+                        ("jacrev of jacrev", "expected first derivatives", lambda: jacrev(jacrev(loss))(*one)),
+                        ("hessian", "expected derivatives by backward", lambda: hessian(loss)(*one)),
+                        ("jvp of grad", "expected derivatives by backward", lambda: jvp(grad(loss), one, one)),
+                        ("vmap over nothing", "expected a vmap over one entry", lambda: vmap(every.gla)(*(x[:0] for x in each)))):
+    try:
+        use()
+        check(f"torch.func, {what} is refused", False)
+    except (RuntimeError, ValueError) as mistake:
+        check(f"torch.func, {what} is refused: {mistake}", f"gla: {text}" in str(mistake))
+
 # ---- the library's kernels for calls without gradients -----------------------------------------------------------------------
 # They are there from torch 2.10 on. What they give has the same bits as what the operators in Python do.
 
-check("the library's kernels are used", (type(every._quick_gla) is torch._ops.OpOverload) == hasattr(every._kernels.torch, "torch_get_num_threads"))
+check("the library's kernels are used", (type(every._functions_gla.quick) is torch._ops.OpOverload) == hasattr(every._kernels.torch, "torch_get_num_threads"))
 
 
 def alike(what, name, arguments, step=False):
     """`arguments`: operands, and of a forward cu_seqlens."""
-    variant = getattr(every, "_pick_" + name)(*(arguments if step else arguments[:-1]), step)
-    quick = getattr(every, ("_quick_step_" if step else "_quick_") + name)(*arguments)
-    slow = getattr(every, ("_stepops_" if step else "_ops_") + name)[variant](*arguments)
+    functions = getattr(every, "_functions_" + name)
+    quick, slow = (run(*arguments) for run in ((functions.quick_step, functions.step_op) if step else (functions.quick, functions.op)))
     check(f"kernel, {what}: the same bits", all(a.dtype is b.dtype and a.shape == b.shape and torch.equal(a, b)
                                                 for a, b in zip(quick, slow, strict=True)))
 
@@ -424,14 +534,14 @@ alike("axes in another order", "gla", (*(x.permute(3, 2, 1, 0).contiguous().perm
 alike("expanded", "gla", (*spread, *(x[:1].expand(2, -1, -1, -1) for x in states), None))
 alike("no steps", "gla", (*operands("gla", 2, 0)[0], *states, None))
 alike("no batch", "gla", (*operands("gla", 0, 3)[0], None, None))
-for what, operator, arguments in (("", every._quick_gla, (*small, *start, None)), (", packed", every._quick_gla, (*row, *starts, offsets)),
-                                  (" of a step", every._quick_step_gla, (*(x[:, 0] for x in small), *start))):
+for what, operator, arguments in (("", every._functions_gla.quick, (*small, *start, None)), (", packed", every._functions_gla.quick, (*row, *starts, offsets)),
+                                  (" of a step", every._functions_gla.quick_step, (*(x[:, 0] for x in small), *start))):
     tried(f"opcheck of a kernel{what}", lambda: set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"})
 for what, arguments in (("another length", (small[0][:, :4], *small[1:], None, None)), ("too few axes", (small[0][0], *small[1:], None, None)),
                         ("another type", (small[0].float(), *small[1:], None, None)), ("complex", (small[0] + 0j, *small[1:], None, None)),
                         ("lengths of 64 bits", (*row, *starts, offsets.long()))):
     try:
-        every._quick_gla(*arguments)
+        every._functions_gla.quick(*arguments)
         check(f"a kernel refuses {what}", False)
     except (RuntimeError, TypeError, ValueError) as mistake:
         check(f"a kernel refuses {what}: {mistake}", "expected" in str(mistake) and "found" in str(mistake))

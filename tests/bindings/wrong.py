@@ -128,7 +128,7 @@ if framework == "torch":
         good_words = {**words, name: words[name].to("meta")}
         wrong(f"{name} on another device", "Exception", "expected", lambda: library.words(**good_words))
     sparse = good["k"].to_sparse()
-    wrong("a sparse tensor", "Exception", "gla_forward", gla(k=sparse))
+    wrong("a sparse tensor", "TypeError", "gla: k: expected a dense tensor, found one of torch.sparse_coo", gla(k=sparse))
     with torch._subclasses.FakeTensorMode():
         where = {name: torch.empty(x.shape, dtype=x.dtype, device="cuda") for name, x in good.items()}
         wrong("k on a GPU, the others not", "Exception", r"gla: k: expected a tensor on cpu, where q is, found one on cuda",
@@ -150,11 +150,11 @@ if framework == "torch":
     wrong("torch.func.jacfwd", "RuntimeError", forward, lambda: torch.func.jacfwd(library.gla)(*good.values()))
     # What a call of CUDA tensors comes to where the library has no code for them; the guard of torch needs a GPU.
     host = load(folder + "/f32")
-    arguments = host._table_gla.pack(host._Sizes(2, 6, None, {"H": 3, "K": 4, "V": 5}), 0, {})
+    what = host._functions_gla.family[0]
+    arguments = what.pack(host._Sizes(2, 6, None, {"H": 3, "K": 4, "V": 5}), 0, {})
     guard, torch.cuda.device = torch.cuda.device, lambda device: contextlib.nullcontext()
     wrong("a library without code for GPUs", "RecError", "gla_sizes: expected a library with PTX, found none; compile it with --target",
-          lambda: host._run_cuda(host._table_gla, host._table_gla.forward, host._FORWARD, (2, 6, None, 3), arguments,
-                                 torch.device("cuda", 0), None))
+          lambda: host._run_on_cuda(what, "forward", (2, 6, None, 3, 4, 5), arguments, None, torch.device("cuda", 0)))
     torch.cuda.device = guard
     wrong("a library in f32 with tensors in f64", "TypeError", "expected torch.float32, found torch.float64", lambda: load(folder + "/f32").gla(**good))
 
