@@ -23,7 +23,7 @@
 // For XLA's typed FFI, handlers of the CPU and of CUDA (runtime/support/xla.c), likewise:
 //   void *rec_xla_NAME_forward(void *frame);    and _backward, _step; rec_xla_NAME_forward_cuda, ..
 // For torch's stable C ABI, kernels that aoti_torch_library_impl takes (runtime/support/torch_abi.c), likewise:
-//   int64_t rec_torch_NAME_forward(uint64_t *stack, uint64_t, uint64_t);     and _step
+//   int64_t rec_torch_NAME_forward(uint64_t *stack, uint64_t, uint64_t);     and _save, _step, _backward
 // With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are
 // shared by all libraries.
 //

@@ -63,7 +63,8 @@ static const struct {
     {"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"}, {"__tvm_ffi_", "step", "tvm_ffi"},
     {"rec_xla_", "forward", "xla"},       {"rec_xla_", "backward", "xla"},       {"rec_xla_", "step", "xla"},
     {"rec_xla_", "forward_cuda", "xla"},  {"rec_xla_", "backward_cuda", "xla"},  {"rec_xla_", "step_cuda", "xla"},
-    {"rec_torch_", "forward", "torch"},   {"rec_torch_", "step", "torch"}};
+    {"rec_torch_", "forward", "torch"},   {"rec_torch_", "save", "torch"},       {"rec_torch_", "step", "torch"},
+    {"rec_torch_", "backward", "torch"}};
 
 static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
   for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++) {

@@ -461,8 +461,12 @@ class _Functions:
         self.backward_op = _operator(f"{symbol}_backward", backward, self.run_backward, self.fake_backward)
         self.quick = _quick_operator(f"{symbol}_quick_forward", f"rec_torch_{symbol}_forward", _schema(whole, one), self.fake_forward,
                                      self.op)
+        self.quick_save = _quick_operator(f"{symbol}_quick_save", f"rec_torch_{symbol}_save", _schema(whole, one + 1), self.fake_save,
+                                          self.save_op)
         self.quick_step = _quick_operator(f"{symbol}_quick_step", f"rec_torch_{symbol}_step", _schema(operands, one), self.fake_step,
                                           self.step_op)
+        self.quick_backward = _quick_operator(f"{symbol}_quick_backward", f"rec_torch_{symbol}_backward", backward, self.fake_backward,
+                                              self.backward_op)
 
     # Operators on tensors with numbers. The last argument of a whole call is cu_seqlens.
 
@@ -494,7 +498,8 @@ class _Functions:
 
     def make_gradients(self, call: _Call, wanted: int, like: torch.Tensor) -> list:
         """Gradients that nobody wants are empty, and no memory of the library's."""
-        return [_new(call, (row,), like)[0] if wanted >> at & 1 else like.new_empty(0) for at, row in enumerate(call.what.gradients)]
+        return [_new(call, (row,), like)[0] if wanted >> at & 1 else like.new_empty(0, dtype=getattr(torch, row.dtype))
+                for at, row in enumerate(call.what.gradients)]
 
     def run_backward(self, *arguments):
         operands, offsets, saved, cotangents, wanted = self.split(arguments)
@@ -565,7 +570,7 @@ class _Functions:
     def save(self, operands: _Operands, offsets, step: bool) -> tuple:
         """Results, and what backward starts from. A step is a forward over one."""
         if not step:
-            return self.save_op(*operands, offsets)
+            return self.quickly(self.quick_save, self.save_op, *operands, offsets)
         _read_known(self.family, operands, offsets, True)
         *results, saved = self.save(_with_time(self.rows, operands, torch.unsqueeze), offsets, False)
         return *_with_time(self.family[0].results, results, torch.squeeze), saved
@@ -576,7 +581,7 @@ class _Functions:
         if step:
             operands = _with_time(self.rows, operands, torch.unsqueeze)
             cotangents = _with_time(self.family[0].cotangents, cotangents, torch.unsqueeze)
-        gradients = _listed(self.backward_op(*operands, offsets, saved, *cotangents, wanted))
+        gradients = _listed(self.quickly(self.quick_backward, self.backward_op, *operands, offsets, saved, *cotangents, wanted))
         if not step:
             return gradients
         return tuple(gradient.squeeze(1) if wanted >> at & 1 and row.kind == "token" else gradient

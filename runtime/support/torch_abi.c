@@ -1,8 +1,11 @@
-// Kernels of operators for PyTorch on the CPU: rec_torch_NAME_forward and rec_torch_NAME_step, in the form that
-// aoti_torch_library_impl takes, torch's stable C ABI.
+// Kernels of operators for PyTorch on the CPU: rec_torch_NAME_forward, _save, _step and _backward, in the form that
+// aoti_torch_library_impl takes, torch's stable C ABI. Operands and results are those of foreign.h.
 //
-//   NAME_forward(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens) -> (Tensor y, Tensor hT_S)     operands and results of foreign.h
+//   NAME_forward(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens) -> (Tensor y, Tensor hT_S)
+//   NAME_save(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens) -> (Tensor y, Tensor hT_S, Tensor saved)
 //   NAME_step(Tensor q, .., Tensor? h0_S) -> (Tensor y, Tensor hT_S)
+//   NAME_backward(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens, Tensor saved, Tensor? d_y, Tensor? d_hT_S, int wanted)
+//     -> (Tensor d_q, .., Tensor d_h0_S)       bit i of `wanted`: gradient i is; others have no elements
 //
 // A kernel called without a stack tells whether torch has all functions that it needs (1), which those of 2.10 and later do. They
 // are found in the process. Whatever is wrong is raised as a C++ exception, std::runtime_error, for torch has no other way: this
@@ -29,6 +32,7 @@ typedef struct torch_tensor torch_tensor;
   F(int32_t, aoti_torch_dtype_bfloat16, (void))                                                                             \
   F(int32_t, aoti_torch_dtype_float16, (void))                                                                              \
   F(int32_t, aoti_torch_dtype_int32, (void))                                                                                \
+  F(int32_t, aoti_torch_dtype_uint8, (void))                                                                                \
   F(int32_t, aoti_torch_layout_strided, (void))                                                                             \
   F(int32_t, aoti_torch_get_data_ptr, (torch_tensor * tensor, void **data))                                                 \
   F(int32_t, aoti_torch_get_dim, (torch_tensor * tensor, int64_t *rank))                                                    \
@@ -81,12 +85,14 @@ static void find_torch(void) {
 // The arguments of a call and its results, all of which the kernel owns.
 typedef struct torch_call {
   foreign_call f;
+  bool saves;  // a forward
   int operands, results;
   torch_tensor **handles;  // by position among the tensors
   foreign_tensor *views;
   const foreign_tensor **tensors;  // NULL: not there
-  torch_tensor *offsets;           // cu_seqlens
-  foreign_tensor offsets_view;
+  torch_tensor *offsets, *saved;
+  foreign_tensor offsets_view, saved_view;
+  uint64_t wanted;  // of a backward
 } torch_call;
 
 static torch_tensor *as_tensor(uint64_t value) { return (torch_tensor *)(uintptr_t)value; }
@@ -103,18 +109,29 @@ static torch_tensor *take_optional(uint64_t value) {
   return tensor;
 }
 
-static bool is_optional(const rec_table *table, const foreign_cursor *at) {
-  return table_memory(table, at->memory)->forward_use == REC_READ_OPTIONAL;
+static bool is_cotangent(const rec_table *table, const foreign_cursor *at) {
+  int32_t use = table_memory(table, at->memory)->forward_use;
+  return use != REC_READ && use != REC_READ_OPTIONAL;
 }
 
+// Offsets, and of a backward what was saved, stand behind the operands of a forward.
 static void take_arguments(torch_call *c, const uint64_t *stack) {
   const rec_table *table = c->f.recurrence->tables[0];
   foreign_cursor at = {0};
+  const uint64_t *argument = stack;
+  bool behind = c->f.kind == REC_KERNEL_STEP;
   while (foreign_next(table, c->f.kind, &at) && !at.result) {
-    uint64_t value = stack[at.position - 1];
-    c->handles[at.position - 1] = is_optional(table, &at) ? take_optional(value) : as_tensor(value);
+    if (!behind && is_cotangent(table, &at)) {
+      behind = true;
+      c->offsets = take_optional(*argument++);
+      c->saved = as_tensor(*argument++);
+    }
+    bool required = table_memory(table, at.memory)->forward_use == REC_READ;
+    c->handles[at.position - 1] = required ? as_tensor(*argument) : take_optional(*argument);
+    argument++;
   }
-  if (c->f.kind == REC_KERNEL_FORWARD) c->offsets = take_optional(stack[c->operands]);
+  if (c->f.kind == REC_KERNEL_FORWARD) c->offsets = take_optional(*argument);
+  if (c->f.kind == REC_KERNEL_BACKWARD) c->wanted = *argument;
 }
 
 static foreign_dtype dtype_of(int32_t dtype) {
@@ -123,12 +140,14 @@ static foreign_dtype dtype_of(int32_t dtype) {
   if (dtype == torch.aoti_torch_dtype_bfloat16()) return (foreign_dtype){FOREIGN_BFLOAT, 16, 1};
   if (dtype == torch.aoti_torch_dtype_float16()) return (foreign_dtype){FOREIGN_FLOAT, 16, 1};
   if (dtype == torch.aoti_torch_dtype_int32()) return (foreign_dtype){FOREIGN_INT, 32, 1};
+  if (dtype == torch.aoti_torch_dtype_uint8()) return (foreign_dtype){FOREIGN_UINT, 8, 1};
   return (foreign_dtype){FOREIGN_OPAQUE, 0, 1};
 }
 
 static int32_t dtype_for(foreign_dtype dtype) {
   if (dtype.code == FOREIGN_BFLOAT) return torch.aoti_torch_dtype_bfloat16();
   switch (dtype.bits) {
+    case 8: return torch.aoti_torch_dtype_uint8();
     case 16: return torch.aoti_torch_dtype_float16();
     case 32: return torch.aoti_torch_dtype_float32();
     default: return torch.aoti_torch_dtype_float64();
@@ -186,22 +205,32 @@ static bool read_operands(torch_call *c) {
     if (!foreign_is_dense(&c->views[i], leading) && !copy_dense(&c->handles[i], &c->views[i])) return false;
     c->tensors[i] = &c->views[i];
   }
-  if (!c->offsets) return true;
-  c->f.cu_seqlens = &c->offsets_view;
-  return view_of(c->offsets, &c->offsets_view);
+  if (c->offsets) c->f.cu_seqlens = &c->offsets_view;
+  if (c->saved) c->f.saved = &c->saved_view;
+  return (!c->offsets || view_of(c->offsets, &c->offsets_view)) && (!c->saved || view_of(c->saved, &c->saved_view));
+}
+
+static bool make_saved(torch_call *c) {
+  int64_t bytes = 0;
+  if (foreign_saved_bytes(&c->f, &bytes) != REC_OK) return false;
+  c->saved = new_dense(1, &bytes, (foreign_dtype){FOREIGN_UINT, 8, 1});
+  c->f.saved = &c->saved_view;
+  return c->saved && view_of(c->saved, &c->saved_view);
 }
 
 static bool make_results(torch_call *c) {
   foreign_cursor at = {0};
   while (foreign_next(c->f.table, c->f.kind, &at)) {
     if (!at.result) continue;
-    int64_t shape[FOREIGN_RANK_MAX];
-    int i = at.position - 1, rank = foreign_shape(&c->f, at.memory, shape);
+    int64_t shape[FOREIGN_RANK_MAX] = {0};
+    int i = at.position - 1;
+    bool wanted = c->f.kind != REC_KERNEL_BACKWARD || c->wanted >> (i - c->operands) & 1;
+    int rank = wanted ? foreign_shape(&c->f, at.memory, shape) : 1;
     c->handles[i] = new_dense(rank, shape, foreign_stored(c->f.table, table_memory(c->f.table, at.memory)));
     if (!c->handles[i] || !view_of(c->handles[i], &c->views[i])) return false;
-    c->tensors[i] = &c->views[i];
+    c->tensors[i] = wanted ? &c->views[i] : NULL;
   }
-  return true;
+  return !c->saves || make_saved(c);
 }
 
 static bool run(torch_call *c) {
@@ -218,6 +247,10 @@ static bool run(torch_call *c) {
 
 // Hands the results over, or throws. Frees the arguments.
 static void leave(torch_call *c, uint64_t *stack, bool good) {
+  if (good && c->saves)
+    stack[c->results] = (uint64_t)(uintptr_t)c->saved;
+  else if (c->saved)
+    torch.aoti_torch_delete_tensor_object(c->saved);
   for (int i = 0; i < c->operands + c->results; i++) {
     if (good && i >= c->operands)
       stack[i - c->operands] = (uint64_t)(uintptr_t)c->handles[i];
@@ -236,10 +269,10 @@ static int count_operands(const rec_table *table, int kind, int *results) {
   return operands;
 }
 
-static int64_t call_kernel(const rec_variants *recurrence, int kind, uint64_t *stack) {
+static int64_t call_kernel(const rec_variants *recurrence, int kind, bool saves, uint64_t *stack) {
   pthread_once(&torch_once, find_torch);
   if (!stack || !torch.found) return torch.found;
-  torch_call c = {.f = {.recurrence = recurrence, .kind = kind}};
+  torch_call c = {.f = {.recurrence = recurrence, .kind = kind}, .saves = saves};
   c.operands = count_operands(recurrence->tables[0], kind, &c.results);
   int count = c.operands + c.results;
   torch_tensor *handles[count];
@@ -256,9 +289,17 @@ static int64_t call_kernel(const rec_variants *recurrence, int kind, uint64_t *s
 }
 
 int64_t rec_forward_torch(const rec_variants *recurrence, uint64_t *stack) {
-  return call_kernel(recurrence, REC_KERNEL_FORWARD, stack);
+  return call_kernel(recurrence, REC_KERNEL_FORWARD, false, stack);
+}
+
+int64_t rec_save_torch(const rec_variants *recurrence, uint64_t *stack) {
+  return call_kernel(recurrence, REC_KERNEL_FORWARD, true, stack);
 }
 
 int64_t rec_step_torch(const rec_variants *recurrence, uint64_t *stack) {
-  return call_kernel(recurrence, REC_KERNEL_STEP, stack);
+  return call_kernel(recurrence, REC_KERNEL_STEP, false, stack);
+}
+
+int64_t rec_backward_torch(const rec_variants *recurrence, uint64_t *stack) {
+  return call_kernel(recurrence, REC_KERNEL_BACKWARD, false, stack);
 }

@@ -6,6 +6,8 @@
 #include "runtime/shared/library.h"
 
 int64_t rec_forward_torch(const rec_variants *recurrence, uint64_t *stack);
+int64_t rec_save_torch(const rec_variants *recurrence, uint64_t *stack);
 int64_t rec_step_torch(const rec_variants *recurrence, uint64_t *stack);
+int64_t rec_backward_torch(const rec_variants *recurrence, uint64_t *stack);
 
 #endif

@@ -512,12 +512,26 @@ for what, text, use in (("grad of grad", "expected first derivatives", lambda: g
 check("the library's kernels are used", (type(every._functions_gla.quick) is torch._ops.OpOverload) == hasattr(every._kernels.torch, "torch_get_num_threads"))
 
 
+def same_bits(what, quick, slow):
+    check(f"kernel, {what}: the same bits", all(a.dtype is b.dtype and a.shape == b.shape and torch.equal(a, b)
+                                                for a, b in zip(quick, slow, strict=True)))
+
+
 def alike(what, name, arguments, step=False):
     """`arguments`: operands, and of a forward cu_seqlens."""
     functions = getattr(every, "_functions_" + name)
-    quick, slow = (run(*arguments) for run in ((functions.quick_step, functions.step_op) if step else (functions.quick, functions.op)))
-    check(f"kernel, {what}: the same bits", all(a.dtype is b.dtype and a.shape == b.shape and torch.equal(a, b)
-                                                for a, b in zip(quick, slow, strict=True)))
+    if step:
+        return same_bits(what, functions.quick_step(*arguments), functions.step_op(*arguments))
+    results = functions.op(*arguments)
+    same_bits(what, functions.quick(*arguments), results)
+    *found, saved = functions.quick_save(*arguments)
+    *_, as_much = functions.save_op(*arguments)
+    same_bits(f"{what}, saving", found, results)
+    check(f"kernel, {what}: as much is saved", saved.dtype is torch.uint8 and saved.shape == as_much.shape)
+    cotangents = [torch.randn_like(x) for x in results]
+    for wanted, some in ((-1, cotangents), (5, [cotangents[0], *(None for _ in cotangents[1:])])):
+        same_bits(f"{what}, gradients {wanted}", *(run(*arguments, saved, *some, wanted)
+                                                   for run in (functions.quick_backward, functions.backward_op)))
 
 
 for dtype in (torch.float64, torch.float32, torch.bfloat16):
@@ -534,7 +548,11 @@ alike("axes in another order", "gla", (*(x.permute(3, 2, 1, 0).contiguous().perm
 alike("expanded", "gla", (*spread, *(x[:1].expand(2, -1, -1, -1) for x in states), None))
 alike("no steps", "gla", (*operands("gla", 2, 0)[0], *states, None))
 alike("no batch", "gla", (*operands("gla", 0, 3)[0], None, None))
-for what, operator, arguments in (("", every._functions_gla.quick, (*small, *start, None)), (", packed", every._functions_gla.quick, (*row, *starts, offsets)),
+kept = every._functions_gla.quick_save(*small, *start, None)
+for what, operator, arguments in ((" that saves", every._functions_gla.quick_save, (*small, *start, None)),
+                                  (" of a backward", every._functions_gla.quick_backward,
+                                   (*small, *start, None, kept[2], draw(2, 5, H, V), None, 27)),
+                                  ("", every._functions_gla.quick, (*small, *start, None)), (", packed", every._functions_gla.quick, (*row, *starts, offsets)),
                                   (" of a step", every._functions_gla.quick_step, (*(x[:, 0] for x in small), *start))):
     tried(f"opcheck of a kernel{what}", lambda: set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"})
 for what, arguments in (("another length", (small[0][:, :4], *small[1:], None, None)), ("too few axes", (small[0][0], *small[1:], None, None)),
