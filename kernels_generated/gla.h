@@ -12,9 +12,7 @@
 // that fills the parameter must agree.
 //
 // The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
-// codegen_kernel.slots has them. Kernels that may use bulk copies (sm_90a) then have an int64_t mapped. From the next multiple
-// of 128 on follow rec_gpu_map maps[], as in codegen_gpu_kernel.maps. Bit i of `mapped` says that maps[i] is filled. Rows
-// without a map are copied by 16 bytes.
+// codegen_kernel.slots has them.
 //
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * slices + slice) * instances + instance
@@ -48,12 +46,6 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;  // accumulated: numbers between copies
 } rec_gpu_slot;
-
-// A CUtensorMap of the tokens of a slot, elements of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16). Its four dimensions are columns,
-// rows of so many columns in a step, steps, and batch entries (packed: one). A box is so many columns of so many steps.
-typedef struct rec_gpu_map {
-  _Alignas(128) unsigned char bytes[128];
-} rec_gpu_map;
 
 // Slice summaries.
 typedef struct rec_gpu_summaries {
@@ -455,13 +447,8 @@ typedef struct gla_states_groups_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
 } gla_states_groups_parameter;
-_Static_assert(sizeof(gla_states_groups_parameter) == 768, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_groups_parameter) == 296, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_groups_items(const gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
@@ -480,7 +467,7 @@ static inline int64_t gla_states_groups_summary_elements(const gla_states_groups
 /* ---- gla_backward_groups ---- */
 
 #define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
-enum { GLA_BACKWARD_GROUPS_THREADS = 128, GLA_BACKWARD_GROUPS_SHARED_BYTES = 115712, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { GLA_BACKWARD_GROUPS_THREADS = 256, GLA_BACKWARD_GROUPS_SHARED_BYTES = 230400, GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -506,7 +493,7 @@ static inline int64_t gla_backward_groups_items(const gla_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 143424;
+  return 65600;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_backward_groups_summary_elements(const gla_backward_groups_parameter *parameter) {
@@ -526,13 +513,8 @@ typedef struct gla_part_groups_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
 } gla_part_groups_parameter;
-_Static_assert(sizeof(gla_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_groups_parameter) == 232, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_groups_items(const gla_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->H;
@@ -551,7 +533,7 @@ static inline int64_t gla_part_groups_summary_elements(const gla_part_groups_par
 /* ---- gla_part_backward_groups ---- */
 
 #define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_part_backward_groups_gpu"
-enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 61440 };
+enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 88064 };
 typedef struct gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -573,50 +555,6 @@ static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_back
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_part_backward_groups_summary_elements(const gla_part_backward_groups_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
-}
-
-/* ---- gla_backward_groups_few ---- */
-
-#define GLA_BACKWARD_GROUPS_FEW_SYMBOL "rec_kernel_gla_backward_groups_few_gpu"
-enum { GLA_BACKWARD_GROUPS_FEW_THREADS = 256, GLA_BACKWARD_GROUPS_FEW_SHARED_BYTES = 229376, GLA_BACKWARD_GROUPS_FEW_CHUNK = 128 };
-typedef struct gla_backward_groups_few_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 128 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
-  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[3]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[5];
-} gla_backward_groups_few_parameter;
-_Static_assert(sizeof(gla_backward_groups_few_parameter) == 1152, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_backward_groups_few_items(const gla_backward_groups_few_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H;
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_backward_groups_few_scratch_bytes(const gla_backward_groups_few_parameter *parameter) {
-  (void)parameter;
-  return 65600;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_backward_groups_few_summary_elements(const gla_backward_groups_few_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }

@@ -12,9 +12,7 @@
 // that fills the parameter must agree.
 //
 // The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
-// codegen_kernel.slots has them. Kernels that may use bulk copies (sm_90a) then have an int64_t mapped. From the next multiple
-// of 128 on follow rec_gpu_map maps[], as in codegen_gpu_kernel.maps. Bit i of `mapped` says that maps[i] is filled. Rows
-// without a map are copied by 16 bytes.
+// codegen_kernel.slots has them.
 //
 // A thread block takes the work items block, block + grid, ..; an item is
 //   (entry * slices + slice) * instances + instance
@@ -48,12 +46,6 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;  // accumulated: numbers between copies
 } rec_gpu_slot;
-
-// A CUtensorMap of the tokens of a slot, elements of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16). Its four dimensions are columns,
-// rows of so many columns in a step, steps, and batch entries (packed: one). A box is so many columns of so many steps.
-typedef struct rec_gpu_map {
-  _Alignas(128) unsigned char bytes[128];
-} rec_gpu_map;
 
 // Slice summaries.
 typedef struct rec_gpu_summaries {
@@ -573,13 +565,8 @@ typedef struct ssd_forward_groups_parameter {
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
 } ssd_forward_groups_parameter;
-_Static_assert(sizeof(ssd_forward_groups_parameter) == 896, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_groups_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_groups_items(const ssd_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
@@ -612,12 +599,8 @@ typedef struct ssd_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
 } ssd_states_groups_parameter;
-_Static_assert(sizeof(ssd_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_groups_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_groups_items(const ssd_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
@@ -660,14 +643,8 @@ typedef struct ssd_backward_groups_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
 } ssd_backward_groups_parameter;
-_Static_assert(sizeof(ssd_backward_groups_parameter) == 1280, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_groups_parameter) == 688, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_groups_items(const ssd_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->G * ((parameter->R + 3) / 4);
@@ -723,12 +700,8 @@ typedef struct ssd_part_groups_parameter {
   rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
 } ssd_part_groups_parameter;
-_Static_assert(sizeof(ssd_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_groups_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_groups_items(const ssd_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
@@ -759,12 +732,8 @@ typedef struct ssd_part_backward_groups_parameter {
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
 } ssd_part_backward_groups_parameter;
-_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_backward_groups_items(const ssd_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.slices * parameter->G * parameter->R;
