@@ -62,6 +62,9 @@ static void plans_are_right_behind_each_pass(void **state) {
       const recurrence_kernels *kernels = schedule_recurrence(f.memory, r, options);
       for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++)
         assert_true(plan_kernels(f.memory, kernels, clone, NUMBER_F32) > 0);
+      options.save_every = 64;
+      assert_true(plan_kernels(f.memory, schedule_recurrence(f.memory, r, options), CLONE_V3, NUMBER_F32) > 0);
+      options.save_every = 0;
       options.gpu = true;
       const number_type types[] = {NUMBER_F32, NUMBER_BF16};
       for (int t = 0; t < 2; t++) {
