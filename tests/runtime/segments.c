@@ -305,6 +305,8 @@ static problem *states_of(const problem *packed, int64_t sequence, bool back) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const double *from = back ? packed->d_final[i] : packed->value[i];
     int64_t each = problem_numbers(p, i);
+    if (p->signature->variables[i].kind == REC_PARAM)
+      replace(&p->value[i], packed->value[i], each);  // a state may start from it
     if (is_state(p, i)) replace(back ? &p->d_final[i] : &p->value[i], from ? from + sequence * each : NULL, each);
   }
   return p;
