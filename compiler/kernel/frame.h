@@ -122,6 +122,8 @@ ir frame_saves(kernel_frame *h);
 void frame_save_before_chunk(kernel_frame *h, ir chunk);
 // `from` NULL: zeros.
 void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to);
+// Every entry of the state becomes `number`.
+void frame_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to);
 void frame_clear_sums(kernel_frame *h, frame_program *p);
 
 // steps.c
@@ -136,6 +138,9 @@ view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step,
 void frame_keep_states(kernel_frame *h, ir index);
 // Step form: all steps of the sequence, in order or in reverse.
 void frame_loop_over_steps(kernel_frame *h);
+// Chunk form, backward: `back` recomputes the states of a group of `chunks` chunks from those saved before the `first`, and goes
+// back over the group; the last group first.
+void frame_groups_back(kernel_frame *h, void (*back)(kernel_frame *h, ir group, ir first, ir chunks));
 // Where result i of the chunk goes. False: it has no rows in memory.
 bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin);
 

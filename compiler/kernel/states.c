@@ -20,6 +20,24 @@ void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place
   h->hooks->copy_state(h, p, place, from, to, false);
 }
 
+typedef struct fill_data {
+  const view *to;
+  axis_set axes;
+  double number;
+} fill_data;
+
+static void fill_point(lower *l, const place_in_loops *at, void *data) {
+  const fill_data *f = data;
+  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, at->vector_axis >= 0 ? at->lanes : 0));
+}
+
+void frame_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
+  bool lane = h->m.kind == MAP_LANES && plan_has_lane(&h->m, f.axes);
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), lane, fill_point, &f);
+}
+
 void frame_clear_sums(kernel_frame *h, frame_program *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];

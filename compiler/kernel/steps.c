@@ -177,6 +177,17 @@ void frame_loop_over_steps(kernel_frame *h) { (h->main.backward ? steps_backward
 
 // ---- one chunk ----
 
+void frame_groups_back(kernel_frame *h, void (*back)(kernel_frame *h, ir group, ir first, ir chunks)) {
+  emitter *e = h->e;
+  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
+  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
+  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
+  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  ir first = int_mul(e, group, every);
+  back(h, group, first, int_min(e, int_sub(e, count, first), every));
+  loop_end(e, &loop);
+}
+
 bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin) {
   const tile_place *place = &p->program->results.items[i].place;
   result_target *target = &p->l.results[i];

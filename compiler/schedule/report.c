@@ -190,7 +190,7 @@ static void put_alternatives(const reporter *r) {
     bool taken = strcmp(x->form, k->form) == 0 && (steps || (x->chunk == back && x->saved_every == k->chunk));
     fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
             steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk), count_text(r->a, x->forward),
-            count_text(r->a, x->backward), taken ? " (taken)" : "",
+            count_text(r->a, x->backward + x->saving), taken ? " (taken)" : "",
             forward_operations(r, program_rewritten(r->a, PROGRAM_FINISH, x->program)),
             backward_operations(r, x->gradient.backward, x->gradient.recompute), saved_bytes(r, x->saved_every));
   }

@@ -318,7 +318,7 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
 
 // ---- the choice ----
 
-static double total(const schedule_alternative *x) { return x->forward + x->backward; }
+static double total(const schedule_alternative *x) { return x->forward + x->backward + x->saving; }
 
 // The cost, per step, of states that forward writes and backward reads, every `saved_every` steps. Saved states lie in main memory,
 // which moves an element in the time of so many multiply-adds. States before each step or chunk between them go through a cache.
@@ -350,7 +350,7 @@ static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
   x.saved_every = s->options.chunk ? s->options.chunk : STEP_CHUNK;
   x.forward += beyond;
   x.backward += cost_of_run(s->a, x.gradient.recompute) + 2 * beyond;  // the states again, then their gradients
-  x.backward += cost_of_saving(s, step, x.saved_every);
+  x.saving = cost_of_saving(s, step, x.saved_every);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
 }
@@ -378,6 +378,7 @@ static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_s
   x.grouped = kept < plain ? w.gradient : x.gradient;
   x.backward = fmin(kept, plain);
   x.saved_every = saved_every;
+  x.saving = cost_of_saving(s, x.program, saved_every);
   return x;
 }
 
@@ -387,10 +388,10 @@ static const double little = 1.05;
 // Chunks with the states before each of them saved, or as far apart as is asked for.
 static schedule_alternative spaced(scheduler *s, schedule_alternative x) {
   int asked = (s->options.save_every + x.chunk - 1) / x.chunk * x.chunk;
-  axis_set instances = 0;
-  x.saved_every = asked && may_recompute(s, &x, &instances) ? asked : x.chunk;
-  if (x.saved_every > x.chunk) x = grouped(s, x, instances, x.saved_every);
-  x.backward += cost_of_saving(s, x.program, x.saved_every);
+  axis_set instances;
+  if (asked > x.chunk && may_recompute(s, &x, &instances)) return grouped(s, x, instances, asked);
+  x.saved_every = x.chunk;
+  x.saving = cost_of_saving(s, x.program, x.chunk);
   return x;
 }
 
@@ -439,24 +440,21 @@ static const schedule_alternative *forward_beside(const scheduler *s, const sche
   return best;
 }
 
-// The shortest chunks that cost little more than the best, in groups as long as the longest chunk. Their values stay in a cache, which
-// the cost leaves out; with shorter chunks, whose values do, a recompute takes longer than it spares (measured at K = V = 64 and 128).
+// Puts chunks that are shorter than the longest into groups of its length. Their values stay in a cache, which the cost leaves out:
+// of those that cost little more than the best, the shortest are taken. Beside shorter chunks than the longest there is, whose
+// values stay there too, a recompute takes longer than it spares (measured at K = V = 64 and 128).
 static schedule_alternative in_groups(scheduler *s, const schedule_alternative *longest) {
   schedule_alternative best = *longest;
-  int first =
-      s->options.chunk || s->options.save_every || longest->saved_every < LARGEST_CHUNK ? s->out->alternatives.count : 0;
+  if (s->options.chunk || s->options.save_every || longest->chunk < LARGEST_CHUNK) return best;
   double least = total(longest);
-  for (int i = first; i < s->out->alternatives.count; i++) {
-    schedule_alternative x = s->out->alternatives.items[i];
-    axis_set instances;
-    if (x.program->form != TILE_CHUNK || x.chunk >= longest->chunk || !may_recompute(s, &x, &instances)) continue;
-    x.backward -= cost_of_saving(s, x.program, x.saved_every);
-    x = grouped(s, x, instances, longest->saved_every);
-    x.backward += cost_of_saving(s, x.program, x.saved_every);
-    s->out->alternatives.items[i] = x;
-    least = fmin(least, total(&x));
+  axis_set instances;
+  for (int i = 0; i < s->out->alternatives.count; i++) {
+    schedule_alternative *x = &s->out->alternatives.items[i];
+    if (x->program->form != TILE_CHUNK || x->chunk >= longest->chunk || !may_recompute(s, x, &instances)) continue;
+    *x = grouped(s, *x, instances, longest->saved_every);
+    least = fmin(least, total(x));
   }
-  for (int i = s->out->alternatives.count - 1; i >= first; i--) {
+  for (int i = s->out->alternatives.count - 1; i >= 0; i--) {
     const schedule_alternative *x = &s->out->alternatives.items[i];
     if (x->grouped.backward && total(x) <= little * least) best = *x;
   }
@@ -491,7 +489,8 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step, cons
   if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   double forward = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
-  return forward < chunks->forward && chunks->backward < steps->backward && total(chunks) < slightly_more * total(steps);
+  bool backward = chunks->backward + chunks->saving < steps->backward + steps->saving;
+  return forward < chunks->forward && backward && total(chunks) < slightly_more * total(steps);
 }
 
 static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {

@@ -9,13 +9,14 @@
 
 // A form that the schedule looked at.
 typedef struct schedule_alternative {
-  const char *form;             // "step", "chunk"
-  int chunk, saved_every;       // steps computed at once; steps between saved states
-  double forward, backward;     // per step, in multiply-adds of a well filled product (cost.h); backward with the states again
+  const char *form;        // "step", "chunk"
+  int chunk, saved_every;  // steps computed at once; steps between saved states
+  // Per step, in multiply-adds of a well filled product (cost.h); backward with the recompute of states.
+  double forward, backward;
+  double saving;                // of states that forward writes and backward reads
   const tile_program *program;  // its forward
   tile_gradient gradient;
-  tile_gradient
-      grouped;  // host, chunks: of groups of chunks between saved states, whose recompute keeps values for the backward
+  tile_gradient grouped;  // host: of groups of chunks between saved states, whose recompute keeps values; all NULL: no groups
 } schedule_alternative;
 
 typedef struct recurrence_kernels {

@@ -39,23 +39,6 @@ void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, 
   }
 }
 
-typedef struct fill_data {
-  const view *to;
-  axis_set axes;
-  double number;
-} fill_data;
-
-static void fill_point(lower *l, const place_in_loops *at, void *data) {
-  const fill_data *f = data;
-  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
-}
-
-void gpu_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
-  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
-  p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
-}
-
 void gpu_show_states(kernel_frame *h, frame_program *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {

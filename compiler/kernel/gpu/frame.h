@@ -26,7 +26,6 @@ void gpu_open_program(kernel_frame *h, frame_program *p);
 // The accumulators that hold the state of this view; NULL: the state is in memory.
 const register_accumulators *gpu_registers_of(const frame_program *p, const view *v);
 void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside);
-void gpu_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to);
 // Writes the 16-bit copies of register-resident states, which products read.
 void gpu_show_states(kernel_frame *h, frame_program *p);
 // i1: the condition holds, and this thread has an entry of the lane axis.

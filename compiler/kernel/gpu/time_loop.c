@@ -147,17 +147,14 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   h->slots = slots;
 }
 
-void gpu_groups_back(kernel_frame *h) {
-  emitter *e = h->e;
-  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
-  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
-  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
-  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
-  ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
+static void chunks_or_tiles_back(kernel_frame *h, ir group, ir first, ir chunks) {
   gpu_begin_group(h, group);
   (h->plan->in_tiles ? gpu_group_in_value_tiles : gpu_group_back)(h, group, first, chunks);
   gpu_end_group(h);
-  loop_end(e, &loop);
+}
+
+void gpu_groups_back(kernel_frame *h) {
+  frame_groups_back(h, chunks_or_tiles_back);
   if (!h->plan->in_tiles) frame_open_instance(h, &h->main);
 }
 

@@ -39,30 +39,12 @@ static bool rows_are_aligned(const kernel_frame *h) {
   return true;
 }
 
-typedef struct fill_data {
-  const view *to;
-  axis_set axes;
-  double number;
-} fill_data;
-
-static void fill_point(lower *l, const place_in_loops *at, void *data) {
-  const fill_data *f = data;
-  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, at->vector_axis >= 0 ? at->lanes : 0));
-}
-
-static void fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
-  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
-  bool lane = h->m.lane_axis >= 0 && axis_in(f.axes, h->m.lane_axis);
-  p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), lane, fill_point, &f);
-}
-
 void host_load_states(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) {
-      fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
+      frame_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
       continue;
     }
     ir data;
@@ -72,7 +54,7 @@ void host_load_states(kernel_frame *h, frame_program *p) {
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
     if (h->k->segment && kernel_is_maximum(place))
-      fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+      frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
     else
       frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);

@@ -236,24 +236,21 @@ static void chunk_back(kernel_frame *h, ir first, ir number) {
   lower_commit(&p->l);
 }
 
-static void groups_back(kernel_frame *h) {
+static void group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
-  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
-  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
-  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
-  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
-  ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   host_load_saved(h, &h->recompute, group);
   chunks_again(h, first, chunks);
   emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
   chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
   loop_end(e, &back);
-  loop_end(e, &loop);
 }
 
 void host_loop_over_time(kernel_frame *h) {
   if (h->k->program->form == TILE_CHUNK) {
-    (h->recomputes ? groups_back : chunks_inside)(h);
+    if (h->recomputes)
+      frame_groups_back(h, group_back);
+    else
+      chunks_inside(h);
   } else {
     frame_loop_over_steps(h);
   }

@@ -9,7 +9,7 @@
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (kernel_is_maximum(place)) gpu_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+    if (kernel_is_maximum(place)) frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
   }
 }
 

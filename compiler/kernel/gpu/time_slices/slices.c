@@ -142,7 +142,7 @@ void gpu_end_group(kernel_frame *h) {
 void gpu_begin_factors(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (place->transfer) gpu_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
+    if (place->transfer) frame_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
   }
 }
 
