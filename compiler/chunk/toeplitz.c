@@ -124,7 +124,7 @@ static axis_set axes_of_writes(const invariance *v, value_id id) {
   return 0;
 }
 
-// The axes of what reads of the state give: of sums over its key axes.
+// A read is a sum over key axes of the state. Returns the axes that are left in all reads together.
 static axis_set axes_of_reads(const invariance *v, int tensor) {
   axis_set axes = 0;
   bool *depends = v->depends;

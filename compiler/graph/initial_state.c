@@ -191,7 +191,7 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
 
 typedef bool kind_reader(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to);
 
-// Of kinds that have settings, or change something beside; NULL: a plain one.
+// By kind, the function that reads its settings and notes what else it changes. NULL: the kind has no settings.
 static kind_reader *const readers[INTERVENTION_KINDS] = {
     [FROM_LEARNED] = read_learned,
     [FROM_STATE_PASSING] = read_state_passing,

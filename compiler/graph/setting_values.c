@@ -7,7 +7,7 @@
 const char *const setting_names[] = {"model",     "init",     "data",       "context",  "batch",    "steps", "seed",
                                      "optimizer", "schedule", "accumulate", "segments", "exchange", "loss",  "initial_state"};
 
-// A number of its own: no percentage.
+// Reads a setting that may not be written as a percentage, for there is nothing that it would be a share of.
 static bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind != AST_PERCENT) return sema_constant(k->scope, e, what, x);
   diag_error(k->b->diag, e->span, "expected a number for %s, which is a share of nothing, found %s; write %g", what,

@@ -28,7 +28,7 @@ typedef struct process_share {
 
 // batch.c: the windows of a batch. From trainer_step's data they go to the shards (gradients_shard), whose executors read them.
 typedef struct batch_windows {
-  uint64_t windows;  // random stream
+  uint64_t windows;  // the random stream that draws the windows
   token_id *tokens, *targets;
   float *target_weights;  // as tokens; NULL: 1
   double *weight_sums;    // of the targets, by shard
@@ -98,7 +98,7 @@ typedef struct rank_exchange {
 // trainer.c: the numbers of a step.
 typedef struct step_record {
   double *sums;    // what is summed over the shards of a batch, for the report
-  op_times times;  // of a file, for virtual time
+  op_times times;  // what operations take in virtual time, as a file says
 } step_record;
 
 typedef struct trainer_internals {
