@@ -14,12 +14,15 @@
 #include "compiler/syntax/syntax.h"
 #include "runtime/shared/output.h"
 
-static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
+static void dump_tokens(compilation *c, FILE *out) {
+  print_tokens(out, c->memory, c->messages, c->source);
+}
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
 
 static void dump_types(compilation *c, FILE *out) {
   for (int i = 0; i < c->typed->recurrences.count; i++)
-    fprintf(out, "%s%s", i ? "\n" : "", typed_print_body(c->memory, c->typed->recurrences.items[i]));
+    fprintf(out, "%s%s", i ? "\n" : "",
+            typed_print_body(c->memory, c->typed->recurrences.items[i]));
 }
 
 static void dump_graph(compilation *c, FILE *out) {
@@ -52,7 +55,8 @@ static const kernel_list *kernels_of_gpus(compilation *c) {
   const kernel_list *all = compilation_gpu_kernels(c);
   kernel_list *some = ARENA_NEW(c->memory, kernel_list);
   for (int i = 0; i < all->count; i++)
-    if (codegen_gpu_is_for(all->items[i], compilation_gpu_targets(c))) vec_push(c->memory, some, all->items[i]);
+    if (codegen_gpu_is_for(all->items[i], compilation_gpu_targets(c)))
+      vec_push(c->memory, some, all->items[i]);
   return some;
 }
 
@@ -91,7 +95,8 @@ static void dump_backward(compilation *c, FILE *out) {
     dump_kernels(c, out, kernels_of_host(c), true);
     return;
   }
-  if (c->tile_gradient.recompute) fprintf(out, "%s\n", tile_print(c->memory, c->tile_gradient.recompute));
+  if (c->tile_gradient.recompute)
+    fprintf(out, "%s\n", tile_print(c->memory, c->tile_gradient.recompute));
   fputs(tile_print(c->memory, c->tile_gradient.backward), out);
 }
 
@@ -101,13 +106,15 @@ static void dump_gpu_backward(compilation *c, FILE *out) {
 
 // The host has a plan for each kind of processor; where none is named, that of most is printed.
 static void dump_plan(compilation *c, FILE *out) {
-  codegen_clone usual = PROCESSOR_HOST == PROCESSOR_X86_64 ? CLONE_V3 : processor_rows[PROCESSOR_HOST].first;
+  codegen_clone usual =
+      PROCESSOR_HOST == PROCESSOR_X86_64 ? CLONE_V3 : processor_rows[PROCESSOR_HOST].first;
   unsigned clones = c->options->clones ? c->options->clones : 1u << usual;
   bool gpus = compilation_gpu_targets(c), host = !gpus || c->options->host, first = true;
   const kernel_list *kernels = kernels_of_host(c);
   for (codegen_clone clone = 0; host && clone < CLONE_COUNT; clone++) {
     if (!(clones >> clone & 1)) continue;
-    const char *text = codegen_plans(c->memory, kernels->items, kernels->count, clone, c->options->dtype);
+    const char *text =
+        codegen_plans(c->memory, kernels->items, kernels->count, clone, c->options->dtype);
     fprintf(out, "%s%s", first ? "" : "\n", text);
     first = false;
   }
@@ -122,7 +129,8 @@ static void dump_gpu_model(compilation *c, FILE *out) {
   fputs(gpu_model_text(c->memory, kernels->items, kernels->count, compilation_gpu_options(c)), out);
 }
 
-// A line for each pass that has run, and behind it those that it has run many times, in the order of their tables.
+// A line for each pass that has run, and behind it those that it has run many times, in the order
+// of their tables.
 static void dump_passes(compilation *c, FILE *out) {
   for (int i = 0; i < c->runs.count; i++) {
     const pass_log *inner = &c->runs.items[i].inner;
@@ -131,13 +139,18 @@ static void dump_passes(compilation *c, FILE *out) {
       const pass_log_stage *stage = &inner->stages.items[s];
       for (int n = 0; n < stage->stage->count; n++)
         if (stage->counts[n].runs)
-          fprintf(out, "  %-9s %-18s %3d\n", stage->stage->name, stage->stage->name_of(n), stage->counts[n].runs);
+          fprintf(out, "  %-9s %-18s %3d\n", stage->stage->name, stage->stage->name_of(n),
+                  stage->counts[n].runs);
     }
   }
 }
 
-static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->whole), out); }
-static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->whole, true), out); }
+static void dump_header(compilation *c, FILE *out) {
+  fputs(artifact_header(c->memory, &c->whole), out);
+}
+static void dump_manifest(compilation *c, FILE *out) {
+  fputs(artifact_manifest(c->memory, &c->whole, true), out);
+}
 
 static void dump_binding(compilation *c, FILE *out, binding_framework framework) {
   fputs(bindings_print(c->memory, &c->whole, c->graph, compilation_module_name(c), framework), out);
@@ -148,7 +161,8 @@ static void dump_torch(compilation *c, FILE *out) { dump_binding(c, out, BINDING
 static void dump_jax(compilation *c, FILE *out) { dump_binding(c, out, BINDING_JAX); }
 
 static void dump_report(compilation *c, FILE *out) {
-  for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
+  for (int i = 0; i < c->recurrences.count; i++)
+    fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
 }
 
 // The body of a recurrence as the source wrote it; NULL where IR was read.
@@ -165,7 +179,8 @@ static void print_equations(compilation *c, FILE *out, equation_style style) {
     const typed_body *written = source_body(c, k->recurrence->body.name);
     const tile_program *back = schedule_kernel(k, KERNEL_BACKWARD)->program;
     int chunk = back->form == TILE_CHUNK ? back->chunk : k->chunk;
-    fprintf(out, "%s%s", i ? "\n" : "", equations_print(c->memory, written, k->recurrence, chunk, style));
+    fprintf(out, "%s%s", i ? "\n" : "",
+            equations_print(c->memory, written, k->recurrence, chunk, style));
   }
   fputs(equations_end(style), out);
 }
@@ -181,7 +196,8 @@ static void dump_images(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->images.count; i++) {
     const codegen_gpu_image *image = &c->gpu_object->images.items[i];
     if (image->target != GPU_SIMT)
-      fprintf(out, "// recc %s, module %s, LLVM %s\n", REC_VERSION, c->gpu_object->hash, codegen_llvm_version(c->memory));
+      fprintf(out, "// recc %s, module %s, LLVM %s\n", REC_VERSION, c->gpu_object->hash,
+              codegen_llvm_version(c->memory));
     if (image->text) fputs(image->text, out);
   }
 }
@@ -190,7 +206,9 @@ static void dump_gpu_hash(compilation *c, FILE *out) {
   if (c->gpu_object) fprintf(out, "%s\n", c->gpu_object->hash);
 }
 
-static void dump_gpu_header(compilation *c, FILE *out) { fputs(artifact_gpu_header(c->memory, &c->library), out); }
+static void dump_gpu_header(compilation *c, FILE *out) {
+  fputs(artifact_gpu_header(c->memory, &c->library), out);
+}
 
 static void dump_resources(compilation *c, FILE *out) {
   if (c->gpu_object) fputs(artifact_resources(c->memory, &c->library, c->gpu_object), out);
@@ -202,13 +220,15 @@ static void dump_gpu_cost(compilation *c, FILE *out) {
 
 static void dump_gpu_functions(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions, c->gpu_object->functions.items[i].symbol);
+    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
+            c->gpu_object->functions.items[i].symbol);
 }
 
 static void dump_functions(compilation *c, FILE *out) {
   dump_gpu_functions(c, out);
   for (int i = 0; i < c->object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions, c->object->functions.items[i].symbol);
+    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
+            c->object->functions.items[i].symbol);
 }
 
 // ---- the table -------------------------------------------------------------------------------
@@ -234,7 +254,8 @@ static const emission emissions[] = {
     {"numpy", LAYER_LIBRARY, dump_numpy, EMISSION_BINDING, "#"},
     {"torch", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS, "#"},
     {"jax", LAYER_LIBRARY, dump_jax, EMISSION_BINDING, "#"},
-    {"hf-kernel", LAYER_LIBRARY, dump_torch, EMISSION_BINDING | EMISSION_LAYERS | EMISSION_HF_KERNEL, "#"},
+    {"hf-kernel", LAYER_LIBRARY, dump_torch,
+     EMISSION_BINDING | EMISSION_LAYERS | EMISSION_HF_KERNEL, "#"},
     {"functions", LAYER_OBJECT, dump_functions, 0, "//"},
     {"llvm", LAYER_OBJECT, dump_llvm, EMISSION_TEXT, ";"},
     {"asm", LAYER_OBJECT, dump_assembly, EMISSION_TEXT, "#"},
@@ -255,12 +276,14 @@ const emission *emission_find(const char *name) {
 
 const char *emission_names(arena *a) {
   const char *names = emissions[0].name;
-  for (size_t i = 1; i < sizeof emissions / sizeof *emissions; i++) names = arena_printf(a, "%s, %s", names, emissions[i].name);
+  for (size_t i = 1; i < sizeof emissions / sizeof *emissions; i++)
+    names = arena_printf(a, "%s, %s", names, emissions[i].name);
   return names;
 }
 
 bool emission_print(compilation *c, const emission *what, FILE *out) {
-  const char *path = what->needs & EMISSION_BINDING ? compilation_binding_path(c) : c->options->output;
+  const char *path =
+      what->needs & EMISSION_BINDING ? compilation_binding_path(c) : c->options->output;
   if (!path) {
     what->dump(c, out);
     return c->failure == NULL;
@@ -271,8 +294,11 @@ bool emission_print(compilation *c, const emission *what, FILE *out) {
   if (!memory) ICE("emit", "no memory");
   what->dump(c, memory);
   fclose(memory);
-  bool good = what->needs & EMISSION_BINDING || compilation_may_write(c);  // pass_write has checked a binding with its library
-  if (good) c->failure = write_file(c->memory, path, text, size, what->comment, OUTPUT_FOLLOW | OUTPUT_MARK);
+  // pass_write has checked a binding with its library
+  bool good = what->needs & EMISSION_BINDING || compilation_may_write(c);
+  if (good)
+    c->failure =
+        write_file(c->memory, path, text, size, what->comment, OUTPUT_FOLLOW | OUTPUT_MARK);
   free(text);
   return c->failure == NULL;
 }

@@ -11,7 +11,8 @@
 
 static int print_version(void) {
   printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);
-  for (int clone = 0; clone < CLONE_COUNT; clone++) printf(" %s", codegen_clone_name((codegen_clone)clone));
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    printf(" %s", codegen_clone_name((codegen_clone)clone));
   printf("\n");
   return 0;
 }
@@ -52,7 +53,9 @@ static int print_help(arena *a, FILE *out) {
 }
 
 static int print_manual(arena *a, const char *kind) {
-  return manual_print(stdout, options_manual(a), kind) ? 0 : usage_error("--manual man, bash, zsh or fish", kind);
+  return manual_print(stdout, options_manual(a), kind)
+             ? 0
+             : usage_error("--manual man, bash, zsh or fish", kind);
 }
 
 static int answer(const option_reader *r) {
@@ -69,7 +72,8 @@ static int answer(const option_reader *r) {
 static int name_output(compile_options *options) {
   if (!options->output || strcmp(options->output, "-") != 0) return 0;
   const emission *printed = options->emit ? emission_find(options->emit) : NULL;
-  if (!printed || printed->needs & EMISSION_BINDING) return usage_error("a name after -o: what is made are files", "-");
+  if (!printed || printed->needs & EMISSION_BINDING)
+    return usage_error("a name after -o: what is made are files", "-");
   options->output = NULL;
   return 0;
 }
@@ -83,7 +87,8 @@ static int compile_file(option_reader *r, char **words, int count) {
   if (strcmp(options->path, "-") == 0 && !options->output && !options->emit && !options->check_only)
     return usage_error("-o FILE.so for a program from standard input", "nothing");
   int status = 0;
-  if (options->from && strcmp(options->from, "manifest") == 0) status = read_carried(r, words, count);
+  if (options->from && strcmp(options->from, "manifest") == 0)
+    status = read_carried(r, words, count);
   if (!status) status = name_output(options);
   return status ? status : compile(r->memory, r->names, options, stdout, stderr);
 }
@@ -99,7 +104,8 @@ static int run(int argc, char **argv) {
   return status;
 }
 
-// What was printed must have arrived, on a disk that may be full. A run that has failed has said why.
+// What was printed must have arrived, on a disk that may be full. A run that has failed has said
+// why.
 static int end_output(int status) {
   bool failed = ferror(stdout);
   errno = 0;

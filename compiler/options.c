@@ -1,4 +1,5 @@
-// recc's options: a row of the table for each, which the help, the manual page and completions show.
+// recc's options: a row of the table for each, which the help, the manual page and completions
+// show.
 #include "compiler/options.h"
 
 #include <ctype.h>
@@ -11,7 +12,8 @@
 #include "compiler/target/target.h"
 
 int usage_error(const char *expected, const char *found) {
-  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected, found);
+  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected,
+          found);
   return 2;
 }
 
@@ -49,7 +51,8 @@ static bool read_sizes(arena *a, const char *text, size_choice *choice) {
 static void drop_choice(compile_options *options, const char *name) {
   int kept = 0;
   for (int i = 0; i < options->choices.count; i++)
-    if (strcmp(options->choices.items[i].name, name) != 0) options->choices.items[kept++] = options->choices.items[i];
+    if (strcmp(options->choices.items[i].name, name) != 0)
+      options->choices.items[kept++] = options->choices.items[i];
   options->choices.count = kept;
 }
 
@@ -62,7 +65,8 @@ static bool add_define(arena *a, interner *names, compile_options *options, cons
   size_choice choice = {.axis = intern_n(names, axis, (size_t)(equals - axis)),
                         .name = intern_n(names, text, (size_t)(equals - text))};
   if (dot) choice.item = intern_n(names, text, (size_t)(dot - text));
-  if (!is_name(axis, (size_t)(equals - axis)) || (dot && !is_name(text, (size_t)(dot - text)))) return false;
+  if (!is_name(axis, (size_t)(equals - axis)) || (dot && !is_name(text, (size_t)(dot - text))))
+    return false;
   if (!read_sizes(a, equals + 1, &choice)) return false;
   size_override define = {.item = choice.item, .axis = choice.axis, .size = choice.sizes.items[0]};
   drop_choice(options, choice.name);
@@ -111,7 +115,8 @@ static unsigned clones_of(const char *text, size_t length) {
   return 0;
 }
 
-// False: a word is no target. The host's code is always made: for every kind of recc's own processor, where none is named.
+// False: a word is no target. The host's code is always made: for every kind of recc's own
+// processor, where none is named.
 static bool read_targets(const char *text, compile_options *options) {
   options->gpu_targets = options->clones = 0;
   options->host = false;
@@ -143,7 +148,9 @@ static const char *target_words(arena *a) {
 
 static int read_define(option_reader *r, const char *value) {
   if (add_define(r->memory, r->names, r->options, value)) return 0;
-  return usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1, or several with commas between", value);
+  return usage_error(
+      "-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1, or several with commas between",
+      value);
 }
 
 static int read_output(option_reader *r, const char *value) {
@@ -165,14 +172,16 @@ static int read_dtype(option_reader *r, const char *value) {
 
 static int read_chunk(option_reader *r, const char *value) {
   int64_t chunk = whole(value);
-  if (chunk < 1 || chunk > CHUNK_MOST_STEPS) return usage_error("--chunk with a number of steps from 1 to 4096", value);
+  if (chunk < 1 || chunk > CHUNK_MOST_STEPS)
+    return usage_error("--chunk with a number of steps from 1 to 4096", value);
   r->options->chunk = (int)chunk;
   return 0;
 }
 
 static int read_save_every(option_reader *r, const char *value) {
   int64_t steps = whole(value);
-  if (steps < 1 || steps > CHUNK_MOST_STEPS) return usage_error("--save-every with a number of steps from 1 to 4096", value);
+  if (steps < 1 || steps > CHUNK_MOST_STEPS)
+    return usage_error("--save-every with a number of steps from 1 to 4096", value);
   r->options->save_every = (int)steps;
   return 0;
 }
@@ -185,7 +194,8 @@ static int read_form(option_reader *r, const char *value) {
 static int read_target(option_reader *r, const char *value) {
   r->options->targets_given = true;
   if (!read_targets(value, r->options))
-    return usage_error(arena_printf(r->memory, "--target with a list of %s", target_words(r->memory)), value);
+    return usage_error(
+        arena_printf(r->memory, "--target with a list of %s", target_words(r->memory)), value);
   codegen_processor processor = codegen_processor_of(r->options->clones);
   if (r->options->clones & ~codegen_clones_of(processor))
     return usage_error("--target with one processor, x86-64 or aarch64, a library for each", value);
@@ -197,13 +207,16 @@ static int read_target(option_reader *r, const char *value) {
 static int read_emit(option_reader *r, const char *value) {
   r->options->emit = value;
   if (compile_can_emit(value)) return 0;
-  fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list(r->memory), value);
+  fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list(r->memory),
+          value);
   return 2;
 }
 
 static int read_from(option_reader *r, const char *value) {
   r->options->from = value;
-  return compile_can_read(value) ? 0 : usage_error("--from=recurrence, --from=tile or --from=manifest", value);
+  return compile_can_read(value)
+             ? 0
+             : usage_error("--from=recurrence, --from=tile or --from=manifest", value);
 }
 
 static int read_export(option_reader *r, const char *value) {
@@ -213,7 +226,9 @@ static int read_export(option_reader *r, const char *value) {
 
 static int read_prefix(option_reader *r, const char *value) {
   r->options->prefix = value;
-  return is_name(value, strlen(value)) ? 0 : usage_error("--prefix with letters, digits and _, no digit first", value);
+  return is_name(value, strlen(value))
+             ? 0
+             : usage_error("--prefix with letters, digits and _, no digit first", value);
 }
 
 static int read_ptxas(option_reader *r, const char *value) {
@@ -224,7 +239,9 @@ static int read_ptxas(option_reader *r, const char *value) {
 static int read_shared_memory(option_reader *r, const char *value) {
   int64_t kib = whole(value);
   if (kib < 16 || kib > GPU_LARGE_KIB)
-    return usage_error(arena_printf(r->memory, "--shared-memory with a number of KiB from 16 to %d", GPU_LARGE_KIB), value);
+    return usage_error(arena_printf(r->memory, "--shared-memory with a number of KiB from 16 to %d",
+                                    GPU_LARGE_KIB),
+                       value);
   r->options->shared_kib = (int)kib;
   return 0;
 }
@@ -236,7 +253,9 @@ static int read_without(option_reader *r, const char *value) {
   for (const char *text = value; *text;) {
     size_t length = strcspn(text, ",");
     const char *name = compile_find_optional(a, arena_strndup(a, text, length));
-    if (!name) return usage_error(arena_printf(a, "--without with a list of %s", compile_optional_list(a)), value);
+    if (!name)
+      return usage_error(arena_printf(a, "--without with a list of %s", compile_optional_list(a)),
+                         value);
     vec_push(a, names, name);
     text += length + (text[length] == ',');
   }
@@ -311,7 +330,8 @@ static const option options[] = {
      "path, where there is one)",
      read_ptxas, 0, NULL},
     FLAG("--tf32", tf32, "GPU: products of f32 numbers with 10 bits behind the point"),
-    {"--shared-memory", "KIB", "GPU: what a thread block may have (default: 99, as every device has)", read_shared_memory, 0,
+    {"--shared-memory", "KIB",
+     "GPU: what a thread block may have (default: 99, as every device has)", read_shared_memory, 0,
      NULL},
     {"--without", "LIST",
      "leave out passes and choices, with commas between, that only make code faster: to\n"
@@ -328,28 +348,32 @@ static const option options[] = {
      "manifest: its source again, with the options that it was compiled with before\n"
      "those given",
      read_from, 0, NULL},
-    {"--export", "NAME", "the library gets the imported recurrence NAME, too", read_export, 0, NULL},
+    {"--export", "NAME", "the library gets the imported recurrence NAME, too", read_export, 0,
+     NULL},
     {"--prefix", "NAME_",
      "NAME_ before every symbol and type of the library, so that it links with others\n"
      "that have recurrences of the same names",
      read_prefix, 0, NULL},
     FLAG("--check", check, "the library verifies promised ranges (`in [lo, hi]`)"),
-    FLAG(
-        "--summary", summary,
-        "the library summarises segments of time for machines that share a sequence (NAME_summary, NAME_fold; takes a sixth to "
-        "a half longer to compile)"),
+    FLAG("--summary", summary,
+         "the library summarises segments of time for machines that share a sequence "
+         "(NAME_summary, NAME_fold; takes a sixth to "
+         "a half longer to compile)"),
     FLAG("--check-only", check_only, "report errors, write nothing"),
     FLAG("-MD", write_dependencies, "write FILE.so.d: what the library is made from, for make"),
     FLAG("--time-report", time_report, "print how long each pass took"),
-    {"--manual", manual_kinds, "print the manual page, or what a shell completes", read_manual, 0, NULL},
-    {"--version", NULL, "print the version, that of the binary interface, and kinds of processors", read_version, 0, NULL},
+    {"--manual", manual_kinds, "print the manual page, or what a shell completes", read_manual, 0,
+     NULL},
+    {"--version", NULL, "print the version, that of the binary interface, and kinds of processors",
+     read_version, 0, NULL},
     {"--help", NULL, "print this", read_help, 0, NULL}};
 
 enum { OPTIONS = sizeof options / sizeof *options };
 
 // ---- reading ---------------------------------------------------------------------------------
 
-// The value of `--name value`, `--name=value` or `-Nvalue`, "" if it is missing; NULL if words[*i] is another option.
+// The value of `--name value`, `--name=value` or `-Nvalue`, "" if it is missing; NULL if words[*i]
+// is another option.
 static const char *option_value(char **words, int count, int *i, const char *name) {
   size_t length = strlen(name);
   if (strncmp(words[*i], name, length) != 0) return NULL;
@@ -379,7 +403,8 @@ static int read_word(option_reader *r, char **words, int count, int *i) {
 
 int read_options(option_reader *r, char **words, int count) {
   int status = 0;
-  for (int i = 0; i < count && !status && !r->question; i++) status = read_word(r, words, count, &i);
+  for (int i = 0; i < count && !status && !r->question; i++)
+    status = read_word(r, words, count, &i);
   return status;
 }
 
@@ -408,21 +433,23 @@ const manual *options_manual(arena *a) {
     rows[i] = (manual_option){o->name, o->value, o->help, o->values ? o->values(a) : NULL};
   }
   manual_command *commands = ARENA_ARRAY(a, manual_command, 2);
-  commands[0] =
-      (manual_command){.name = "",
-                       .synopsis = "FILE.rec|std.NAME [OPTIONS]",
-                       .purpose = "compiles a program",
-                       .text =
-                           "Compiles a program, or a file of the standard library, to a shared library and its C header.\n"
-                           "`recc fmt FILE.rec` prints it in the standard layout (rec fmt rewrites files).\n"
-                           "A value stands behind its option as a word of its own, or after =.\n",
-                       .options = rows,
-                       .operands = standard_words(a)};
-  commands[1] = (manual_command){.name = "fmt",
-                                 .synopsis = "FILE.rec",
-                                 .purpose = "prints a program in the standard layout",
-                                 .text = "Prints a program in the standard layout; - is standard input.\n",
-                                 .options = no_options};
+  commands[0] = (manual_command){
+      .name = "",
+      .synopsis = "FILE.rec|std.NAME [OPTIONS]",
+      .purpose = "compiles a program",
+      .text =
+          "Compiles a program, or a file of the standard library, to a shared library and its C "
+          "header.\n"
+          "`recc fmt FILE.rec` prints it in the standard layout (rec fmt rewrites files).\n"
+          "A value stands behind its option as a word of its own, or after =.\n",
+      .options = rows,
+      .operands = standard_words(a)};
+  commands[1] =
+      (manual_command){.name = "fmt",
+                       .synopsis = "FILE.rec",
+                       .purpose = "prints a program in the standard layout",
+                       .text = "Prints a program in the standard layout; - is standard input.\n",
+                       .options = no_options};
   manual *of = ARENA_NEW(a, manual);
   *of = (manual){.program = "recc",
                  .purpose = "compiler of rec, a language for linear-recurrent sequence layers",

@@ -6,7 +6,12 @@
 #include "runtime/shared/manual.h"
 
 // What a command line asks for in place of compiling.
-typedef enum options_question { ASKS_NOTHING, ASKS_HELP, ASKS_VERSION, ASKS_MANUAL } options_question;
+typedef enum options_question {
+  ASKS_NOTHING,
+  ASKS_HELP,
+  ASKS_VERSION,
+  ASKS_MANUAL
+} options_question;
 
 typedef struct option_reader {
   arena *memory;

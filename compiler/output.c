@@ -13,18 +13,21 @@
 
 const char *compilation_module_name(const compilation *c) {
   const char *standard = program_standard_name(c->options->path);
-  return bindings_module_name(c->memory, standard ? program_standard_stem(standard) : c->options->path);
+  return bindings_module_name(c->memory,
+                              standard ? program_standard_stem(standard) : c->options->path);
 }
 
 // What is made for Python: in the folder that -o names, else in the current one.
 static const char *beside_binding(const compilation *c, const char *name) {
   const char *folder = c->options->output ? arena_printf(c->memory, "%s/", c->options->output) : "";
-  return arena_printf(c->memory, "%s%s%s", folder, c->needs & EMISSION_HF_KERNEL ? HF_KERNEL_FOLDER "/" : "", name);
+  return arena_printf(c->memory, "%s%s%s", folder,
+                      c->needs & EMISSION_HF_KERNEL ? HF_KERNEL_FOLDER "/" : "", name);
 }
 
 // A Python file or its library.
 static const char *binding_path(const compilation *c, const char *before, const char *behind) {
-  return beside_binding(c, arena_printf(c->memory, "%s%s%s", before, compilation_module_name(c), behind));
+  return beside_binding(
+      c, arena_printf(c->memory, "%s%s%s", before, compilation_module_name(c), behind));
 }
 
 const char *compilation_binding_path(const compilation *c) { return binding_path(c, "", ".py"); }
@@ -35,12 +38,17 @@ const char *compilation_library_path(const compilation *c) {
   if (c->needs & EMISSION_BINDING) return binding_path(c, "lib", ".so");
   if (c->options->output) return c->options->output;
   const char *standard = program_standard_name(c->options->path);
-  return arena_printf(c->memory, "%s.so", standard ? program_standard_stem(standard) : file_stem(c->memory, c->options->path));
+  return arena_printf(
+      c->memory, "%s.so",
+      standard ? program_standard_stem(standard) : file_stem(c->memory, c->options->path));
 }
 
-const char *compilation_library_name(const compilation *c) { return file_stem(c->memory, compilation_library_path(c)); }
+const char *compilation_library_name(const compilation *c) {
+  return file_stem(c->memory, compilation_library_path(c));
+}
 
-// The header beside a library; NULL: a Python file calls this one, or it goes to a pipe or a device.
+// The header beside a library; NULL: a Python file calls this one, or it goes to a pipe or a
+// device.
 static const char *header_path(const compilation *c) {
   size_t stem;
   const char *library = compilation_library_path(c);
@@ -105,7 +113,8 @@ static bool is_there(const char *path) {
   return stat(path, &about) == 0;
 }
 
-// `import leaky` takes leaky.so before leaky.py, and finds no module in a library. NULL, or why a file must not be written.
+// `import leaky` takes leaky.so before leaky.py, and finds no module in a library. NULL, or why a
+// file must not be written.
 static const char *find_shadow(arena *a, const char *path) {
   size_t length = strlen(path);
   bool library = length > 3 && strcmp(path + length - 3, ".so") == 0;
@@ -113,11 +122,14 @@ static const char *find_shadow(arena *a, const char *path) {
   const char *other = arena_printf(a, "%.*s%s", (int)length - 3, path, library ? ".py" : ".so");
   if (!is_there(other)) return NULL;
   if (!library)
-    return arena_printf(a, "%s: expected no %s beside it, which Python would import in its place; -o names another folder",
+    return arena_printf(a,
+                        "%s: expected no %s beside it, which Python would import in its place; -o "
+                        "names another folder",
                         path, file_name(other));
   size_t folder = (size_t)(file_name(path) - path);
   return arena_printf(a,
-                      "%s: expected no %s beside it, in whose place Python would import the library; -o %.*slib%s is a name "
+                      "%s: expected no %s beside it, in whose place Python would import the "
+                      "library; -o %.*slib%s is a name "
                       "that is free of that",
                       path, file_name(other), (int)folder, path, path + folder);
 }
@@ -128,7 +140,8 @@ bool compilation_may_write(compilation *c) {
   output_note_input_path(c->options->path);
   for (int i = 0; i < all.count && !c->failure; i++) {
     const written_file *file = &all.items[i];
-    if (!output_allowed(file->path, &file->proof, c->options->again, why)) c->failure = arena_strdup(c->memory, why);
+    if (!output_allowed(file->path, &file->proof, c->options->again, why))
+      c->failure = arena_strdup(c->memory, why);
     if (!c->failure) c->failure = find_shadow(c->memory, file->path);
   }
   return c->failure == NULL;
@@ -148,11 +161,13 @@ static const char *make_binding_folder(const compilation *c) {
   if (failure || !(c->needs & EMISSION_HF_KERNEL)) return failure;
   const char *before = folder ? arena_printf(c->memory, "%s/", folder) : "";
   failure = make_folder(c, arena_printf(c->memory, "%sbuild", before));
-  return failure ? failure : make_folder(c, arena_printf(c->memory, "%s%s", before, HF_KERNEL_FOLDER));
+  return failure ? failure
+                 : make_folder(c, arena_printf(c->memory, "%s%s", before, HF_KERNEL_FOLDER));
 }
 
 // NULL, or why a text was not written.
-static const char *write_text(const compilation *c, const char *path, const char *text, const char *comment) {
+static const char *write_text(const compilation *c, const char *path, const char *text,
+                              const char *comment) {
   return write_file(c->memory, path, text, strlen(text), comment, OUTPUT_FOLLOW | OUTPUT_MARK);
 }
 
@@ -173,7 +188,8 @@ static const char *write_library(const compilation *c) {
   bool executable = artifact_kind_of(path, &stem) == ARTIFACT_SHARED;
   unsigned flags = OUTPUT_FOLLOW | OUTPUT_MARK | (executable ? OUTPUT_EXECUTABLE : 0);
   const char *failure = write_file(c->memory, path, c->linked.bytes, c->linked.size, NULL, flags);
-  return failure || !header ? failure : write_text(c, header, artifact_header(c->memory, &c->whole), "//");
+  return failure || !header ? failure
+                            : write_text(c, header, artifact_header(c->memory, &c->whole), "//");
 }
 
 bool pass_write(compilation *c) {
@@ -190,7 +206,8 @@ bool pass_write_dependencies(compilation *c) {
   const char *rule = rule_target(c);
   for (int i = 0; i < c->library.sources.count; i++) {
     const source *file = c->library.sources.items[i];
-    if (file->is_file) rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
+    if (file->is_file)
+      rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
   }
   rule = arena_printf(c->memory, "%s\n", rule);
   c->failure = write_text(c, dependencies_path(c), rule, NULL);

@@ -37,11 +37,13 @@ bool pass_parse(compilation *c) {
 }
 
 // The options of a variant: number type by number type, the last -D first.
-static const compile_options *options_of(arena *a, const compile_options *all, int index, compilation *variant) {
+static const compile_options *options_of(arena *a, const compile_options *all, int index,
+                                         compilation *variant) {
   compile_options *own = ARENA_NEW(a, compile_options);
   *own = *all;
   memset(&own->overrides, 0, sizeof own->overrides);
-  for (int i = 0; i < all->overrides.count; i++) vec_push(a, &own->overrides, all->overrides.items[i]);
+  for (int i = 0; i < all->overrides.count; i++)
+    vec_push(a, &own->overrides, all->overrides.items[i]);
   int *picks = ARENA_ARRAY(a, int, all->choices.count + 1);
   for (int i = all->choices.count - 1; i >= 0; i--) {
     picks[i] = index % all->choices.items[i].sizes.count;
@@ -50,8 +52,10 @@ static const compile_options *options_of(arena *a, const compile_options *all, i
   for (int i = 0; i < all->choices.count; i++) {
     const size_choice *choice = &all->choices.items[i];
     vec_push(a, &variant->picks, picks[i]);
-    vec_push(a, &own->overrides,
-             (size_override){.item = choice->item, .axis = choice->axis, .size = choice->sizes.items[picks[i]]});
+    vec_push(
+        a, &own->overrides,
+        (size_override){
+            .item = choice->item, .axis = choice->axis, .size = choice->sizes.items[picks[i]]});
   }
   if (all->dtypes.count) own->dtype = all->dtypes.items[index];
   return own;
@@ -59,7 +63,8 @@ static const compile_options *options_of(arena *a, const compile_options *all, i
 
 static int variant_count(const compile_options *options) {
   int64_t count = options->dtypes.count ? options->dtypes.count : 1;
-  for (int i = 0; i < options->choices.count && count <= INT32_MAX; i++) count *= options->choices.items[i].sizes.count;
+  for (int i = 0; i < options->choices.count && count <= INT32_MAX; i++)
+    count *= options->choices.items[i].sizes.count;
   return count > INT32_MAX ? INT32_MAX : (int)count;
 }
 
@@ -67,11 +72,13 @@ bool pass_vary(compilation *c) {
   const compile_options *options = c->options;
   int count = variant_count(options);
   if (count > MOST_VARIANTS)
-    c->failure = arena_printf(c->memory, "expected at most %d combinations of types and sizes (--dtype, -D), found %d",
-                              MOST_VARIANTS, count);
+    c->failure = arena_printf(
+        c->memory, "expected at most %d combinations of types and sizes (--dtype, -D), found %d",
+        MOST_VARIANTS, count);
   if (options->choices.count && !c->syntax)
-    c->failure = arena_printf(c->memory, "expected one size of %s with --from=recurrence, found several",
-                              options->choices.items[0].name);
+    c->failure =
+        arena_printf(c->memory, "expected one size of %s with --from=recurrence, found several",
+                     options->choices.items[0].name);
   for (int i = 0; i < count && !c->failure; i++) {
     compilation *variant = i ? ARENA_NEW(c->memory, compilation) : c;
     if (i)
@@ -89,8 +96,9 @@ bool pass_vary(compilation *c) {
 }
 
 bool pass_check(compilation *c) {
-  sema_options options = {
-      .overrides = c->options->overrides.items, .override_count = c->options->overrides.count, .stdlib = embedded_stdlib};
+  sema_options options = {.overrides = c->options->overrides.items,
+                          .override_count = c->options->overrides.count,
+                          .stdlib = embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
   return true;
 }
@@ -99,14 +107,18 @@ bool pass_graph(compilation *c) {
   c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
   bool models = c->graph && (c->graph->kernels.count || c->graph->models.count);
   if (models && c->options->choices.count)
-    c->failure = arena_printf(c->memory, "expected one size of %s in a file with models, found several",
-                              c->options->choices.items[0].name);
-  else if (c->graph && c->needs & EMISSION_LAYERS && !c->options->choices.count && !diag_has_errors(c->messages))
+    c->failure =
+        arena_printf(c->memory, "expected one size of %s in a file with models, found several",
+                     c->options->choices.items[0].name);
+  else if (c->graph && c->needs & EMISSION_LAYERS && !c->options->choices.count &&
+           !diag_has_errors(c->messages))
     graph_build_layers(c->memory, c->names, c->messages, c->typed, c->graph);
   return c->failure == NULL;
 }
 
-static bool is_own(const compilation *c, const typed_body *body) { return body->span.source == c->source->id; }
+static bool is_own(const compilation *c, const typed_body *body) {
+  return body->span.source == c->source->id;
+}
 
 // Whether the file declares a recurrence, layer or model; then its imports are not exported again.
 static bool declares_something(const compilation *c) {
@@ -144,7 +156,8 @@ static bool is_named(const compilation *c, const typed_body *body, const char *a
 
 // Whether a -D of several sizes decides an axis of the recurrence.
 static bool concerns(const compilation *c, const size_choice *choice, const typed_body *body) {
-  bool here = choice->item ? strcmp(choice->item, body->name) == 0 : is_own(c, body) && !is_named(c, body, choice->axis);
+  bool here = choice->item ? strcmp(choice->item, body->name) == 0
+                           : is_own(c, body) && !is_named(c, body, choice->axis);
   return here && axis_named(body, choice->axis) >= 0;
 }
 
@@ -159,14 +172,17 @@ static bool is_repeated(const compilation *c, const typed_body *body) {
 static const char *unknown_export(const compilation *c) {
   const char *names = "";
   for (int i = 0; i < c->typed->recurrences.count; i++)
-    names = arena_printf(c->memory, "%s%s%s", names, i ? ", " : "", c->typed->recurrences.items[i]->name);
+    names = arena_printf(c->memory, "%s%s%s", names, i ? ", " : "",
+                         c->typed->recurrences.items[i]->name);
   for (int i = 0; i < c->options->exported.count; i++) {
     bool known = false;
     for (int k = 0; k < c->typed->recurrences.count; k++)
       known |= strcmp(c->options->exported.items[i], c->typed->recurrences.items[k]->name) == 0;
     if (!known)
-      return arena_printf(c->memory, "expected after --export a recurrence of the program or its imports%s%s, found '%s'",
-                          *names ? ", one of " : "", names, c->options->exported.items[i]);
+      return arena_printf(
+          c->memory,
+          "expected after --export a recurrence of the program or its imports%s%s, found '%s'",
+          *names ? ", one of " : "", names, c->options->exported.items[i]);
   }
   return NULL;
 }
@@ -209,7 +225,8 @@ bool pass_simplify(compilation *c) {
 
 bool pass_delay(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++)
-    vec_push(c->memory, &c->delays, recurrence_delay_lags(c->memory, c->messages, c->recurrences.items[i]));
+    vec_push(c->memory, &c->delays,
+             recurrence_delay_lags(c->memory, c->messages, c->recurrences.items[i]));
   return true;
 }
 
@@ -220,10 +237,12 @@ static const recurrence *made_of(const compilation *c, int index) {
 }
 
 // Whether what --emit asks for takes the place of the library.
-static bool prints_instead(const compilation *c) { return c->options->emit && !(c->needs & EMISSION_BINDING); }
+static bool prints_instead(const compilation *c) {
+  return c->options->emit && !(c->needs & EMISSION_BINDING);
+}
 
-// What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
-// GPU kernels compute in f32.
+// What --target and --emit ask for. A library of recurrences has PTX without being asked; models
+// are trained on the host. GPU kernels compute in f32.
 unsigned compilation_gpu_targets(const compilation *c) {
   bool emits = prints_instead(c);
   unsigned targets = c->options->gpu_targets;
@@ -255,7 +274,8 @@ codegen_gpu_options compilation_gpu_options(const compilation *c) {
                                .targets = compilation_gpu_targets(c)};
 }
 
-// Every library with PTX has that of sm_80. Text is of the kernels that a library for these targets would hold.
+// Every library with PTX has that of sm_80. Text is of the kernels that a library for these targets
+// would hold.
 static codegen_gpu_options options_of_schedule(const compilation *c) {
   codegen_gpu_options options = compilation_gpu_options(c);
   if (options.targets & ~(1u << GPU_SIMT)) options.targets |= 1u << GPU_SM_80;
@@ -277,7 +297,8 @@ static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *ker
 static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
   if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
   recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
-  for (int i = 0; i < advices.count; i++) diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
+  for (int i = 0; i < advices.count; i++)
+    diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
 }
 
 static schedule_options schedule_options_of(const compilation *c) {
@@ -291,7 +312,8 @@ static schedule_options schedule_options_of(const compilation *c) {
 
 bool pass_schedule(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++)
-    vec_push(c->memory, &c->kernels, schedule_recurrence(c->memory, made_of(c, i), schedule_options_of(c)));
+    vec_push(c->memory, &c->kernels,
+             schedule_recurrence(c->memory, made_of(c, i), schedule_options_of(c)));
   for (int i = 0; i < c->kernels.count; i++) {
     warn_of_shorter_chunks(c, c->kernels.items[i]);
     warn_of_steps(c, c->kernels.items[i]);
@@ -303,7 +325,8 @@ bool pass_schedule_gpu(compilation *c) {
   codegen_gpu_options gpu = options_of_schedule(c);
   for (int i = 0; i < c->recurrences.count; i++) {
     gpu_forms forms = {0};
-    if (gpu.targets) forms.small = codegen_gpu_schedule(c->memory, made_of(c, i), schedule_options_of(c), gpu);
+    if (gpu.targets)
+      forms.small = codegen_gpu_schedule(c->memory, made_of(c, i), schedule_options_of(c), gpu);
     vec_push(c->memory, &c->gpu, forms);
   }
   return true;
@@ -311,18 +334,21 @@ bool pass_schedule_gpu(compilation *c) {
 
 bool pass_schedule_large(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++)
-    codegen_gpu_schedule_large(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
+    codegen_gpu_schedule_large(c->memory, &c->gpu.items[i], schedule_options_of(c),
+                               options_of_schedule(c));
   return true;
 }
 
 bool pass_schedule_groups(compilation *c) {
   for (int i = 0; i < c->gpu.count; i++)
-    codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), options_of_schedule(c));
+    codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c),
+                                options_of_schedule(c));
   return true;
 }
 
 bool pass_schedule_few(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
+  for (int i = 0; i < c->gpu.count; i++)
+    codegen_gpu_schedule_few(c->memory, &c->gpu.items[i], options_of_schedule(c));
   return true;
 }
 
@@ -344,7 +370,8 @@ bool pass_schedule_tile(compilation *c) {
 
 // The kinds of processor; where GPU code alone is counted, the one that every machine has.
 static unsigned clones_of(const compilation *c) {
-  return c->needs & EMISSION_COUNT ? 1u << processor_rows[PROCESSOR_HOST].first : c->options->clones;
+  return c->needs & EMISSION_COUNT ? 1u << processor_rows[PROCESSOR_HOST].first
+                                   : c->options->clones;
 }
 
 static codegen_options code_options(const compilation *c) {
@@ -360,7 +387,9 @@ static void keep_counted(compilation *c, gpu_forms *forms) {
   unsigned targets = compilation_gpu_targets(c) & ~(1u << GPU_SIMT);
   if (!(c->needs & EMISSION_COUNT) || targets & (targets - 1) || !targets) return;
   device_class class = codegen_gpu_class((codegen_gpu_target)__builtin_ctz(targets));
-  recurrence_kernels *own = class == CLASS_WARPGROUPS ? forms->warpgroups : class == CLASS_LARGE ? forms->large : NULL;
+  recurrence_kernels *own = class == CLASS_WARPGROUPS ? forms->warpgroups
+                            : class == CLASS_LARGE    ? forms->large
+                                                      : NULL;
   *forms = (gpu_forms){.small = own ? own : forms->small};
 }
 
@@ -369,8 +398,8 @@ bool pass_plan(compilation *c) {
   codegen_options options = code_options(c);
   unsigned clones = codegen_clones(&options);
   for (int i = 0; i < c->kernels.count; i++)
-    host_plan_kernels(c->memory, c->kernels.items[i]->kernels.items, c->kernels.items[i]->kernels.count, clones,
-                      c->options->dtype);
+    host_plan_kernels(c->memory, c->kernels.items[i]->kernels.items,
+                      c->kernels.items[i]->kernels.count, clones, c->options->dtype);
   if (c->tile_on_host) host_plan_kernels(c->memory, c->tile_on_host, 1, clones, c->options->dtype);
   if (c->tile_on_gpu) gpu_plan_kernels(c->memory, c->tile_on_gpu, 1, compilation_gpu_options(c));
   return true;
@@ -379,42 +408,49 @@ bool pass_plan(compilation *c) {
 const char *compilation_report(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
   const recurrence_delays *delays = c->delays.items[index];
-  return arena_printf(c->memory, "%s%s%s%s", recurrence_report(c->memory, c->files, c->recurrences.items[index]),
-                      delays ? recurrence_delay_report(c->memory, delays) : "",
-                      schedule_report(c->memory, kernels, c->options->dtype),
-                      artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
+  return arena_printf(
+      c->memory, "%s%s%s%s", recurrence_report(c->memory, c->files, c->recurrences.items[index]),
+      delays ? recurrence_delay_report(c->memory, delays) : "",
+      schedule_report(c->memory, kernels, c->options->dtype),
+      artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
 }
 
 // _f32_K64_V128: of what there are several.
 static const char *suffix_of(const compilation *c, const typed_body *body) {
   const compile_options *options = c->options;
-  const char *suffix = options->dtypes.count > 1 ? arena_printf(c->memory, "_%s", number_type_text(options->dtype)) : "";
+  const char *suffix = options->dtypes.count > 1
+                           ? arena_printf(c->memory, "_%s", number_type_text(options->dtype))
+                           : "";
   for (int i = 0; i < options->choices.count; i++) {
     const size_choice *choice = &options->choices.items[i];
     if (concerns(c, choice, body))
-      suffix = arena_printf(c->memory, "%s_%s%lld", suffix, choice->axis, (long long)choice->sizes.items[c->picks.items[i]]);
+      suffix = arena_printf(c->memory, "%s_%s%lld", suffix, choice->axis,
+                            (long long)choice->sizes.items[c->picks.items[i]]);
   }
   return suffix;
 }
 
 static void lay_out_recurrence(compilation *c, int index, const char *const *plain) {
   const typed_body *body = &c->recurrences.items[index]->body;
-  const char *symbol = abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
+  const char *symbol =
+      abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
   const recurrence_delays *delays = c->delays.items[index];
-  artifact_recurrence r = {.variant = &c->library,
-                           .plain = plain[index],
-                           .abi = abi_layout(c->memory, body, symbol),
-                           .formulas = c->bodies.items[index],
-                           .delays = delays,
-                           .inner = delays ? abi_layout(c->memory, &delays->made->body, symbol) : NULL,
-                           .kernels = c->kernels.items[index],
-                           .report = compilation_report(c, index),
-                           .gpu = c->gpu.items[index],
-                           .check = c->options->check};
+  artifact_recurrence r = {
+      .variant = &c->library,
+      .plain = plain[index],
+      .abi = abi_layout(c->memory, body, symbol),
+      .formulas = c->bodies.items[index],
+      .delays = delays,
+      .inner = delays ? abi_layout(c->memory, &delays->made->body, symbol) : NULL,
+      .kernels = c->kernels.items[index],
+      .report = compilation_report(c, index),
+      .gpu = c->gpu.items[index],
+      .check = c->options->check};
   for (int i = 0; i < c->picks.count; i++) {
     const size_choice *choice = &c->options->choices.items[i];
     if (concerns(c, choice, body))
-      vec_push(c->memory, &r.fixed, (artifact_size){choice->axis, choice->sizes.items[c->picks.items[i]]});
+      vec_push(c->memory, &r.fixed,
+               (artifact_size){choice->axis, choice->sizes.items[c->picks.items[i]]});
   }
   vec_push(c->memory, &c->library.recurrences, r);
 }
@@ -424,14 +460,16 @@ static const char *words_left_out(const compilation *c) {
   const pass_names *without = c->options->without;
   const char *words = "";
   for (int i = 0; without && i < without->count; i++)
-    words = arena_printf(c->memory, "%s%s%s", words, i ? "," : "", compile_optional_word(c->memory, without->items[i]));
+    words = arena_printf(c->memory, "%s%s%s", words, i ? "," : "",
+                         compile_optional_word(c->memory, without->items[i]));
   return words;
 }
 
 bool pass_lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = compilation_library_name(c);
-  for (int i = 0; i < c->options->exported.count; i++) vec_push(c->memory, &library->exported, c->options->exported.items[i]);
+  for (int i = 0; i < c->options->exported.count; i++)
+    vec_push(c->memory, &library->exported, c->options->exported.items[i]);
   library->prefix = c->options->prefix;
   library->dtype = c->options->dtype;
   library->level = c->options->level;
@@ -446,7 +484,8 @@ bool pass_lay_out(compilation *c) {
   library->check = c->options->check;
   library->summary = makes_summaries(c);
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
-  for (int i = 0; i < c->options->defines.count; i++) vec_push(c->memory, &library->defines, c->options->defines.items[i]);
+  for (int i = 0; i < c->options->defines.count; i++)
+    vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {
     for (int i = 0; i < c->typed->files.count; i++)
       vec_push(c->memory, &library->sources, c->typed->files.items[i]->file->source);
@@ -471,12 +510,14 @@ bool pass_join(compilation *c) {
   for (int i = 0; i < options->choices.count; i++) {
     const size_choice *choice = &options->choices.items[i];
     artifact_choice made = {.axis = choice->axis, .name = choice->name};
-    for (int k = 0; k < choice->sizes.count; k++) vec_push(c->memory, &made.sizes, choice->sizes.items[k]);
+    for (int k = 0; k < choice->sizes.count; k++)
+      vec_push(c->memory, &made.sizes, choice->sizes.items[k]);
     vec_push(c->memory, &c->whole.choices, made);
   }
   c->failure = artifact_join(c->memory, libraries, count, &c->whole);
   for (int i = 0; i < count && !c->failure; i++)
-    c->variants.items[i]->contents = artifact_contents(c->memory, libraries[i], i ? NULL : &c->whole);
+    c->variants.items[i]->contents =
+        artifact_contents(c->memory, libraries[i], i ? NULL : &c->whole);
   return c->failure == NULL;
 }
 
@@ -499,7 +540,8 @@ static artifact_assembly *begin_assembly(const compilation *c) {
   if ((prints_instead(c) && !counts) || (asked && strcmp(asked, "none") == 0)) return NULL;
   if (!asked && !((c->options->targets_given || counts) && in_path("ptxas"))) return NULL;
   unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : compilation_gpu_targets(c);
-  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines, counts);
+  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines,
+                                 counts);
 }
 
 const kernel_list *compilation_gpu_kernels(compilation *c) {
@@ -509,7 +551,9 @@ const kernel_list *compilation_gpu_kernels(compilation *c) {
 }
 
 // Whether the host's code is made, and while that for GPUs is.
-static bool has_host_job(const compilation *c) { return !(c->needs & EMISSION_GPU) && compilation_gpu_targets(c); }
+static bool has_host_job(const compilation *c) {
+  return !(c->needs & EMISSION_GPU) && compilation_gpu_targets(c);
+}
 
 bool pass_begin_host(compilation *c) {
   if (has_host_job(c)) c->host_job = codegen_begin(c->memory, c->contents, code_options(c));
@@ -534,7 +578,8 @@ bool pass_gpu_code(compilation *c) {
 
 bool pass_host_code(compilation *c) {
   if (c->needs & EMISSION_GPU) return true;
-  c->object = c->host_job ? codegen_end(c->host_job) : codegen_compile(c->memory, c->contents, code_options(c));
+  c->object = c->host_job ? codegen_end(c->host_job)
+                          : codegen_compile(c->memory, c->contents, code_options(c));
   return true;
 }
 
@@ -542,10 +587,12 @@ bool pass_assemble(compilation *c) {
   if (!c->object || !c->gpu_object) return true;
   // a ptxas that nobody asked for costs no more than the cubins when it fails
   bool no_files = false;
-  const char *wrong = c->assembly ? artifact_assemble_end(c->assembly, c->gpu_object, &no_files) : NULL;
+  const char *wrong =
+      c->assembly ? artifact_assemble_end(c->assembly, c->gpu_object, &no_files) : NULL;
   if (c->options->ptxas) c->failure = wrong;
   if (!c->options->ptxas && no_files)
-    diag_warning(c->messages, (span){0}, "%s; the library has PTX, but no machine code for GPUs", wrong);
+    diag_warning(c->messages, (span){0}, "%s; the library has PTX, but no machine code for GPUs",
+                 wrong);
   artifact_add_images(c->memory, c->object, c->gpu_object);
   return c->failure == NULL;
 }
@@ -556,7 +603,8 @@ bool pass_link(compilation *c) {
     const compilation *variant = c->variants.items[i];
     parts[i] = (artifact_part){variant->contents, variant->object, variant->gpu_object};
   }
-  c->failure = artifact_link(c->memory, &c->whole, parts, c->variants.count, compilation_library_path(c), &c->linked);
+  c->failure = artifact_link(c->memory, &c->whole, parts, c->variants.count,
+                             compilation_library_path(c), &c->linked);
   return c->failure == NULL;
 }
 
@@ -573,7 +621,9 @@ const char *verify_recurrences(compilation *c) {
 const char *verify_delays(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++) {
     const char *wrong = recurrence_verify(c->memory, made_of(c, i));
-    if (wrong) return arena_printf(c->memory, "%s without long lags: %s", c->recurrences.items[i]->body.name, wrong);
+    if (wrong)
+      return arena_printf(c->memory, "%s without long lags: %s", c->recurrences.items[i]->body.name,
+                          wrong);
   }
   return NULL;
 }

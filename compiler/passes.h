@@ -97,7 +97,8 @@ const char *compilation_library_name(const compilation *c);
 const char *compilation_binding_path(const compilation *c);
 // Its name, as Python imports it.
 const char *compilation_module_name(const compilation *c);
-// False: `failure` says which of the files that the compilation writes is an input, or one that recc did not write.
+// False: `failure` says which of the files that the compilation writes is an input, or one that
+// recc did not write.
 bool compilation_may_write(compilation *c);
 
 #endif

@@ -13,9 +13,16 @@
 
 // ---- the table -------------------------------------------------------------------------------
 
-// What a file is (--from): the passes that it goes through. ONCE: a pass is for all variants together.
-// OPTIONAL: the library is right without the pass (--without).
-enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE, ONCE = 8, OPTIONAL = 16 };
+// What a file is (--from): the passes that it goes through. ONCE: a pass is for all variants
+// together. OPTIONAL: the library is right without the pass (--without).
+enum {
+  PROGRAM = 1,
+  RECURRENCE = 2,
+  TILE = 4,
+  COMPILED = PROGRAM | RECURRENCE,
+  ONCE = 8,
+  OPTIONAL = 16
+};
 
 typedef struct pass {
   const char *name;
@@ -28,7 +35,8 @@ typedef struct pass {
 static const pass passes[] = {
     {"load", PROGRAM | RECURRENCE | TILE | ONCE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", PROGRAM | ONCE, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
-    // Each number type and each combination of sizes is a compilation of its own from here on, until they are joined.
+    // Each number type and each combination of sizes is a compilation of its own from here on,
+    // until they are joined.
     {"vary", PROGRAM | ONCE, pass_vary, LAYER_SYNTAX, LAYER_SYNTAX, NULL},
     {"vary", RECURRENCE | ONCE, pass_vary, LAYER_SOURCE, LAYER_SOURCE, NULL},
     // Names and axes are checked only in a file without syntax errors: a partial tree would give
@@ -52,18 +60,25 @@ static const pass passes[] = {
     // backward of its own.
     {"schedule", COMPILED, pass_schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
     // The same for GPUs, if one is a target, by the shared memory that every device has.
-    {"gpu schedule", COMPILED, pass_schedule_gpu, LAYER_RECURRENCE, LAYER_KERNEL, verify_gpu_kernels},
-    // After gpu schedule: kernels for more shared memory are taken where they are cheaper than those.
-    {"gpu large", COMPILED | OPTIONAL, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    {"gpu schedule", COMPILED, pass_schedule_gpu, LAYER_RECURRENCE, LAYER_KERNEL,
+     verify_gpu_kernels},
+    // After gpu schedule: kernels for more shared memory are taken where they are cheaper than
+    // those.
+    {"gpu large", COMPILED | OPTIONAL, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL,
+     verify_gpu_kernels},
     // After gpu large: kernels whose products warpgroups make are compared with both.
-    {"gpu groups", COMPILED | OPTIONAL, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    {"gpu groups", COMPILED | OPTIONAL, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL,
+     verify_gpu_kernels},
     // After gpu groups: each form gets one more forward and backward, for calls with few instances.
-    {"gpu few", COMPILED | OPTIONAL, pass_schedule_few, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
-    // What is lowered later is the plan that each kernel has from here on. Kernels of GPUs have been chosen by theirs.
+    {"gpu few", COMPILED | OPTIONAL, pass_schedule_few, LAYER_KERNEL, LAYER_KERNEL,
+     verify_gpu_kernels},
+    // What is lowered later is the plan that each kernel has from here on. Kernels of GPUs have
+    // been chosen by theirs.
     {"plan", COMPILED | TILE, pass_plan, LAYER_KERNEL, LAYER_PLAN, NULL},
     // Before the code: tables name the kernels' symbols, and all become one object.
     {"lay out", COMPILED, pass_lay_out, LAYER_PLAN, LAYER_CONTENTS, NULL},
-    // After all variants are laid out: the manifest, the header and the entry points that choose a variant name all of them.
+    // After all variants are laid out: the manifest, the header and the entry points that choose a
+    // variant name all of them.
     {"join", COMPILED | ONCE, pass_join, LAYER_CONTENTS, LAYER_CONTENTS, NULL},
     // Threads of their own make the host's code while gpu code runs; host code waits for them.
     {"begin host", COMPILED, pass_begin_host, LAYER_CONTENTS, LAYER_OBJECT, NULL},
@@ -108,8 +123,8 @@ static const char *name_of_pass(int index) { return passes[index].name; }
 static bool may_leave_out(int index) { return passes[index].of & OPTIONAL; }
 
 static const pass_stage pipeline_stage = {"pipeline", PASSES, name_of_pass, may_leave_out};
-static const pass_stage *const optional_stages[] = {&pipeline_stage, &program_stage, &kernel_stage, &plan_pass_stage,
-                                                    &choice_stage};
+static const pass_stage *const optional_stages[] = {&pipeline_stage, &program_stage, &kernel_stage,
+                                                    &plan_pass_stage, &choice_stage};
 
 const char *compile_optional_word(arena *a, const char *name) {
   char *word = arena_strdup(a, name);
@@ -150,7 +165,9 @@ static void report_inner_times(const pass_log *log, FILE *out) {
     const pass_stage *stage = log->stages.items[i].stage;
     for (int n = 0; n < stage->count; n++) {
       const pass_count *count = &log->stages.items[i].counts[n];
-      if (count->runs) fprintf(out, "  %-19s %7.1f ms %6d runs\n", stage->name_of(n), 1e3 * count->seconds, count->runs);
+      if (count->runs)
+        fprintf(out, "  %-19s %7.1f ms %6d runs\n", stage->name_of(n), 1e3 * count->seconds,
+                count->runs);
     }
   }
 }
@@ -192,7 +209,8 @@ static bool run_pass(compilation *first, compilation *c, const pass *p) {
   return good;
 }
 
-// The passes from `begin` to `end` that an input has, for all variants in turn. One variant's code is made at a time.
+// The passes from `begin` to `end` that an input has, for all variants in turn. One variant's code
+// is made at a time.
 static bool run_range(compilation *first, unsigned input, int begin, int end) {
   bool once = passes[begin].of & ONCE || !first->variants.count, good = true;
   for (int v = 0; v < (once ? 1 : first->variants.count); v++)
@@ -214,7 +232,9 @@ static bool run_passes(compilation *c, unsigned input, int last) {
 }
 
 // Whether there are several variants, of which --emit cannot print one.
-static bool has_variants(const compile_options *options) { return options->dtypes.count > 1 || options->choices.count; }
+static bool has_variants(const compile_options *options) {
+  return options->dtypes.count > 1 || options->choices.count;
+}
 
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
   const emission *what = options->emit ? emission_find(options->emit) : NULL;
@@ -222,26 +242,34 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   c.needs = what ? what->needs : 0;
   c.messages = diag_new(a, c.files);
   unsigned input = input_of(options->carried.from ? options->carried.from : options->from);
-  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_RECURRENCE : LAYER_LIBRARY;
+  pipeline_layer target = what                  ? what->layer
+                          : options->check_only ? LAYER_RECURRENCE
+                                                : LAYER_LIBRARY;
   int last = last_pass(input, target);
   if (last < 0) {
-    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",
+    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n",
+            options->from ? options->from : "program",
             options->emit         ? options->emit
             : options->check_only ? "nothing"
                                   : "a library");
     return 1;
   }
   if (c.needs & (EMISSION_GPU | EMISSION_EXECUTOR) && options->dtype == NUMBER_F64) {
-    fprintf(errors, "error: expected --dtype f32, bf16 or f16 with --emit=%s, found f64: GPU kernels compute in f32\n",
+    fprintf(errors,
+            "error: expected --dtype f32, bf16 or f16 with --emit=%s, found f64: GPU kernels "
+            "compute in f32\n",
             options->emit);
     return 1;
   }
   if (what && has_variants(options) && !(what->needs & (EMISSION_LIBRARY | EMISSION_BINDING))) {
-    fprintf(errors, "error: expected one type after --dtype and one size of each axis with --emit=%s, found several\n",
+    fprintf(errors,
+            "error: expected one type after --dtype and one size of each axis with --emit=%s, "
+            "found several\n",
             options->emit);
     return 1;
   }
-  // The passes that write check their outputs again: the imports, which are inputs, are known only then.
+  // The passes that write check their outputs again: the imports, which are inputs, are known only
+  // then.
   bool good = (options->check_only || compilation_may_write(&c)) && run_passes(&c, input, last);
   if (good && what) good = emission_print(&c, what, out) && !diag_has_errors(c.messages);
   diag_print(c.messages, errors);

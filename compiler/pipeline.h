@@ -30,7 +30,8 @@ typedef struct size_choice {
   VEC(int64_t) sizes;
 } size_choice;
 
-// A library holds a recurrence once for each number type and each combination of sizes that it is asked for.
+// A library holds a recurrence once for each number type and each combination of sizes that it is
+// asked for.
 enum { MOST_VARIANTS = 64 };
 
 typedef struct compile_options {
@@ -56,13 +57,14 @@ typedef struct compile_options {
   int shared_kib;                // --shared-memory, 0: as every device has it
   bool targets_given;            // --target
   unsigned gpu_targets;          // its GPUs: bits 1 << GPU_SM_80, ..
-  unsigned clones;               // its kinds of processor: bits 1 << CLONE_V2, ..; 0: all of what recc runs on
-  bool host;                     // it names the host, or a kind of processor
-  bool check;                    // --check
-  bool summary;                  // --summary
-  bool lines;                    // -g
-  bool count;                    // --count
-  const char *ptxas;             // --ptxas, or NULL: the one in the path, with --target
+  // its kinds of processor: bits 1 << CLONE_V2, ..; 0: all of what recc runs on
+  unsigned clones;
+  bool host;          // it names the host, or a kind of processor
+  bool check;         // --check
+  bool summary;       // --summary
+  bool lines;         // -g
+  bool count;         // --count
+  const char *ptxas;  // --ptxas, or NULL: the one in the path, with --target
   bool check_only, write_dependencies, time_report;
 } compile_options;
 
@@ -75,7 +77,8 @@ bool compile_can_emit(const char *what);
 bool compile_can_read(const char *what);
 const char *compile_emit_list(arena *a);
 
-// The pass or choice that --without calls by this word, NULL: there is none that may be left out; the list of all words.
+// The pass or choice that --without calls by this word, NULL: there is none that may be left out;
+// the list of all words.
 const char *compile_find_optional(arena *a, const char *word);
 const char *compile_optional_list(arena *a);
 // The word of a name: register-states.

@@ -54,23 +54,25 @@ static CUdeviceptr random_tensor(uint16_t *numbers, size_t count) {
 
 /* A tensor [ENTRIES, TIME, H, numbers] in the kernel's parameter. */
 static rec_gpu_slot slot(CUdeviceptr memory, int numbers) {
-  return (rec_gpu_slot){
-      .data = (void *)(uintptr_t)memory, .batch_stride = (int64_t)TIME * H * numbers, .time_stride = H * numbers};
+  return (rec_gpu_slot){.data = (void *)(uintptr_t)memory,
+                        .batch_stride = (int64_t)TIME * H * numbers,
+                        .time_stride = H * numbers};
 }
 
-static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], gate[ENTRIES][TIME][H][K], v[ENTRIES][TIME][H][V],
-    y[ENTRIES][TIME][H][V];
+static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], gate[ENTRIES][TIME][H][K],
+    v[ENTRIES][TIME][H][V], y[ENTRIES][TIME][H][V];
 
 static void launch(CUfunction function, CUdeviceptr at_y) {
-  gla_forward_parameter parameter = {.frame = {.entries = ENTRIES, .time = TIME, .slices = 1, .slice_steps = TIME},
-                                     .H = H,
-                                     .K = K,
-                                     .V = V,
-                                     .q = slot(random_tensor(q[0][0][0], sizeof q / 2), K),
-                                     .k = slot(random_tensor(k[0][0][0], sizeof k / 2), K),
-                                     .v = slot(random_tensor(v[0][0][0], sizeof v / 2), V),
-                                     .gate = slot(random_tensor(gate[0][0][0], sizeof gate / 2), K),
-                                     .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
+  gla_forward_parameter parameter = {
+      .frame = {.entries = ENTRIES, .time = TIME, .slices = 1, .slice_steps = TIME},
+      .H = H,
+      .K = K,
+      .V = V,
+      .q = slot(random_tensor(q[0][0][0], sizeof q / 2), K),
+      .k = slot(random_tensor(k[0][0][0], sizeof k / 2), K),
+      .v = slot(random_tensor(v[0][0][0], sizeof v / 2), V),
+      .gate = slot(random_tensor(gate[0][0][0], sizeof gate / 2), K),
+      .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
   int64_t blocks = gla_forward_items(&parameter), scratch = gla_forward_scratch_bytes(&parameter);
   parameter.frame.blocks = blocks;
   if (scratch) {
@@ -80,9 +82,10 @@ static void launch(CUfunction function, CUdeviceptr at_y) {
     parameter.frame.scratch = (void *)(uintptr_t)memory;
     parameter.frame.scratch_stride = scratch;
   }
-  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, GLA_FORWARD_SHARED_BYTES));
-  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, GLA_FORWARD_THREADS, 1, 1, GLA_FORWARD_SHARED_BYTES, NULL,
-                       (void *[]){&parameter}, NULL));
+  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                           GLA_FORWARD_SHARED_BYTES));
+  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, GLA_FORWARD_THREADS, 1, 1,
+                       GLA_FORWARD_SHARED_BYTES, NULL, (void *[]){&parameter}, NULL));
   CHECK(cuCtxSynchronize());
 }
 
@@ -96,7 +99,8 @@ static double error_of_head(int entry, int head) {
     for (int i = 0; i < K; i++) {
       double decay = pow(1 / (1 + exp(-from_bf16(gate[entry][t][head][i]))), 1 / 16.0);
       for (int j = 0; j < V; j++) {
-        state[i][j] = decay * state[i][j] + (double)from_bf16(k[entry][t][head][i]) * from_bf16(v[entry][t][head][j]);
+        state[i][j] = decay * state[i][j] +
+                      (double)from_bf16(k[entry][t][head][i]) * from_bf16(v[entry][t][head][j]);
         expected[j] += from_bf16(q[entry][t][head][i]) * state[i][j] / sqrt(K);
       }
     }

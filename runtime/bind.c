@@ -4,7 +4,8 @@
 //   file: x F32 [2,37,3,4], a F32 [3], h0.h F32 [2,3], d.y F32 [2,37,3]
 //   ->    batch 2, time 37, G = 3; buffers in the type that the device computes in
 //
-// Sizes are learnt from inputs, then from parameters; everything else must agree with them. A message shows what is known:
+// Sizes are learnt from inputs, then from parameters; everything else must agree with them. A
+// message shows what is known:
 //   in.safetensors: `x`: expected F32 [B=2,T=37,G,N=4], found F32 [2,37,3,5]
 #include "runtime/bind.h"
 
@@ -16,7 +17,14 @@
 
 enum { UNKNOWN = -1, RANK_MAX = 64, NAME_MAX_SIZE = 1024 };
 
-typedef enum tensor_role { ROLE_VALUE, ROLE_INITIAL, ROLE_FINAL, ROLE_GRADIENT, ROLE_D_INITIAL, ROLE_D_FINAL } tensor_role;
+typedef enum tensor_role {
+  ROLE_VALUE,
+  ROLE_INITIAL,
+  ROLE_FINAL,
+  ROLE_GRADIENT,
+  ROLE_D_INITIAL,
+  ROLE_D_FINAL
+} tensor_role;
 
 static const char *const prefixes[] = {"", "h0.", "hT.", "d.", "d.h0.", "d.hT."};
 
@@ -49,7 +57,8 @@ static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
     shape[rank++] = (dimension){"B", 0, &b->batch};
     shape[rank++] = (dimension){"T", 0, &b->time};
   } else if (rec_is_carried(v)) {
-    shape[rank++] = packed ? (dimension){"sequences", 0, &b->sequences} : (dimension){"B", 0, &b->batch};
+    shape[rank++] =
+        packed ? (dimension){"sequences", 0, &b->sequences} : (dimension){"B", 0, &b->batch};
     if (v->kind == REC_LAG) shape[rank++] = (dimension){"lag", v->depth, NULL};
   }
   for (int i = 0; i < v->axis_count; i++) {
@@ -62,7 +71,8 @@ static int expected_shape(binder *b, const rec_variable *v, dimension *shape) {
 
 static int64_t size_of_dimension(const dimension *d) { return d->size ? *d->size : d->fixed; }
 
-static char *expected_text(char *text, size_t size, rec_dtype type, const dimension *shape, int rank) {
+static char *expected_text(char *text, size_t size, rec_dtype type, const dimension *shape,
+                           int rank) {
   size_t at = (size_t)snprintf(text, size, "%s [", rec_dtype_name(type));
   for (int i = 0; i < rank && at < size; i++) {
     const char *comma = i ? "," : "", *name = shape[i].name ? shape[i].name : "";
@@ -76,11 +86,13 @@ static char *expected_text(char *text, size_t size, rec_dtype type, const dimens
   return text;
 }
 
-static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type, const dimension *shape, int rank) {
+static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type,
+                         const dimension *shape, int rank) {
   char expected[512], found[512];
   expected_text(expected, sizeof expected, type, shape, rank);
   rec_shape_text(found, sizeof found, t->dtype, t->rank, t->shape);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: `%s`: expected %s, found %s", rec_file_path(b->file), t->name, expected, found);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: `%s`: expected %s, found %s", rec_file_path(b->file),
+                  t->name, expected, found);
 }
 
 static const rec_tensor *find_tensor(const binder *b, tensor_role role, const rec_variable *v) {
@@ -110,18 +122,20 @@ static rec_status missing(binder *b, tensor_role role, const rec_variable *v, co
   char expected[512];
   int rank = expected_shape(b, v, shape);
   expected_text(expected, sizeof expected, rec_compiled_type(b->signature, v), shape, rank);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the %s `%s%s`, %s, found no such tensor", rec_file_path(b->file), what,
-                  prefixes[role], v->name, expected);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the %s `%s%s`, %s, found no such tensor",
+                  rec_file_path(b->file), what, prefixes[role], v->name, expected);
 }
 
-// ---- Packed sequences ----------------------------------------------------------------------------------------
+// ---- Packed sequences
+// ----------------------------------------------------------------------------------------
 
 static rec_status read_cu_seqlens(binder *b) {
   const rec_tensor *t = rec_file_find(b->file, "cu_seqlens");
   if (!t) return REC_OK;
   if (t->dtype != REC_I32 || t->rank != 1 || t->shape[0] < 1) {
     char found[512];
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected I32 [sequences + 1], found %s", rec_file_path(b->file),
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected I32 [sequences + 1], found %s",
+                    rec_file_path(b->file),
                     rec_shape_text(found, sizeof found, t->dtype, t->rank, t->shape));
   }
   b->sequences = t->shape[0] - 1;
@@ -137,21 +151,24 @@ static rec_status check_cu_seqlens(const binder *b) {
   const char *path = rec_file_path(b->file);
   if (!offsets) return REC_OK;
   if (offsets[0] != 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected a start at 0, found %d", path, offsets[0]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected a start at 0, found %d", path,
+                    offsets[0]);
   for (int64_t i = 0; i < b->sequences; i++) {
     if (offsets[i + 1] < offsets[i]) {
-      return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected offsets that never fall, found %d after %d", path,
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s: `cu_seqlens`: expected offsets that never fall, found %d after %d", path,
                       offsets[i + 1], offsets[i]);
     }
   }
   if (offsets[b->sequences] != b->time) {
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected an end at T=%lld, found %d", path, (long long)b->time,
-                    offsets[b->sequences]);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: `cu_seqlens`: expected an end at T=%lld, found %d",
+                    path, (long long)b->time, offsets[b->sequences]);
   }
   return REC_OK;
 }
 
-// ---- Names ---------------------------------------------------------------------------------------------------
+// ---- Names
+// ---------------------------------------------------------------------------------------------------
 
 static bool expected_name(const binder *b, const char *name) {
   if (strcmp(name, "cu_seqlens") == 0) return true;
@@ -162,10 +179,12 @@ static bool expected_name(const binder *b, const char *name) {
     bool given = v->kind != REC_OUTPUT, judged = v->kind == REC_OUTPUT || rec_is_carried(v);
     const char *prefix = prefixes[value];
     size_t length = strlen(prefix);
-    if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0) return true;
+    if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
+      return true;
     prefix = prefixes[cotangent];
     length = strlen(prefix);
-    if (judged && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0) return true;
+    if (judged && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
+      return true;
   }
   return false;
 }
@@ -175,7 +194,9 @@ static void list_names(const binder *b, char *text, size_t size) {
   for (int i = 0; i < b->signature->variable_count && at < size; i++) {
     const rec_variable *v = &b->signature->variables[i];
     if (v->kind == REC_OUTPUT && !b->binding->backward) continue;
-    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT : rec_is_carried(v) ? ROLE_INITIAL : ROLE_VALUE;
+    tensor_role role = v->kind == REC_OUTPUT ? ROLE_GRADIENT
+                       : rec_is_carried(v)   ? ROLE_INITIAL
+                                             : ROLE_VALUE;
     at += (size_t)snprintf(text + at, size - at, "%s%s%s", at ? " " : "", prefixes[role], v->name);
   }
 }
@@ -187,12 +208,14 @@ static rec_status check_names(const binder *b) {
     if (expected_name(b, name)) continue;
     char names[1024] = "";
     list_names(b, names, sizeof names);
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected tensors among %s, found `%.200s`", rec_file_path(b->file), names, name);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected tensors among %s, found `%.200s`",
+                    rec_file_path(b->file), names, name);
   }
   return REC_OK;
 }
 
-// ---- Sizes and shapes ----------------------------------------------------------------------------------------
+// ---- Sizes and shapes
+// ----------------------------------------------------------------------------------------
 
 static rec_status check_kind(binder *b, rec_kind kind, tensor_role role, const char *what) {
   for (int i = 0; i < b->signature->variable_count; i++) {
@@ -219,11 +242,14 @@ static rec_status check_shapes(binder *b) {
   return status;
 }
 
-// ---- Buffers -------------------------------------------------------------------------------------------------
+// ---- Buffers
+// -------------------------------------------------------------------------------------------------
 
 // A zeroed buffer in the device's type, filled from a tensor if there is one.
-static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t, void **buffer) {
-  rec_dtype type = rec_device_type(binding->device, rec_compiled_type(binding->signature, &binding->signature->variables[i]));
+static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t,
+                              void **buffer) {
+  rec_dtype type = rec_device_type(
+      binding->device, rec_compiled_type(binding->signature, &binding->signature->variables[i]));
   int64_t numbers;
   if (!rec_call_numbers(binding->signature, i, &binding->call, &numbers)) return rec_no_memory();
   *buffer = calloc((size_t)numbers + 1, rec_dtype_size(type));
@@ -263,8 +289,8 @@ static rec_status bind_all(binder *b) {
   return status;
 }
 
-rec_status rec_bind(const rec_signature *signature, const rec_device *device, const rec_file *file, bool backward,
-                    rec_binding *binding) {
+rec_status rec_bind(const rec_signature *signature, const rec_device *device, const rec_file *file,
+                    bool backward, rec_binding *binding) {
   *binding = (rec_binding){.signature = signature, .device = device, .backward = backward};
   binding->axis_sizes = malloc(((size_t)signature->axis_count + 1) * sizeof *binding->axis_sizes);
   if (!rec_call_tables(signature, &binding->call) || !binding->axis_sizes) {
@@ -279,14 +305,16 @@ rec_status rec_bind(const rec_signature *signature, const rec_device *device, co
 }
 
 void rec_binding_free(rec_binding *binding) {
-  for (int i = 0; binding->call.value && i < 4 * binding->signature->variable_count; i++) free(binding->call.value[i]);
+  for (int i = 0; binding->call.value && i < 4 * binding->signature->variable_count; i++)
+    free(binding->call.value[i]);
   free(binding->call.value);
   free(binding->axis_sizes);
   free(binding->cu_seqlens);
   memset(binding, 0, sizeof *binding);
 }
 
-// ---- Results -------------------------------------------------------------------------------------------------
+// ---- Results
+// -------------------------------------------------------------------------------------------------
 
 typedef struct writer {
   const rec_binding *binding;
@@ -311,14 +339,16 @@ static void add_result(writer *w, int i, tensor_role role, void *buffer) {
   strcat(strcpy(name, prefixes[role]), v->name);
   if (rec_is_token(v)) shape[t->rank++] = binding->call.batch;
   if (rec_is_token(v)) shape[t->rank++] = binding->call.time;
-  if (rec_is_carried(v)) shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
+  if (rec_is_carried(v))
+    shape[t->rank++] = binding->cu_seqlens ? binding->call.sequences : binding->call.batch;
   if (v->kind == REC_LAG) shape[t->rank++] = v->depth;
   for (int a = 0; a < v->axis_count; a++) shape[t->rank++] = binding->axis_sizes[v->axes[a]];
   if (v->complex) shape[t->rank++] = 2;
   t->bytes = (size_t)numbers * rec_dtype_size(t->dtype);
   t->data = malloc(t->bytes + 1);
   w->failed |= !t->data;
-  if (!w->failed) rec_convert(t->data, t->dtype, buffer, rec_device_type(binding->device, t->dtype), numbers);
+  if (!w->failed)
+    rec_convert(t->data, t->dtype, buffer, rec_device_type(binding->device, t->dtype), numbers);
 }
 
 static void collect(writer *w) {
@@ -339,7 +369,8 @@ rec_status rec_binding_write(const rec_binding *binding, const char *path) {
   if (!w.tensors) return rec_no_memory();
   collect(&w);
   const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};
-  rec_status status = w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, &mark, 1);
+  rec_status status =
+      w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, &mark, 1);
   for (int i = 0; i < w.count; i++) {
     free((void *)w.tensors[i].name);
     free((void *)w.tensors[i].shape);

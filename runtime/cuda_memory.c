@@ -48,7 +48,8 @@ static void release(const cuda_driver *d, piece *p) {
   free(p);
 }
 
-// Gives back what is kept, after the work of all streams. Where that work fails, the context is lost, and its memory with it.
+// Gives back what is kept, after the work of all streams. Where that work fails, the context is
+// lost, and its memory with it.
 static void release_kept(const cuda_driver *d, unsigned long long context) {
   if (held(context, false) == 0 || d->context_synchronize()) return;
   for (piece **at = &pieces; *at;) {
@@ -68,7 +69,8 @@ static int64_t limit(void) {
   return mebibytes > 0 && mebibytes < INT64_MAX >> 20 ? mebibytes << 20 : INT64_MAX;
 }
 
-static cuda_result ask(const cuda_driver *d, unsigned long long context, int64_t bytes, cuda_pointer *memory) {
+static cuda_result ask(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                       cuda_pointer *memory) {
   if (bytes > limit() - held(context, true) - held(context, false)) return OUT_OF_MEMORY;
   return d->allocate(memory, (size_t)bytes);
 }
@@ -79,9 +81,11 @@ static rec_status no_room(const cuda_driver *d, unsigned long long context, int6
   long long used = (long long)held(context, true);
   if (limit() != INT64_MAX && bytes > limit() - used)
     return rec_fail(REC_ERROR_MEMORY,
-                    "expected %lld bytes of GPU memory, found %lld in use of the %lld that REC_GPU_MEMORY allows",
+                    "expected %lld bytes of GPU memory, found %lld in use of the %lld that "
+                    "REC_GPU_MEMORY allows",
                     (long long)bytes, used, (long long)limit());
-  return rec_fail(REC_ERROR_MEMORY, "expected %lld bytes of GPU memory, found %lld free of %lld; rec uses %lld",
+  return rec_fail(REC_ERROR_MEMORY,
+                  "expected %lld bytes of GPU memory, found %lld free of %lld; rec uses %lld",
                   (long long)bytes, (long long)unused, (long long)total, used);
 }
 
@@ -96,10 +100,12 @@ static rec_status allocate(const cuda_driver *d, piece *fresh) {
     release_kept(d, context);
     result = ask(d, context, bytes, &fresh->memory);
   }
-  return result == OUT_OF_MEMORY ? no_room(d, context, bytes) : cuda_check(d, result, "cuMemAlloc", NULL);
+  return result == OUT_OF_MEMORY ? no_room(d, context, bytes)
+                                 : cuda_check(d, result, "cuMemAlloc", NULL);
 }
 
-static rec_status take_new(const cuda_driver *d, unsigned long long context, int64_t bytes, piece **taken) {
+static rec_status take_new(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                           piece **taken) {
   piece *fresh = calloc(1, sizeof *fresh);
   if (!fresh) return rec_no_memory();
   *fresh = (piece){.context = context, .bytes = bytes};
@@ -114,8 +120,8 @@ static rec_status take_new(const cuda_driver *d, unsigned long long context, int
 }
 
 // The stream's work waits on the device for the piece's last use; the caller does not wait.
-static rec_status take_piece(const cuda_driver *d, unsigned long long context, cuda_stream stream, int64_t bytes,
-                             piece **taken) {
+static rec_status take_piece(const cuda_driver *d, unsigned long long context, cuda_stream stream,
+                             int64_t bytes, piece **taken) {
   *taken = find_kept(context, bytes);
   if (!*taken) return take_new(d, context, bytes, taken);
   return cuda_check(d, d->stream_wait(stream, (*taken)->last_use, 0), "cuStreamWaitEvent", NULL);

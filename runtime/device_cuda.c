@@ -1,5 +1,5 @@
-// The device `cuda`: the PTX of a library on a GPU, for `rec apply` and tests. Tensors are copied to the GPU and
-// back, on the default stream.
+// The device `cuda`: the PTX of a library on a GPU, for `rec apply` and tests. Tensors are copied
+// to the GPU and back, on the default stream.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,10 @@ static void release_on_cuda(void *stream, void *memory) {
   if (memory && cuda_driver_open(&driver) == REC_OK) rec_cuda_give(driver, stream, memory);
 }
 
-const rec_device_memory rec_cuda_memory = {
-    .name = "cuda", .kind = REC_DEVICE_CUDA, .allocate = allocate_on_cuda, .release = release_on_cuda};
+const rec_device_memory rec_cuda_memory = {.name = "cuda",
+                                           .kind = REC_DEVICE_CUDA,
+                                           .allocate = allocate_on_cuda,
+                                           .release = release_on_cuda};
 
 // The last target that the capability runs and whose first digits it has; sm_80 runs on all.
 static const char *target_of(int major, int minor) {
@@ -34,7 +36,8 @@ static const char *target_of(int major, int minor) {
   const char *found = targets[0].name;
   int capability = 10 * major + minor;
   for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-    bool runs = targets[i].exact ? capability == targets[i].capability : capability >= targets[i].capability;
+    bool runs = targets[i].exact ? capability == targets[i].capability
+                                 : capability >= targets[i].capability;
     if (runs && major == targets[i].capability / 10) found = targets[i].name;
   }
   return found;
@@ -44,7 +47,8 @@ const char *rec_cuda_target(void) {
   const cuda_driver *d;
   cuda_device device;
   int major = 0, minor = 0;
-  if (cuda_driver_open(&d) || d->device_get(&device, 0) || d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
+  if (cuda_driver_open(&d) || d->device_get(&device, 0) ||
+      d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
       d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
     return "sm_80";
   return target_of(major, minor);
@@ -73,7 +77,8 @@ static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result
   if (status) return status;
   run->count++;
   *pointer = copy->there;
-  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes), "cuMemcpyHtoD", NULL);
+  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes),
+                    "cuMemcpyHtoD", NULL);
 }
 
 // What a call reads and writes; states and gradients have an entry for every sequence.
@@ -97,11 +102,14 @@ static rec_status place_tensors(cuda_run *run, const rec_signature *s, rec_call 
 }
 
 static rec_status fetch_results(const cuda_run *run) {
-  rec_status status = cuda_check(run->driver, run->driver->context_synchronize(), "cuCtxSynchronize", NULL);
+  rec_status status =
+      cuda_check(run->driver, run->driver->context_synchronize(), "cuCtxSynchronize", NULL);
   for (int i = 0; i < run->count && !status; i++) {
     const cuda_copy *copy = &run->copies[i];
     if (!copy->result) continue;
-    status = cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes), "cuMemcpyDtoH", NULL);
+    status =
+        cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes),
+                   "cuMemcpyDtoH", NULL);
   }
   return status;
 }
@@ -128,7 +136,8 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
   return status;
 }
 
-rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options) {
+rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
   cuda_run run = {0};
   cuda_context context;
   int pushed;

@@ -17,7 +17,8 @@ static void fill_arguments(const rec_recurrence *r, const rec_call *call, char *
   rec_set_number(arguments, r->size_offset, r->arguments_size);
   rec_set_number(arguments, r->batch_offset, call->batch);
   rec_set_number(arguments, r->time_offset, call->time);
-  for (int i = 0; i < r->signature.axis_count; i++) rec_set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
+  for (int i = 0; i < r->signature.axis_count; i++)
+    rec_set_number(arguments, r->axis_offsets[i], call->axis_sizes[i]);
   if (call->cu_seqlens) {
     rec_set_number(arguments, r->sequences_offset, call->sequences);
     rec_set_pointer(arguments, r->cu_seqlens_offset, (void *)call->cu_seqlens);
@@ -48,8 +49,10 @@ static void release_on_host(void *stream, void *memory) {
   free(memory);
 }
 
-const rec_device_memory rec_host_memory = {
-    .name = "host", .kind = REC_DEVICE_HOST, .allocate = allocate_on_host, .release = release_on_host};
+const rec_device_memory rec_host_memory = {.name = "host",
+                                           .kind = REC_DEVICE_HOST,
+                                           .allocate = allocate_on_host,
+                                           .release = release_on_host};
 
 void rec_host_close(rec_host_session *s) {
   if (!s->recurrence) return;
@@ -59,7 +62,8 @@ void rec_host_close(rec_host_session *s) {
   *s = (rec_host_session){0};
 }
 
-static rec_status prepare(const rec_recurrence *r, const rec_call *call, const rec_run_options *options, rec_host_session *s) {
+static rec_status prepare(const rec_recurrence *r, const rec_call *call,
+                          const rec_run_options *options, rec_host_session *s) {
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = s->launch.device_kind,
                      .device_number = s->launch.device_number,
@@ -76,20 +80,23 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call, const r
   return s->memory->allocate(s->launch.stream, sizes.saved, &s->launch.saved);
 }
 
-rec_status rec_library_open(const rec_recurrence *r, const rec_call *call, const rec_run_options *options,
-                            const rec_device_memory *memory, rec_host_session *s) {
-  *s = (rec_host_session){.recurrence = r,
-                          .memory = memory,
-                          .launch = {.size = sizeof s->launch,
-                                     .abi_major = REC_ABI_MAJOR,
-                                     .abi_minor = REC_ABI_MINOR,
-                                     .device_kind = memory->kind,
-                                     .device_number = options->device_number,
-                                     .stream = memory->kind == REC_DEVICE_CUDA ? memory->stream : options->simt,
-                                     .threads = options->threads,
-                                     .time_parts = options->time_slices}};
+rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
+                            const rec_run_options *options, const rec_device_memory *memory,
+                            rec_host_session *s) {
+  *s = (rec_host_session){
+      .recurrence = r,
+      .memory = memory,
+      .launch = {.size = sizeof s->launch,
+                 .abi_major = REC_ABI_MAJOR,
+                 .abi_minor = REC_ABI_MINOR,
+                 .device_kind = memory->kind,
+                 .device_number = options->device_number,
+                 .stream = memory->kind == REC_DEVICE_CUDA ? memory->stream : options->simt,
+                 .threads = options->threads,
+                 .time_parts = options->time_slices}};
   if (!r->forward) {
-    return rec_fail(REC_ERROR_DEVICE, "%s: expected a compiled library for the device `%s`, found source text",
+    return rec_fail(REC_ERROR_DEVICE,
+                    "%s: expected a compiled library for the device `%s`, found source text",
                     r->signature.name, memory->name);
   }
   rec_status status = prepare(r, call, options, s);
@@ -97,7 +104,8 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call, const
   return status;
 }
 
-rec_status rec_host_open(const rec_recurrence *r, const rec_call *call, const rec_run_options *options, rec_host_session *s) {
+rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
+                         const rec_run_options *options, rec_host_session *s) {
   return rec_library_open(r, call, options, &rec_host_memory, s);
 }
 
@@ -113,8 +121,8 @@ rec_status rec_host_step(const rec_host_session *s) {
   return rec_library_answer(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
 }
 
-rec_status rec_library_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options,
-                           const rec_device_memory *memory) {
+rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
+                           const rec_run_options *options, const rec_device_memory *memory) {
   rec_host_session s;
   rec_status status = rec_library_open(r, call, options, memory, &s);
   if (status) return status;
@@ -124,6 +132,7 @@ rec_status rec_library_run(const rec_recurrence *r, const rec_call *call, const 
   return status;
 }
 
-rec_status rec_host_run(const rec_recurrence *r, const rec_call *call, const rec_run_options *options) {
+rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
   return rec_library_run(r, call, options, &rec_host_memory);
 }

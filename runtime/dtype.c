@@ -12,11 +12,14 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row rows[REC_DTYPE_COUNT] = {
-    [REC_BOOL] = {"BOOL", 1, false},      [REC_U8] = {"U8", 1, false},          [REC_I8] = {"I8", 1, false},
-    [REC_F8_E5M2] = {"F8_E5M2", 1, true}, [REC_F8_E4M3] = {"F8_E4M3", 1, true}, [REC_I16] = {"I16", 2, false},
-    [REC_U16] = {"U16", 2, false},        [REC_F16] = {"F16", 2, true},         [REC_BF16] = {"BF16", 2, true},
-    [REC_I32] = {"I32", 4, false},        [REC_U32] = {"U32", 4, false},        [REC_F32] = {"F32", 4, true},
-    [REC_F64] = {"F64", 8, true},         [REC_I64] = {"I64", 8, false},        [REC_U64] = {"U64", 8, false},
+    [REC_BOOL] = {"BOOL", 1, false},      [REC_U8] = {"U8", 1, false},
+    [REC_I8] = {"I8", 1, false},          [REC_F8_E5M2] = {"F8_E5M2", 1, true},
+    [REC_F8_E4M3] = {"F8_E4M3", 1, true}, [REC_I16] = {"I16", 2, false},
+    [REC_U16] = {"U16", 2, false},        [REC_F16] = {"F16", 2, true},
+    [REC_BF16] = {"BF16", 2, true},       [REC_I32] = {"I32", 4, false},
+    [REC_U32] = {"U32", 4, false},        [REC_F32] = {"F32", 4, true},
+    [REC_F64] = {"F64", 8, true},         [REC_I64] = {"I64", 8, false},
+    [REC_U64] = {"U64", 8, false},
 };
 
 const char *rec_dtype_name(rec_dtype dtype) { return rows[dtype].name; }
@@ -69,7 +72,8 @@ char *rec_shape_text(char *text, size_t size, rec_dtype dtype, int rank, const i
   return text;
 }
 
-// A small float of `exponent_bits` and `fraction_bits`; `finite`: the top exponent holds numbers, all ones is NaN (E4M3).
+// A small float of `exponent_bits` and `fraction_bits`; `finite`: the top exponent holds numbers,
+// all ones is NaN (E4M3).
 static double small_float(unsigned bits, int exponent_bits, int fraction_bits, bool finite) {
   int top = (1 << exponent_bits) - 1, bias = top >> 1;
   int exponent = (int)(bits >> fraction_bits) & top;
@@ -83,7 +87,8 @@ static double small_float(unsigned bits, int exponent_bits, int fraction_bits, b
 
 float rec_half_to_float(uint16_t bits) { return (float)small_float(bits, 5, 10, false); }
 
-// Rounds to a type of `fraction_bits` fraction bits: nearest, ties to even. Values stay exact doubles until the end.
+// Rounds to a type of `fraction_bits` fraction bits: nearest, ties to even. Values stay exact
+// doubles until the end.
 static uint16_t double_to_small(double value, int exponent_bits, int fraction_bits) {
   int top = (1 << exponent_bits) - 1, bias = top >> 1;
   unsigned sign = signbit(value) ? 1u << (exponent_bits + fraction_bits) : 0;
@@ -93,7 +98,8 @@ static uint16_t double_to_small(double value, int exponent_bits, int fraction_bi
   if (isinf(size)) return (uint16_t)(sign | infinite);
   int exponent = 1 - bias;
   if (size > 0 && ilogb(size) > exponent) exponent = ilogb(size);
-  double units = rint(ldexp(size, fraction_bits - exponent));  // the fraction with its leading one, if it has one
+  // the fraction with its leading one, if it has one
+  double units = rint(ldexp(size, fraction_bits - exponent));
   if (exponent > bias) return (uint16_t)(sign | infinite);
   // A carry out of the fraction raises the exponent by itself, up to infinity.
   return (uint16_t)(sign | (((unsigned)(exponent + bias - 1) << fraction_bits) + (unsigned)units));
@@ -144,12 +150,15 @@ static void store(unsigned char *to, rec_dtype type, double value) {
   }
 }
 
-static bool can_store(rec_dtype type) { return type == REC_F16 || type == REC_BF16 || type == REC_F32 || type == REC_F64; }
+static bool can_store(rec_dtype type) {
+  return type == REC_F16 || type == REC_BF16 || type == REC_F32 || type == REC_F64;
+}
 
-rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type, int64_t count) {
+rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
+                       int64_t count) {
   if (!rows[from_type].real || !can_store(to_type)) {
-    return rec_fail(REC_ERROR_ARGUMENT, "expected real element types, found %s to %s", rows[from_type].name,
-                    rows[to_type].name);
+    return rec_fail(REC_ERROR_ARGUMENT, "expected real element types, found %s to %s",
+                    rows[from_type].name, rows[to_type].name);
   }
   if (count == 0) return REC_OK;
   if (from_type == to_type) {

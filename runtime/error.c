@@ -10,7 +10,8 @@ static _Thread_local char message[2048];
 const char *rec_message(void) { return message; }
 
 rec_status rec_fail(rec_status status, const char *format, ...) {
-  // Arguments may point into the old message (a caller that adds its own words), so the new one is made beside it.
+  // Arguments may point into the old message (a caller that adds its own words), so the new one is
+  // made beside it.
   char text[sizeof message];
   va_list arguments;
   va_start(arguments, format);
@@ -22,7 +23,9 @@ rec_status rec_fail(rec_status status, const char *format, ...) {
   return status;
 }
 
-rec_status rec_file_failed(const char *path) { return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)); }
+rec_status rec_file_failed(const char *path) {
+  return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+}
 
 rec_status rec_no_memory(void) { return rec_fail(REC_ERROR_MEMORY, "out of memory"); }
 

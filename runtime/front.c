@@ -38,8 +38,8 @@ static rec_status program_error(diag *d, FILE *messages) {
   return rec_fail(REC_ERROR_FORMAT, "%s", first ? first : "the program has errors");
 }
 
-static rec_status load(arena *memory, sources *all, const char *path, const rec_source_text *texts, int count,
-                       const source **main) {
+static rec_status load(arena *memory, sources *all, const char *path, const rec_source_text *texts,
+                       int count, const source **main) {
   const char *error = NULL;
   *main = NULL;
   if (count == 0) *main = program_load(all, memory, embedded_stdlib, path, &error);
@@ -50,8 +50,8 @@ static rec_status load(arena *memory, sources *all, const char *path, const rec_
   return error ? rec_fail(REC_ERROR_FILE, "%s", error) : REC_OK;
 }
 
-static void add_program(rec_front *front, interner *names, diag *d, sources *all, const source *main,
-                        const sema_options *options) {
+static void add_program(rec_front *front, interner *names, diag *d, sources *all,
+                        const source *main, const sema_options *options) {
   arena *memory = front->memory;
   ast_file *file = parse_source(memory, names, d, main);
   if (diag_has_errors(d)) return;
@@ -60,13 +60,15 @@ static void add_program(rec_front *front, interner *names, diag *d, sources *all
   graph_program *graph = graph_build(memory, names, d, program);
   if (diag_has_errors(d)) return;
   for (int i = 0; i < program->recurrences.count; i++)
-    vec_push(memory, &front->recurrences, recurrence_analyse(memory, program->recurrences.items[i]));
+    vec_push(memory, &front->recurrences,
+             recurrence_analyse(memory, program->recurrences.items[i]));
   for (int i = 0; graph && i < graph->kernels.count; i++)
     vec_push(memory, &front->recurrences, recurrence_analyse(memory, graph->kernels.items[i].body));
 }
 
-static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count, const char *from,
-                        const char *const *defines, int define_count, FILE *messages) {
+static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count,
+                        const char *from, const char *const *defines, int define_count,
+                        FILE *messages) {
   arena *memory = front->memory;
   interner *names = interner_new(memory);
   sources *all = sources_new(memory);
@@ -74,7 +76,8 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   size_override *overrides = ARENA_ARRAY(memory, size_override, define_count + 1);
   for (int i = 0; i < define_count; i++)
     if (!read_define(memory, names, defines[i], &overrides[i]))
-      return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size", defines[i]);
+      return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size",
+                      defines[i]);
   const source *main;
   rec_status status = load(memory, all, path, texts, count, &main);
   if (status) return status;
@@ -82,7 +85,8 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
     recurrence *r = recurrence_from_text(memory, names, d, main);
     if (r) vec_push(memory, &front->recurrences, r);
   } else {
-    sema_options options = {.overrides = overrides, .override_count = define_count, .stdlib = embedded_stdlib};
+    sema_options options = {
+        .overrides = overrides, .override_count = define_count, .stdlib = embedded_stdlib};
     add_program(front, names, d, all, main, &options);
   }
   if (diag_has_errors(d)) return program_error(d, messages);
@@ -90,8 +94,9 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   return REC_OK;
 }
 
-rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count, const char *from,
-                         const char *const *defines, int define_count, FILE *messages, rec_front **out) {
+rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count,
+                         const char *from, const char *const *defines, int define_count,
+                         FILE *messages, rec_front **out) {
   *out = NULL;
   rec_front *front = calloc(1, sizeof *front);
   if (!front) return rec_no_memory();
@@ -112,11 +117,14 @@ void rec_front_free(rec_front *front) {
 
 int rec_front_count(const rec_front *front) { return front->recurrences.count; }
 
-const recurrence *rec_front_recurrence(const rec_front *front, int index) { return front->recurrences.items[index]; }
+const recurrence *rec_front_recurrence(const rec_front *front, int index) {
+  return front->recurrences.items[index];
+}
 
 const recurrence *rec_front_find(const rec_front *front, const char *name) {
   for (int i = 0; i < front->recurrences.count; i++)
-    if (strcmp(front->recurrences.items[i]->body.name, name) == 0) return front->recurrences.items[i];
+    if (strcmp(front->recurrences.items[i]->body.name, name) == 0)
+      return front->recurrences.items[i];
   return NULL;
 }
 

@@ -2,8 +2,8 @@
 //
 //   section headers --SHT_DYNSYM--> symbols --its name ends with rec_manifest--> address --PT_LOAD--> bytes of the file
 //
-// Nothing in the file is believed. Every part must lie inside of the file before it is read. It is copied, since it may be
-// unaligned.
+// Nothing in the file is believed. Every part must lie inside of the file before it is read. It is
+// copied, since it may be unaligned.
 #include "runtime/library_file.h"
 
 #include <elf.h>
@@ -21,7 +21,9 @@ static rec_status refuse(const library_file *f, const char *what) {
   return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", f->path, what);
 }
 
-static bool lies_inside(const library_file *f, uint64_t at, uint64_t size) { return at <= f->size && size <= f->size - at; }
+static bool lies_inside(const library_file *f, uint64_t at, uint64_t size) {
+  return at <= f->size && size <= f->size - at;
+}
 
 static bool read_part(const library_file *f, uint64_t at, void *part, size_t size) {
   if (!lies_inside(f, at, size)) return false;
@@ -30,7 +32,8 @@ static bool read_part(const library_file *f, uint64_t at, void *part, size_t siz
 }
 
 // Entry `index` of a table that lies at `at`.
-static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void *entry, size_t size) {
+static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void *entry,
+                       size_t size) {
   return at <= f->size && index <= f->size / size && read_part(f, at + index * size, entry, size);
 }
 
@@ -39,8 +42,9 @@ static rec_status read_header(library_file *f) {
   if (f->size == 0) return refuse(f, "the file is empty");
   size_t mark = f->size < SELFMAG ? f->size : SELFMAG;
   if (memcmp(f->bytes, wanted, mark) != 0)
-    return refuse(f, rec_ends_with(f->path, ".rec") ? "it is a program; recc makes a library of it, FILE.so"
-                                                    : "expected an ELF file, as recc writes FILE.so, found another kind");
+    return refuse(f, rec_ends_with(f->path, ".rec")
+                         ? "it is a program; recc makes a library of it, FILE.so"
+                         : "expected an ELF file, as recc writes FILE.so, found another kind");
   if (!read_part(f, 0, &f->header, sizeof f->header)) return refuse(f, "its header is truncated");
   bool known = f->header.e_machine == EM_X86_64 || f->header.e_machine == EM_AARCH64;
   if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN || !known)
@@ -54,7 +58,8 @@ static rec_status read_header(library_file *f) {
 static rec_status check_segments(const library_file *f) {
   for (unsigned i = 0; i < f->header.e_phnum; i++) {
     Elf64_Phdr segment;
-    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment)) return refuse(f, "the file is truncated");
+    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment))
+      return refuse(f, "the file is truncated");
     if (segment.p_type == PT_LOAD && !lies_inside(f, segment.p_offset, segment.p_filesz))
       return refuse(f, "the file is truncated");
   }
@@ -62,18 +67,23 @@ static rec_status check_segments(const library_file *f) {
 }
 
 // Whether a name is the one wanted, perhaps behind a prefix.
-static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name, const char *wanted) {
-  if (!lies_inside(f, strings->sh_offset, strings->sh_size) || name >= strings->sh_size) return false;
-  const unsigned char *text = f->bytes + strings->sh_offset + name, *end = memchr(text, 0, strings->sh_size - name);
+static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name,
+                     const char *wanted) {
+  if (!lies_inside(f, strings->sh_offset, strings->sh_size) || name >= strings->sh_size)
+    return false;
+  const unsigned char *text = f->bytes + strings->sh_offset + name,
+                      *end = memchr(text, 0, strings->sh_size - name);
   size_t length = strlen(wanted);
   return end && (size_t)(end - text) >= length && memcmp(end - length, wanted, length) == 0;
 }
 
 // Looks in one table of symbols.
-static bool find_symbol(const library_file *f, const Elf64_Shdr *table, const char *name, Elf64_Sym *symbol) {
+static bool find_symbol(const library_file *f, const Elf64_Shdr *table, const char *name,
+                        Elf64_Sym *symbol) {
   Elf64_Shdr strings;
   if (!lies_inside(f, table->sh_offset, table->sh_size)) return false;
-  if (table->sh_link >= f->header.e_shnum || !read_entry(f, f->header.e_shoff, table->sh_link, &strings, sizeof strings))
+  if (table->sh_link >= f->header.e_shnum ||
+      !read_entry(f, f->header.e_shoff, table->sh_link, &strings, sizeof strings))
     return false;
   for (uint64_t i = 0; i < table->sh_size / sizeof *symbol; i++) {
     if (!read_entry(f, table->sh_offset, i, symbol, sizeof *symbol)) return false;
@@ -91,7 +101,8 @@ static bool find_exported(const library_file *f, const char *name, Elf64_Sym *sy
   return false;
 }
 
-// The bytes of a symbol, if all of them lie in one segment; check_segments has seen that the segment is there.
+// The bytes of a symbol, if all of them lie in one segment; check_segments has seen that the
+// segment is there.
 static const char *bytes_of_symbol(const library_file *f, const Elf64_Sym *symbol) {
   for (unsigned i = 0; i < f->header.e_phnum; i++) {
     Elf64_Phdr segment;
@@ -104,7 +115,8 @@ static const char *bytes_of_symbol(const library_file *f, const Elf64_Sym *symbo
   return NULL;
 }
 
-rec_status library_find_manifest(const char *path, const void *bytes, size_t size, const char **manifest) {
+rec_status library_find_manifest(const char *path, const void *bytes, size_t size,
+                                 const char **manifest) {
   library_file f = {.path = path, .bytes = bytes, .size = size};
   Elf64_Sym symbol;
   rec_status status = read_header(&f);
@@ -131,7 +143,8 @@ static rec_status check_processor(const char *path, const void *bytes) {
   Elf64_Ehdr header;
   memcpy(&header, bytes, sizeof header);
   if (header.e_machine == HOST) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE, "%s: expected a library for %s, which this machine is, found one for %s", path,
+  return rec_fail(REC_ERROR_DEVICE,
+                  "%s: expected a library for %s, which this machine is, found one for %s", path,
                   name_of(HOST), name_of(header.e_machine));
 }
 

@@ -1,12 +1,13 @@
 // Counts multiply-adds of the cheapest known algorithm for a recurrence.
 //
-// A state with scalar or per-axis decay is read and written by matrix products over chunks of c steps. A step takes two
-// multiply-adds and 1/c for decay per state entry. Inside the chunk it takes the triangle of scores, c/2 products each with
-// keys and values. c is what makes the sum smallest. A low-rank state reads itself once more and solves the triangle.
+// A state with scalar or per-axis decay is read and written by matrix products over chunks of c
+// steps. A step takes two multiply-adds and 1/c for decay per state entry. Inside the chunk it
+// takes the triangle of scores, c/2 products each with keys and values. c is what makes the sum
+// smallest. A low-rank state reads itself once more and solves the triangle.
 //   ssd, 24 heads x 64, N = 128:   8192 (2 + 1/c) + c/2 (64 + 128/24) a head and step -> 1.71 GFLOP for 2048 steps
 //
-// Other states are counted entry by entry (value_cost). A product followed by a sum is one multiply-add. Values that depend on
-// parameters alone count nothing.
+// Other states are counted entry by entry (value_cost). A product followed by a sum is one
+// multiply-add. Values that depend on parameters alone count nothing.
 //   selective_scan, 16 states:     9 a state entry and step -> 0.91 GFLOP for 1536 channels and 2048 steps
 #include "runtime/limit.h"
 
@@ -28,7 +29,9 @@ static double entries(const counter *c, axis_set axes) {
   return product;
 }
 
-static const typed_value *value_at(const counter *c, value_id id) { return &c->body->values.items[id]; }
+static const typed_value *value_at(const counter *c, value_id id) {
+  return &c->body->values.items[id];
+}
 
 // Which values cost nothing per step, and which count at all.
 static void mark(counter *c) {
@@ -56,7 +59,8 @@ static bool is_fused(const counter *c, const typed_value *v) {
   return false;
 }
 
-// (a * B) * x with small a and x: multiplied in another order, only one of the two products is large.
+// (a * B) * x with small a and x: multiplied in another order, only one of the two products is
+// large.
 static bool is_free_product(const counter *c, const typed_value *v) {
   if (v->op != VALUE_MUL) return false;
   for (int a = 0; a < 2; a++) {
@@ -69,11 +73,13 @@ static bool is_free_product(const counter *c, const typed_value *v) {
 }
 
 static bool is_chunked(const state_structure *s) {
-  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_LOW_RANK;
+  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+         s->class == STATE_LOW_RANK;
 }
 
-// Is this value made once for each entry of a state, and not by the matrix products of a chunk? What is smaller than the
-// states (gates of channels, activations) is left out, as it is where kernels are compared.
+// Is this value made once for each entry of a state, and not by the matrix products of a chunk?
+// What is smaller than the states (gates of channels, activations) is left out, as it is where
+// kernels are compared.
 static bool is_counted(const counter *c, const typed_value *v) {
   bool counted = false;
   int state = 0;
@@ -99,12 +105,14 @@ static double elementwise_cost(const counter *c) {
   return sum;
 }
 
-// The scores of a chunk are made once for all heads that share their keys: the smallest input with the key axes.
+// The scores of a chunk are made once for all heads that share their keys: the smallest input with
+// the key axes.
 static double shared_keys(const counter *c, const state_structure *s, axis_set axes) {
   double fewest = entries(c, axes);
   for (int i = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *t = &c->body->tensors.items[i];
-    if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes) continue;
+    if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes)
+      continue;
     fewest = fmin(fewest, entries(c, t->axis_set));
   }
   return fewest;

@@ -25,10 +25,12 @@ rec_status rec_machine_threads(int64_t wanted, int *threads) {
   return REC_OK;
 }
 
-// ---- Multiply-adds -----------------------------------------------------------------------------------------
+// ---- Multiply-adds
+// -----------------------------------------------------------------------------------------
 
-// Twelve independent chains: two units of latency four to six, never waiting. Results are returned so that nothing is
-// optimised away. Each kernel does `count` rounds of its chains and tells the operations of one round.
+// Twelve independent chains: two units of latency four to six, never waiting. Results are returned
+// so that nothing is optimised away. Each kernel does `count` rounds of its chains and tells the
+// operations of one round.
 enum { CHAINS = 12 };
 
 typedef struct fma_kernel {
@@ -37,15 +39,16 @@ typedef struct fma_kernel {
 } fma_kernel;
 
 #if defined(__x86_64__)
-#define FMA(bits, features, vector, intrinsic)                                                           \
-  __attribute__((target(features))) static float fma_##bits(int64_t count) {                             \
-    vector a[CHAINS], x = intrinsic##_set1_ps(0.999f), y = intrinsic##_set1_ps(1e-3f);                   \
-    for (int i = 0; i < CHAINS; i++) a[i] = intrinsic##_set1_ps((float)i);                               \
-    for (int64_t k = 0; k < count; k++) {                                                                \
-      _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) a[i] = intrinsic##_fmadd_ps(a[i], x, y); \
-    }                                                                                                    \
-    for (int i = 1; i < CHAINS; i++) a[0] = intrinsic##_add_ps(a[0], a[i]);                              \
-    return intrinsic##_cvtss_f32(a[0]);                                                                  \
+#define FMA(bits, features, vector, intrinsic)                                         \
+  __attribute__((target(features))) static float fma_##bits(int64_t count) {           \
+    vector a[CHAINS], x = intrinsic##_set1_ps(0.999f), y = intrinsic##_set1_ps(1e-3f); \
+    for (int i = 0; i < CHAINS; i++) a[i] = intrinsic##_set1_ps((float)i);             \
+    for (int64_t k = 0; k < count; k++) {                                              \
+      _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) a[i] =                 \
+          intrinsic##_fmadd_ps(a[i], x, y);                                            \
+    }                                                                                  \
+    for (int i = 1; i < CHAINS; i++) a[0] = intrinsic##_add_ps(a[0], a[i]);            \
+    return intrinsic##_cvtss_f32(a[0]);                                                \
   }
 FMA(512, "avx512f", __m512, _mm512)
 FMA(256, "avx2,fma", __m256, _mm256)
@@ -68,14 +71,16 @@ static float fma_128(int64_t count) {
 static fma_kernel best_kernel(void) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return (fma_kernel){fma_512, 512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return (fma_kernel){fma_256, 256};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return (fma_kernel){fma_256, 256};
 #endif
   return (fma_kernel){fma_128, 128};
 }
 
 int rec_machine_vector_bits(void) { return best_kernel().bits; }
 
-// ---- Threads -----------------------------------------------------------------------------------------------
+// ---- Threads
+// -----------------------------------------------------------------------------------------------
 
 // One worker: how much it did in how long.
 typedef struct worker {
@@ -119,7 +124,9 @@ static double run_workers(worker *workers, int count, void *(*function)(void *))
   pthread_t *threads = malloc((size_t)count * sizeof *threads);
   if (!threads) return 0;
   int started = 0;
-  while (started + 1 < count && pthread_create(&threads[started], NULL, function, &workers[started + 1]) == 0) started++;
+  while (started + 1 < count &&
+         pthread_create(&threads[started], NULL, function, &workers[started + 1]) == 0)
+    started++;
   function(&workers[0]);
   double sum = workers[0].done;
   for (int i = 0; i < started; i++) {

@@ -86,7 +86,8 @@ rec_status rec_map(const char *path, rec_mapping *mapping) {
   if (fstat(handle, &about) != 0) {
     status = rec_file_failed(path);
   } else if (!S_ISREG(about.st_mode)) {
-    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file, found %s", path, kind_of(about.st_mode));
+    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file, found %s", path,
+                      kind_of(about.st_mode));
   } else if (about.st_size > 0) {
     void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, handle, 0);
     if (bytes == MAP_FAILED)

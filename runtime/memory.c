@@ -10,8 +10,9 @@
 
 enum { LARGE_PAGE = 2 << 20 };
 
-// Rows of a chunk lie pages apart: with pages of 4 KiB, most of what a kernel waits for is the way to them. A kernel that has
-// no larger pages, or none to spare, refuses the hint, and nothing changes.
+// Rows of a chunk lie pages apart: with pages of 4 KiB, most of what a kernel waits for is the way
+// to them. A kernel that has no larger pages, or none to spare, refuses the hint, and nothing
+// changes.
 void *rec_numbers_new(int64_t bytes) {
   if (bytes < 0 || bytes > INT64_MAX - LARGE_PAGE) return NULL;
   size_t unit = bytes < 2 * LARGE_PAGE ? REC_ALIGNMENT : LARGE_PAGE;

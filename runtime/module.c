@@ -30,12 +30,15 @@ void rec_module_close(rec_module *module) {
   free(module);
 }
 
-const char *rec_module_manifest(const rec_module *module) { return module->manifest ? module->manifest : ""; }
+const char *rec_module_manifest(const rec_module *module) {
+  return module->manifest ? module->manifest : "";
+}
 
 bool rec_module_has_target(const rec_module *module, const char *target) {
   const cJSON *word;
-  cJSON_ArrayForEach(
-      word, json_get(module->json, "targets")) if (cJSON_IsString(word) && strcmp(word->valuestring, target) == 0) return true;
+  cJSON_ArrayForEach(word, json_get(module->json, "targets")) if (cJSON_IsString(word) &&
+                                                                  strcmp(word->valuestring,
+                                                                         target) == 0) return true;
   return false;
 }
 
@@ -51,14 +54,18 @@ const rec_recurrence *rec_module_find(const rec_module *module, const char *name
   return NULL;
 }
 
-const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) { return &recurrence->signature; }
+const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) {
+  return &recurrence->signature;
+}
 
-bool rec_call_numbers(const rec_signature *signature, int variable, const rec_call *call, int64_t *numbers) {
+bool rec_call_numbers(const rec_signature *signature, int variable, const rec_call *call,
+                      int64_t *numbers) {
   const rec_variable *v = &signature->variables[variable];
   bool packed = call->cu_seqlens && rec_is_carried(v);
   int64_t entries = v->kind == REC_PARAM ? 1 : packed ? call->sequences : call->batch;
-  bool fits = rec_multiply(rec_variable_numbers(signature, variable, call->axis_sizes), entries, numbers) &&
-              (!rec_is_token(v) || rec_multiply(*numbers, call->time, numbers));
+  bool fits =
+      rec_multiply(rec_variable_numbers(signature, variable, call->axis_sizes), entries, numbers) &&
+      (!rec_is_token(v) || rec_multiply(*numbers, call->time, numbers));
   return fits && *numbers < INT64_MAX / 16;
 }
 
@@ -73,16 +80,19 @@ void **rec_call_tables(const rec_signature *signature, rec_call *call) {
   return tables;
 }
 
-int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes) {
+int64_t rec_variable_numbers(const rec_signature *signature, int variable,
+                             const int64_t *axis_sizes) {
   const rec_variable *v = &signature->variables[variable];
   int64_t numbers = v->complex ? 2 : 1;
   bool fits = true;
   if (v->kind == REC_LAG) fits = rec_multiply(numbers, v->depth, &numbers);
-  for (int i = 0; i < v->axis_count; i++) fits = fits && rec_multiply(numbers, axis_sizes[v->axes[i]], &numbers);
+  for (int i = 0; i < v->axis_count; i++)
+    fits = fits && rec_multiply(numbers, axis_sizes[v->axes[i]], &numbers);
   return fits ? numbers : INT64_MAX;
 }
 
-// ---- The manifest ------------------------------------------------------------------------------------------
+// ---- The manifest
+// ------------------------------------------------------------------------------------------
 
 // Reading stops at the first thing that is not as the manifest's description says; `what` names it.
 typedef struct reader {
@@ -131,7 +141,8 @@ static void *allocate(reader *r, int count, size_t size) {
 typedef void read_entry(reader *r, const cJSON *item, void *entry);
 
 // The list `key`: `read` for each of its items and the entry of `size` bytes that is made of it.
-static void *read_list(reader *r, const cJSON *json, const char *key, size_t size, int *count, read_entry *read) {
+static void *read_list(reader *r, const cJSON *json, const char *key, size_t size, int *count,
+                       read_entry *read) {
   const cJSON *list, *item;
   *count = get_count(r, json, key, &list);
   char *entries = allocate(r, *count, size), *entry = entries;
@@ -147,13 +158,15 @@ static int axis_position(reader *r, const rec_signature *signature, const char *
 }
 
 static void read_axis(reader *r, const cJSON *item, void *entry) {
-  *(rec_axis *)entry = (rec_axis){.name = get_text(r, item, "name"),
-                                  .size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size"),
-                                  .expression = get_optional(r, item, "expression")};
+  *(rec_axis *)entry =
+      (rec_axis){.name = get_text(r, item, "name"),
+                 .size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size"),
+                 .expression = get_optional(r, item, "expression")};
 }
 
 static void read_variable_axis(reader *r, const cJSON *item, void *entry) {
-  *(int *)entry = axis_position(r, &r->recurrence->signature, cJSON_IsString(item) ? item->valuestring : "");
+  *(int *)entry =
+      axis_position(r, &r->recurrence->signature, cJSON_IsString(item) ? item->valuestring : "");
 }
 
 static void read_variable(reader *r, const cJSON *json, rec_variable *v) {
@@ -189,7 +202,8 @@ static void read_variables(reader *r, const cJSON *json, rec_signature *signatur
   }
 }
 
-// The place that a field of kind data or stride belongs to, by the name it has in `rec apply` ("d.h0.x.lag").
+// The place that a field of kind data or stride belongs to, by the name it has in `rec apply`
+// ("d.h0.x.lag").
 static rec_place *find_place(rec_recurrence *recurrence, const char *of) {
   bool gradient = strncmp(of, "d.", 2) == 0;
   if (gradient) of += 2;
@@ -280,8 +294,8 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
   recurrence->formulas = cJSON_GetStringValue(json_get(json, "formulas"));
-  recurrence->signature.axes =
-      read_list(r, json, "axes", sizeof *recurrence->signature.axes, &recurrence->signature.axis_count, read_axis);
+  recurrence->signature.axes = read_list(r, json, "axes", sizeof *recurrence->signature.axes,
+                                         &recurrence->signature.axis_count, read_axis);
   if (!r->what) read_variables(r, json, &recurrence->signature);
   if (!r->what) read_arguments(r, json, recurrence);
   if (r->what) return;
@@ -295,7 +309,8 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   *(void **)&recurrence->combine = find_entry(r, recurrence->symbol, "combine");
 }
 
-// ---- variants ----------------------------------------------------------------------------------------------
+// ---- variants
+// ----------------------------------------------------------------------------------------------
 
 static const char *axis_of(const char *name) {
   const char *dot = strchr(name, '.');
@@ -321,17 +336,20 @@ static bool lists_size(const char *sizes, int64_t size) {
   return false;
 }
 
-// The size of an axis by a tensor of the file, whose last dimensions are the variable's axes; 0: none of these.
+// The size of an axis by a tensor of the file, whose last dimensions are the variable's axes; 0:
+// none of these.
 static int64_t size_by_tensor(const cJSON *variable, const char *axis, const rec_file *file) {
   char name[1024];
   bool carried = strcmp(json_text(variable, "kind"), "state") == 0;
   snprintf(name, sizeof name, "%s%s", carried ? "h0." : "", json_text(variable, "name"));
   const rec_tensor *tensor = rec_file_find(file, name);
   const cJSON *axes = json_get(variable, "axes");
-  int count = cJSON_GetArraySize(axes), rank = tensor ? tensor->rank - cJSON_IsTrue(json_get(variable, "complex")) : 0;
+  int count = cJSON_GetArraySize(axes),
+      rank = tensor ? tensor->rank - cJSON_IsTrue(json_get(variable, "complex")) : 0;
   for (int i = 0; i < count && count <= rank; i++) {
     const cJSON *item = cJSON_GetArrayItem(axes, i);
-    if (cJSON_IsString(item) && strcmp(item->valuestring, axis) == 0) return tensor->shape[rank - count + i];
+    if (cJSON_IsString(item) && strcmp(item->valuestring, axis) == 0)
+      return tensor->shape[rank - count + i];
   }
   return 0;
 }
@@ -352,10 +370,12 @@ static int64_t size_by_inputs(const cJSON *manifest, const char *name, const rec
 // Whether a define is for a recurrence: `K` is for all, `gla.K` for gla.
 static bool is_for(const char *name, const char *recurrence) {
   size_t length = strlen(recurrence);
-  return axis_of(name) == name || (strncmp(name, recurrence, length) == 0 && axis_of(name) == name + length + 1);
+  return axis_of(name) == name ||
+         (strncmp(name, recurrence, length) == 0 && axis_of(name) == name + length + 1);
 }
 
-static void pick_by_inputs(rec_pick *pick, const cJSON *manifest, const char *sizes, const rec_variant *variant) {
+static void pick_by_inputs(rec_pick *pick, const cJSON *manifest, const char *sizes,
+                           const rec_variant *variant) {
   if (!is_for(pick->name, variant->recurrence)) {
     pick->asked = true;  // nothing depends on it
     return;
@@ -365,8 +385,10 @@ static void pick_by_inputs(rec_pick *pick, const cJSON *manifest, const char *si
   if (pick->asked) pick->size = size;
 }
 
-// Picks the size of a define that has several: the one asked for, if it is there, else that of the inputs, else the first.
-static void pick_size(reader *r, const cJSON *manifest, const char *name, const char *sizes, const rec_variant *variant) {
+// Picks the size of a define that has several: the one asked for, if it is there, else that of the
+// inputs, else the first.
+static void pick_size(reader *r, const cJSON *manifest, const char *name, const char *sizes,
+                      const rec_variant *variant) {
   rec_pick *pick = &r->module->picks[r->module->pick_count++];
   *pick = (rec_pick){name, strtoll(sizes, NULL, 10), false};
   if (variant->inputs) pick_by_inputs(pick, manifest, sizes, variant);
@@ -380,7 +402,8 @@ static void pick_size(reader *r, const cJSON *manifest, const char *name, const 
 }
 
 // A define of the library as the variant has it.
-static const char *read_define(reader *r, const cJSON *manifest, const char *define, const rec_variant *variant) {
+static const char *read_define(reader *r, const cJSON *manifest, const char *define,
+                               const rec_variant *variant) {
   char name[512], text[600];
   const char *sizes = split_define(define, name, sizeof name);
   if (!strchr(sizes, ',')) return define;
@@ -388,7 +411,8 @@ static const char *read_define(reader *r, const cJSON *manifest, const char *def
   if (r->what) return define;
   memcpy(kept, name, strlen(name) + 1);
   pick_size(r, manifest, kept, sizes, variant);
-  snprintf(text, sizeof text, "%s=%lld", name, (long long)r->module->picks[r->module->pick_count - 1].size);
+  snprintf(text, sizeof text, "%s=%lld", name,
+           (long long)r->module->picks[r->module->pick_count - 1].size);
   memcpy(one, text, strlen(text) + 1);
   return one;
 }
@@ -411,22 +435,27 @@ static void read_defines(reader *r, const cJSON *json, const rec_variant *varian
   if (r->what) return;
   cJSON_ArrayForEach(item, list) {
     const char *define = cJSON_IsString(item) ? item->valuestring : "";
-    if (!is_overridden(item)) r->module->defines[r->module->define_count++] = read_define(r, json, define, variant);
+    if (!is_overridden(item))
+      r->module->defines[r->module->define_count++] = read_define(r, json, define, variant);
   }
 }
 
 // The type that is asked for, if the library has it, else its first.
 static void read_dtype(reader *r, const cJSON *json, const rec_variant *variant) {
-  const cJSON *types = json_get(json, "dtypes"), *type;  // absent from older libraries, which have one
-  if (!rec_number_type(get_text(r, json, "dtype"), &r->module->dtype) && !r->what) r->what = "dtype";
+  // absent from older libraries, which have one
+  const cJSON *types = json_get(json, "dtypes"), *type;
+  if (!rec_number_type(get_text(r, json, "dtype"), &r->module->dtype) && !r->what)
+    r->what = "dtype";
   r->module->dtype_asked = cJSON_GetArraySize(types) < 2;
   cJSON_ArrayForEach(type, types) {
-    if (!variant->dtype || !cJSON_IsString(type) || strcmp(type->valuestring, variant->dtype) != 0) continue;
+    if (!variant->dtype || !cJSON_IsString(type) || strcmp(type->valuestring, variant->dtype) != 0)
+      continue;
     r->module->dtype_asked = rec_number_type(variant->dtype, &r->module->dtype);
   }
 }
 
-static const rec_pick *find_pick(const rec_module *module, const char *recurrence, const char *axis) {
+static const rec_pick *find_pick(const rec_module *module, const char *recurrence,
+                                 const char *axis) {
   const rec_pick *found = NULL;
   char named[1024];
   snprintf(named, sizeof named, "%s.%s", recurrence, axis);
@@ -442,7 +471,8 @@ static bool is_of_variant(const rec_module *module, const cJSON *recurrence) {
   const char *name = json_text(recurrence, "name");
   const cJSON *size;
   rec_dtype dtype;
-  if (rec_number_type(json_text(recurrence, "dtype"), &dtype) && dtype != module->dtype) return false;
+  if (rec_number_type(json_text(recurrence, "dtype"), &dtype) && dtype != module->dtype)
+    return false;
   cJSON_ArrayForEach(size, json_get(recurrence, "fixed")) {
     const rec_pick *pick = find_pick(module, name, size->string);
     if (pick && size->valuedouble != (double)pick->size) return false;
@@ -452,7 +482,8 @@ static bool is_of_variant(const rec_module *module, const cJSON *recurrence) {
 
 bool rec_module_is(const rec_module *module, const rec_variant *variant) {
   rec_dtype dtype = module->dtype;
-  if (variant->dtype && (!rec_number_type(variant->dtype, &dtype) || dtype != module->dtype)) return false;
+  if (variant->dtype && (!rec_number_type(variant->dtype, &dtype) || dtype != module->dtype))
+    return false;
   for (int i = 0; i < variant->define_count; i++) {
     char asked[512];
     int64_t size = strtoll(split_define(variant->defines[i], asked, sizeof asked), NULL, 10);
@@ -470,10 +501,12 @@ bool rec_module_is_ambiguous(const rec_module *module) {
   return !asked;
 }
 
-// ---- all of it ---------------------------------------------------------------------------------------------
+// ---- all of it
+// ---------------------------------------------------------------------------------------------
 
 static void read_source(reader *r, const cJSON *item, void *entry_of_list) {
-  *(rec_source_text *)entry_of_list = (rec_source_text){get_text(r, item, "path"), get_text(r, item, "text")};
+  *(rec_source_text *)entry_of_list =
+      (rec_source_text){get_text(r, item, "path"), get_text(r, item, "text")};
 }
 
 // Those of the variant.
@@ -483,7 +516,8 @@ static void read_recurrences(reader *r, const cJSON *json) {
   int count = get_count(r, json, "recurrences", &list);
   m->recurrences = allocate(r, count, sizeof *m->recurrences);
   if (r->what) return;
-  cJSON_ArrayForEach(item, list) if (is_of_variant(m, item)) read_recurrence(r, item, &m->recurrences[m->count]);
+  cJSON_ArrayForEach(item, list) if (is_of_variant(m, item))
+      read_recurrence(r, item, &m->recurrences[m->count]);
 }
 
 static void read_manifest(reader *r, const cJSON *json, const rec_variant *variant) {
@@ -503,7 +537,8 @@ static rec_status check_abi(const char *path, const cJSON *json) {
   const cJSON *abi = json_get(json, "abi");
   const char *text = cJSON_IsString(abi) ? abi->valuestring : "none";
   if (strtol(text, NULL, 10) == REC_ABI_MAJOR) return REC_OK;
-  return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again", path, REC_ABI_MAJOR, text);
+  return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again",
+                  path, REC_ABI_MAJOR, text);
 }
 
 // Looks at the file before anything in it is run.
@@ -526,16 +561,19 @@ static rec_status load(rec_module *module, const rec_variant *variant) {
   rec_status status = read_file(module);
   if (status) return status;
   module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
-  if (!module->library) return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
+  if (!module->library)
+    return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
   // Absent from the oldest libraries, which have none.
   const char *prefix = cJSON_GetStringValue(json_get(module->json, "prefix"));
   char error[512];
   snprintf(error, sizeof error, "%srec_error", prefix ? prefix : "");
   *(void **)&module->error = dlsym(module->library, error);
-  if (!module->error) return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no %s", path, error);
+  if (!module->error)
+    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no %s", path, error);
   reader r = {.module = module};
   read_manifest(&r, module->json, variant);
-  if (r.what) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
+  if (r.what)
+    return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
   return REC_OK;
 }
 
@@ -551,4 +589,6 @@ rec_status rec_module_open_variant(const char *path, const rec_variant *variant,
   return status;
 }
 
-rec_status rec_module_open(const char *path, rec_module **out) { return rec_module_open_variant(path, &(rec_variant){0}, out); }
+rec_status rec_module_open(const char *path, rec_module **out) {
+  return rec_module_open_variant(path, &(rec_variant){0}, out);
+}

@@ -19,15 +19,18 @@
 extern "C" {
 #endif
 
-// ---- Errors: rec_status is in launch.h -------------------------------------------------------------
+// ---- Errors: rec_status is in launch.h
+// -------------------------------------------------------------
 
 // The class of a status in words ("bad argument"); never NULL.
 const char *rec_status_text(rec_status status);
 
-// This thread's message of the last call that failed: one line, what was expected and what was found; "" before any.
+// This thread's message of the last call that failed: one line, what was expected and what was
+// found; "" before any.
 const char *rec_message(void);
 
-// ---- Element types and tensors -----------------------------------------------------------------------------
+// ---- Element types and tensors
+// -----------------------------------------------------------------------------
 
 typedef enum rec_dtype {
   REC_BOOL,
@@ -68,14 +71,17 @@ int64_t rec_tensor_elements(const rec_tensor *tensor);
 char *rec_shape_text(char *text, size_t size, rec_dtype dtype, int rank, const int64_t *shape);
 
 // Elements of a real type into float or double and back (round to nearest, ties to even).
-rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type, int64_t count);
+rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
+                       int64_t count);
 
-// ---- Tensor files: safetensors -----------------------------------------------------------------------------
+// ---- Tensor files: safetensors
+// -----------------------------------------------------------------------------
 
 typedef struct rec_file rec_file;
 
-// Maps a file and checks all of its header; the tensors' bytes are read when they are used. A file that is truncated, or
-// whose tensors overlap, leave holes, repeat names or have other sizes than their shapes say, is refused.
+// Maps a file and checks all of its header; the tensors' bytes are read when they are used. A file
+// that is truncated, or whose tensors overlap, leave holes, repeat names or have other sizes than
+// their shapes say, is refused.
 rec_status rec_file_open(const char *path, rec_file **file);
 // The same for bytes in memory, which must outlive the file; `path` stands in messages.
 rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size, rec_file **file);
@@ -83,7 +89,8 @@ void rec_file_close(rec_file *file);  // NULL is allowed
 
 const char *rec_file_path(const rec_file *file);
 int rec_file_count(const rec_file *file);
-const rec_tensor *rec_file_tensor(const rec_file *file, int index);       // in the order of their bytes
+// in the order of their bytes
+const rec_tensor *rec_file_tensor(const rec_file *file, int index);
 const rec_tensor *rec_file_find(const rec_file *file, const char *name);  // NULL: not there
 const char *rec_file_metadata(const rec_file *file, const char *key);     // NULL: not there
 
@@ -91,11 +98,13 @@ typedef struct rec_metadata {
   const char *key, *value;
 } rec_metadata;
 
-// Writes a file whole or not at all: beside its place, flushed to the disk, then renamed. `metadata` may be NULL.
-rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
-                          int metadata_count);
+// Writes a file whole or not at all: beside its place, flushed to the disk, then renamed.
+// `metadata` may be NULL.
+rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
+                          const rec_metadata *metadata, int metadata_count);
 
-// ---- Recurrences ---------------------------------------------------------------------------------
+// ---- Recurrences
+// ---------------------------------------------------------------------------------
 
 typedef enum rec_kind { REC_INPUT, REC_PARAM, REC_STATE, REC_OUTPUT, REC_LAG } rec_kind;
 
@@ -139,17 +148,19 @@ const rec_recurrence *rec_module_find(const rec_module *module, const char *name
 const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
 
 // Numbers of one entry (batch or sequence) and, for inputs and outputs, of one step of a variable.
-int64_t rec_variable_numbers(const rec_signature *signature, int variable, const int64_t *axis_sizes);
+int64_t rec_variable_numbers(const rec_signature *signature, int variable,
+                             const int64_t *axis_sizes);
 
-// Where a recurrence runs. Every device works with every module, except `simt` and `cuda`. They run the GPU code of libraries
-// that were compiled with --target simt, or sm_80 and others.
+// Where a recurrence runs. Every device works with every module, except `simt` and `cuda`. They run
+// the GPU code of libraries that were compiled with --target simt, or sm_80 and others.
 typedef struct rec_device rec_device;
 const rec_device *rec_device_find(const char *name);  // NULL: no such device
 const char *rec_device_names(void);                   // "host, reference, .."
 // The element types a device computes in, and so those of a call's buffers.
 rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled);
 
-// One run over dense buffers. The arrays run over the signature's variables; absent buffers are NULL.
+// One run over dense buffers. The arrays run over the signature's variables; absent buffers are
+// NULL.
 //   value     inputs, parameters: read; outputs: written; states, lag buffers: before the run, or NULL for zero
 //   final     states, lag buffers: after the run
 //   gradient  inputs, parameters: written; outputs: cotangent, or NULL for zero; states, lag buffers: written
@@ -163,13 +174,16 @@ typedef struct rec_call {
 
 typedef struct rec_run_options {
   bool backward;
-  bool step;              // token by token through the single-step form; forward only
-  bool recompute;         // backward gets nothing from forward
-  bool single;            // reference: rounds every number to f32, as a plain f32 loop does
-  bool prepared;          // and with it: a loop that is given what depends on parameters alone, rounded once
-  int64_t threads;        // 0: as many as there are processors
-  int64_t time_slices;    // GPUs: time slices that run side by side (rec_sizes); 0: as many as there is room for
-  void *simt;             // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
+  bool step;       // token by token through the single-step form; forward only
+  bool recompute;  // backward gets nothing from forward
+  bool single;     // reference: rounds every number to f32, as a plain f32 loop does
+  // and with it: a loop that is given what depends on parameters alone, rounded once
+  bool prepared;
+  int64_t threads;  // 0: as many as there are processors
+  // GPUs: time slices that run side by side (rec_sizes); 0: as many as there is room for
+  int64_t time_slices;
+  // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
+  void *simt;
   int32_t device_number;  // as in rec_launch
 } rec_run_options;
 

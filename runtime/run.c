@@ -41,7 +41,8 @@ static size_t entry_bytes(const runner *r, const rec_call *call, int i) {
   return (size_t)numbers * rec_dtype_size(rec_device_type(r->device, type));
 }
 
-// ---- Token by token ----------------------------------------------------------------------------------------
+// ---- Token by token
+// ----------------------------------------------------------------------------------------
 
 // A call of one token of each sequence that is not over, and the sequences as the whole has them.
 typedef struct stepper {
@@ -72,7 +73,8 @@ static void copy_step(const stepper *s, char *whole, char *one, int64_t t, size_
   }
 }
 
-// A buffer for one token of every token tensor; the state of the run so far is kept in the whole's `final`.
+// A buffer for one token of every token tensor; the state of the run so far is kept in the whole's
+// `final`.
 static rec_status step_buffers(stepper *s) {
   const rec_call *whole = s->whole;
   for (int i = 0; i < s->r->signature->variable_count; i++) {
@@ -114,7 +116,8 @@ static rec_status run_step(stepper *s, int64_t t) {
   const runner *r = s->r;
   s->call.time = 1;
   if (s->whole->cu_seqlens) {
-    for (int64_t entry = 0; entry < s->entries; entry++) s->offsets[entry + 1] = s->offsets[entry] + (t < length_of(s, entry));
+    for (int64_t entry = 0; entry < s->entries; entry++)
+      s->offsets[entry + 1] = s->offsets[entry] + (t < length_of(s, entry));
     s->call.cu_seqlens = s->offsets;
     s->call.time = s->offsets[s->entries];
   }
@@ -152,9 +155,11 @@ rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, c
                    const rec_run_options *options) {
   runner r = {recurrence, &recurrence->signature, device, options};
   if (options->step && options->backward)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward", r.signature->name);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward",
+                    r.signature->name);
   if (device->narrow && r.signature->carried_type == REC_F64)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected a library of f32, bf16 or f16 for the device `%s`, found f64",
+    return rec_fail(REC_ERROR_UNSUPPORTED,
+                    "%s: expected a library of f32, bf16 or f16 for the device `%s`, found f64",
                     r.signature->name, device->name);
   return options->step ? run_steps(&r, call) : device->run(recurrence, call, options);
 }

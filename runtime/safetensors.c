@@ -1,10 +1,12 @@
-// Reads safetensors files: u64 little-endian header size, a JSON header, then the bytes of the tensors.
+// Reads safetensors files: u64 little-endian header size, a JSON header, then the bytes of the
+// tensors.
 //
 //   {"w": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, "__metadata__": {"step": "7"}}
 //
-// The file is mapped and its header checked whole before any tensor is handed out; whatever follows may then trust names,
-// shapes and sizes. A malformed file costs one clear line, never a crash. cJSON reads the header once it has passed the
-// checks that cJSON itself does not make (nesting, escaped NULs that would cut names short).
+// The file is mapped and its header checked whole before any tensor is handed out; whatever follows
+// may then trust names, shapes and sizes. A malformed file costs one clear line, never a crash.
+// cJSON reads the header once it has passed the checks that cJSON itself does not make (nesting,
+// escaped NULs that would cut names short).
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +52,8 @@ static rec_status scan_header(const rec_file *file, const char *text, size_t siz
     if (c == '\0') return bad(file, "a NUL byte in the header");
     if (string) {
       if (c == '\\') {
-        if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0) return bad(file, "a NUL character in a string of the header");
+        if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
+          return bad(file, "a NUL character in a string of the header");
         i++;
       } else if (c == '"') {
         string = false;
@@ -58,7 +61,8 @@ static rec_status scan_header(const rec_file *file, const char *text, size_t siz
       continue;
     }
     if (c == '"') string = true;
-    if ((c == '{' || c == '[') && ++depth > NESTING_CAP) return bad(file, "header nested too deeply");
+    if ((c == '{' || c == '[') && ++depth > NESTING_CAP)
+      return bad(file, "header nested too deeply");
     if (c == '}' || c == ']') depth--;
   }
   return REC_OK;
@@ -91,9 +95,11 @@ static rec_status read_shape(const rec_file *file, const cJSON *item, int64_t **
   e->tensor.shape = *shapes;
   for (const cJSON *axis = item->child; axis; axis = axis->next) {
     if (e->tensor.rank == RANK_CAP) return bad_tensor(file, name, "more than 64 axes");
-    if (!whole_number(axis, &size)) return bad_tensor(file, name, "expected whole numbers in `shape`");
+    if (!whole_number(axis, &size))
+      return bad_tensor(file, name, "expected whole numbers in `shape`");
     (*shapes)[e->tensor.rank++] = size;
-    // An axis of size 0 makes the product 0, yet the others must not overflow wherever sizes are multiplied later.
+    // An axis of size 0 makes the product 0, yet the others must not overflow wherever sizes are
+    // multiplied later.
     if (size == 0) empty = true;
     if (size && !rec_multiply(elements, size, &elements)) elements = INT64_MAX;
     if (elements > INT64_MAX / 16) return bad_tensor(file, name, "shape too large");
@@ -103,34 +109,38 @@ static rec_status read_shape(const rec_file *file, const cJSON *item, int64_t **
   return REC_OK;
 }
 
-static rec_status read_entry(const rec_file *file, const cJSON *item, size_t data_size, int64_t **shapes, entry *e) {
+static rec_status read_entry(const rec_file *file, const cJSON *item, size_t data_size,
+                             int64_t **shapes, entry *e) {
   e->tensor.name = item->string;
   const char *name = item->string;
   if (!cJSON_IsObject(item)) return bad_tensor(file, name, "expected an object in the header");
   const cJSON *dtype = member(item, "dtype"), *shape = member(item, "shape");
   const cJSON *offsets = member(item, "data_offsets");
-  if (!dtype || !shape || !offsets) return bad_tensor(file, name, "expected `dtype`, `shape` and `data_offsets` once each");
+  if (!dtype || !shape || !offsets)
+    return bad_tensor(file, name, "expected `dtype`, `shape` and `data_offsets` once each");
   if (!cJSON_IsString(dtype) || !rec_dtype_find(dtype->valuestring, &e->tensor.dtype)) {
-    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: unknown dtype `%.20s`", file->path, name,
-                    cJSON_IsString(dtype) ? dtype->valuestring : "");
+    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: unknown dtype `%.20s`", file->path,
+                    name, cJSON_IsString(dtype) ? dtype->valuestring : "");
   }
   if (!cJSON_IsArray(shape)) return bad_tensor(file, name, "expected a list in `shape`");
   int64_t begin, end;
   const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
-  if (!first || !first->next || first->next->next || !whole_number(first, &begin) || !whole_number(first->next, &end))
+  if (!first || !first->next || first->next->next || !whole_number(first, &begin) ||
+      !whole_number(first->next, &end))
     return bad_tensor(file, name, "expected two whole numbers in `data_offsets`");
   rec_status status = read_shape(file, shape, shapes, e);
   if (status) return status;
   if (begin > end) return bad_tensor(file, name, "`data_offsets` fall");
   if ((uint64_t)end > data_size) {
-    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s` ends at byte %lld of %zu: the file is truncated", file->path, name,
-                    (long long)end, data_size);
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: tensor `%.200s` ends at byte %lld of %zu: the file is truncated",
+                    file->path, name, (long long)end, data_size);
   }
   if ((uint64_t)(end - begin) != e->tensor.bytes) {
     char text[256];
     rec_shape_text(text, sizeof text, e->tensor.dtype, e->tensor.rank, e->tensor.shape);
-    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: expected %zu bytes for %s, found %lld", file->path, name,
-                    e->tensor.bytes, text, (long long)(end - begin));
+    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: expected %zu bytes for %s, found %lld",
+                    file->path, name, e->tensor.bytes, text, (long long)(end - begin));
   }
   e->begin = (uint64_t)begin;
   e->end = (uint64_t)end;
@@ -149,7 +159,8 @@ static rec_status check_names(const rec_file *file, const cJSON *header, int cou
   qsort(items, (size_t)n, sizeof *items, by_name);
   rec_status status = REC_OK;
   for (int i = 1; i < n && !status; i++)
-    if (strcmp(items[i - 1]->string, items[i]->string) == 0) status = bad_tensor(file, items[i]->string, "named twice");
+    if (strcmp(items[i - 1]->string, items[i]->string) == 0)
+      status = bad_tensor(file, items[i]->string, "named twice");
   free(items);
   return status;
 }
@@ -172,12 +183,14 @@ static rec_status check_cover(const rec_file *file, size_t data_size) {
   uint64_t at = 0;
   for (int i = 0; i < file->count; i++) {
     const entry *e = &file->entries[i];
-    if (e->begin < at) return bad_tensor(file, e->tensor.name, "its bytes overlap another tensor's");
+    if (e->begin < at)
+      return bad_tensor(file, e->tensor.name, "its bytes overlap another tensor's");
     if (e->begin > at) return bad_tensor(file, e->tensor.name, "unused bytes before it");
     at = e->end;
   }
   if (at != data_size)
-    return rec_fail(REC_ERROR_FORMAT, "%s: %llu bytes after the last tensor", file->path, (unsigned long long)(data_size - at));
+    return rec_fail(REC_ERROR_FORMAT, "%s: %llu bytes after the last tensor", file->path,
+                    (unsigned long long)(data_size - at));
   return REC_OK;
 }
 
@@ -185,7 +198,8 @@ static rec_status read_entries(rec_file *file, unsigned char *data, size_t data_
   int count = cJSON_GetArraySize(file->header);
   size_t axes = 0;
   for (const cJSON *item = file->header->child; item; item = item->next)
-    for (const cJSON *part = item->child; part; part = part->next) axes += (size_t)cJSON_GetArraySize(part);
+    for (const cJSON *part = item->child; part; part = part->next)
+      axes += (size_t)cJSON_GetArraySize(part);
   file->entries = calloc((size_t)count + 1, sizeof *file->entries);
   file->shapes = malloc((axes + 1) * sizeof *file->shapes);
   if (!file->entries || !file->shapes) return rec_no_memory();
@@ -202,7 +216,8 @@ static rec_status read_entries(rec_file *file, unsigned char *data, size_t data_
   }
   if (status) return status;
   qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_place);
-  for (int i = 0; i < file->count; i++) file->entries[i].tensor.data = data + file->entries[i].begin;
+  for (int i = 0; i < file->count; i++)
+    file->entries[i].tensor.data = data + file->entries[i].begin;
   return check_cover(file, data_size);
 }
 
@@ -213,7 +228,8 @@ static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size)
   if (header_size > HEADER_CAP) return bad(file, "its header claims more than 100 MB");
   if (header_size > size - 8) {
     return rec_fail(REC_ERROR_FORMAT,
-                    "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated or no safetensors file",
+                    "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated "
+                    "or no safetensors file",
                     file->path, (unsigned long long)header_size, size);
   }
   const char *text = (const char *)bytes + 8;
@@ -232,7 +248,8 @@ rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size
   *out = NULL;
   rec_file *file = calloc(1, sizeof *file);
   if (file) file->path = strdup(path);
-  rec_status status = file && file->path ? read_header(file, (unsigned char *)bytes, size) : rec_no_memory();
+  rec_status status =
+      file && file->path ? read_header(file, (unsigned char *)bytes, size) : rec_no_memory();
   if (status)
     rec_file_close(file);
   else
@@ -244,7 +261,8 @@ rec_status rec_file_open(const char *path, rec_file **out) {
   *out = NULL;
   rec_mapping mapping;
   rec_status status = rec_map(path, &mapping);
-  if (!status && !mapping.bytes) status = rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: empty", path);
+  if (!status && !mapping.bytes)
+    status = rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: empty", path);
   if (!status) status = rec_file_from_memory(path, mapping.bytes, mapping.size, out);
   if (status)
     rec_unmap(&mapping);

@@ -41,7 +41,8 @@ static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
   return order;
 }
 
-static void put_header(FILE *out, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
+static void put_header(FILE *out, const rec_tensor **order, int count, const rec_metadata *metadata,
+                       int metadata_count) {
   putc('{', out);
   if (metadata_count > 0) {
     fputs("\"__metadata__\":{", out);
@@ -69,7 +70,8 @@ typedef struct header {
   size_t size;
 } header;
 
-static bool make_header(header *h, const rec_tensor **order, int count, const rec_metadata *metadata, int metadata_count) {
+static bool make_header(header *h, const rec_tensor **order, int count,
+                        const rec_metadata *metadata, int metadata_count) {
   *h = (header){0};
   FILE *out = open_memstream(&h->text, &h->size);
   if (!out) return false;
@@ -105,7 +107,8 @@ static bool write_at(int handle, const void *bytes, size_t size, int64_t place) 
   return true;
 }
 
-static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const rec_tensor **order, const header *h) {
+static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const rec_tensor **order,
+                              const header *h) {
   int64_t place = (int64_t)(sizeof(uint64_t) + h->size);
   if (!(w->places = calloc((size_t)plan->count + 1, sizeof *w->places))) return rec_no_memory();
   for (int i = 0; i < plan->count; i++) {
@@ -130,19 +133,22 @@ static rec_status join(tensor_writer *w, const char *file) {
   w->file.handle = open(file, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (w->file.handle >= 0) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
-                  "%s: expected the file that rank 0 has begun to write, found none: %s; the folder of the runs must be one "
+                  "%s: expected the file that rank 0 has begun to write, found none: %s; the "
+                  "folder of the runs must be one "
                   "that all ranks see",
                   file, strerror(errno));
 }
 
 // `file` NULL: a new one.
-static rec_status make_writer(const char *path, const file_path *file, const tensor_plan *plan, tensor_writer **made) {
+static rec_status make_writer(const char *path, const file_path *file, const tensor_plan *plan,
+                              tensor_writer **made) {
   header h = {0};
   rec_status status = REC_OK;
   tensor_writer *w = calloc(1, sizeof *w);
   const rec_tensor **order = in_order(plan->tensors, plan->count);
   *made = NULL;
-  if (!w || !order || !make_header(&h, order, plan->count, plan->metadata, plan->metadata_count)) status = rec_no_memory();
+  if (!w || !order || !make_header(&h, order, plan->count, plan->metadata, plan->metadata_count))
+    status = rec_no_memory();
   if (w) w->file.handle = -1;
   if (!status) w->path = rec_path("%s", path);
   if (!status) status = find_places(w, plan, order, &h);
@@ -160,15 +166,21 @@ rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_
   return make_writer(path, NULL, plan, made);
 }
 
-rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan, tensor_writer **made) {
+rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan,
+                              tensor_writer **made) {
   return make_writer(path, file, plan, made);
 }
 
-rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes, size_t size) {
-  return write_at(w->file.handle, bytes, size, w->places[tensor] + first) ? REC_OK : write_failed(w->path.text);
+rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes,
+                             size_t size) {
+  return write_at(w->file.handle, bytes, size, w->places[tensor] + first)
+             ? REC_OK
+             : write_failed(w->path.text);
 }
 
-rec_status tensor_writer_flush(tensor_writer *w) { return fsync(w->file.handle) ? write_failed(w->path.text) : REC_OK; }
+rec_status tensor_writer_flush(tensor_writer *w) {
+  return fsync(w->file.handle) ? write_failed(w->path.text) : REC_OK;
+}
 
 rec_status tensor_writer_finish(tensor_writer *w) {
   return output_finish(&w->file, OUTPUT_FLUSH) ? REC_OK : write_failed(w->path.text);
@@ -183,7 +195,8 @@ void tensor_writer_close(tensor_writer *w) {
 
 // ---- at once ------------------------------------------------------------------------------------
 
-static rec_status write_parts(const char *path, const header *h, const rec_tensor **order, int count) {
+static rec_status write_parts(const char *path, const header *h, const rec_tensor **order,
+                              int count) {
   struct iovec *parts = calloc((size_t)count + 2, sizeof *parts);
   uint64_t size = h->size;
   if (!parts) return rec_no_memory();
@@ -196,8 +209,8 @@ static rec_status write_parts(const char *path, const header *h, const rec_tenso
   return written ? REC_OK : write_failed(path);
 }
 
-rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count, const rec_metadata *metadata,
-                          int metadata_count) {
+rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
+                          const rec_metadata *metadata, int metadata_count) {
   header h = {0};
   const rec_tensor **order = in_order(tensors, count);
   bool made = order && make_header(&h, order, count, metadata, metadata_count);

@@ -1,5 +1,6 @@
-// A tensor file that is filled part by part, by one process or by several. It is written beside its place, and takes this place
-// when all of it is there: whoever looks finds the old file or the new one.
+// A tensor file that is filled part by part, by one process or by several. It is written beside its
+// place, and takes this place when all of it is there: whoever looks finds the old file or the new
+// one.
 #ifndef REC_RUNTIME_TENSOR_WRITER_H
 #define REC_RUNTIME_TENSOR_WRITER_H
 
@@ -18,11 +19,14 @@ typedef struct tensor_plan {
 
 // Begins a file for `path`, with its header. A link there is replaced, not what it names.
 rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_writer **made);
-// The file that a writer of the same plan has begun for `path`, perhaps in another process: its tensor_writer_file.
-rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan, tensor_writer **made);
+// The file that a writer of the same plan has begun for `path`, perhaps in another process: its
+// tensor_writer_file.
+rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan,
+                              tensor_writer **made);
 file_path tensor_writer_file(const tensor_writer *w);
 // Some bytes of a tensor, from its byte `first` on.
-rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes, size_t size);
+rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes,
+                             size_t size);
 // What this writer has put is on the disk.
 rec_status tensor_writer_flush(tensor_writer *w);
 // Puts the file in its place, once all its writers have flushed: for the writer that has opened it.

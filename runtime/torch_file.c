@@ -24,7 +24,9 @@ static const torch_entry *find_entry(const torch_file *file, const char *name) {
   for (int i = 0; i < file->archive.count; i++) {
     const torch_entry *e = &file->archive.entries[i];
     const char *slash = memchr(e->name, '/', e->name_size);
-    if (slash && e->name_size - (size_t)(slash + 1 - e->name) == size && !memcmp(slash + 1, name, size)) return e;
+    if (slash && e->name_size - (size_t)(slash + 1 - e->name) == size &&
+        !memcmp(slash + 1, name, size))
+      return e;
   }
   return NULL;
 }
@@ -40,7 +42,8 @@ static bool measure(const torch_tensor *t, int64_t *elements, int64_t *end, bool
     int64_t along;
     if (t->shape[i] == 0) return *elements = *end = 0, true;
     if (t->shape[i] > 1 && t->strides[i] != wanted) *in_order = false;
-    if (!rec_multiply(t->shape[i] - 1, t->strides[i], &along) || __builtin_add_overflow(reach, along, &reach) ||
+    if (!rec_multiply(t->shape[i] - 1, t->strides[i], &along) ||
+        __builtin_add_overflow(reach, along, &reach) ||
         !rec_multiply(*elements, t->shape[i], elements) || *elements > INT64_MAX / 16)
       return false;
     wanted = *elements;
@@ -48,7 +51,8 @@ static bool measure(const torch_tensor *t, int64_t *elements, int64_t *end, bool
   return !__builtin_add_overflow(reach, 1, end);
 }
 
-static void copy_in_order(const torch_tensor *t, int64_t elements, size_t size, const char *storage, char *to) {
+static void copy_in_order(const torch_tensor *t, int64_t elements, size_t size, const char *storage,
+                          char *to) {
   int64_t place[16] = {0}, at = t->offset;
   for (int64_t n = 0; n < elements; n++) {
     memcpy(to + (size_t)n * size, storage + (size_t)at * size, size);
@@ -76,12 +80,14 @@ static rec_status make_tensor(torch_file *file, const torch_tensor *t) {
   void *data = (char *)bytes + (size_t)(elements ? t->offset : 0) * size;
   if (!in_order && elements) {
     // Strides of 0 may name more elements than there are bytes; nobody's weights are like that.
-    if (elements > (int64_t)(storage->bytes.size / size)) return bad(file, t->name, "it repeats its elements");
+    if (elements > (int64_t)(storage->bytes.size / size))
+      return bad(file, t->name, "it repeats its elements");
     data = file->copies[file->count] = malloc((size_t)elements * size);
     if (!data) return rec_no_memory();
     copy_in_order(t, elements, size, bytes, data);
   }
-  file->tensors[file->count++] = (rec_tensor){t->name, t->dtype, t->rank, t->shape, data, (size_t)elements * size};
+  file->tensors[file->count++] =
+      (rec_tensor){t->name, t->dtype, t->rank, t->shape, data, (size_t)elements * size};
   return REC_OK;
 }
 
@@ -90,7 +96,8 @@ static rec_status make_tensors(torch_file *file) {
   file->copies = calloc((size_t)file->pickle.count + 1, sizeof *file->copies);
   if (!file->tensors || !file->copies) return rec_no_memory();
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < file->pickle.count; i++) status = make_tensor(file, &file->pickle.tensors[i]);
+  for (int i = 0; !status && i < file->pickle.count; i++)
+    status = make_tensor(file, &file->pickle.tensors[i]);
   return status;
 }
 
@@ -100,23 +107,29 @@ static rec_status read_file(torch_file *file, rec_mapping bytes) {
   static const unsigned char pickle_first[2] = {0x80, 2};
   if (bytes.size >= 2 && !memcmp(bytes.bytes, pickle_first, 2))
     return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s: expected a zip archive, found a file of a torch older than 1.6; load and save it with a newer one",
+                    "%s: expected a zip archive, found a file of a torch older than 1.6; load and "
+                    "save it with a newer one",
                     file->path);
   rec_status status = torch_archive_read(file->path, bytes, &file->archive);
   if (status) return status;
   const torch_entry *pickle = find_entry(file, "data.pkl"), *order = find_entry(file, "byteorder");
-  if (!pickle) return rec_fail(REC_ERROR_FORMAT, "%s: expected an archive with data.pkl, found none", file->path);
+  if (!pickle)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected an archive with data.pkl, found none",
+                    file->path);
   if (order && (order->bytes.size != 6 || memcmp(order->bytes.bytes, "little", 6) != 0))
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected little-endian numbers, found others", file->path);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected little-endian numbers, found others",
+                    file->path);
   status = torch_pickle_read(file->path, pickle->bytes, &file->pickle);
   return status ? status : make_tensors(file);
 }
 
-rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size, torch_file **out) {
+rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size,
+                                  torch_file **out) {
   *out = NULL;
   torch_file *file = calloc(1, sizeof *file);
   if (file) file->path = strdup(path);
-  rec_status status = file && file->path ? read_file(file, (rec_mapping){bytes, size}) : rec_no_memory();
+  rec_status status =
+      file && file->path ? read_file(file, (rec_mapping){bytes, size}) : rec_no_memory();
   if (status)
     torch_file_close(file);
   else

@@ -4,9 +4,9 @@
 //   NAME/data.pkl    {"w": tensor(storage "0", offset 0, shape [2,3], strides [3,1])}
 //   NAME/data/0      the bytes of storage 0
 //
-// A pickle is a program; this reads the few instructions that dictionaries of tensors are made of and
-// names the first other one. Nothing that a file says is run, and no size is believed before the
-// bytes are there.
+// A pickle is a program; this reads the few instructions that dictionaries of tensors are made of
+// and names the first other one. Nothing that a file says is run, and no size is believed before
+// the bytes are there.
 #ifndef REC_TORCH_FILE_H
 #define REC_TORCH_FILE_H
 
@@ -16,7 +16,8 @@ typedef struct torch_file torch_file;
 
 rec_status torch_file_open(const char *path, torch_file **file);
 // The same for bytes in memory, which must outlive the file.
-rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size, torch_file **file);
+rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size,
+                                  torch_file **file);
 void torch_file_close(torch_file *file);  // NULL is allowed
 int torch_file_count(const torch_file *file);
 const rec_tensor *torch_file_tensor(const torch_file *file, int index);

@@ -3,8 +3,8 @@
 //   } X "w" c torch._utils _rebuild_tensor_v2 ( ( X "storage" c torch FloatStorage X "0" .. t Q
 //     K 0 K 2 K 3 86 .. R s .
 //
-// Each instruction makes at most one value, so memory is bounded by the length of the pickle. What an
-// instruction does not need is refused, as is every function but those that rebuild tensors.
+// Each instruction makes at most one value, so memory is bounded by the length of the pickle. What
+// an instruction does not need is refused, as is every function but those that rebuild tensors.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,9 @@ typedef struct machine {
 
 // False, as all that cannot go on.
 static bool fail(machine *m, const char *what) {
-  if (!m->status) m->status = rec_fail(REC_ERROR_FORMAT, "%s: expected a dictionary of tensors, found %s", m->path, what);
+  if (!m->status)
+    m->status =
+        rec_fail(REC_ERROR_FORMAT, "%s: expected a dictionary of tensors, found %s", m->path, what);
   return false;
 }
 
@@ -128,7 +130,8 @@ static bool push_number(machine *m, int64_t x) {
 }
 
 static bool push_text(machine *m, uint64_t size) {
-  const unsigned char *bytes = size > m->size ? (fail(m, "a truncated pickle"), NULL) : operand(m, (size_t)size);
+  const unsigned char *bytes =
+      size > m->size ? (fail(m, "a truncated pickle"), NULL) : operand(m, (size_t)size);
   value *v = bytes ? make(m, VALUE_TEXT) : NULL;
   char *text = v ? machine_memory(m, (size_t)size + 1) : NULL;
   if (!text) return false;
@@ -152,15 +155,19 @@ static bool push_long(machine *m) {
 static const struct {
   const char *name;
   rec_dtype dtype;
-} storage_types[] = {{"FloatStorage", REC_F32},  {"HalfStorage", REC_F16}, {"BFloat16Storage", REC_BF16},
-                     {"DoubleStorage", REC_F64}, {"LongStorage", REC_I64}, {"IntStorage", REC_I32},
-                     {"ShortStorage", REC_I16},  {"CharStorage", REC_I8},  {"ByteStorage", REC_U8},
-                     {"BoolStorage", REC_BOOL}};
+} storage_types[] = {{"FloatStorage", REC_F32},     {"HalfStorage", REC_F16},
+                     {"BFloat16Storage", REC_BF16}, {"DoubleStorage", REC_F64},
+                     {"LongStorage", REC_I64},      {"IntStorage", REC_I32},
+                     {"ShortStorage", REC_I16},     {"CharStorage", REC_I8},
+                     {"ByteStorage", REC_U8},       {"BoolStorage", REC_BOOL}};
 
 static bool push_global(machine *m, const char *module, const char *name) {
-  if (!strcmp(module, "collections") && !strcmp(name, "OrderedDict")) return push(m, make(m, VALUE_MAKE_DICT));
-  if (!strcmp(module, "torch._utils") && !strcmp(name, "_rebuild_tensor_v2")) return push(m, make(m, VALUE_REBUILD_TENSOR));
-  if (!strcmp(module, "torch._utils") && !strcmp(name, "_rebuild_parameter")) return push(m, make(m, VALUE_REBUILD_PARAMETER));
+  if (!strcmp(module, "collections") && !strcmp(name, "OrderedDict"))
+    return push(m, make(m, VALUE_MAKE_DICT));
+  if (!strcmp(module, "torch._utils") && !strcmp(name, "_rebuild_tensor_v2"))
+    return push(m, make(m, VALUE_REBUILD_TENSOR));
+  if (!strcmp(module, "torch._utils") && !strcmp(name, "_rebuild_parameter"))
+    return push(m, make(m, VALUE_REBUILD_PARAMETER));
   for (size_t i = 0; i < sizeof storage_types / sizeof *storage_types; i++)
     if (!strcmp(module, "torch") && !strcmp(name, storage_types[i].name)) {
       value *v = make(m, VALUE_STORAGE_TYPE);
@@ -168,8 +175,10 @@ static bool push_global(machine *m, const char *module, const char *name) {
       return push(m, v);
     }
   if (!m->status)
-    m->status = rec_fail(REC_ERROR_FORMAT, "%s: expected nothing but tensors, found a call of %.100s.%.100s, which is not run",
-                         m->path, module, name);
+    m->status = rec_fail(
+        REC_ERROR_FORMAT,
+        "%s: expected nothing but tensors, found a call of %.100s.%.100s, which is not run",
+        m->path, module, name);
   return !m->status;
 }
 
@@ -186,7 +195,8 @@ static const char *line(machine *m) {
 static bool stack_global(machine *m) {
   value *name = pop(m), *module = pop(m);
   if (m->status) return false;
-  if (name->kind != VALUE_TEXT || module->kind != VALUE_TEXT) return fail(m, "a name that is no text");
+  if (name->kind != VALUE_TEXT || module->kind != VALUE_TEXT)
+    return fail(m, "a name that is no text");
   return push_global(m, module->text, name->text);
 }
 
@@ -260,8 +270,9 @@ static bool is(const value *tuple, size_t place, value_kind kind) {
 static bool persistent(machine *m) {
   value *id = pop(m), *v = NULL;
   if (m->status) return false;
-  if (id->kind != VALUE_TUPLE || id->count != 5 || !is(id, 0, VALUE_TEXT) || strcmp(id->items[0]->text, "storage") != 0 ||
-      !is(id, 1, VALUE_STORAGE_TYPE) || !is(id, 2, VALUE_TEXT))
+  if (id->kind != VALUE_TUPLE || id->count != 5 || !is(id, 0, VALUE_TEXT) ||
+      strcmp(id->items[0]->text, "storage") != 0 || !is(id, 1, VALUE_STORAGE_TYPE) ||
+      !is(id, 2, VALUE_TEXT))
     return fail(m, "a reference that is no storage");
   if ((v = make(m, VALUE_STORAGE))) {
     v->dtype = id->items[1]->dtype;
@@ -281,9 +292,9 @@ static int64_t *read_axes(machine *m, const value *tuple) {
 }
 
 static value *rebuild_tensor(machine *m, const value *with) {
-  if (with->count < 4 || !is(with, 0, VALUE_STORAGE) || !is(with, 1, VALUE_NUMBER) || !is(with, 2, VALUE_TUPLE) ||
-      !is(with, 3, VALUE_TUPLE) || with->items[1]->number < 0 || with->items[2]->count != with->items[3]->count ||
-      with->items[2]->count > MOST_AXES)
+  if (with->count < 4 || !is(with, 0, VALUE_STORAGE) || !is(with, 1, VALUE_NUMBER) ||
+      !is(with, 2, VALUE_TUPLE) || !is(with, 3, VALUE_TUPLE) || with->items[1]->number < 0 ||
+      with->items[2]->count != with->items[3]->count || with->items[2]->count > MOST_AXES)
     return fail(m, "a tensor without storage, place, shape and strides"), NULL;
   value *v = make(m, VALUE_TENSOR);
   if (!v) return NULL;
@@ -332,7 +343,8 @@ static bool recall(machine *m, uint64_t place) {
 static bool unknown(machine *m, unsigned char code) {
   if (!m->status)
     m->status = rec_fail(REC_ERROR_FORMAT,
-                         "%s: expected the instructions of a dictionary of tensors, found %d ('%c') at byte %zu of the pickle",
+                         "%s: expected the instructions of a dictionary of tensors, found %d "
+                         "('%c') at byte %zu of the pickle",
                          m->path, code, code > 32 && code < 127 ? code : '?', m->at - 1);
   return !m->status;
 }
@@ -393,11 +405,14 @@ static bool read_tensors(machine *m, const value *dict, torch_pickle *to) {
     const value *key = dict->items[i], *v = dict->items[i + 1];
     if (key->kind != VALUE_TEXT) return fail(m, "a key that is no text");
     if (v->kind != VALUE_TENSOR) {
-      m->status = rec_fail(REC_ERROR_FORMAT, "%s: expected a dictionary of tensors, found something else under '%.200s'",
-                           m->path, key->text);
+      m->status =
+          rec_fail(REC_ERROR_FORMAT,
+                   "%s: expected a dictionary of tensors, found something else under '%.200s'",
+                   m->path, key->text);
       return false;
     }
-    to->tensors[to->count++] = (torch_tensor){key->text, v->text, v->dtype, v->number, v->rank, v->shape, v->strides};
+    to->tensors[to->count++] =
+        (torch_tensor){key->text, v->text, v->dtype, v->number, v->rank, v->shape, v->strides};
   }
   return !m->status;
 }

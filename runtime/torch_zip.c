@@ -1,10 +1,17 @@
-// Zip archives whose entries are stored as they are: the directory at the end, then every entry's own
-// header. Sizes beyond 32 bits stand in an extra field.
+// Zip archives whose entries are stored as they are: the directory at the end, then every entry's
+// own header. Sizes beyond 32 bits stand in an extra field.
 #include <stdlib.h>
 
 #include "runtime/torch_file.h"
 
-enum { END_SIZE = 22, LOCATOR_SIZE = 20, LARGE_END_SIZE = 56, ROW_SIZE = 46, HEADER_SIZE = 30, COMMENT_CAP = 65535 };
+enum {
+  END_SIZE = 22,
+  LOCATOR_SIZE = 20,
+  LARGE_END_SIZE = 56,
+  ROW_SIZE = 46,
+  HEADER_SIZE = 30,
+  COMMENT_CAP = 65535
+};
 
 typedef struct zip {
   const char *path;
@@ -19,10 +26,13 @@ static uint64_t number(const zip *z, size_t place, int bytes) {
 }
 
 static rec_status bad(const zip *z, const char *what) {
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected a zip archive as torch.save writes it, found %s", z->path, what);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a zip archive as torch.save writes it, found %s",
+                  z->path, what);
 }
 
-static bool is_there(const zip *z, uint64_t place, uint64_t size) { return place <= z->size && size <= z->size - place; }
+static bool is_there(const zip *z, uint64_t place, uint64_t size) {
+  return place <= z->size && size <= z->size - place;
+}
 
 typedef struct directory {
   uint64_t place, size, count;
@@ -43,7 +53,8 @@ static rec_status find_directory(const zip *z, directory *d) {
   uint64_t large = number(z, end - LOCATOR_SIZE + 8, 8);
   if (!is_there(z, large, LARGE_END_SIZE) || number(z, (size_t)large, 4) != 0x06064b50)
     return bad(z, "one without its large directory");
-  *d = (directory){number(z, (size_t)large + 48, 8), number(z, (size_t)large + 40, 8), number(z, (size_t)large + 32, 8)};
+  *d = (directory){number(z, (size_t)large + 48, 8), number(z, (size_t)large + 40, 8),
+                   number(z, (size_t)large + 32, 8)};
   return REC_OK;
 }
 
@@ -71,11 +82,14 @@ static rec_status read_extra(const zip *z, size_t place, size_t size, entry_row 
 }
 
 static rec_status read_entry(const zip *z, size_t at, torch_entry *entry, size_t *next) {
-  if (!is_there(z, at, ROW_SIZE) || number(z, at, 4) != 0x02014b50) return bad(z, "a directory with a wrong row");
+  if (!is_there(z, at, ROW_SIZE) || number(z, at, 4) != 0x02014b50)
+    return bad(z, "a directory with a wrong row");
   entry_row row = {number(z, at + 24, 4), number(z, at + 20, 4), number(z, at + 42, 4)};
-  size_t name = number(z, at + 28, 2), extra = number(z, at + 30, 2), comment = number(z, at + 32, 2);
+  size_t name = number(z, at + 28, 2), extra = number(z, at + 30, 2),
+         comment = number(z, at + 32, 2);
   if (!is_there(z, at + ROW_SIZE, name + extra + comment)) return bad(z, "a truncated directory");
-  if (number(z, at + 10, 2) != 0 || number(z, at + 8, 2) & 1) return bad(z, "an entry that is compressed or encrypted");
+  if (number(z, at + 10, 2) != 0 || number(z, at + 8, 2) & 1)
+    return bad(z, "an entry that is compressed or encrypted");
   rec_status status = read_extra(z, at + ROW_SIZE + name, extra, &row);
   if (status) return status;
   if (row.size != row.packed_size) return bad(z, "an entry with two sizes");
@@ -84,7 +98,8 @@ static rec_status read_entry(const zip *z, size_t at, torch_entry *entry, size_t
   size_t header = (size_t)row.header;
   uint64_t data = row.header + HEADER_SIZE + number(z, header + 26, 2) + number(z, header + 28, 2);
   if (!is_there(z, data, row.size)) return bad(z, "an entry beyond the end: the file is truncated");
-  *entry = (torch_entry){(const char *)z->bytes + at + ROW_SIZE, name, {z->bytes + data, (size_t)row.size}};
+  *entry = (torch_entry){
+      (const char *)z->bytes + at + ROW_SIZE, name, {z->bytes + data, (size_t)row.size}};
   *next = at + ROW_SIZE + name + extra + comment;
   return REC_OK;
 }
@@ -95,7 +110,8 @@ rec_status torch_archive_read(const char *path, rec_mapping bytes, torch_archive
   *archive = (torch_archive){0};
   rec_status status = find_directory(&z, &d);
   if (status) return status;
-  if (!is_there(&z, d.place, d.size) || d.count > d.size / ROW_SIZE) return bad(&z, "a directory beyond its end");
+  if (!is_there(&z, d.place, d.size) || d.count > d.size / ROW_SIZE)
+    return bad(&z, "a directory beyond its end");
   archive->entries = calloc((size_t)d.count + 1, sizeof *archive->entries);
   if (!archive->entries) return rec_no_memory();
   size_t at = (size_t)d.place;

@@ -1,8 +1,9 @@
 // The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure
 // that describes it.
 //
-// One `abi_recurrence` per recurrence lays out its arguments struct. The C header, the manifest and the tables for the support
-// code (runtime/shared/library.h) are all printed from it, so they cannot disagree.
+// One `abi_recurrence` per recurrence lays out its arguments struct. The C header, the manifest and
+// the tables for the support code (runtime/shared/library.h) are all printed from it, so they
+// cannot disagree.
 //
 // ---- Exported symbols ----
 //
@@ -18,18 +19,21 @@
 // and, for the library:
 //   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
 //   const char *rec_error(void);   this thread's last message: one line, "" before any
-// For tvm-ffi, which finds them by these names (runtime/support/tvm_ffi.c); all variants of NAME behind one:
+// For tvm-ffi, which finds them by these names (runtime/support/tvm_ffi.c); all variants of NAME
+// behind one:
 //   int __tvm_ffi_NAME_forward (void *, const TVMFFIAny *, int32_t, TVMFFIAny *);     and _backward, _step
 // For XLA's typed FFI, handlers of the CPU and of CUDA (runtime/support/xla.c), likewise:
 //   void *rec_xla_NAME_forward(void *frame);    and _backward, _step; rec_xla_NAME_forward_cuda, ..
-// For torch's stable C ABI, kernels that aoti_torch_library_impl takes (runtime/support/torch_abi.c), likewise:
+// For torch's stable C ABI, kernels that aoti_torch_library_impl takes
+// (runtime/support/torch_abi.c), likewise:
 //   int64_t rec_torch_NAME_forward(uint64_t *stack, uint64_t, uint64_t);     and _save, _step, _backward
-// With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The types of launch.h are
-// shared by all libraries.
+// With --prefix P_ all of them, and NAME_arguments, begin with P_: P_NAME_forward, P_rec_error. The
+// types of launch.h are shared by all libraries.
 //
-// With several number types (--dtype f32,bf16) NAME is that of the first, and NAME_f32, NAME_bf16 are recurrences of their own
-// with NAME_f32_arguments, .. With several sizes (-D K=64,128) NAME takes the variant that has the sizes of the arguments, and
-// NAME_K64, NAME_K128 are the variants; all have NAME_arguments. Both together: NAME_f32_K64.
+// With several number types (--dtype f32,bf16) NAME is that of the first, and NAME_f32, NAME_bf16
+// are recurrences of their own with NAME_f32_arguments, .. With several sizes (-D K=64,128) NAME
+// takes the variant that has the sizes of the arguments, and NAME_K64, NAME_K128 are the variants;
+// all have NAME_arguments. Both together: NAME_f32_K64.
 //
 // ---- NAME_arguments, in this order ----
 //
@@ -54,16 +58,18 @@
 // the manifest.
 //
 // Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one
-// step, batch_stride = time * time_stride. REC_STRIDE_BROADCAST (INT64_MIN) is a true 0, for inputs and cotangents: one step,
-// or one batch entry, stands for all. The gradient of such an input still has a row for each. Where the time stride is that, a
-// batch stride of 0 means the numbers of one step. The axes of one step lie densely in declared order. Params, states, lag
-// buffers and their gradients are dense throughout.
+// step, batch_stride = time * time_stride. REC_STRIDE_BROADCAST (INT64_MIN) is a true 0, for inputs
+// and cotangents: one step, or one batch entry, stands for all. The gradient of such an input still
+// has a row for each. Where the time stride is that, a batch stride of 0 means the numbers of one
+// step. The axes of one step lie densely in declared order. Params, states, lag buffers and their
+// gradients are dense throughout.
 //
 // May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
-// no elements. Forward reads inputs, params, h0; writes outputs, hT (and every byte of `saved`). Step is the same
-// for time == 1, or for packed sequences of at most one step each. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
-// outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
-// operand, but hT may be h0 itself in forward and step. On the host denormal numbers are taken for 0.
+// no elements. Forward reads inputs, params, h0; writes outputs, hT (and every byte of `saved`).
+// Step is the same for time == 1, or for packed sequences of at most one step each. Backward reads
+// inputs, params, h0, cotangents (and `saved`); it neither reads outputs and hT nor writes them.
+// Gradients are written, not added to. No result may overlap an operand, but hT may be h0 itself in
+// forward and step. On the host denormal numbers are taken for 0.
 //
 // ---- Manifest: a JSON object; all keys are always present but "program" ----
 //
@@ -201,9 +207,10 @@ typedef struct artifact_recurrence {
   const char *plain;         // the symbol of all its variants together
   VEC(artifact_size) fixed;  // one for each such axis that it has
   const abi_recurrence *abi;
-  const typed_body *formulas;       // as the source has them
-  const recurrence_delays *delays;  // long lags: the kernels are those of the recurrence without them; NULL: there are none
-  const abi_recurrence *inner;      // what is laid out for that one
+  const typed_body *formulas;  // as the source has them
+  // long lags: the kernels are those of the recurrence without them; NULL: there are none
+  const recurrence_delays *delays;
+  const abi_recurrence *inner;  // what is laid out for that one
   const recurrence_kernels *kernels;
   gpu_forms gpu;
   const char *report;  // text of --emit=report
@@ -224,8 +231,9 @@ typedef struct artifact_choice {
 } artifact_choice;
 
 struct artifact {
-  const char *name;             // file name without folder and extension: mamba2
-  const char *source;           // what recc's command line calls the program, without folder: mamba2.rec, or std.mamba2
+  const char *name;  // file name without folder and extension: mamba2
+  // what recc's command line calls the program, without folder: mamba2.rec, or std.mamba2
+  const char *source;
   const char *prefix;           // --prefix, or ""
   number_type dtype;            // --dtype
   int level;                    // -O
@@ -252,9 +260,11 @@ struct artifact {
 };
 
 // The symbol of a body, which none of the others before it has.
-const char *abi_symbol(arena *a, const char *prefix, const typed_body *body, const char *const *others, int count);
+const char *abi_symbol(arena *a, const char *prefix, const typed_body *body,
+                       const char *const *others, int count);
 // That of a variant of it, or of several.
-const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix, const char *const *others, int count);
+const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix,
+                               const char *const *others, int count);
 // Lays out the arguments of a body.
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol);
 // Whether the arguments of both are the same struct.
@@ -281,7 +291,8 @@ enum { ARTIFACT_HOST = -1, ARTIFACT_CLASSES = 3 };
 typedef struct artifact_saved_texts {
   const char *batch[ARTIFACT_CLASSES + 1], *packed[ARTIFACT_CLASSES + 1];
 } artifact_saved_texts;
-artifact_saved_texts artifact_saved_formulas(arena *a, const artifact *library, const artifact_recurrence *r);
+artifact_saved_texts artifact_saved_formulas(arena *a, const artifact *library,
+                                             const artifact_recurrence *r);
 
 char *artifact_header(arena *a, const artifact *library);
 // For those who launch the GPU's kernels by themselves.
@@ -292,30 +303,34 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
 const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options);
 // What the machine code of a target says of its kernels (--emit=gpu-cost); none without ptxas.
 typedef VEC(struct gpu_model_code) artifact_codes;
-artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object, codegen_gpu_target target);
-// Runs the GPU code of a linked library in its executor and prints what that costs, for each target of the library. NULL, or
-// one line that says why not.
-const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked, const codegen_gpu_object *object,
-                              FILE *out);
+artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object,
+                                      codegen_gpu_target target);
+// Runs the GPU code of a linked library in its executor and prints what that costs, for each target
+// of the library. NULL, or one line that says why not.
+const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked,
+                              const codegen_gpu_object *object, FILE *out);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
-// Puts variants together: their recurrences, and the entry points that stand for several. NULL, or one line that says why
-// that cannot be.
+// Puts variants together: their recurrences, and the entry points that stand for several. NULL, or
+// one line that says why that cannot be.
 const char *artifact_join(arena *a, const artifact *const *variants, int count, artifact *whole);
 
-// What codegen compiles for a variant: every kernel, and beside them tables and entry points. With `whole` also what belongs to
-// all: the manifest, the entry points that choose a variant.
+// What codegen compiles for a variant: every kernel, and beside them tables and entry points. With
+// `whole` also what belongs to all: the manifest, the entry points that choose a variant.
 codegen_input artifact_contents(arena *a, const artifact *variant, const artifact *whole);
 
-// Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..). They run
-// side by side, while further images are made. artifact_assemble_image starts one; it becomes codegen_gpu_options.made.
-// `lines`: with those of -g. `tells`: the images keep what it says of their kernels.
+// Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets`
+// (bits 1 << GPU_..). They run side by side, while further images are made. artifact_assemble_image
+// starts one; it becomes codegen_gpu_options.made. `lines`: with those of -g. `tells`: the images
+// keep what it says of their kernels.
 typedef struct artifact_assembly artifact_assembly;
-artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines, bool tells);
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets,
+                                           bool lines, bool tells);
 void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);
-// Waits, and gives the images their cubins. NULL, or one line that says why some have none. `no_files`: temporary files could
-// not be written, which is not the fault of ptxas.
-const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu, bool *no_files);
+// Waits, and gives the images their cubins. NULL, or one line that says why some have none.
+// `no_files`: temporary files could not be written, which is not the fault of ptxas.
+const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu,
+                                  bool *no_files);
 
 // Adds the PTX and cubins of a library to its objects.
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);
@@ -332,9 +347,10 @@ typedef struct artifact_part {
   const codegen_gpu_object *gpu;
 } artifact_part;
 
-// Links the variants with the support code into what the path asks for. NULL, or one line that says what went wrong.
-const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
-                          link_object *linked);
+// Links the variants with the support code into what the path asks for. NULL, or one line that says
+// what went wrong.
+const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count,
+                          const char *library_path, link_object *linked);
 // What a manifest says about the making of its library.
 typedef struct artifact_text {
   const char *path, *text;
@@ -349,8 +365,10 @@ typedef struct artifact_carried {
 // Reads a file that holds a manifest. NULL, or one line that says what went wrong.
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried);
 
-// Writes a file whole or not at all (runtime/shared/output.h, which has the flags). With OUTPUT_MARK the bytes may be changed.
-// comment: what begins the last line, which holds the mark; NULL: no such line. NULL, or one line that says what went wrong.
-const char *write_file(arena *a, const char *path, const void *bytes, size_t size, const char *comment, unsigned flags);
+// Writes a file whole or not at all (runtime/shared/output.h, which has the flags). With
+// OUTPUT_MARK the bytes may be changed. comment: what begins the last line, which holds the mark;
+// NULL: no such line. NULL, or one line that says what went wrong.
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size,
+                       const char *comment, unsigned flags);
 
 #endif

@@ -37,7 +37,8 @@ static const char *text_of(const cJSON *object, const char *key) {
 
 static bool is_target(const char *word) {
   bool known = false;
-  for (int clone = 0; clone < CLONE_COUNT; clone++) known |= strcmp(codegen_clone_name((codegen_clone)clone), word) == 0;
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    known |= strcmp(codegen_clone_name((codegen_clone)clone), word) == 0;
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     known |= strcmp(codegen_gpu_target_name((codegen_gpu_target)target), word) == 0;
   return known;
@@ -55,10 +56,12 @@ static const char *targets_of(arena *a, const cJSON *json) {
 }
 
 // A word for each text of a list.
-static void add_each(arena *a, const cJSON *json, const char *key, const char *option, artifact_carried *carried) {
+static void add_each(arena *a, const cJSON *json, const char *key, const char *option,
+                     artifact_carried *carried) {
   const cJSON *item;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, key)) {
-    if (cJSON_IsString(item)) vec_push(a, &carried->words, arena_printf(a, "%s%s", option, item->valuestring));
+    if (cJSON_IsString(item))
+      vec_push(a, &carried->words, arena_printf(a, "%s%s", option, item->valuestring));
   }
 }
 
@@ -73,7 +76,8 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *type;
   const char *types = "";
   cJSON_ArrayForEach(type, cJSON_GetObjectItemCaseSensitive(json, "dtypes")) {
-    if (cJSON_IsString(type)) types = arena_printf(a, "%s%s%s", types, *types ? "," : "", type->valuestring);
+    if (cJSON_IsString(type))
+      types = arena_printf(a, "%s%s%s", types, *types ? "," : "", type->valuestring);
   }
   // Absent from older libraries, which have one.
   if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", *types ? types : dtype));
@@ -83,12 +87,16 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   // Absent from older libraries.
   if (cJSON_IsNumber(every) && every->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--save-every=%d", every->valueint));
-  if (cJSON_IsString(form)) vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
+  if (cJSON_IsString(form))
+    vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
   const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check"))) vec_push(a, &carried->words, "--check");
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "summary"))) vec_push(a, &carried->words, "--summary");
-  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "tf32"))) vec_push(a, &carried->words, "--tf32");
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
+    vec_push(a, &carried->words, "--check");
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "summary")))
+    vec_push(a, &carried->words, "--summary");
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "tf32")))
+    vec_push(a, &carried->words, "--tf32");
   const cJSON *shared = cJSON_GetObjectItemCaseSensitive(json, "shared_memory");
   if (cJSON_IsNumber(shared) && shared->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--shared-memory=%d", shared->valueint));

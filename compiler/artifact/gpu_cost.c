@@ -1,9 +1,11 @@
-// --emit=gpu-cost: a linked library runs its GPU code in the executor, on a small call, and tells what that costs.
+// --emit=gpu-cost: a linked library runs its GPU code in the executor, on a small call, and tells
+// what that costs.
 //
 //   gla_forward(batch 1, time 128), gla_forward(batch 1, time 256)   ->   what a step costs, and what stands around the steps
 //
-// Inputs are small numbers of both signs. An axis that is known at run time has one entry where instances go over it, as many
-// as a block takes where threads have an entry each, else UNKNOWN_SIZE.
+// Inputs are small numbers of both signs. An axis that is known at run time has one entry where
+// instances go over it, as many as a block takes where threads have an entry each, else
+// UNKNOWN_SIZE.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,8 @@ typedef struct cost_run {
 
 static const recurrence_kernels *kernels_of(const cost_run *c) {
   const gpu_forms *forms = &c->r->gpu;
-  const recurrence_kernels *own[] = {[REC_GPU_LARGE] = forms->large, [REC_GPU_GROUPS] = forms->warpgroups};
+  const recurrence_kernels *own[] = {[REC_GPU_LARGE] = forms->large,
+                                     [REC_GPU_GROUPS] = forms->warpgroups};
   return own[c->device->number] ? own[c->device->number] : forms->small;
 }
 
@@ -58,7 +61,8 @@ static void choose_sizes(cost_run *c) {
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     int64_t size = axis->size != TYPED_RUNTIME_SIZE ? axis->size : made_up_size(c, i);
-    if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) size = (int64_t)typed_axis_value(body, i, c->axis_sizes);
+    if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr)
+      size = (int64_t)typed_axis_value(body, i, c->axis_sizes);
     c->axis_sizes[i] = size < axis->least ? axis->least : size;
   }
 }
@@ -82,14 +86,16 @@ static uint16_t as_16_bits(float x, number_type type) {
   memcpy(&bits, &x, sizeof bits);
   if (type == NUMBER_BF16) return (uint16_t)(bits >> 16);
   int exponent = (int)(bits >> 23 & 255) - 112;  // f16: numbers below its normal ones are 0
-  return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)(exponent > 0 ? (uint32_t)exponent << 10 | (bits >> 13 & 1023) : 0);
+  return (uint16_t)(bits >> 16 & 0x8000) |
+         (uint16_t)(exponent > 0 ? (uint32_t)exponent << 10 | (bits >> 13 & 1023) : 0);
 }
 
 static void *made_up_tensor(cost_run *c, const abi_memory *m, int64_t time) {
   number_type type = abi_number_type(m, c->r->variant->dtype);
   int64_t numbers = numbers_of(c, m, time);
   bool narrow = number_is_narrow(type);
-  void *memory = aligned_alloc(REC_ALIGNMENT, ((size_t)numbers * 4 / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  void *memory =
+      aligned_alloc(REC_ALIGNMENT, ((size_t)numbers * 4 / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   if (!memory) ICE("gpu cost", "no memory for tensors");
   for (int64_t i = 0; i < numbers; i++) {
     float x = draw(c);
@@ -102,7 +108,9 @@ static void *made_up_tensor(cost_run *c, const abi_memory *m, int64_t time) {
 }
 
 static void *room_of(int64_t bytes) {
-  void *memory = bytes ? aligned_alloc(REC_ALIGNMENT, ((size_t)bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT) : NULL;
+  void *memory =
+      bytes ? aligned_alloc(REC_ALIGNMENT, ((size_t)bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT)
+            : NULL;
   if (bytes && !memory) ICE("gpu cost", "no memory for a workspace");
   return memory;
 }
@@ -119,7 +127,8 @@ static void fill_arguments(cost_run *c, int64_t time, int64_t *words) {
     if (f->kind == ABI_BATCH) *word = 1;
     if (f->kind == ABI_TIME) *word = time;
     if (f->kind == ABI_AXIS) *word = c->axis_sizes[f->index];
-    if (f->kind == ABI_DATA) *word = (int64_t)(uintptr_t)made_up_tensor(c, &abi->memories.items[f->index], time);
+    if (f->kind == ABI_DATA)
+      *word = (int64_t)(uintptr_t)made_up_tensor(c, &abi->memories.items[f->index], time);
   }
 }
 
@@ -142,7 +151,10 @@ static bool has_few(const cost_run *c, kernel_kind kind) {
 // Runs forward and backward, or those that have a second form for few instances.
 static int run_form(const cost_run *c, const int64_t *words, rec_launch launch, bool few) {
   int number = c->device->number + (few ? REC_SIMT_FEW : REC_SIMT_USUAL);
-  rec_sizes sizes = {.size = sizeof sizes, .device_kind = REC_DEVICE_SIMT, .device_number = number, .time_parts = 1};
+  rec_sizes sizes = {.size = sizeof sizes,
+                     .device_kind = REC_DEVICE_SIMT,
+                     .device_number = number,
+                     .time_parts = 1};
   int status = c->sizes(words, &sizes);
   launch.device_number = number;
   launch.workspace_bytes = sizes.workspace;
@@ -158,7 +170,10 @@ static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
   int64_t *words = ARENA_ARRAY(c->a, int64_t, c->r->abi->fields.count);
   fill_arguments(c, time, words);
   rec_simt_options options = {.size = sizeof options, .cost = cost};
-  rec_sizes sizes = {.size = sizeof sizes, .device_kind = REC_DEVICE_SIMT, .device_number = c->device->number, .time_parts = 1};
+  rec_sizes sizes = {.size = sizeof sizes,
+                     .device_kind = REC_DEVICE_SIMT,
+                     .device_number = c->device->number,
+                     .time_parts = 1};
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
                        .abi_minor = REC_ABI_MINOR,
@@ -211,22 +226,28 @@ static const char *print_recurrence(cost_run *c, void *handle, artifact_codes co
 static void *loaded(arena *a, link_object linked, const char **wrong) {
   int file = memfd_create("gpu-cost", MFD_CLOEXEC);
   bool written = file >= 0 && write(file, linked.bytes, linked.size) == (ssize_t)linked.size;
-  void *handle = written ? dlopen(arena_printf(a, "/proc/self/fd/%d", file), RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!handle) *wrong = arena_printf(a, "cannot load the code that was made: %s", written ? dlerror() : "no file in memory");
+  void *handle =
+      written ? dlopen(arena_printf(a, "/proc/self/fd/%d", file), RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!handle)
+    *wrong = arena_printf(a, "cannot load the code that was made: %s",
+                          written ? dlerror() : "no file in memory");
   if (file >= 0) close(file);
   return handle;
 }
 
-const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked, const codegen_gpu_object *object,
-                              FILE *out) {
+const char *artifact_gpu_cost(arena *a, const artifact *library, link_object linked,
+                              const codegen_gpu_object *object, FILE *out) {
   const char *wrong = NULL, *separator = "";
   void *handle = loaded(a, linked, &wrong);
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT && !wrong; target++) {
     if (target == GPU_SIMT || !(library->gpu_targets >> target & 1)) continue;
     artifact_codes codes = artifact_machine_codes(a, object, target);
     for (int i = 0; i < library->recurrences.count && !wrong; i++) {
-      cost_run c = {.a = a, .r = &library->recurrences.items[i], .device = gpu_model_find(codegen_gpu_target_name(target))};
-      c.error = (const char *(*)(void))(uintptr_t)symbol_of(handle, a, library->prefix, "rec_error");
+      cost_run c = {.a = a,
+                    .r = &library->recurrences.items[i],
+                    .device = gpu_model_find(codegen_gpu_target_name(target))};
+      c.error =
+          (const char *(*)(void))(uintptr_t)symbol_of(handle, a, library->prefix, "rec_error");
       fputs(separator, out);
       wrong = print_recurrence(&c, handle, codes, out);
       separator = "\n";

@@ -1,4 +1,5 @@
-// Prints the C header for those who launch the PTX of --emit=ptx by themselves, through the Driver API.
+// Prints the C header for those who launch the PTX of --emit=ptx by themselves, through the Driver
+// API.
 //
 //   recurrence gla(H, K = 64, V = 128)  ->  gla_forward_parameter { rec_gpu_frame frame; int64_t H, K, V; rec_gpu_slot q, .. },
 //     GLA_FORWARD_SYMBOL, _THREADS, _SHARED_BYTES, gla_forward_items(&parameter), gla_forward_scratch_bytes(&parameter), ..
@@ -62,8 +63,9 @@ static void put_sizes(printer *p, axis_set axes) {
 }
 
 static void put_count(printer *p, const char *what, const codegen_bytes *count) {
-  fprintf(p->out, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what,
-          p->prefix);
+  fprintf(p->out,
+          "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n",
+          p->prefix, what, p->prefix);
   fprintf(p->out, "  return %lld", (long long)count->constant);
   for (int i = 0; i < count->terms.count; i++) {
     fprintf(p->out, " + %lld", (long long)count->terms.items[i].coefficient);
@@ -75,7 +77,8 @@ static void put_count(printer *p, const char *what, const codegen_bytes *count) 
 static void put_lane_blocks(printer *p) {
   const kernel *k = p->k->base.kernel;
   if (k->lane_axis < 0) return;
-  fprintf(p->out, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1, k->lane_block);
+  fprintf(p->out, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1,
+          k->lane_block);
 }
 
 static void put_items(printer *p) {
@@ -83,7 +86,9 @@ static void put_items(printer *p) {
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   if (p->k->sequences)
-    fprintf(p->out, "/* With frame.batched_items = 0: items may also be batches of %d entries. */\n", p->k->sequences);
+    fprintf(p->out,
+            "/* With frame.batched_items = 0: items may also be batches of %d entries. */\n",
+            p->k->sequences);
   fprintf(p->out,
           "/* frame.blocks; a grid has as many blocks, or fewer. */\n"
           "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
@@ -99,10 +104,11 @@ static void put_copies(printer *p, const codegen_slot *slot) {
   const kernel *k = p->k->base.kernel;
   const abi_memory *memory = slot_memory(p, slot);
   fprintf(p->out, "/* Copies of %s for rec_gpu_sum to add up. */\n", slot_name(p, slot));
-  fprintf(p->out,
-          "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  "
-          "return 1",
-          p->prefix, slot_name(p, slot), p->prefix);
+  fprintf(
+      p->out,
+      "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  "
+      "return 1",
+      p->prefix, slot_name(p, slot), p->prefix);
   if (!abi_per_batch(p->abi, memory)) fprintf(p->out, " * parameter->frame.entries");
   if (!memory->token) fprintf(p->out, " * parameter->frame.slices");
   axis_set grid = 0;
@@ -129,7 +135,8 @@ static void put_parameter(printer *p, number_type dtype) {
   for (int i = 0; i < p->k->base.slots.count; i++) {
     const codegen_slot *slot = &p->k->base.slots.items[i];
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
-            abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype), slot->written ? ": written" : "");
+            abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype),
+            slot->written ? ": written" : "");
   }
   fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
@@ -143,11 +150,14 @@ static void put_kernel(printer *p, number_type dtype) {
     return;
   }
   fprintf(p->out, "\n#define %s_SYMBOL \"%s\"\n", name, k->symbol);
-  fprintf(p->out, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name, k->shared_bytes);
-  if (k->base.reads_saved || k->base.writes_saved) fprintf(p->out, ", %s_CHUNK = %d", name, k->base.chunk);
+  fprintf(p->out, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name,
+          k->shared_bytes);
+  if (k->base.reads_saved || k->base.writes_saved)
+    fprintf(p->out, ", %s_CHUNK = %d", name, k->base.chunk);
   fprintf(p->out, " };\n");
   put_parameter(p, dtype);
-  fprintf(p->out, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix, k->parameter_bytes);
+  fprintf(p->out, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n",
+          p->prefix, k->parameter_bytes);
   put_items(p);
   fprintf(p->out,
           "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
@@ -181,14 +191,18 @@ static const char about_large[] =
     "\n * NAME_large takes the place of NAME in the PTX of targets whose devices have %d KiB of "
     "shared memory for a block.";
 
-static const char about_groups[] = "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
+static const char about_groups[] =
+    "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
 
 // Kernels of one form for all devices come with those of CLASS_SMALL.
-static void put_kernels(printer *p, const recurrence_kernels *kernels, device_class devices, const artifact *library) {
+static void put_kernels(printer *p, const recurrence_kernels *kernels, device_class devices,
+                        const artifact *library) {
   codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
-    if (devices != CLASS_SMALL && (!(k->gpu.device_class & devices) || k->gpu.device_class & (devices - 1))) continue;
+    if (devices != CLASS_SMALL &&
+        (!(k->gpu.device_class & devices) || k->gpu.device_class & (devices - 1)))
+      continue;
     codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
     p->k = &described;
     p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),
@@ -204,7 +218,8 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   text_stream text;
   printer p = {.arena = a, .out = text_begin(&text)};
   const char *path = library->sources.items[0]->path;
-  const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
+  const char *guard =
+      upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   bool large = false, groups = false;
   for (int i = 0; i < library->recurrences.count; i++) {
     large = large || library->recurrences.items[i].gpu.large;

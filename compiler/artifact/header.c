@@ -39,12 +39,16 @@ static void put_launch(const printer *b) {
   fprintf(b->out, "%s\n", (const char *)launch->data);
 }
 
-static int64_t size_of(const artifact *library, const artifact_entry *entry, int variant, int axis) {
-  return library->recurrences.items[entry->variants.items[variant]].abi->body->axes.items[axis].size;
+static int64_t size_of(const artifact *library, const artifact_entry *entry, int variant,
+                       int axis) {
+  return library->recurrences.items[entry->variants.items[variant]]
+      .abi->body->axes.items[axis]
+      .size;
 }
 
 // 64, or 0; 64 or 128 for variants that share the struct.
-static const char *sizes_text(const printer *b, const artifact *library, const artifact_entry *entry, int axis, int64_t size) {
+static const char *sizes_text(const printer *b, const artifact *library,
+                              const artifact_entry *entry, int axis, int64_t size) {
   const char *text = arena_printf(b->arena, "%lld", (long long)size);
   bool several = false;
   for (int i = 1; entry && i < entry->variants.count; i++) {
@@ -57,7 +61,8 @@ static const char *sizes_text(const printer *b, const artifact *library, const a
   return several ? text : arena_printf(b->arena, "%s, or 0", text);
 }
 
-static void put_axes(const printer *b, const artifact *library, const abi_recurrence *abi, const artifact_entry *entry) {
+static void put_axes(const printer *b, const artifact *library, const abi_recurrence *abi,
+                     const artifact_entry *entry) {
   const typed_body *body = abi->body;
   for (int i = 0; i < abi->fields.count; i++) {
     const abi_field *field = &abi->fields.items[i];
@@ -85,7 +90,9 @@ static const char *memory_words(arena *a, const abi_recurrence *abi, const abi_m
   tensor_kind kind = tensor->kind;
   switch (memory->role) {
     case ABI_VALUE:
-      return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written; NULL: not wanted";
+      return kind == TENSOR_INPUT   ? "input"
+             : kind == TENSOR_PARAM ? "parameter"
+                                    : "output: written; NULL: not wanted";
     case ABI_H0:
       return arena_printf(a, "state before the first step; NULL: %s",
                           tensor->begin ? begin_text(a, abi->body, tensor) : "zero");
@@ -100,29 +107,35 @@ static const char *memory_words(arena *a, const abi_recurrence *abi, const abi_m
 }
 
 static bool is_read_only(const abi_recurrence *abi, const abi_memory *memory) {
-  bool output = memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
+  bool output =
+      memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
   if (memory->role == ABI_VALUE) return !output;
   if (memory->role == ABI_D_VALUE) return output;
   return memory->role == ABI_H0 || memory->role == ABI_D_HT;
 }
 
 static const char *c_type(number_type type) {
-  static const char *const types[NUMBER_TYPE_COUNT] = {[NUMBER_F32] = "float", [NUMBER_F64] = "double", "uint16_t", "uint16_t"};
+  static const char *const types[NUMBER_TYPE_COUNT] = {
+      [NUMBER_F32] = "float", [NUMBER_F64] = "double", "uint16_t", "uint16_t"};
   return types[type];
 }
 
-static void put_memories(const printer *b, const abi_recurrence *abi, const char *symbol, number_type dtype) {
+static void put_memories(const printer *b, const abi_recurrence *abi, const char *symbol,
+                         number_type dtype) {
   bool gradients = false;
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
     bool gradient = memory->role >= ABI_D_VALUE;
-    if (gradient != gradients) fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", symbol);
+    if (gradient != gradients)
+      fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", symbol);
     gradients = gradient;
-    const char *doc = memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
+    const char *doc =
+        memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
     number_type type = abi_number_type(memory, dtype);
-    fprintf(b->out, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
-            abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
-            number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory), memory_words(b->arena, abi, memory));
+    fprintf(b->out, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "",
+            c_type(type), abi->fields.items[memory->data].name,
+            number_is_narrow(type) ? number_type_text(type) : "", number_is_narrow(type) ? " " : "",
+            abi_shape(b->arena, abi, memory), memory_words(b->arena, abi, memory));
     if (doc) {
       fprintf(b->out, ". ");
       put_comment(b, doc, "     ");
@@ -134,7 +147,8 @@ static void put_memories(const printer *b, const abi_recurrence *abi, const char
   }
 }
 
-static void put_struct(const printer *b, const artifact *library, const artifact_recurrence *r, const artifact_entry *entry) {
+static void put_struct(const printer *b, const artifact *library, const artifact_recurrence *r,
+                       const artifact_entry *entry) {
   const abi_recurrence *abi = r->abi;
   const char *symbol = entry ? entry->symbol : abi->symbol;
   fprintf(b->out, "typedef struct %s_arguments {\n", symbol);
@@ -151,17 +165,26 @@ static void put_struct(const printer *b, const artifact *library, const artifact
 }
 
 static void put_entry_points(const printer *b, const char *symbol) {
-  fprintf(b->out, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  fprintf(b->out, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  fprintf(b->out, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  fprintf(b->out, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
+  fprintf(b->out, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n",
+          symbol, symbol);
+  fprintf(b->out, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n",
+          symbol, symbol);
+  fprintf(b->out, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
+          symbol);
+  fprintf(b->out, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol,
+          symbol);
   for (int back = 0; back < 2; back++)
-    fprintf(b->out, "int %s_summary%s(const %s_arguments *arguments, const rec_launch *launch, void *summary);\n", symbol,
-            back ? "_backward" : "", symbol);
-  fprintf(b->out, "int %s_fold(const %s_arguments *arguments, const rec_launch *launch, const rec_segments *segments);\n",
+    fprintf(b->out,
+            "int %s_summary%s(const %s_arguments *arguments, const rec_launch *launch, void "
+            "*summary);\n",
+            symbol, back ? "_backward" : "", symbol);
+  fprintf(b->out,
+          "int %s_fold(const %s_arguments *arguments, const rec_launch *launch, const rec_segments "
+          "*segments);\n",
           symbol, symbol);
   fprintf(b->out,
-          "int %s_combine(const %s_arguments *arguments, const rec_launch *launch, const rec_segments *segments, void "
+          "int %s_combine(const %s_arguments *arguments, const rec_launch *launch, const "
+          "rec_segments *segments, void "
           "*summary);\n",
           symbol, symbol);
 }
@@ -201,9 +224,11 @@ static void put_recurrence(const printer *b, const artifact *library, int index)
   if (entry && entry->variants.items[0] == index) put_choice(b, library, entry);
   put_title(b, r, strcmp(r->abi->symbol, r->plain) == 0 ? r->abi->body->name : r->abi->symbol);
   for (int i = 0; i < r->fixed.count; i++)
-    fprintf(b->out, "%s%s = %lld", i ? ", " : " * With ", r->fixed.items[i].axis, (long long)r->fixed.items[i].size);
+    fprintf(b->out, "%s%s = %lld", i ? ", " : " * With ", r->fixed.items[i].axis,
+            (long long)r->fixed.items[i].size);
   if (r->fixed.count) fprintf(b->out, ".\n");
-  fprintf(b->out, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
+  fprintf(b->out, " * Form: %s. Backward starts from states saved every %d steps. */\n",
+          r->kernels->form, r->kernels->chunk);
   if (entry)
     put_same(b, r->abi->symbol, entry->symbol);
   else
@@ -229,11 +254,13 @@ static const char *words_of_numbers(const printer *b, const artifact *library) {
       [NUMBER_BF16] =
           "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
           "float32 (float)",
-      [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
+      [NUMBER_F16] =
+          "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
   const char *text = words[library->dtypes.items[0]];
   for (int i = 1; i < library->dtypes.count; i++)
-    text = arena_printf(b->arena, "%s;\n * with _%s: %s", text, number_type_text(library->dtypes.items[i]),
-                        words[library->dtypes.items[i]]);
+    text =
+        arena_printf(b->arena, "%s;\n * with _%s: %s", text,
+                     number_type_text(library->dtypes.items[i]), words[library->dtypes.items[i]]);
   return text;
 }
 
@@ -250,7 +277,8 @@ static const char introduction[] =
     "every other gradient\n"
     " *   NAME_step      is NAME_forward for one step (time = 1; packed: at most one of each "
     "sequence)\n"
-    " *   NAME_summary, NAME_summary_backward, NAME_fold, NAME_combine   are for segments of time on several machines "
+    " *   NAME_summary, NAME_summary_backward, NAME_fold, NAME_combine   are for segments of time "
+    "on several machines "
     "(rec_segments)\n"
     " * The caller allocates everything; a call allocates nothing. Fill the structs with zeros and "
     "set what is needed.\n"
@@ -267,7 +295,8 @@ static const char introduction[] =
     "cu_seqlens[i] to\n"
     " * cu_seqlens[i + 1] - 1 (perhaps none). States and lag buffers then have `sequences` entries "
     "in place of `batch`; no lag\n"
-    " * crosses a boundary; a sequence of no steps hands its state through. NAME_sizes tells what is "
+    " * crosses a boundary; a sequence of no steps hands its state through. NAME_sizes tells what "
+    "is "
     "enough for any lengths;\n"
     " * it does not read cu_seqlens.\n"
     " *\n"
@@ -279,17 +308,21 @@ char *artifact_header(arena *a, const artifact *library) {
   printer b = {.arena = a, .out = text_begin(&text)};
   // Of two libraries of the same name both headers count.
   char *guard = arena_printf(a, "%s_%s", library->name, artifact_hash(a, library));
-  for (char *p = guard; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
+  for (char *p = guard; *p; p++)
+    *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
-  fprintf(b.out, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path, library->prefix,
-          words_of_numbers(&b, library));
+  fprintf(b.out, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path,
+          library->prefix, words_of_numbers(&b, library));
   fprintf(b.out, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
   fprintf(b.out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  fprintf(b.out, "/* This thread's last message, \"\" before any. */\nconst char *%srec_error(void);\n\n", library->prefix);
   fprintf(b.out,
-          "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
-          "*/\n");
+          "/* This thread's last message, \"\" before any. */\nconst char *%srec_error(void);\n\n",
+          library->prefix);
+  fprintf(
+      b.out,
+      "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
+      "*/\n");
   fprintf(b.out, "extern const char %srec_manifest[];\n", library->prefix);
   for (int i = 0; i < library->recurrences.count; i++) put_recurrence(&b, library, i);
   put_other_names(&b, library);

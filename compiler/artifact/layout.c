@@ -16,23 +16,35 @@
 
 // Words that C or C++ reserves, types of the header, and macros of compilers and of the C library.
 static const char reserved_words[] =
-    " EOF I INFINITY NAN NULL REC_ABI_MAJOR REC_ABI_MINOR REC_ALIGNMENT REC_LAUNCH_H alignas alignof and and_eq asm auto "
-    "bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield compl complex "
-    "concept const const_cast consteval constexpr constinit continue contract_assert decltype default delete do double "
-    "dynamic_cast else enum errno explicit export extern false float for friend goto if imaginary inline int int32_t "
-    "int64_t linux long mutable namespace new noexcept noreturn not not_eq nullptr operator or or_eq private protected "
-    "public reflexpr register reinterpret_cast requires restrict return short signed sizeof static static_assert "
-    "static_cast stderr stdin stdout struct switch template this thread_local throw true try typedef typeid typename "
-    "typeof typeof_unqual uint16_t uint64_t union unix unsigned using virtual void volatile wchar_t while xor xor_eq ";
+    " EOF I INFINITY NAN NULL REC_ABI_MAJOR REC_ABI_MINOR REC_ALIGNMENT REC_LAUNCH_H alignas "
+    "alignof and and_eq asm auto "
+    "bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return "
+    "co_yield compl complex "
+    "concept const const_cast consteval constexpr constinit continue contract_assert decltype "
+    "default delete do double "
+    "dynamic_cast else enum errno explicit export extern false float for friend goto if imaginary "
+    "inline int int32_t "
+    "int64_t linux long mutable namespace new noexcept noreturn not not_eq nullptr operator or "
+    "or_eq private protected "
+    "public reflexpr register reinterpret_cast requires restrict return short signed sizeof static "
+    "static_assert "
+    "static_cast stderr stdin stdout struct switch template this thread_local throw true try "
+    "typedef typeid typename "
+    "typeof typeof_unqual uint16_t uint64_t union unix unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq ";
 
-static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }
+static bool is_reserved(arena *a, const char *name) {
+  return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL;
+}
 
 static bool has_suffix(const char *name, const char *suffix) {
   size_t length = strlen(name), end = strlen(suffix);
   return length >= end && strcmp(name + length - end, suffix) == 0;
 }
 
-static bool has_prefix(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
+static bool has_prefix(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
 
 // Macros of the headers that the generated one includes: INT32_MAX, SIZE_WIDTH.
 static bool is_macro(const char *name) {
@@ -44,7 +56,9 @@ static bool is_macro(const char *name) {
 }
 
 // Names that C and C++ leave to compilers: _Bool, __asm.
-static bool is_of_compilers(const char *name) { return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1])); }
+static bool is_of_compilers(const char *name) {
+  return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
+}
 
 static char *c_name(arena *a, const char *name) {
   char *safe = arena_strdup(a, name);
@@ -61,9 +75,11 @@ static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *nam
   return false;
 }
 
-static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index, const char *wanted) {
+static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
+                     const char *wanted) {
   const char *name = arena_printf(a, "%s%s", is_of_compilers(wanted) ? "x" : "", c_name(a, wanted));
-  while (is_reserved(a, name) || is_macro(name) || is_taken_member(a, abi, name)) name = arena_printf(a, "%s_", name);
+  while (is_reserved(a, name) || is_macro(name) || is_taken_member(a, abi, name))
+    name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
   vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
   abi->arguments_size = 8 * (position + 1);
@@ -72,8 +88,9 @@ static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int ind
 
 // The name in `rec apply` files.
 static const char *apply_name(arena *a, abi_role role, const char *name, bool lag) {
-  static const char *const prefixes[] = {[ABI_VALUE] = "",     [ABI_H0] = "h0.",     [ABI_HT] = "hT.",
-                                         [ABI_D_VALUE] = "d.", [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
+  static const char *const prefixes[] = {[ABI_VALUE] = "",     [ABI_H0] = "h0.",
+                                         [ABI_HT] = "hT.",     [ABI_D_VALUE] = "d.",
+                                         [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
   return arena_printf(a, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
 }
 
@@ -81,17 +98,21 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
   const typed_body *body = abi->body;
   const char *name = lag >= 0 ? body->lags.items[lag].name : body->tensors.items[tensor].name;
   tensor_kind kind = lag >= 0 ? TENSOR_STATE : body->tensors.items[tensor].kind;
-  abi_memory memory = {.role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
+  abi_memory memory = {
+      .role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
   memory.token = kind == TENSOR_INPUT || kind == TENSOR_OUTPUT;
   if (tensor >= 0)
-    memory.wide = role == ABI_D_VALUE ? body->tensors.items[tensor].wide_gradient : body->tensors.items[tensor].wide;
+    memory.wide = role == ABI_D_VALUE ? body->tensors.items[tensor].wide_gradient
+                                      : body->tensors.items[tensor].wide;
   memory.apply_name = apply_name(a, role, name, lag >= 0);
   int index = abi->memories.count;
   memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
   if (memory.token) {
     const char *base = abi->fields.items[memory.data].name;
-    memory.batch_stride = add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
-    memory.time_stride = add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
+    memory.batch_stride =
+        add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
+    memory.time_stride =
+        add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
   }
   vec_push(a, &abi->memories, memory);
 }
@@ -110,15 +131,18 @@ static bool shares_entries(arena *a, const char *symbol, const char *const *othe
   return false;
 }
 
-const char *abi_symbol(arena *a, const char *prefix, const typed_body *body, const char *const *others, int count) {
+const char *abi_symbol(arena *a, const char *prefix, const typed_body *body,
+                       const char *const *others, int count) {
   const char *symbol = arena_printf(a, "%s%s", prefix, c_name(a, body->name));
   // rec_sizes is a type of the header
-  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count) || shares_entries(a, symbol, others, count))
+  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count) ||
+         shares_entries(a, symbol, others, count))
     symbol = arena_printf(a, "%s_", symbol);
   return symbol;
 }
 
-const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix, const char *const *others, int count) {
+const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix,
+                               const char *const *others, int count) {
   const char *symbol = arena_printf(a, "%s%s", plain, suffix);
   while (*suffix && is_among(symbol, others, count)) symbol = arena_printf(a, "%s_", symbol);
   return symbol;
@@ -140,7 +164,8 @@ abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol)
   add_field(a, abi, ABI_BATCH, -1, "batch");
   add_field(a, abi, ABI_TIME, -1, "time");
   add_field(a, abi, ABI_SEQUENCES, -1, "sequences");
-  for (int i = 0; i < body->axes.count; i++) add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
+  for (int i = 0; i < body->axes.count; i++)
+    add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
   add_field(a, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
   for (int gradient = 0; gradient < 2; gradient++) {
     for (int i = 0; i < body->tensors.count; i++) {
@@ -172,7 +197,8 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
   int tensor = memory->lag >= 0 ? body->lags.items[memory->lag].input : memory->tensor;
   int count = 0;
   if (tensor >= 0) {
-    for (; count < body->tensors.items[tensor].axis_count; count++) axes[count] = body->tensors.items[tensor].axes[count];
+    for (; count < body->tensors.items[tensor].axis_count; count++)
+      axes[count] = body->tensors.items[tensor].axes[count];
   } else {
     for (int axis = 0; axis < body->axes.count; axis++)
       if (axis_in(body->lags.items[memory->lag].axes, axis)) axes[count++] = axis;
@@ -182,7 +208,8 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
 
 static bool is_complex(const abi_recurrence *abi, const abi_memory *memory) {
   const typed_body *body = abi->body;
-  return memory->lag >= 0 ? body->lags.items[memory->lag].complex : body->tensors.items[memory->tensor].complex;
+  return memory->lag >= 0 ? body->lags.items[memory->lag].complex
+                          : body->tensors.items[memory->tensor].complex;
 }
 
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory) {
@@ -203,8 +230,10 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
   int count = abi_axes(abi, memory, axes);
   const char *text = abi_per_batch(abi, memory) ? "batch" : "";
   if (memory->token) text = arena_printf(a, "%s,time", text);
-  if (memory->lag >= 0) text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
-  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
+  if (memory->lag >= 0)
+    text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
+  for (int i = 0; i < count; i++)
+    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
   if (is_complex(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
   return arena_printf(a, "[%s]", text);
 }

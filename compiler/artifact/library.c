@@ -23,18 +23,24 @@ static const char images_symbol[] = "rec.images";
 // Targets that are PTX.
 static unsigned ptx_targets(unsigned targets) { return targets & ~(1u << GPU_SIMT); }
 
-artifact_kernels artifact_describe(arena *a, const artifact *library, const artifact_recurrence *r) {
-  codegen_options options = {.level = library->level, .dtype = library->dtype, .clones = library->clones};
-  codegen_gpu_options gpu_options = {.dtype = library->dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
-  artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1, .folds = library->summary};
+artifact_kernels artifact_describe(arena *a, const artifact *library,
+                                   const artifact_recurrence *r) {
+  codegen_options options = {
+      .level = library->level, .dtype = library->dtype, .clones = library->clones};
+  codegen_gpu_options gpu_options = {
+      .dtype = library->dtype, .tf32 = library->tf32, .targets = library->gpu_targets};
+  artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1,
+                                .folds = library->summary};
   if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
   for (int k = 0; k < r->kernels->kernels.count; k++)
     vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
-  const recurrence_kernels *classes[REC_GPU_CLASSES] = {r->gpu.small, r->gpu.large ? r->gpu.large : r->gpu.small,
-                                                        r->gpu.warpgroups ? r->gpu.warpgroups : r->gpu.small};
+  const recurrence_kernels *classes[REC_GPU_CLASSES] = {
+      r->gpu.small, r->gpu.large ? r->gpu.large : r->gpu.small,
+      r->gpu.warpgroups ? r->gpu.warpgroups : r->gpu.small};
   for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
     for (int k = 0; classes[devices] && k < classes[devices]->kernels.count; k++)
-      vec_push(a, &described.gpu[devices], codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));
+      vec_push(a, &described.gpu[devices],
+               codegen_gpu_describe(a, &classes[devices]->kernels.items[k], gpu_options));
   return described;
 }
 
@@ -49,35 +55,41 @@ typedef VEC(codegen_blob) blob_list;
 typedef VEC(codegen_thunk) thunk_list;
 
 // The entry points of a symbol: `kind` entry, behind a table, or chosen, behind a choice.
-static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind, const char *data) {
+static void add_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *kind,
+                       const char *data) {
   for (int e = 0; e < ENTRIES; e++)
     vec_push(a, thunks,
              (codegen_thunk){arena_printf(a, "%s_%s", symbol, entries[e].name),
-                             arena_printf(a, "rec_%s_%s", entries[e].name, kind), data, false, entries[e].arguments});
+                             arena_printf(a, "rec_%s_%s", entries[e].name, kind), data, false,
+                             entries[e].arguments});
 }
 
-// Functions that foreign runtimes look for: what stands before NAME_forward, .., and the kind of entry behind it.
+// Functions that foreign runtimes look for: what stands before NAME_forward, .., and the kind of
+// entry behind it.
 static const struct {
   const char *prefix, *entry, *kind;
-} foreign_runtimes[] = {
-    {"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"}, {"__tvm_ffi_", "step", "tvm_ffi"},
-    {"rec_xla_", "forward", "xla"},       {"rec_xla_", "backward", "xla"},       {"rec_xla_", "step", "xla"},
-    {"rec_xla_", "forward_cuda", "xla"},  {"rec_xla_", "backward_cuda", "xla"},  {"rec_xla_", "step_cuda", "xla"},
-    {"rec_torch_", "forward", "torch"},   {"rec_torch_", "save", "torch"},       {"rec_torch_", "step", "torch"},
-    {"rec_torch_", "backward", "torch"}};
+} foreign_runtimes[] = {{"__tvm_ffi_", "forward", "tvm_ffi"}, {"__tvm_ffi_", "backward", "tvm_ffi"},
+                        {"__tvm_ffi_", "step", "tvm_ffi"},    {"rec_xla_", "forward", "xla"},
+                        {"rec_xla_", "backward", "xla"},      {"rec_xla_", "step", "xla"},
+                        {"rec_xla_", "forward_cuda", "xla"},  {"rec_xla_", "backward_cuda", "xla"},
+                        {"rec_xla_", "step_cuda", "xla"},     {"rec_torch_", "forward", "torch"},
+                        {"rec_torch_", "save", "torch"},      {"rec_torch_", "step", "torch"},
+                        {"rec_torch_", "backward", "torch"}};
 
 static void add_foreign_thunks(arena *a, thunk_list *thunks, const char *symbol, const char *data) {
   for (size_t i = 0; i < sizeof foreign_runtimes / sizeof *foreign_runtimes; i++) {
     const char *entry = foreign_runtimes[i].entry;
     vec_push(a, thunks,
              (codegen_thunk){arena_printf(a, "%s%s_%s", foreign_runtimes[i].prefix, symbol, entry),
-                             arena_printf(a, "rec_%s_%s", entry, foreign_runtimes[i].kind), data, true, FOREIGN_ARGUMENTS});
+                             arena_printf(a, "rec_%s_%s", entry, foreign_runtimes[i].kind), data,
+                             true, FOREIGN_ARGUMENTS});
   }
 }
 
 static bool is_first_variant(const artifact *whole, int index) {
   for (int i = 0; i < index; i++)
-    if (strcmp(whole->recurrences.items[i].plain, whole->recurrences.items[index].plain) == 0) return false;
+    if (strcmp(whole->recurrences.items[i].plain, whole->recurrences.items[index].plain) == 0)
+      return false;
   return true;
 }
 
@@ -85,7 +97,8 @@ static bool is_first_variant(const artifact *whole, int index) {
 static void add_foreign(arena *a, const artifact *whole, blob_list *blobs, thunk_list *thunks) {
   for (int i = 0; i < whole->recurrences.count; i++) {
     if (!is_first_variant(whole, i)) continue;
-    const char *plain = whole->recurrences.items[i].plain, *data = arena_printf(a, "%s.variants", plain);
+    const char *plain = whole->recurrences.items[i].plain,
+               *data = arena_printf(a, "%s.variants", plain);
     vec_push(a, blobs, artifact_variants_table(a, whole, plain, data));
     add_foreign_thunks(a, thunks, plain, data);
   }
@@ -118,7 +131,8 @@ codegen_input artifact_contents(arena *a, const artifact *library, const artifac
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = artifact_describe(a, library, r);
-    for (int k = 0; k < r->kernels->kernels.count; k++) vec_push(a, &kernels, &r->kernels->kernels.items[k]);
+    for (int k = 0; k < r->kernels->kernels.count; k++)
+      vec_push(a, &kernels, &r->kernels->kernels.items[k]);
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     if (r->delays) {
       const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);
@@ -129,7 +143,8 @@ codegen_input artifact_contents(arena *a, const artifact *library, const artifac
     }
     add_thunks(a, &thunks, r->abi->symbol, "entry", table);
   }
-  return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
+  return (codegen_input){kernels.items, kernels.count, blobs.items,
+                         blobs.count,   thunks.items,  thunks.count};
 }
 
 // rec_gpu_images being made, and the code that it points to.
@@ -140,12 +155,14 @@ typedef struct image_list {
   VEC(codegen_address) addresses;
 } image_list;
 
-static void add_image(image_list *list, const char *kind, const codegen_gpu_image *image, int32_t devices, const char *code,
-                      size_t bytes) {
+static void add_image(image_list *list, const char *kind, const codegen_gpu_image *image,
+                      int32_t devices, const char *code, size_t bytes) {
   arena *a = list->arena;
-  const char *symbol = arena_printf(a, "%s.%s%s", images_symbol, codegen_gpu_target_name(image->target), kind);
+  const char *symbol =
+      arena_printf(a, "%s.%s%s", images_symbol, codegen_gpu_target_name(image->target), kind);
   size_t at = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)list->images.count;
-  vec_push(a, &list->addresses, (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
+  vec_push(a, &list->addresses,
+           (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
   vec_push(a, &list->images,
            (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
                            .devices = devices,
@@ -162,9 +179,11 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
     const codegen_gpu_image *image = &gpu->images.items[i];
     if (image->target == GPU_SIMT) continue;
     bool exact = codegen_gpu_exact(image->target);
-    add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text, strlen(image->text) + 1);
+    add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text,
+              strlen(image->text) + 1);
     if (image->cubin)
-      add_image(&list, ".cubin", image, exact ? REC_GPU_EXACT_CUBIN : REC_GPU_CUBIN, image->cubin, image->cubin_bytes);
+      add_image(&list, ".cubin", image, exact ? REC_GPU_EXACT_CUBIN : REC_GPU_CUBIN, image->cubin,
+                image->cubin_bytes);
   }
   int count = list.images.count;
   if (!count) return;
@@ -173,19 +192,24 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
   table->count = count;
   memcpy(table->items, list.images.items, sizeof(rec_gpu_image) * (size_t)count);
   vec_push(a, &list.blobs,
-           (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items, list.addresses.count, false});
-  vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count, object->processor));
+           (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items,
+                          list.addresses.count, false});
+  vec_push(a, &object->parts,
+           codegen_data(a, list.blobs.items, list.blobs.count, object->processor));
 }
 
-// Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path or to standard output, and
-// refuses paths that it cannot rename to. Standard output is therefore a file in memory for that moment. Without a soname a
-// relocatable object is made.
-static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname, link_object *linked) {
+// Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
+// or to standard output, and refuses paths that it cannot rename to. Standard output is therefore a
+// file in memory for that moment. Without a soname a relocatable object is made.
+static const char *link_in_memory(arena *a, const link_object *objects, int count,
+                                  const char *soname, link_object *linked) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
   int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);  // -1 if standard output is closed
-  if (file < 0 || dup2(file, STDOUT_FILENO) < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
-  const char *error = soname ? link_shared_library(a, objects, count, soname, "-") : link_one_object(a, objects, count, "-");
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
+    return arena_printf(a, "no memory for the library: %s", strerror(errno));
+  const char *error = soname ? link_shared_library(a, objects, count, soname, "-")
+                             : link_one_object(a, objects, count, "-");
   if (before >= 0)
     dup2(before, STDOUT_FILENO);
   else
@@ -229,8 +253,8 @@ artifact_kind artifact_kind_of(const char *path, size_t *stem) {
 }
 
 // One object whose hidden symbols are its own.
-static const char *link_static(arena *a, const link_object *objects, int count, artifact_kind kind, const char *name,
-                               link_object *linked) {
+static const char *link_static(arena *a, const link_object *objects, int count, artifact_kind kind,
+                               const char *name, link_object *linked) {
   size_t stem;
   artifact_kind_of(name, &stem);
   linked->name = arena_printf(a, "%.*s.o", (int)stem, name);
@@ -245,7 +269,8 @@ static const char *add_support(arena *a, const artifact *library, link_object *s
   const char *row = processor == PROCESSOR_HOST ? "support" : "support_cross";
   if (!embedded_find(embedded_support, row))
     return arena_printf(a,
-                        "expected a recc that was built where there is a C compiler for %s, found one without its support code",
+                        "expected a recc that was built where there is a C compiler for %s, found "
+                        "one without its support code",
                         processor_rows[processor].name);
   *support = embedded_object(row);
   const char *const renamed[] = {"rec_error", arena_printf(a, "%srec_error", library->prefix)};
@@ -261,9 +286,11 @@ static bool has_executor(const artifact_part *part) {
 }
 
 static void add_objects(arena *a, const artifact_part *part, object_list *objects) {
-  for (int i = 0; i < part->object->parts.count; i++) vec_push(a, objects, part->object->parts.items[i]);
+  for (int i = 0; i < part->object->parts.count; i++)
+    vec_push(a, objects, part->object->parts.items[i]);
   for (int i = 0; part->gpu && i < part->gpu->images.count; i++)
-    if (part->gpu->images.items[i].target == GPU_SIMT) vec_push(a, objects, part->gpu->images.items[i].object);
+    if (part->gpu->images.items[i].target == GPU_SIMT)
+      vec_push(a, objects, part->gpu->images.items[i].object);
 }
 
 // One object of a variant: its kernels, which have the same names in others, are local.
@@ -284,8 +311,8 @@ static const char *add_variant(arena *a, const artifact_part *part, object_list 
   return error;
 }
 
-const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count, const char *library_path,
-                          link_object *linked) {
+const char *artifact_link(arena *a, const artifact *whole, const artifact_part *parts, int count,
+                          const char *library_path, link_object *linked) {
   object_list objects = {0};
   const char *error = NULL;
   bool executor = false;
@@ -304,6 +331,7 @@ const char *artifact_link(arena *a, const artifact *whole, const artifact_part *
   size_t stem;
   artifact_kind kind = artifact_kind_of(library_path, &stem);
   const char *name = file_name(library_path);
-  if (kind != ARTIFACT_SHARED) return link_static(a, objects.items, objects.count, kind, name, linked);
+  if (kind != ARTIFACT_SHARED)
+    return link_static(a, objects.items, objects.count, kind, name, linked);
   return link_in_memory(a, objects.items, objects.count, name, linked);
 }

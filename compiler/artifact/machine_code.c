@@ -48,7 +48,8 @@ static void read_assembler(arena *a, const char *said, artifact_codes *codes) {
   for (const char *at = strstr(said, begin), *next; at; at = next) {
     const char *name = at + strlen(begin);
     next = strstr(name, begin);
-    struct gpu_model_code code = {arena_strndup(a, name, strcspn(name, "'")), -1, -1, -1, -1, -1, -1};
+    struct gpu_model_code code = {
+        arena_strndup(a, name, strcspn(name, "'")), -1, -1, -1, -1, -1, -1};
     read_kernel(name, next ? next : name + strlen(name), &code);
     vec_push(a, codes, code);
   }
@@ -62,13 +63,16 @@ static gpu_model_code *code_of_line(artifact_codes *codes, const char *line, siz
   if (strncmp(line, begin, strlen(begin)) != 0 || line[length - 1] != ':') return NULL;
   for (int i = 0; i < codes->count; i++) {
     const char *own = codes->items[i].kernel;
-    if (strlen(own) == length - strlen(begin) - 1 && strncmp(line + strlen(begin), own, strlen(own)) == 0)
+    if (strlen(own) == length - strlen(begin) - 1 &&
+        strncmp(line + strlen(begin), own, strlen(own)) == 0)
       return &codes->items[i];
   }
   return NULL;
 }
 
-static bool begins_with(const char *word, const char *what) { return strncmp(word, what, strlen(what)) == 0; }
+static bool begins_with(const char *word, const char *what) {
+  return strncmp(word, what, strlen(what)) == 0;
+}
 
 // Counts an instruction of the disassembler: "/*0040*/ @!P0 EXIT ;".
 static void count_line(gpu_model_code *code, const char *line) {
@@ -78,17 +82,20 @@ static void count_line(gpu_model_code *code, const char *line) {
   word += strspn(word, " \t");
   if (*word == '@') word += strcspn(word, " "), word += strspn(word, " ");
   code->instructions++;
-  code->branches += begins_with(word, "BRA") || begins_with(word, "CALL") || begins_with(word, "RET");
+  code->branches +=
+      begins_with(word, "BRA") || begins_with(word, "CALL") || begins_with(word, "RET");
   code->specials += begins_with(word, "MUFU");
 }
 
 static void read_disassembler(FILE *text, artifact_codes *codes) {
   char line[1024];
   gpu_model_code *now = NULL;
-  for (int i = 0; i < codes->count; i++) codes->items[i].instructions = codes->items[i].branches = codes->items[i].specials = 0;
+  for (int i = 0; i < codes->count; i++)
+    codes->items[i].instructions = codes->items[i].branches = codes->items[i].specials = 0;
   while (fgets(line, sizeof line, text)) {
     size_t length = strcspn(line, "\n"), blank = strspn(line, " \t");
-    if (length && line[0] == '.' && begins_with(line, ".text.")) now = code_of_line(codes, line, length);
+    if (length && line[0] == '.' && begins_with(line, ".text."))
+      now = code_of_line(codes, line, length);
     if (now && begins_with(line + blank, "/*")) count_line(now, line);
   }
 }
@@ -100,9 +107,11 @@ static bool disassemble(const char *program, const char *cubin, const char *outp
   posix_spawn_file_actions_t files;
   const char *words[] = {program, "-c", cubin, NULL};
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC,
+                                   0600);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  bool ran = posix_spawnp(&process, program, &files, NULL, (char **)words, environ) == 0 && waitpid(process, &status, 0) >= 0;
+  bool ran = posix_spawnp(&process, program, &files, NULL, (char **)words, environ) == 0 &&
+             waitpid(process, &status, 0) >= 0;
   posix_spawn_file_actions_destroy(&files);
   return ran && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -111,9 +120,12 @@ static void add_instructions(arena *a, const codegen_gpu_image *image, artifact_
   const char *program = getenv("REC_NVDISASM"), *where = getenv("TMPDIR");
   char *folder = mkdtemp(arena_printf(a, "%s/recc.XXXXXX", where && *where ? where : "/tmp"));
   if (!folder) return;
-  const char *cubin = arena_printf(a, "%s/cubin", folder), *output = arena_printf(a, "%s/sass", folder);
+  const char *cubin = arena_printf(a, "%s/cubin", folder),
+             *output = arena_printf(a, "%s/sass", folder);
   bool written = write_file(a, cubin, image->cubin, image->cubin_bytes, NULL, 0) == NULL;
-  FILE *text = written && disassemble(program && *program ? program : "nvdisasm", cubin, output) ? fopen(output, "r") : NULL;
+  FILE *text = written && disassemble(program && *program ? program : "nvdisasm", cubin, output)
+                   ? fopen(output, "r")
+                   : NULL;
   if (text) read_disassembler(text, codes);
   if (text) fclose(text);
   unlink(cubin);
@@ -121,7 +133,8 @@ static void add_instructions(arena *a, const codegen_gpu_image *image, artifact_
   rmdir(folder);
 }
 
-artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object, codegen_gpu_target target) {
+artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object,
+                                      codegen_gpu_target target) {
   artifact_codes codes = {0};
   for (int i = 0; i < object->images.count; i++) {
     const codegen_gpu_image *image = &object->images.items[i];

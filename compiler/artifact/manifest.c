@@ -18,15 +18,24 @@ static cJSON *must(cJSON *json) {
   return json;
 }
 
-static cJSON *text_or_null(const char *text) { return must(text ? cJSON_CreateString(text) : cJSON_CreateNull()); }
+static cJSON *text_or_null(const char *text) {
+  return must(text ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
 
-static void add(cJSON *object, const char *key, cJSON *value) { cJSON_AddItemToObject(object, key, must(value)); }
-static void add_text(cJSON *object, const char *key, const char *text) { add(object, key, text_or_null(text)); }
-static void add_number(cJSON *object, const char *key, double number) { add(object, key, cJSON_CreateNumber(number)); }
+static void add(cJSON *object, const char *key, cJSON *value) {
+  cJSON_AddItemToObject(object, key, must(value));
+}
+static void add_text(cJSON *object, const char *key, const char *text) {
+  add(object, key, text_or_null(text));
+}
+static void add_number(cJSON *object, const char *key, double number) {
+  add(object, key, cJSON_CreateNumber(number));
+}
 
 static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
   cJSON *names = must(cJSON_CreateArray());
-  for (int i = 0; i < count; i++) cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
+  for (int i = 0; i < count; i++)
+    cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
   return names;
 }
 
@@ -66,7 +75,9 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
     const typed_axis *axis = &body->axes.items[i];
     cJSON *row = must(cJSON_CreateObject());
     add_text(row, "name", axis->name);
-    add(row, "size", axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull() : cJSON_CreateNumber((double)axis->size));
+    add(row, "size",
+        axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull()
+                                         : cJSON_CreateNumber((double)axis->size));
     bool computed = axis->size == TYPED_RUNTIME_SIZE && axis->size_expr;
     add_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
     cJSON_AddItemToArray(list, row);
@@ -75,8 +86,10 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
 }
 
 static cJSON *tensors_json(arena *a, const typed_body *body) {
-  static const char *const kinds[] = {
-      [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param", [TENSOR_STATE] = "state", [TENSOR_OUTPUT] = "output"};
+  static const char *const kinds[] = {[TENSOR_INPUT] = "input",
+                                      [TENSOR_PARAM] = "param",
+                                      [TENSOR_STATE] = "state",
+                                      [TENSOR_OUTPUT] = "output"};
   cJSON *list = must(cJSON_CreateArray());
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
@@ -86,7 +99,8 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
     add(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
     add(row, "complex", cJSON_CreateBool(tensor->complex));
     double promise[2] = {tensor->low, tensor->high};
-    add(row, "promise", tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
+    add(row, "promise",
+        tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
     bool has_start = tensor->start && tensor->start->source;
     const char *begin = tensor->begin ? begin_text(a, body, tensor) : NULL;
     add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : begin);
@@ -143,8 +157,9 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
 }
 
 static bool runs_on(codegen_gpu_target target, int device) {
-  static const device_class classes[] = {
-      [REC_GPU_SMALL] = CLASS_SMALL, [REC_GPU_LARGE] = CLASS_LARGE, [REC_GPU_GROUPS] = CLASS_WARPGROUPS};
+  static const device_class classes[] = {[REC_GPU_SMALL] = CLASS_SMALL,
+                                         [REC_GPU_LARGE] = CLASS_LARGE,
+                                         [REC_GPU_GROUPS] = CLASS_WARPGROUPS};
   return target == GPU_SIMT || codegen_gpu_class(target) == classes[device];
 }
 
@@ -153,7 +168,8 @@ static cJSON *targets_of(const artifact *library, int device) {
   cJSON *names = must(cJSON_CreateArray());
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1 && runs_on((codegen_gpu_target)target, device))
-      cJSON_AddItemToArray(names, text_or_null(codegen_gpu_target_name((codegen_gpu_target)target)));
+      cJSON_AddItemToArray(names,
+                           text_or_null(codegen_gpu_target_name((codegen_gpu_target)target)));
   return names;
 }
 
@@ -177,8 +193,8 @@ static cJSON *sizes_json(arena *a, const artifact *library, const artifact_recur
   return list;
 }
 
-// The hash of the formulas, without the names of lets, which stand in quotes. Names of lets and comments do not change it, nor
-// does what the compiler makes of the formulas.
+// The hash of the formulas, without the names of lets, which stand in quotes. Names of lets and
+// comments do not change it, nor does what the compiler makes of the formulas.
 static const char *formulas_hash(arena *a, const typed_body *body) {
   const recurrence as_written = {.body = *body};
   char *text = recurrence_print(a, &as_written), *end = text;
@@ -193,7 +209,8 @@ static const char *formulas_hash(arena *a, const typed_body *body) {
 // The axes of -D that have several sizes, and those of a variant.
 static cJSON *fixed_json(const artifact_recurrence *r) {
   cJSON *json = must(cJSON_CreateObject());
-  for (int i = 0; i < r->fixed.count; i++) add_number(json, r->fixed.items[i].axis, (double)r->fixed.items[i].size);
+  for (int i = 0; i < r->fixed.count; i++)
+    add_number(json, r->fixed.items[i].axis, (double)r->fixed.items[i].size);
   return json;
 }
 
@@ -247,7 +264,8 @@ static cJSON *entries_json(const artifact *library) {
     add_text(row, "symbol", entry->symbol);
     add_text(row, "same_as", entry->same_as);
     for (int k = 0; k < entry->variants.count; k++)
-      cJSON_AddItemToArray(variants, text_or_null(library->recurrences.items[entry->variants.items[k]].abi->symbol));
+      cJSON_AddItemToArray(
+          variants, text_or_null(library->recurrences.items[entry->variants.items[k]].abi->symbol));
     add(row, "variants", variants);
     cJSON_AddItemToArray(list, row);
   }
@@ -259,22 +277,27 @@ const char *artifact_hash(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options = arena_printf(
-      a, "%s %s %s O%d chunk %d/%d %s%s%s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT, number_type_text(library->dtype), library->level,
-      library->chunk, library->save_every, schedule_form_text(library->form), library->check ? " check" : "",
-      library->summary ? " summary" : "", library->clones ? arena_printf(a, " host %x", library->clones) : "",
-      library->gpu_targets
-          ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets, library->tf32 ? " tf32" : "", library->shared_kib)
-          : "",
-      *library->prefix ? " prefix " : "", library->prefix, *library->without ? " without " : "", library->without);
+      a, "%s %s %s O%d chunk %d/%d %s%s%s%s%s%s%s%s%s", REC_VERSION, ABI_TEXT,
+      number_type_text(library->dtype), library->level, library->chunk, library->save_every,
+      schedule_form_text(library->form), library->check ? " check" : "",
+      library->summary ? " summary" : "",
+      library->clones ? arena_printf(a, " host %x", library->clones) : "",
+      library->gpu_targets ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets,
+                                          library->tf32 ? " tf32" : "", library->shared_kib)
+                           : "",
+      *library->prefix ? " prefix " : "", library->prefix, *library->without ? " without " : "",
+      library->without);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 1; i < library->dtypes.count; i++)
-    XXH64_update(&state, number_type_text(library->dtypes.items[i]), strlen(number_type_text(library->dtypes.items[i])) + 1);
+    XXH64_update(&state, number_type_text(library->dtypes.items[i]),
+                 strlen(number_type_text(library->dtypes.items[i])) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
   for (int i = 0; i < library->exported.count; i++)
     XXH64_update(&state, library->exported.items[i], strlen(library->exported.items[i]) + 1);
   for (int i = 0; i < library->sources.count; i++)
-    XXH64_update(&state, library->sources.items[i]->text, library->sources.items[i]->size + (size_t)1);
+    XXH64_update(&state, library->sources.items[i]->text,
+                 library->sources.items[i]->size + (size_t)1);
   return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
 }
 
@@ -295,7 +318,8 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
     if (codegen_clones_asked(library->clones) >> clone & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
-    if (library->gpu_targets >> target & 1) cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
+    if (library->gpu_targets >> target & 1)
+      cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);

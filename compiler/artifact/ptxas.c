@@ -1,4 +1,5 @@
-// Cubins: NVIDIA's assembler run on the PTX of a library, where there is one, so that no driver has to.
+// Cubins: NVIDIA's assembler run on the PTX of a library, where there is one, so that no driver has
+// to.
 //
 //   sm_90a.ptx  --ptxas -arch=sm_90a-->  sm_90a.cubin, for compute capability 9.0 alone, beside the PTX
 #include <errno.h>
@@ -44,7 +45,8 @@ static void make_folder(artifact_assembly *all) {
   all->folder = mkdtemp(arena_printf(all->arena, "%s/recc.XXXXXX", where));
   if (!all->folder)
     all->no_folder =
-        arena_printf(all->arena, "cannot make a folder for temporary files in %s (TMPDIR): %s", where, strerror(errno));
+        arena_printf(all->arena, "cannot make a folder for temporary files in %s (TMPDIR): %s",
+                     where, strerror(errno));
 }
 
 // When a processor is free.
@@ -56,8 +58,9 @@ static void *run_assembly(void *argument) {
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, run->said, O_WRONLY | O_CREAT, 0600);
   processors_take(TURN_LONG);
-  run->ran = posix_spawnp(&process, run->words[0], &files, NULL, (char **)run->words, environ) == 0 &&
-             waitpid(process, &run->status, 0) >= 0;
+  run->ran =
+      posix_spawnp(&process, run->words[0], &files, NULL, (char **)run->words, environ) == 0 &&
+      waitpid(process, &run->status, 0) >= 0;
   processors_give();
   posix_spawn_file_actions_destroy(&files);
   return NULL;
@@ -71,7 +74,8 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->said = arena_printf(a, "%s/%s.said", all->folder, name);
   run->unwritten = write_file(a, run->input, image->text, strlen(image->text), NULL, 0);
   if (run->unwritten) return;
-  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output, run->input};
+  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output,
+                                   run->input};
   int count = 5;
   if (all->lines) words[count++] = "--generate-line-info";
   if (all->tells) words[count++] = "-v";
@@ -108,16 +112,19 @@ static const char *finish(const artifact_assembly *all, codegen_gpu_image *image
   }
   const char *said = read_all(a, run->said, &size);
   size_t line = said ? strcspn(said, "\n") : 0;
-  return arena_printf(a, "%s for %s: %.*s", ptxas, name, line ? (int)line : 18, line ? said : "it wrote no cubin");
+  return arena_printf(a, "%s for %s: %.*s", ptxas, name, line ? (int)line : 18,
+                      line ? said : "it wrote no cubin");
 }
 
 static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *image) {
   return image->target != GPU_SIMT && all->targets >> image->target & 1;
 }
 
-artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines, bool tells) {
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets,
+                                           bool lines, bool tells) {
   artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
-  *all = (artifact_assembly){.arena = a, .ptxas = ptxas, .targets = targets, .lines = lines, .tells = tells};
+  *all = (artifact_assembly){
+      .arena = a, .ptxas = ptxas, .targets = targets, .lines = lines, .tells = tells};
   make_folder(all);
   return all;
 }

@@ -1,5 +1,5 @@
-// Prints what each GPU kernel takes, for --emit=resources and kernels_generated/resources.txt. The hash is that of the module before
-// the passes of LLVM.
+// Prints what each GPU kernel takes, for --emit=resources and kernels_generated/resources.txt. The
+// hash is that of the module before the passes of LLVM.
 //
 //   gla(H, K = 64, V = 128), bf16, module 0f63d9a2c51b7e84
 //     forward     46.88 k * H operations a step, 1152 * H bytes; 1 launch
@@ -18,13 +18,15 @@
 static const char *devices_text(arena *a, const artifact *library, device_class devices) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-    if (!(library->gpu_targets >> target & 1) || !codegen_gpu_is_of_class(target, devices)) continue;
+    if (!(library->gpu_targets >> target & 1) || !codegen_gpu_is_of_class(target, devices))
+      continue;
     text = arena_printf(a, "%s%s%s", text, *text ? "," : "", codegen_gpu_target_name(target));
   }
   return text;
 }
 
-static const codegen_function_size *function_of(const codegen_gpu_object *object, const char *symbol) {
+static const codegen_function_size *function_of(const codegen_gpu_object *object,
+                                                const char *symbol) {
   for (int i = 0; i < object->functions.count; i++)
     if (strcmp(object->functions.items[i].symbol, symbol) == 0) return &object->functions.items[i];
   ICE("resources", "%s was not lowered", symbol);
@@ -35,7 +37,8 @@ static const char *sizes_text(arena *a, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     text = arena_printf(a, "%s%s%s", text, i ? ", " : "", axis->name);
-    if (axis->size != TYPED_RUNTIME_SIZE) text = arena_printf(a, "%s = %lld", text, (long long)axis->size);
+    if (axis->size != TYPED_RUNTIME_SIZE)
+      text = arena_printf(a, "%s = %lld", text, (long long)axis->size);
   }
   return text;
 }
@@ -49,7 +52,8 @@ static bool is_printed(const codegen_gpu_object *object, int index) {
   return false;
 }
 
-static void put_kernel(arena *a, FILE *out, const artifact *library, const codegen_gpu_object *object, int index) {
+static void put_kernel(arena *a, FILE *out, const artifact *library,
+                       const codegen_gpu_object *object, int index) {
   const codegen_gpu_kernel *k = &object->kernels.items[index];
   if (!k->symbol) {
     fprintf(out, "  none: %s\n", k->why_not);
@@ -62,7 +66,8 @@ static void put_kernel(arena *a, FILE *out, const artifact *library, const codeg
           (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
 }
 
-// The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself.
+// The kernel, the one that makes the states it starts from, the one that adds up what blocks sum
+// each for itself.
 static int launches_with(const codegen_gpu_kernel *k) {
   bool sums = false;
   for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
@@ -77,23 +82,26 @@ static int launches_of(const codegen_gpu_object *object, const recurrence *made,
   return 0;
 }
 
-static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind,
-                     int launches) {
+static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, number_type dtype,
+                     kernel_kind kind, int launches) {
   fprintf(out, "  %-10s %s; %d launch%s\n", kind == KERNEL_FORWARD ? "forward" : "backward",
           schedule_report_step(a, kernels, dtype, kind), launches, launches == 1 ? "" : "es");
 }
 
-static void put_recurrence(arena *a, FILE *out, const artifact *library, const artifact_recurrence *r,
-                           const codegen_gpu_object *object) {
+static void put_recurrence(arena *a, FILE *out, const artifact *library,
+                           const artifact_recurrence *r, const codegen_gpu_object *object) {
   const recurrence *made = r->gpu.small->recurrence;
-  fprintf(out, "%s(%s), %s, module %s\n", made->body.name, sizes_text(a, &made->body), number_type_text(library->dtype),
-          object->hash);
-  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_FORWARD, launches_of(object, made, KERNEL_FORWARD));
-  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_BACKWARD, launches_of(object, made, KERNEL_BACKWARD));
-  fprintf(out, "  %-60s %-14s %7s %8s %8s %9s %9s %13s\n", "kernel", "for", "threads", "shared", "outside", "products",
-          "barriers", "instructions");
+  fprintf(out, "%s(%s), %s, module %s\n", made->body.name, sizes_text(a, &made->body),
+          number_type_text(library->dtype), object->hash);
+  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_FORWARD,
+           launches_of(object, made, KERNEL_FORWARD));
+  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_BACKWARD,
+           launches_of(object, made, KERNEL_BACKWARD));
+  fprintf(out, "  %-60s %-14s %7s %8s %8s %9s %9s %13s\n", "kernel", "for", "threads", "shared",
+          "outside", "products", "barriers", "instructions");
   for (int i = 0; i < object->kernels.count; i++)
-    if (object->kernels.items[i].base.kernel->recurrence == made) put_kernel(a, out, library, object, i);
+    if (object->kernels.items[i].base.kernel->recurrence == made)
+      put_kernel(a, out, library, object, i);
 }
 
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object) {
@@ -107,14 +115,15 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
 }
 
 // Lines of the report for one form; `kib` as schedule_report_gpu.
-static const char *report_of(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options, int kib) {
+static const char *report_of(arena *a, const recurrence_kernels *kernels,
+                             codegen_gpu_options options, int kib) {
   report_resources *resources = ARENA_ARRAY(a, report_resources, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel_kind kind = kernels->kernels.items[i].kind;
     if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
     codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
-    resources[i] =
-        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_with(&k), k.products, k.wgmma_products};
+    resources[i] = (report_resources){k.threads,         k.shared_bytes, k.base.scratch.constant,
+                                      launches_with(&k), k.products,     k.wgmma_products};
   }
   return schedule_report_gpu(a, kernels, options, resources, kib);
 }
@@ -125,6 +134,7 @@ const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_op
   const char *text = report_of(a, forms->small, options, 0);
   const recurrence_kernels *more[] = {forms->large, forms->warpgroups};
   for (int i = 0; i < 2; i++)
-    if (more[i]) text = arena_printf(a, "%s%s", text, report_of(a, more[i], options, GPU_LARGE_KIB));
+    if (more[i])
+      text = arena_printf(a, "%s%s", text, report_of(a, more[i], options, GPU_LARGE_KIB));
   return text;
 }

@@ -1,4 +1,5 @@
-// What a call lays out beside the kernels of a recurrence with long lags (runtime/support/delay.h): which rows of which memories.
+// What a call lays out beside the kernels of a recurrence with long lags (runtime/support/delay.h):
+// which rows of which memories.
 //
 //   x[t-512] at step t          row t - 512 of x, row 512 + t - 512 of h0.x.lag: each where there is such a row
 //   hT.x.lag, entry j           row j - 512 + T of x, row j + T of h0.x.lag
@@ -12,33 +13,43 @@ typedef struct row_list {
   artifact_rows rows;
 } row_list;
 
-static const typed_lag *lag_of(const row_list *l, int lag) { return &l->r->abi->body->lags.items[lag]; }
+static const typed_lag *lag_of(const row_list *l, int lag) {
+  return &l->r->abi->body->lags.items[lag];
+}
 
-static artifact_row_sources *begin_rows(row_list *l, int when, bool inner, abi_role role, int tensor, int lag) {
+static artifact_row_sources *begin_rows(row_list *l, int when, bool inner, abi_role role,
+                                        int tensor, int lag) {
   const abi_recurrence *abi = inner ? l->r->inner : l->r->abi;
-  artifact_row_sources x = {.rows = {.memory = abi_find(abi, role, tensor, lag), .inner = inner, .when = when}};
+  artifact_row_sources x = {
+      .rows = {.memory = abi_find(abi, role, tensor, lag), .inner = inner, .when = when}};
   if (lag >= 0) x.rows.rows = lag_of(l, lag)->depth;
   vec_push(l->arena, &l->rows, x);
   return &l->rows.items[l->rows.count - 1];
 }
 
 // Steps of a tensor.
-static void add_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role role, int tensor, int offset, int ends) {
+static void add_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role role, int tensor,
+                      int offset, int ends) {
   const abi_recurrence *abi = inner ? l->r->inner : l->r->abi;
-  rec_table_row_source rows = {.memory = abi_find(abi, role, tensor, -1), .inner = inner, .offset = offset, .ends = ends};
+  rec_table_row_source rows = {
+      .memory = abi_find(abi, role, tensor, -1), .inner = inner, .offset = offset, .ends = ends};
   vec_push(l->arena, &x->sources, rows);
 }
 
 // Entries of a lag buffer of the caller's.
-static void add_entries(row_list *l, artifact_row_sources *x, abi_role role, int lag, int offset, int ends) {
-  rec_table_row_source rows = {
-      .memory = abi_find(l->r->abi, role, -1, lag), .rows = lag_of(l, lag)->depth, .offset = offset, .ends = ends};
+static void add_entries(row_list *l, artifact_row_sources *x, abi_role role, int lag, int offset,
+                        int ends) {
+  rec_table_row_source rows = {.memory = abi_find(l->r->abi, role, -1, lag),
+                               .rows = lag_of(l, lag)->depth,
+                               .offset = offset,
+                               .ends = ends};
   vec_push(l->arena, &x->sources, rows);
 }
 
 static void add_delay(row_list *l, const recurrence_delay *d) {
   artifact_row_sources *x = begin_rows(l, REC_ROWS_BEFORE, true, ABI_VALUE, d->tensor, -1);
-  if (d->starts) vec_push(l->arena, &x->sources, (rec_table_row_source){.memory = -1, .rows = d->steps});
+  if (d->starts)
+    vec_push(l->arena, &x->sources, (rec_table_row_source){.memory = -1, .rows = d->steps});
   if (d->source >= 0) add_steps(l, x, false, ABI_VALUE, d->source, -d->steps, 0);
   if (d->lag >= 0) add_entries(l, x, ABI_H0, d->lag, lag_of(l, d->lag)->depth - d->steps, 0);
 }
@@ -69,7 +80,8 @@ static void add_gradient_of_input(row_list *l, int input) {
     add_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps, 0);
   }
   for (int i = 0; x && i < l->r->abi->body->lags.count; i++)
-    if (lag_of(l, i)->input == input && is_long(l, i)) add_entries(l, x, ABI_D_HT, i, lag_of(l, i)->depth, -1);
+    if (lag_of(l, i)->input == input && is_long(l, i))
+      add_entries(l, x, ABI_D_HT, i, lag_of(l, i)->depth, -1);
 }
 
 static bool is_read(const row_list *l, int lag) {
@@ -86,7 +98,9 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
   if (is_long(l, lag)) {
     add_entries(l, x, ABI_D_HT, lag, 0, -1);
   } else {
-    rec_table_row_source own = {.memory = abi_find(l->r->inner, ABI_D_H0, -1, delays->lags[lag]), .inner = true, .rows = depth};
+    rec_table_row_source own = {.memory = abi_find(l->r->inner, ABI_D_H0, -1, delays->lags[lag]),
+                                .inner = true,
+                                .rows = depth};
     vec_push(l->arena, &x->sources, own);
   }
   for (int i = 0; i < delays->delays.count; i++) {
@@ -123,6 +137,7 @@ int32_t *artifact_inner_memories(arena *a, const artifact_recurrence *r) {
   artifact_rows rows = artifact_delay_rows(a, r);
   for (int i = 0; i < rows.count; i++)
     for (int k = 0; k < rows.items[i].sources.count; k++)
-      if (rows.items[i].sources.items[k].inner) memories[rows.items[i].sources.items[k].memory] = -1;
+      if (rows.items[i].sources.items[k].inner)
+        memories[rows.items[i].sources.items[k].memory] = -1;
   return memories;
 }

@@ -1,4 +1,5 @@
-// Summaries of segments of time as the support code reads them (rec_table_summary in runtime/shared/library.h).
+// Summaries of segments of time as the support code reads them (rec_table_summary in
+// runtime/shared/library.h).
 //
 //   results of SUMMARY: next h, next h transfer   ->   part OWN of h, in hT_h; part FACTOR of h in h, in memory of its own
 #include "compiler/artifact/tables.h"
@@ -6,11 +7,14 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/library.h"
 
-static bool is_summary(kernel_kind kind) { return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK; }
+static bool is_summary(kernel_kind kind) {
+  return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK;
+}
 
 const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back) {
   for (int i = 0; i < kernels->host.count; i++)
-    if (kernels->host.items[i].kernel->kind == (back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY)) return &kernels->host.items[i];
+    if (kernels->host.items[i].kernel->kind == (back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY))
+      return &kernels->host.items[i];
   return NULL;
 }
 
@@ -44,25 +48,27 @@ static const codegen_slot *slot_of(const codegen_kernel *k, const tile_place *pl
   ICE("artifact", "%s has no memory for %s", k->kernel->symbol, place->name ? place->name : "?");
 }
 
-static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfers *transfers, const codegen_kernel *k,
-                              const tile_place *place) {
+static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfers *transfers,
+                              const codegen_kernel *k, const tile_place *place) {
   bool back = k->kernel->kind == KERNEL_SUMMARY_BACK;
   rec_table_part part = {.kind = REC_PART_OWN, .source = -1, .maximum = -1};
   part.state = state_of(abi, back, place->tensor);
   if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
   if (!place->transfer) {
     part.memory = abi_find(abi, back ? ABI_D_H0 : ABI_HT, place->tensor, -1);
-    part.columns = k->kernel->transition_size && !place->relative && !kernel_has_factor(k->kernel->program, place->tensor);
+    part.columns = k->kernel->transition_size && !place->relative &&
+                   !kernel_has_factor(k->kernel->program, place->tensor);
     return part;
   }
   part.kind = place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
   part.memory = abi->memories.count + artifact_transfer_number(transfers, slot_of(k, place));
-  if (!place->relative) part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
+  if (!place->relative)
+    part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
   return part;
 }
 
-artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const artifact_transfers *transfers,
-                                 const codegen_kernel *k) {
+artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi,
+                                 const artifact_transfers *transfers, const codegen_kernel *k) {
   artifact_parts parts = {0};
   for (int i = 0; i < k->kernel->program->results.count; i++) {
     const tile_place *place = &k->kernel->program->results.items[i].place;
@@ -73,14 +79,22 @@ artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const arti
 
 // ---- GPUs ----
 
-static rec_table_gpu_part gpu_part_of(const abi_recurrence *abi, const kernel *maker, const tile_place *place) {
+static rec_table_gpu_part gpu_part_of(const abi_recurrence *abi, const kernel *maker,
+                                      const tile_place *place) {
   bool back = maker->kind == KERNEL_SUMMARY_BACK;
-  rec_table_gpu_part part = {.kind = REC_PART_LAG, .state = -1, .source = -1, .maximum = -1, .component = place->component};
+  rec_table_gpu_part part = {.kind = REC_PART_LAG,
+                             .state = -1,
+                             .source = -1,
+                             .maximum = -1,
+                             .component = place->component};
   if (place->lag >= 0) return part;
-  part.kind = !place->transfer ? REC_PART_OWN : place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
+  part.kind = !place->transfer  ? REC_PART_OWN
+              : place->relative ? REC_PART_LOGARITHM
+                                : REC_PART_FACTOR;
   part.state = state_of(abi, back, place->tensor);
   if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
-  if (part.kind == REC_PART_FACTOR) part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
+  if (part.kind == REC_PART_FACTOR)
+    part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
   part.columns = part.kind == REC_PART_OWN && gpu_is_column(maker, place);
   return part;
 }
@@ -112,7 +126,8 @@ static axis_set all_axes_to_cut(const artifact_kernels *kernels) {
   for (int devices = -1; devices < REC_GPU_CLASSES; devices++) {
     int count = devices < 0 ? kernels->host.count : kernels->gpu[devices].count;
     for (int i = 0; i < count; i++) {
-      const kernel *k = devices < 0 ? kernels->host.items[i].kernel : kernels->gpu[devices].items[i].base.kernel;
+      const kernel *k =
+          devices < 0 ? kernels->host.items[i].kernel : kernels->gpu[devices].items[i].base.kernel;
       if (!is_summary(k->kind)) continue;
       common &= axes_to_cut(k);
       any = true;

@@ -27,10 +27,16 @@ static const size_formula *make(arena *a, size_formula f) {
   return made;
 }
 
-const size_formula *size_number(arena *a, int64_t number) { return make(a, (size_formula){FORMULA_NUMBER, .number = number}); }
-const size_formula *size_name(arena *a, const char *name) { return make(a, (size_formula){FORMULA_NAME, .name = name}); }
+const size_formula *size_number(arena *a, int64_t number) {
+  return make(a, (size_formula){FORMULA_NUMBER, .number = number});
+}
+const size_formula *size_name(arena *a, const char *name) {
+  return make(a, (size_formula){FORMULA_NAME, .name = name});
+}
 
-static bool is_number(const size_formula *f, int64_t number) { return f->kind == FORMULA_NUMBER && f->number == number; }
+static bool is_number(const size_formula *f, int64_t number) {
+  return f->kind == FORMULA_NUMBER && f->number == number;
+}
 
 static int64_t value(formula_kind kind, int64_t left, int64_t right) {
   switch (kind) {
@@ -42,7 +48,8 @@ static int64_t value(formula_kind kind, int64_t left, int64_t right) {
   }
 }
 
-static const size_formula *binary(arena *a, formula_kind kind, const size_formula *left, const size_formula *right) {
+static const size_formula *binary(arena *a, formula_kind kind, const size_formula *left,
+                                  const size_formula *right) {
   if (left->kind == FORMULA_NUMBER && right->kind == FORMULA_NUMBER)
     return size_number(a, value(kind, left->number, right->number));
   return make(a, (size_formula){kind, .left = left, .right = right});
@@ -59,9 +66,12 @@ const size_formula *size_multiply(arena *a, const size_formula *left, const size
   return is_number(right, 1) ? left : binary(a, FORMULA_MULTIPLY, left, right);
 }
 
-static int64_t greatest_common_divisor(int64_t x, int64_t y) { return y == 0 ? x : greatest_common_divisor(y, x % y); }
+static int64_t greatest_common_divisor(int64_t x, int64_t y) {
+  return y == 0 ? x : greatest_common_divisor(y, x % y);
+}
 
-static const size_formula *divided(arena *a, formula_kind kind, const size_formula *left, int64_t right) {
+static const size_formula *divided(arena *a, formula_kind kind, const size_formula *left,
+                                   int64_t right) {
   return right == 1 ? left : binary(a, kind, left, size_number(a, right));
 }
 

@@ -2,8 +2,8 @@
 //
 //   size_multiply(a, size_name(a, "batch"), size_align(a, size_name(a, "N"), 64))  ->  "batch * align(N, 64)"
 //
-// What is known at compile time is computed: sums and products of numbers are numbers. The manifest has the text; its grammar is
-// in abi.h.
+// What is known at compile time is computed: sums and products of numbers are numbers. The manifest
+// has the text; its grammar is in abi.h.
 #ifndef REC_ARTIFACT_SIZE_FORMULA_H
 #define REC_ARTIFACT_SIZE_FORMULA_H
 

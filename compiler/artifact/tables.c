@@ -3,7 +3,8 @@
 //   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then the data that its
 //     positions point to, as one block of bytes
 //
-// Only the addresses of the kernels are relocated; all other positions count bytes from the block's start.
+// Only the addresses of the kernels are relocated; all other positions count bytes from the block's
+// start.
 #include "compiler/artifact/tables.h"
 
 #include <stdlib.h>
@@ -33,7 +34,9 @@ static int32_t put(table_builder *b, const void *data, size_t size) {
   return position;
 }
 
-static int32_t put_text(table_builder *b, const char *text) { return put(b, text, strlen(text) + 1); }
+static int32_t put_text(table_builder *b, const char *text) {
+  return put(b, text, strlen(text) + 1);
+}
 
 // ---- axes ------------------------------------------------------------------------------------
 
@@ -82,7 +85,8 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
     case AST_CALL: {
       bool binary = e->kind == AST_BINARY;
       int left = size_program(b, binary ? e->binary.left : e->call.args.items[0].value, steps);
-      int right = size_program(b, binary ? e->binary.right : e->call.args.items[1].value, steps) + 1;
+      int right =
+          size_program(b, binary ? e->binary.right : e->call.args.items[1].value, steps) + 1;
       depth = left > right ? left : right;
       step.op = binary ? ops[e->binary.op] : call_op(b, e);
       break;
@@ -95,7 +99,8 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
 
 static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int index) {
   for (int i = 0; i < abi->fields.count; i++)
-    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index) return abi->fields.items[i].offset;
+    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index)
+      return abi->fields.items[i].offset;
   ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
 }
 
@@ -139,25 +144,28 @@ static int32_t backward_use(const typed_body *body, const abi_memory *memory) {
 }
 
 static int32_t stored_as(number_type type) {
-  return type == NUMBER_BF16 ? REC_STORED_BF16 : type == NUMBER_F16 ? REC_STORED_F16 : REC_STORED_NUMBER;
+  return type == NUMBER_BF16  ? REC_STORED_BF16
+         : type == NUMBER_F16 ? REC_STORED_F16
+                              : REC_STORED_NUMBER;
 }
 
 static rec_table_memory memory_row(table_builder *b, int index, number_type dtype, bool checked) {
   const abi_recurrence *abi = b->abi;
   const abi_memory *memory = &abi->memories.items[index];
-  rec_table_memory row = {.name_at = put_text(b, abi->fields.items[memory->data].name),
-                          .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
-                          .data_field = abi->fields.items[memory->data].offset,
-                          .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
-                          .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
-                          .factor = abi_factor(abi, memory),
-                          .token = memory->token,
-                          .per_batch = abi_per_batch(abi, memory),
-                          .forward_use = forward_use(abi->body, memory),
-                          .backward_use = backward_use(abi->body, memory),
-                          .copy_from = -1,
-                          .depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 0,
-                          .stored = stored_as(abi_number_type(memory, dtype))};
+  rec_table_memory row = {
+      .name_at = put_text(b, abi->fields.items[memory->data].name),
+      .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
+      .data_field = abi->fields.items[memory->data].offset,
+      .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
+      .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
+      .factor = abi_factor(abi, memory),
+      .token = memory->token,
+      .per_batch = abi_per_batch(abi, memory),
+      .forward_use = forward_use(abi->body, memory),
+      .backward_use = backward_use(abi->body, memory),
+      .copy_from = -1,
+      .depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 0,
+      .stored = stored_as(abi_number_type(memory, dtype))};
   int axes[TYPED_MAX_AXES];
   int32_t narrow[TYPED_MAX_AXES];
   row.axis_count = abi_axes(abi, memory, axes);
@@ -170,7 +178,8 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
     row.high = abi->body->tensors.items[memory->tensor].high;
   }
   if (memory->role == ABI_HT) row.copy_from = abi_find(abi, ABI_H0, memory->tensor, memory->lag);
-  if (memory->role == ABI_D_H0) row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
+  if (memory->role == ABI_D_H0)
+    row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
   return row;
 }
 
@@ -211,24 +220,31 @@ abi_role artifact_slot_role(tile_role role) {
 static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
   VEC(rec_table_term) terms = {0};
   for (int i = 0; i < count->terms.count; i++)
-    vec_push(b->arena, &terms, (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
-  return (rec_table_count){.constant = count->constant,
-                           .per_instance = count->per_instance,
-                           .term_count = terms.count,
-                           .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+    vec_push(b->arena, &terms,
+             (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
+  return (rec_table_count){
+      .constant = count->constant,
+      .per_instance = count->per_instance,
+      .term_count = terms.count,
+      .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
 }
 
 // Among the clones of its processor.
-static int level_of(codegen_clone clone) { return (int)(clone - processor_rows[clone_targets[clone].processor].first); }
+static int level_of(codegen_clone clone) {
+  return (int)(clone - processor_rows[clone_targets[clone].processor].first);
+}
 
-static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled, int32_t row_at) {
+static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled,
+                                   int32_t row_at) {
   const kernel *k = compiled->kernel;
   VEC(rec_table_slot) slots = {0};
   for (int i = 0; i < compiled->slots.count; i++) {
     const codegen_slot *slot = &compiled->slots.items[i];
-    int memory = slot->transfer ? b->abi->memories.count + artifact_transfer_number(&b->transfers, slot)
-                                : abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
-    if (memory < 0) ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
+    int memory = slot->transfer
+                     ? b->abi->memories.count + artifact_transfer_number(&b->transfers, slot)
+                     : abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
+    if (memory < 0)
+      ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
     vec_push(b->arena, &slots,
              (rec_table_slot){.summed = slot->summed,
                               .memory = memory,
@@ -236,23 +252,25 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
                               .accumulated = slot->accumulated,
                               .single = slot->single});
   }
-  rec_table_kernel row = {.scratch = count_row(b, &compiled->scratch),
-                          .slot_count = slots.count,
-                          .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
-                          .grid_count = k->grid_count,
-                          .lane_axis = k->lane_axis,
-                          .lane_block = k->lane_block,
-                          .reads_saved = compiled->reads_saved,
-                          .writes_saved = compiled->writes_saved,
-                          .time_splits = compiled->time_splits,
-                          .sequences = compiled->batched ? compiled->batched->sequences : 0};
+  rec_table_kernel row = {
+      .scratch = count_row(b, &compiled->scratch),
+      .slot_count = slots.count,
+      .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
+      .grid_count = k->grid_count,
+      .lane_axis = k->lane_axis,
+      .lane_block = k->lane_block,
+      .reads_saved = compiled->reads_saved,
+      .writes_saved = compiled->writes_saved,
+      .time_splits = compiled->time_splits,
+      .sequences = compiled->batched ? compiled->batched->sequences : 0};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
   row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
-               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * level_of(clone), compiled->symbols[clone]});
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * level_of(clone),
+                                 compiled->symbols[clone]});
   return row;
 }
 
@@ -298,22 +316,24 @@ static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *r
   row->row_numbers = (int32_t)gpu_row_numbers(k);
 }
 
-static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described, bool simt, size_t row_at) {
-  rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
-                              .threads = described->threads,
-                              .shared_bytes = described->shared_bytes,
-                              .parameter_bytes = described->parameter_bytes,
-                              .combines = described->base.combines,
-                              .summary = count_row(b, &described->summary),
-                              .transition_blocks = described->transition_blocks,
-                              .combine_steps = described->base.kernel->gpu.combine_steps,
-                              .summary_percent = described->base.kernel->gpu.summary_percent,
-                              .cycles_alone = described->base.kernel->gpu.cycles_alone,
-                              .cycles_each = described->base.kernel->gpu.cycles_each,
-                              .blocks_each = described->base.kernel->gpu.blocks_each,
-                              .warm_up_steps = described->base.kernel->warms_up ? described->base.chunk : 0,
-                              .batched_shared_bytes = described->batched_shared_bytes,
-                              .batched_scratch = count_row(b, &described->batched)};
+static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described,
+                                    bool simt, size_t row_at) {
+  rec_table_gpu_kernel row = {
+      .base = kernel_row(b, &described->base, (int32_t)row_at),
+      .threads = described->threads,
+      .shared_bytes = described->shared_bytes,
+      .parameter_bytes = described->parameter_bytes,
+      .combines = described->base.combines,
+      .summary = count_row(b, &described->summary),
+      .transition_blocks = described->transition_blocks,
+      .combine_steps = described->base.kernel->gpu.combine_steps,
+      .summary_percent = described->base.kernel->gpu.summary_percent,
+      .cycles_alone = described->base.kernel->gpu.cycles_alone,
+      .cycles_each = described->base.kernel->gpu.cycles_each,
+      .blocks_each = described->base.kernel->gpu.blocks_each,
+      .warm_up_steps = described->base.kernel->warms_up ? described->base.chunk : 0,
+      .batched_shared_bytes = described->batched_shared_bytes,
+      .batched_scratch = count_row(b, &described->batched)};
   row.base.sequences = described->sequences;
   add_parts(b, described->base.kernel, &row);
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
@@ -337,7 +357,8 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
     for (int i = 0; i < kernels->gpu[devices].count; i++) {
       const codegen_gpu_kernel *k = &kernels->gpu[devices].items[i];
       int kind = kernel_position(k->base.kernel);
-      size_t row_at = class_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
+      size_t row_at =
+          class_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
       table->gpu[devices].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
       table->gpu[devices].chunk = k->base.chunk;
     }
@@ -348,11 +369,12 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
   if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
   if (body_begins(b->abi->body)) add_address(b, offsetof(rec_table, simt_spread), "rec_gpu_spread");
-  if (kernels->folds && makes_summaries(kernels)) add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
+  if (kernels->folds && makes_summaries(kernels))
+    add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
 }
 
-static rec_table_summary summary_row(table_builder *b, const artifact_recurrence *r, const artifact_kernels *kernels,
-                                     bool back) {
+static rec_table_summary summary_row(table_builder *b, const artifact_recurrence *r,
+                                     const artifact_kernels *kernels, bool back) {
   rec_table_summary row = {.value_axis = -1};
   const codegen_kernel *k = artifact_summary_kernel(kernels, back);
   if (!k) {
@@ -380,12 +402,14 @@ static void put_rows(table_builder *b, rec_table *table, const artifact_recurren
   for (int i = 0; i < all.count; i++) {
     artifact_row_sources *x = &all.items[i];
     x->rows.source_count = x->sources.count;
-    x->rows.sources_at = put(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
+    x->rows.sources_at =
+        put(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
     vec_push(b->arena, &rows, x->rows);
   }
   table->rows_count = rows.count;
   table->rows_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
-  table->inner_memories_at = put(b, artifact_inner_memories(b->arena, r), sizeof(int32_t) * (size_t)r->inner->memories.count);
+  table->inner_memories_at = put(b, artifact_inner_memories(b->arena, r),
+                                 sizeof(int32_t) * (size_t)r->inner->memories.count);
   add_address(b, offsetof(rec_table, inner), b->inner);
 }
 
@@ -406,11 +430,13 @@ static void put_begins(table_builder *b, rec_table *table) {
     vec_push(b->arena, &begins, row);
   }
   table->begin_count = begins.count;
-  if (begins.count) table->begins_at = put(b, begins.items, sizeof *begins.items * (size_t)begins.count);
+  if (begins.count)
+    table->begins_at = put(b, begins.items, sizeof *begins.items * (size_t)begins.count);
 }
 
-static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi, const artifact_kernels *kernels,
-                             number_type dtype, const char *symbol, const char *inner) {
+static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
+                             const artifact_kernels *kernels, number_type dtype, const char *symbol,
+                             const char *inner) {
   table_builder b = {.arena = a, .abi = abi, .inner = inner};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
@@ -427,10 +453,12 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
   table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
-  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
+  for (int i = 0; i < abi->memories.count; i++)
+    vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
   b.transfers = artifact_transfers_of(a, kernels);
   table.inner_memory_count = b.transfers.count;
-  for (int i = 0; i < b.transfers.count; i++) vec_push(a, &memories, transfer_row(&b, b.transfers.items[i]));
+  for (int i = 0; i < b.transfers.count; i++)
+    vec_push(a, &memories, transfer_row(&b, b.transfers.items[i]));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = artifact_saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);
@@ -438,7 +466,8 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
     const codegen_kernel *compiled = &kernels->host.items[i];
     int kind = kernel_position(compiled->kernel);
     if (kind == REC_KERNEL_BACKWARD) table.kept = count_row(&b, &compiled->kept);
-    int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
+    int32_t row_at =
+        (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);
   }
   table.segment_multiple = (int32_t)artifact_segment_multiple(kernels, r->kernels->chunk);
@@ -447,7 +476,8 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   add_gpu_rows(&b, &table, kernels);
   if (inner) put_rows(&b, &table, r);
   if (abi == r->abi) put_begins(&b, &table);
-  if (b.addresses.items) qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
+  if (b.addresses.items)
+    qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
   memcpy(b.bytes.items, &table, sizeof table);
   return (codegen_blob){.symbol = symbol,
                         .bytes = b.bytes.items,
@@ -456,17 +486,19 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
                         .address_count = b.addresses.count};
 }
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
-                            const char *symbol) {
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
+                            number_type dtype, const char *symbol) {
   return table_of(a, r, r->abi, kernels, dtype, symbol, NULL);
 }
 
-codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r,
+                                  const artifact_kernels *kernels, number_type dtype,
                                   const char *symbol) {
   return table_of(a, r, r->inner, kernels, dtype, symbol, NULL);
 }
 
-codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r,
+                                  const artifact_kernels *kernels, number_type dtype,
                                   const char *symbol, const char *inner) {
   artifact_kernels none = {.simt = kernels->simt, .images = kernels->images};
   return table_of(a, r, r->abi, &none, dtype, symbol, inner);

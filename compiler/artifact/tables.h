@@ -15,16 +15,20 @@ typedef struct artifact_kernels {
   const char *images;  // symbol of the library's rec_gpu_images; NULL: no PTX
 } artifact_kernels;
 
-artifact_kernels artifact_describe(arena *a, const artifact *library, const artifact_recurrence *recurrence);
+artifact_kernels artifact_describe(arena *a, const artifact *library,
+                                   const artifact_recurrence *recurrence);
 
 // Numbers of one saved state: every state and every lag buffer whole.
 codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi);
 
-// The table of a recurrence without its long lags, and then that of the recurrence itself, which has no kernels of its own.
-codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
-                                  number_type dtype, const char *symbol);
-codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels,
-                                  number_type dtype, const char *symbol, const char *inner);
+// The table of a recurrence without its long lags, and then that of the recurrence itself, which
+// has no kernels of its own.
+codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *recurrence,
+                                  const artifact_kernels *kernels, number_type dtype,
+                                  const char *symbol);
+codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *recurrence,
+                                  const artifact_kernels *kernels, number_type dtype,
+                                  const char *symbol, const char *inner);
 
 // rows.c: what a call lays out beside the kernels, and where the memories of the inner table are.
 typedef struct artifact_row_sources {
@@ -36,22 +40,26 @@ artifact_rows artifact_delay_rows(arena *a, const artifact_recurrence *recurrenc
 // By memory of the inner table.
 int32_t *artifact_inner_memories(arena *a, const artifact_recurrence *recurrence);
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence, const artifact_kernels *kernels, number_type dtype,
-                            const char *symbol);
+codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
+                            const artifact_kernels *kernels, number_type dtype, const char *symbol);
 
-// Variants (variants.c): the entry with a symbol, or NULL; the table of an entry that picks one by sizes; that of all variants.
+// Variants (variants.c): the entry with a symbol, or NULL; the table of an entry that picks one by
+// sizes; that of all variants.
 const artifact_entry *artifact_entry_named(const artifact *whole, const char *symbol);
-codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol);
-codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain, const char *symbol);
+codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry,
+                                   const char *symbol);
+codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain,
+                                     const char *symbol);
 
-// Summaries of segments (segments.c): the kernel that makes them on the host, or NULL. Its transfers have memories of their own,
-// numbered behind those of the caller.
+// Summaries of segments (segments.c): the kernel that makes them on the host, or NULL. Its
+// transfers have memories of their own, numbered behind those of the caller.
 typedef VEC(const codegen_slot *) artifact_transfers;
 typedef VEC(rec_table_part) artifact_parts;
 const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back);
 artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels);
 int artifact_transfer_number(const artifact_transfers *transfers, const codegen_slot *slot);
-artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi, const artifact_transfers *transfers,
+artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi,
+                                 const artifact_transfers *transfers,
                                  const codegen_kernel *summary);
 // Of a GPU: the parts of a slice summary. `memory` of the axes is put by tables.c.
 typedef struct artifact_gpu_part {
@@ -60,7 +68,8 @@ typedef struct artifact_gpu_part {
 } artifact_gpu_part;
 typedef VEC(artifact_gpu_part) artifact_gpu_parts;
 artifact_gpu_parts artifact_gpu_parts_of(arena *a, const abi_recurrence *abi, const kernel *maker);
-// rec_launch.first_instance: the axes that all states begin with, in the same order, as far as folds may be cut along them.
+// rec_launch.first_instance: the axes that all states begin with, in the same order, as far as
+// folds may be cut along them.
 axis_set artifact_instance_axes(const typed_body *body, const artifact_kernels *kernels);
 // rec_sizes.segment_multiple. `chunk`: steps between saved states on the host.
 int64_t artifact_segment_multiple(const artifact_kernels *kernels, int chunk);

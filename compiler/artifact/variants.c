@@ -5,8 +5,8 @@
 //     gla_f32, gla_bf16                                        pick one by the sizes of a call
 //     gla                                                      another name of gla_f32
 //
-// An entry point that picks has a table of its own (rec_choice), which points to the tables of its variants. For foreign runtimes
-// there is one of all variants (rec_variants).
+// An entry point that picks has a table of its own (rec_choice), which points to the tables of its
+// variants. For foreign runtimes there is one of all variants (rec_variants).
 #include <string.h>
 
 #include "compiler/artifact/tables.h"
@@ -14,7 +14,8 @@
 
 // ---- putting variants together ---------------------------------------------------------------
 
-static void add_recurrences(arena *a, const artifact *const *variants, int count, const char *plain, artifact *whole) {
+static void add_recurrences(arena *a, const artifact *const *variants, int count, const char *plain,
+                            artifact *whole) {
   for (int v = 0; v < count; v++)
     for (int i = 0; i < variants[v]->recurrences.count; i++) {
       const artifact_recurrence *r = &variants[v]->recurrences.items[i];
@@ -28,25 +29,31 @@ static bool has_dtype(const artifact *whole, number_type dtype) {
   return false;
 }
 
-// An entry for the variants of one type, if there are several. Returns the symbol that stands for them.
-static const char *add_choice(arena *a, artifact *whole, const artifact_recurrence *like, number_type dtype,
-                              const char *symbol) {
+// An entry for the variants of one type, if there are several. Returns the symbol that stands for
+// them.
+static const char *add_choice(arena *a, artifact *whole, const artifact_recurrence *like,
+                              number_type dtype, const char *symbol) {
   artifact_entry entry = {.symbol = symbol};
   for (int i = 0; i < whole->recurrences.count; i++) {
     const artifact_recurrence *r = &whole->recurrences.items[i];
-    if (r->variant->dtype == dtype && strcmp(r->plain, like->plain) == 0) vec_push(a, &entry.variants, i);
+    if (r->variant->dtype == dtype && strcmp(r->plain, like->plain) == 0)
+      vec_push(a, &entry.variants, i);
   }
-  if (entry.variants.count == 1) return whole->recurrences.items[entry.variants.items[0]].abi->symbol;
+  if (entry.variants.count == 1)
+    return whole->recurrences.items[entry.variants.items[0]].abi->symbol;
   vec_push(a, &whole->entries, entry);
   return symbol;
 }
 
-static void add_entries(arena *a, artifact *whole, const artifact_recurrence *like, const char *const *plain, int count) {
+static void add_entries(arena *a, artifact *whole, const artifact_recurrence *like,
+                        const char *const *plain, int count) {
   const char *first = NULL;
   for (int i = 0; i < whole->dtypes.count; i++) {
     number_type dtype = whole->dtypes.items[i];
-    const char *suffix = whole->dtypes.count > 1 ? arena_printf(a, "_%s", number_type_text(dtype)) : "";
-    const char *symbol = add_choice(a, whole, like, dtype, abi_variant_symbol(a, like->plain, suffix, plain, count));
+    const char *suffix =
+        whole->dtypes.count > 1 ? arena_printf(a, "_%s", number_type_text(dtype)) : "";
+    const char *symbol =
+        add_choice(a, whole, like, dtype, abi_variant_symbol(a, like->plain, suffix, plain, count));
     if (!first) first = symbol;
   }
   if (strcmp(first, like->plain) == 0) return;
@@ -62,8 +69,9 @@ static const char *check_arguments(arena *a, const artifact *whole) {
       const abi_recurrence *first = whole->recurrences.items[entry->variants.items[0]].abi,
                            *other = whole->recurrences.items[entry->variants.items[i]].abi;
       if (!abi_same_arguments(first, other))
-        return arena_printf(a, "expected the same arguments of %s with every size, found others of %s than of %s",
-                            first->body->name, other->symbol, first->symbol);
+        return arena_printf(
+            a, "expected the same arguments of %s with every size, found others of %s than of %s",
+            first->body->name, other->symbol, first->symbol);
     }
   }
   return NULL;
@@ -81,7 +89,8 @@ const char *artifact_join(arena *a, const artifact *const *variants, int count, 
   }
   for (int i = 0; i < recurrences; i++) plain[i] = variants[0]->recurrences.items[i].plain;
   for (int i = 0; i < recurrences; i++) add_recurrences(a, variants, count, plain[i], &joined);
-  for (int i = 0; i < recurrences; i++) add_entries(a, &joined, &variants[0]->recurrences.items[i], plain, recurrences);
+  for (int i = 0; i < recurrences; i++)
+    add_entries(a, &joined, &variants[0]->recurrences.items[i], plain, recurrences);
   *whole = joined;
   return check_arguments(a, whole);
 }
@@ -101,9 +110,11 @@ static const char *command_of(arena *a, const artifact *whole) {
     text = arena_printf(a, "%s%s%s", text, i ? "," : "", number_type_text(whole->dtypes.items[i]));
   if (*whole->prefix) text = arena_printf(a, "%s --prefix %s", text, whole->prefix);
   if (*whole->without) text = arena_printf(a, "%s --without %s", text, whole->without);
-  for (int i = 0; i < whole->exported.count; i++) text = arena_printf(a, "%s --export %s", text, whole->exported.items[i]);
+  for (int i = 0; i < whole->exported.count; i++)
+    text = arena_printf(a, "%s --export %s", text, whole->exported.items[i]);
   for (int i = 0; i < whole->defines.count; i++)
-    if (!strchr(whole->defines.items[i], ',')) text = arena_printf(a, "%s -D %s", text, whole->defines.items[i]);
+    if (!strchr(whole->defines.items[i], ','))
+      text = arena_printf(a, "%s -D %s", text, whole->defines.items[i]);
   return text;
 }
 
@@ -131,12 +142,15 @@ static int32_t put_text(arena *a, text_block *texts, size_t table_size, const ch
 typedef VEC(codegen_address) address_list;
 
 // The tables of variants, one behind the other from `at` on.
-static void add_table_address(arena *a, address_list *addresses, size_t at, const artifact_recurrence *variant) {
+static void add_table_address(arena *a, address_list *addresses, size_t at,
+                              const artifact_recurrence *variant) {
   int64_t offset = (int64_t)(at + sizeof(void *) * (size_t)addresses->count);
-  vec_push(a, addresses, (codegen_address){offset, arena_printf(a, "%s.table", variant->abi->symbol)});
+  vec_push(a, addresses,
+           (codegen_address){offset, arena_printf(a, "%s.table", variant->abi->symbol)});
 }
 
-codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain, const char *symbol) {
+codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char *plain,
+                                     const char *symbol) {
   address_list addresses = {0};
   for (int i = 0; i < whole->recurrences.count; i++)
     if (strcmp(whole->recurrences.items[i].plain, plain) == 0)
@@ -153,7 +167,8 @@ codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char
                         .address_count = addresses.count};
 }
 
-codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry, const char *symbol) {
+codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifact_entry *entry,
+                                   const char *symbol) {
   const artifact_recurrence *first = &whole->recurrences.items[entry->variants.items[0]];
   size_t size = sizeof(rec_choice) + sizeof(void *) * (size_t)entry->variants.count;
   text_block texts = {0};
@@ -163,15 +178,16 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   for (int i = 0; i < whole->choices.count; i++) {
     const artifact_choice *sizes = &whole->choices.items[i];
     if (!is_fixed(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
-    choice.axes[choice.axis_count++] =
-        (rec_choice_axis){axis_position(first->abi->body, sizes->axis), put_text(a, &texts, size, sizes->name)};
+    choice.axes[choice.axis_count++] = (rec_choice_axis){
+        axis_position(first->abi->body, sizes->axis), put_text(a, &texts, size, sizes->name)};
   }
   char *bytes = arena_alloc(a, size + (size_t)texts.count);
   memcpy(bytes, &choice, sizeof choice);
   memcpy(bytes + size, texts.items, (size_t)texts.count);
   address_list addresses = {0};
   for (int i = 0; i < entry->variants.count; i++)
-    add_table_address(a, &addresses, sizeof choice, &whole->recurrences.items[entry->variants.items[i]]);
+    add_table_address(a, &addresses, sizeof choice,
+                      &whole->recurrences.items[entry->variants.items[i]]);
   return (codegen_blob){.symbol = symbol,
                         .bytes = bytes,
                         .size = (int64_t)size + texts.count,

@@ -4,8 +4,10 @@
 #include "compiler/artifact/abi.h"
 #include "runtime/shared/output.h"
 
-const char *write_file(arena *a, const char *path, const void *bytes, size_t size, const char *comment, unsigned flags) {
-  char *mark = comment ? arena_printf(a, "%s " OUTPUT_MARK_TEXT "\n", comment) : arena_strdup(a, "");
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size,
+                       const char *comment, unsigned flags) {
+  char *mark =
+      comment ? arena_printf(a, "%s " OUTPUT_MARK_TEXT "\n", comment) : arena_strdup(a, "");
   const struct iovec parts[] = {{(void *)(uintptr_t)bytes, size}, {mark, strlen(mark)}};
   if (output_write(path, parts, 2, flags)) return NULL;
   return arena_printf(a, "cannot write %s: %s", path, strerror(errno));

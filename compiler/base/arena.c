@@ -23,7 +23,8 @@ struct arena {
 void out_of_memory(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    fprintf(stderr, "error: out of memory: the limit (ulimit -v) is %llu MiB\n", (unsigned long long)limit.rlim_cur >> 20);
+    fprintf(stderr, "error: out of memory: the limit (ulimit -v) is %llu MiB\n",
+            (unsigned long long)limit.rlim_cur >> 20);
   else
     fputs("error: out of memory\n", stderr);
   _exit(1);

@@ -28,7 +28,8 @@ void *arena_alloc_array(arena *a, size_t count, size_t size);
 char *arena_strdup(arena *a, const char *text);
 char *arena_strndup(arena *a, const char *text, size_t length);
 char *arena_printf(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-char *arena_vprintf(arena *a, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+char *arena_vprintf(arena *a, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), (size_t)(n), sizeof(T)))

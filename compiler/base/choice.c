@@ -11,4 +11,6 @@ static bool may_leave_out(int what) { return what < CHOICES; }
 
 const pass_stage choice_stage = {"choices", CHOICES, name_of_choice, may_leave_out};
 
-bool choice_is_left_out(const pass_names *without, pass_choice what) { return pass_is_left_out(without, names[what]); }
+bool choice_is_left_out(const pass_names *without, pass_choice what) {
+  return pass_is_left_out(without, names[what]);
+}

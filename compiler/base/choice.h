@@ -1,4 +1,5 @@
-// Choices that are no passes, and that a compilation may leave out as it may leave out passes (choice.def).
+// Choices that are no passes, and that a compilation may leave out as it may leave out passes
+// (choice.def).
 #ifndef REC_BASE_CHOICE_H
 #define REC_BASE_CHOICE_H
 

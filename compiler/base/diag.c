@@ -17,7 +17,8 @@ struct diag {
 
 enum {
   LINE_WINDOW = 120,  // of a longer line only this many bytes around the place are shown
-  PRINTED_MAX = 60,   // messages printed in one go; a file that is not a program at all makes thousands
+  // messages printed in one go; a file that is not a program at all makes thousands
+  PRINTED_MAX = 60,
 };
 
 diag *diag_new(arena *a, const sources *all) {
@@ -27,14 +28,16 @@ diag *diag_new(arena *a, const sources *all) {
   return d;
 }
 
-static diag_message *new_message(diag *d, diag_severity kind, span where, const char *format, va_list arguments) {
+static diag_message *new_message(diag *d, diag_severity kind, span where, const char *format,
+                                 va_list arguments) {
   diag_message *m = ARENA_NEW(d->memory, diag_message);
   *m = (diag_message){.severity = kind, .where = where, .order = d->messages.count};
   m->text = arena_vprintf(d->memory, format, arguments);
   return m;
 }
 
-static diag_message *add_message(diag *d, diag_severity kind, span where, const char *format, va_list arguments) {
+static diag_message *add_message(diag *d, diag_severity kind, span where, const char *format,
+                                 va_list arguments) {
   diag_message *m = new_message(d, kind, where, format, arguments);
   vec_push(d->memory, &d->messages, m);
   if (kind == SEVERITY_ERROR) d->errors++;
@@ -94,7 +97,9 @@ void diag_fix(diag *d, span where, const char *text) {
 bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
 
-static bool is_shown(const diag *d, const diag_message *m) { return !m->unused || d->errors == d->unused_errors; }
+static bool is_shown(const diag *d, const diag_message *m) {
+  return !m->unused || d->errors == d->unused_errors;
+}
 
 const char *diag_error_text(const diag *d, int i) {
   for (int k = 0; k < d->messages.count; k++) {
@@ -105,7 +110,8 @@ const char *diag_error_text(const diag *d, int i) {
 }
 
 static int compare_messages(const void *left, const void *right) {
-  const diag_message *a = *(const diag_message *const *)left, *b = *(const diag_message *const *)right;
+  const diag_message *a = *(const diag_message *const *)left,
+                     *b = *(const diag_message *const *)right;
   if (a->where.source != b->where.source) return a->where.source < b->where.source ? -1 : 1;
   if (a->where.begin != b->where.begin) return a->where.begin < b->where.begin ? -1 : 1;
   return a->order - b->order;
@@ -121,7 +127,8 @@ static void put_line_byte(char c, FILE *out) {
 static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 // The part [first, last) of the line that is shown: all of it, or a window around the place.
-static void choose_window(const char *line, uint32_t length, uint32_t at, uint32_t *first, uint32_t *last) {
+static void choose_window(const char *line, uint32_t length, uint32_t at, uint32_t *first,
+                          uint32_t *last) {
   *first = 0;
   *last = length;
   if (length <= LINE_WINDOW) return;
@@ -167,13 +174,14 @@ static void print_message(const diag *d, const diag_message *m, FILE *out) {
 }
 
 static bool same_message(const diag_message *a, const diag_message *b) {
-  return a->severity == b->severity && a->where.source == b->where.source && a->where.begin == b->where.begin &&
-         strcmp(a->text, b->text) == 0;
+  return a->severity == b->severity && a->where.source == b->where.source &&
+         a->where.begin == b->where.begin && strcmp(a->text, b->text) == 0;
 }
 
 // Those from `first` on that are shown.
 static const diag_message **sorted_messages(const diag *d, int first, int *count) {
-  const diag_message **sorted = ARENA_ARRAY(d->memory, const diag_message *, d->messages.count - first);
+  const diag_message **sorted =
+      ARENA_ARRAY(d->memory, const diag_message *, d->messages.count - first);
   int all = 0;
   for (int i = first; i < d->messages.count; i++) {
     if (is_shown(d, d->messages.items[i])) sorted[all++] = d->messages.items[i];
@@ -187,7 +195,9 @@ static const diag_message **sorted_messages(const diag *d, int first, int *count
   return sorted;
 }
 
-const diag_message *const *diag_messages(const diag *d, int *count) { return sorted_messages(d, 0, count); }
+const diag_message *const *diag_messages(const diag *d, int *count) {
+  return sorted_messages(d, 0, count);
+}
 
 void diag_print(diag *d, FILE *out) {
   if (d->printed == d->messages.count) return;

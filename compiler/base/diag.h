@@ -36,12 +36,15 @@ typedef struct diag_message {
 diag *diag_new(arena *a, const sources *all);
 
 void diag_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void diag_warning(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_warning(diag *d, span where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // A name that nothing uses. Printed only if there is no other error: the line with the mistake may
 // be the one that was to use it.
-void diag_unused_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void diag_unused_warning(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_unused_error(diag *d, span where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_unused_warning(diag *d, span where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // A second place that explains the message added last ("declared here"); it is printed below it.
 void diag_note(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -56,7 +59,8 @@ int diag_error_count(const diag *d);
 // equal places once.
 void diag_print(diag *d, FILE *out);
 
-// The messages that would be printed if none had been yet, sorted by source and place, equal ones once.
+// The messages that would be printed if none had been yet, sorted by source and place, equal ones
+// once.
 const diag_message *const *diag_messages(const diag *d, int *count);
 
 // Text of the i-th error in the order of their making, without place; NULL beyond the last (for

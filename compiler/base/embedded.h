@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 typedef struct embedded_file {
-  const char *name;           // without folder and extension: "mamba2" for stdlib/mamba2.rec, "ops.gla" for stdlib/ops/gla.rec
+  // without folder and extension: "mamba2" for stdlib/mamba2.rec, "ops.gla" for stdlib/ops/gla.rec
+  const char *name;
   const unsigned char *data;  // followed by one NUL
   size_t size;                // without it
 } embedded_file;
@@ -13,9 +14,10 @@ typedef struct embedded_file {
 // The standard library, sorted by name; the last row has name NULL.
 extern const embedded_file embedded_stdlib[];
 
-// "support": runtime/support as one relocatable ELF object for the baseline of recc's processor, linked into every compiled
-// library. "support_cross": that of the other processor (cross.cmake), absent where the build had no compiler for it. "simt":
-// runtime/simt. "launch": the text of runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
+// "support": runtime/support as one relocatable ELF object for the baseline of recc's processor,
+// linked into every compiled library. "support_cross": that of the other processor (cross.cmake),
+// absent where the build had no compiler for it. "simt": runtime/simt. "launch": the text of
+// runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
 // The symbols that a compiled library may use of the C library, as shared libraries without code
@@ -23,7 +25,8 @@ extern const embedded_file embedded_support[];
 extern const embedded_file embedded_c_library[];
 extern const embedded_file embedded_c_library_cross[];
 
-// The fixed Python text of bindings (compiler/bindings/*.py): "common", "numpy_support", .. Last row: name NULL.
+// The fixed Python text of bindings (compiler/bindings/*.py): "common", "numpy_support", .. Last
+// row: name NULL.
 extern const embedded_file embedded_bindings[];
 
 // The row with this name, or NULL.

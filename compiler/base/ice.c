@@ -11,6 +11,7 @@ void ice(const char *pass, const char *file, int line, const char *format, ...) 
   va_start(arguments, format);
   vfprintf(stderr, format, arguments);
   va_end(arguments);
-  fprintf(stderr, "; please report this with the program (recc %s, %s:%d)\n", REC_VERSION, file, line);
+  fprintf(stderr, "; please report this with the program (recc %s, %s:%d)\n", REC_VERSION, file,
+          line);
   exit(ICE_EXIT_STATUS);
 }

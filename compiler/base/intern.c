@@ -63,4 +63,6 @@ const char *intern_n(interner *names, const char *text, size_t length) {
   return copy;
 }
 
-const char *intern(interner *names, const char *text) { return intern_n(names, text, strlen(text)); }
+const char *intern(interner *names, const char *text) {
+  return intern_n(names, text, strlen(text));
+}

@@ -1,12 +1,19 @@
-// The types of numbers. `--dtype` names the type in which tokens (inputs, outputs and their gradients) are stored. The 16-bit
-// types are storage alone: parameters, states and all arithmetic are then f32.
+// The types of numbers. `--dtype` names the type in which tokens (inputs, outputs and their
+// gradients) are stored. The 16-bit types are storage alone: parameters, states and all arithmetic
+// are then f32.
 #ifndef REC_BASE_NUMBER_H
 #define REC_BASE_NUMBER_H
 
 #include <stdbool.h>
 #include <string.h>
 
-typedef enum number_type { NUMBER_F32, NUMBER_F64, NUMBER_BF16, NUMBER_F16, NUMBER_TYPE_COUNT } number_type;
+typedef enum number_type {
+  NUMBER_F32,
+  NUMBER_F64,
+  NUMBER_BF16,
+  NUMBER_F16,
+  NUMBER_TYPE_COUNT
+} number_type;
 
 static inline const char *number_type_text(number_type type) {
   static const char *const texts[NUMBER_TYPE_COUNT] = {"f32", "f64", "bf16", "f16"};
@@ -22,6 +29,8 @@ static inline bool number_type_find(const char *text, number_type *type) {
   return false;
 }
 
-static inline bool number_is_narrow(number_type type) { return type == NUMBER_BF16 || type == NUMBER_F16; }
+static inline bool number_is_narrow(number_type type) {
+  return type == NUMBER_BF16 || type == NUMBER_F16;
+}
 
 #endif

@@ -1,4 +1,5 @@
-// What a compilation runs. Each stage has a table of its passes; a log counts and times the passes of all stages.
+// What a compilation runs. Each stage has a table of its passes; a log counts and times the passes
+// of all stages.
 //
 //   schedule              the pipeline's pass
 //     chunk program   3   a pass of the stage "programs", which it has run three times
@@ -13,7 +14,8 @@ typedef struct pass_stage {
   const char *name;
   int count;
   const char *(*name_of)(int pass);
-  bool (*may_leave_out)(int pass);  // results are right without the pass; NULL: without none of them
+  // results are right without the pass; NULL: without none of them
+  bool (*may_leave_out)(int pass);
 } pass_stage;
 
 // Names of passes and choices (choice.h) that a compilation leaves out: recc --without.
@@ -37,7 +39,8 @@ typedef struct pass_log {
   VEC(pass_log_stage) stages;  // in the order in which they first ran
 } pass_log;
 
-// Passes that this thread runs are counted in `log` from now on; NULL: nobody counts them. Returns the log before.
+// Passes that this thread runs are counted in `log` from now on; NULL: nobody counts them. Returns
+// the log before.
 pass_log *pass_log_use(pass_log *log);
 // Seconds of a clock that only moves on.
 double pass_clock(void);

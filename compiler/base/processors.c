@@ -18,7 +18,8 @@ void processors_take(processors_turn turn) {
   int count = processors_count();
   pthread_mutex_lock(&lock);
   long_ones_waiting += turn == TURN_LONG;
-  while (taken >= count || (turn == TURN_SHORT && long_ones_waiting)) pthread_cond_wait(&given, &lock);
+  while (taken >= count || (turn == TURN_SHORT && long_ones_waiting))
+    pthread_cond_wait(&given, &lock);
   long_ones_waiting -= turn == TURN_LONG;
   taken++;
   pthread_mutex_unlock(&lock);

@@ -1,6 +1,7 @@
-// Turns on the machine's processors: work that runs side by side, in threads or in programs that they wait for, takes one each.
-// At most one at a time for each processor: more would take the caches from each other. Four runs of ptxas on two processors
-// took a third more processor time than two after two.
+// Turns on the machine's processors: work that runs side by side, in threads or in programs that
+// they wait for, takes one each. At most one at a time for each processor: more would take the
+// caches from each other. Four runs of ptxas on two processors took a third more processor time
+// than two after two.
 #ifndef REC_BASE_PROCESSORS_H
 #define REC_BASE_PROCESSORS_H
 

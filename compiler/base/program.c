@@ -14,7 +14,8 @@ static size_t name_length(const char *text) {
 
 // std.gla.rec and std.gla.so are files that lie here.
 static bool is_extension(const char *word) {
-  return strcmp(word, "rec") == 0 || strcmp(word, "so") == 0 || strcmp(word, "a") == 0 || strcmp(word, "o") == 0;
+  return strcmp(word, "rec") == 0 || strcmp(word, "so") == 0 || strcmp(word, "a") == 0 ||
+         strcmp(word, "o") == 0;
 }
 
 const char *program_standard_name(const char *word) {
@@ -42,7 +43,8 @@ const char *program_standard_path(arena *a, const char *name) {
 }
 
 // The file that declares a recurrence of this name.
-static const embedded_file *find_declaring(arena *a, const embedded_file *stdlib, const char *recurrence) {
+static const embedded_file *find_declaring(arena *a, const embedded_file *stdlib,
+                                           const char *recurrence) {
   const char *head = arena_printf(a, "\nrecurrence %s(", recurrence);
   for (const embedded_file *file = stdlib; file && file->name; file++)
     if (strstr((const char *)file->data, head)) return file;
@@ -66,22 +68,26 @@ static const char *list_all(arena *a, const embedded_file *stdlib) {
   return list;
 }
 
-// What the message about an unknown std.NAME adds: the file that has this recurrence, the nearest name, or all names.
+// What the message about an unknown std.NAME adds: the file that has this recurrence, the nearest
+// name, or all names.
 static const char *suggest(arena *a, const embedded_file *stdlib, const char *name) {
   const embedded_file *file = find_declaring(a, stdlib, name);
   if (file) return arena_printf(a, "; the recurrence %s is in std.%s", name, file->name);
   file = nearest(stdlib, name);
-  return file ? arena_printf(a, "; did you mean std.%s?", file->name) : arena_printf(a, "; there are %s", list_all(a, stdlib));
+  return file ? arena_printf(a, "; did you mean std.%s?", file->name)
+              : arena_printf(a, "; there are %s", list_all(a, stdlib));
 }
 
 const source *program_add_standard(sources *all, arena *a, const embedded_file *file) {
   const char *error;
-  return sources_add(all, program_standard_path(a, file->name), (const char *)file->data, file->size, &error);
+  return sources_add(all, program_standard_path(a, file->name), (const char *)file->data,
+                     file->size, &error);
 }
 
 static bool ends_in(const char *path, const char *end) {
   size_t length = strlen(path), tail = strlen(end);
-  return length >= tail && strcmp(path + length - tail, end) == 0 && (length == tail || path[length - tail - 1] == '/');
+  return length >= tail && strcmp(path + length - tail, end) == 0 &&
+         (length == tail || path[length - tail - 1] == '/');
 }
 
 // The file of the standard library whose path this one ends in, or NULL.
@@ -100,12 +106,14 @@ const char *program_meant(arena *a, const embedded_file *stdlib, const char *pat
   return file ? arena_printf(a, "std.%s", file->name) : NULL;
 }
 
-const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word, const char **error) {
+const source *program_load(sources *all, arena *a, const embedded_file *stdlib, const char *word,
+                           const char **error) {
   const char *name = program_standard_name(word);
   const embedded_file *file = name ? embedded_find(stdlib, name) : NULL;
   if (file) return program_add_standard(all, a, file);
   if (name) {
-    *error = arena_printf(a, "expected a file of the standard library, found '%s'%s", word, suggest(a, stdlib, name));
+    *error = arena_printf(a, "expected a file of the standard library, found '%s'%s", word,
+                          suggest(a, stdlib, name));
     return NULL;
   }
   const source *loaded = sources_load(all, word, error);

@@ -81,10 +81,11 @@ static void index_lines(sources *all, source *s) {
   s->line_count = lines;
 }
 
-static const source *add_source(sources *all, const char *path, const char *text, size_t size, bool is_file,
-                                const char **error) {
+static const source *add_source(sources *all, const char *path, const char *text, size_t size,
+                                bool is_file, const char **error) {
   if (size > SOURCE_SIZE_MAX) {
-    *error = arena_printf(all->memory, "'%s' is larger than %d MiB", path, SOURCE_SIZE_MAX / (1024 * 1024));
+    *error = arena_printf(all->memory, "'%s' is larger than %d MiB", path,
+                          SOURCE_SIZE_MAX / (1024 * 1024));
     return NULL;
   }
   source *s = ARENA_NEW(all->memory, source);
@@ -96,8 +97,8 @@ static const source *add_source(sources *all, const char *path, const char *text
   size_t bad = first_bad_byte(text, size);
   if (bad < size) {
     source_position at = source_locate(s, (uint32_t)bad);
-    *error = arena_printf(all->memory, "'%s' is not UTF-8 text: byte 0x%02x at line %d, column %d", path,
-                          (unsigned)(unsigned char)text[bad], at.line, at.column);
+    *error = arena_printf(all->memory, "'%s' is not UTF-8 text: byte 0x%02x at line %d, column %d",
+                          path, (unsigned)(unsigned char)text[bad], at.line, at.column);
     return NULL;
   }
   vec_push(all->memory, &all->list, s);
@@ -105,7 +106,8 @@ static const source *add_source(sources *all, const char *path, const char *text
   return s;
 }
 
-const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error) {
+const source *sources_add(sources *all, const char *path, const char *text, size_t size,
+                          const char **error) {
   return add_source(all, path, text, size, false, error);
 }
 
@@ -155,7 +157,8 @@ const source *sources_load(sources *all, const char *path, const char **error) {
 const source *sources_load_import(sources *all, const char *path, const char **error) {
   struct stat status;
   if (stat(path, &status) || S_ISREG(status.st_mode)) return load_file(all, path, error);
-  *error = cannot_read(all, path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is a pipe or a device");
+  *error = cannot_read(all, path,
+                       S_ISDIR(status.st_mode) ? "it is a folder" : "it is a pipe or a device");
   return NULL;
 }
 
@@ -183,7 +186,9 @@ source_position source_locate(const source *s, uint32_t offset) {
   return (source_position){.line = line + 1, .column = column};
 }
 
-uint32_t source_indent(const source *s, uint32_t offset) { return offset - s->line_starts[line_index(s, offset)]; }
+uint32_t source_indent(const source *s, uint32_t offset) {
+  return offset - s->line_starts[line_index(s, offset)];
+}
 
 const char *source_line(const source *s, int line, uint32_t *length) {
   uint32_t begin = s->line_starts[line - 1];

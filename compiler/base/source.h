@@ -17,9 +17,10 @@ typedef struct span {
 } span;
 
 typedef struct source {
-  uint32_t id;                  // from 1
-  const char *path;             // as given by the user; messages print it
-  const char *text;             // valid UTF-8 without NUL bytes, followed by one NUL (the lexer's sentinel)
+  uint32_t id;       // from 1
+  const char *path;  // as given by the user; messages print it
+  // valid UTF-8 without NUL bytes, followed by one NUL (the lexer's sentinel)
+  const char *text;
   uint32_t size;                // bytes before that NUL
   const uint32_t *line_starts;  // byte offset of each line, [line_count]
   int line_count;               // at least 1
@@ -34,14 +35,17 @@ enum { SOURCE_SIZE_MAX = 4 * 1024 * 1024 };
 // All sources of one compilation; they live in the arena.
 sources *sources_new(arena *a);
 
-// Loads a file ("-" is standard input). NULL if it cannot be used; *error then says why in one line, without a newline. It may
-// be missing, unreadable, a folder or too large. It may not be UTF-8 (with line and column), or may have NUL bytes.
+// Loads a file ("-" is standard input). NULL if it cannot be used; *error then says why in one
+// line, without a newline. It may be missing, unreadable, a folder or too large. It may not be
+// UTF-8 (with line and column), or may have NUL bytes.
 const source *sources_load(sources *all, const char *path, const char **error);
-// The same for a file that a program names. A pipe or a device is refused: reading it might never end.
+// The same for a file that a program names. A pipe or a device is refused: reading it might never
+// end.
 const source *sources_load_import(sources *all, const char *path, const char **error);
 
 // The same for text already in memory (stdlib, tests); it is copied. The same refusals apply.
-const source *sources_add(sources *all, const char *path, const char *text, size_t size, const char **error);
+const source *sources_add(sources *all, const char *path, const char *text, size_t size,
+                          const char **error);
 
 // The source that was loaded or added under this path; NULL if there is none.
 const source *sources_find(const sources *all, const char *path);

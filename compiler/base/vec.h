@@ -14,14 +14,16 @@
   }
 
 // vec_push(arena, &v, x): x may be a compound literal with commas.
-#define vec_push(a, v, ...)                                                                                                  \
-  do {                                                                                                                       \
-    if ((v)->count == (v)->capacity) (v)->items = vec_grow((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items); \
-    (v)->items[(v)->count++] = __VA_ARGS__;                                                                                  \
+#define vec_push(a, v, ...)                                                                   \
+  do {                                                                                        \
+    if ((v)->count == (v)->capacity)                                                          \
+      (v)->items = vec_grow((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items); \
+    (v)->items[(v)->count++] = __VA_ARGS__;                                                   \
   } while (0)
 
 // The elements move to another arena, whose life is longer.
-#define vec_keep(a, v) ((v)->items = vec_copy((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items))
+#define vec_keep(a, v) \
+  ((v)->items = vec_copy((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items))
 
 void *vec_copy(arena *a, const void *items, int count, int *capacity, size_t element_size);
 

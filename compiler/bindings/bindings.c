@@ -1,4 +1,5 @@
-// Puts a Python file together: what it says of itself, the functions of recurrences, models, the fixed text that they call.
+// Puts a Python file together: what it says of itself, the functions of recurrences, models, the
+// fixed text that they call.
 #include "compiler/bindings/bindings.h"
 
 #include <string.h>
@@ -12,20 +13,26 @@ typedef struct framework {
   const char *imports;  // beside those of common.py
   const char *support;  // the embedded file
   void (*put)(const python_printer *p, const python_function *f);
-  const char *called, *made;  // what the functions call, by their symbol, and the class that makes it of a family
+  // what the functions call, by their symbol, and the class that makes it of a family
+  const char *called, *made;
   void (*put_models)(const python_printer *p);  // NULL: it has none
 } framework;
 
-#define JAX_IMPORTS                                                                                       \
-  "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"                                             \
-  "from jax.experimental.custom_partitioning import ArrayMapping, custom_partitioning, SdyShardingRule\n" \
+#define JAX_IMPORTS                                                                      \
+  "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"                            \
+  "from jax.experimental.custom_partitioning import ArrayMapping, custom_partitioning, " \
+  "SdyShardingRule\n"                                                                    \
   "from jax.sharding import NamedSharding, PartitionSpec\n"
 
 static const framework frameworks[BINDING_COUNT] = {
-    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support", numpy_put_function, "_family_", "", NULL},
-    [BINDING_TORCH] = {"torch", "PyTorch", "import torch\nfrom torch.autograd import forward_ad as _forward_ad\n",
-                       "torch_support", torch_put_function, "_functions_", "_Functions", torch_put_models},
-    [BINDING_JAX] = {"jax", "JAX", JAX_IMPORTS, "jax_support", jax_put_function, "_functions_", "_Functions", NULL},
+    [BINDING_NUMPY] = {"numpy", "NumPy", "import numpy as np\n", "numpy_support",
+                       numpy_put_function, "_family_", "", NULL},
+    [BINDING_TORCH] = {"torch", "PyTorch",
+                       "import torch\nfrom torch.autograd import forward_ad as _forward_ad\n",
+                       "torch_support", torch_put_function, "_functions_", "_Functions",
+                       torch_put_models},
+    [BINDING_JAX] = {"jax", "JAX", JAX_IMPORTS, "jax_support", jax_put_function, "_functions_",
+                     "_Functions", NULL},
 };
 
 // ---- the head --------------------------------------------------------------------------------
@@ -54,9 +61,11 @@ static void put_head(const python_printer *p, const framework *f) {
     python_put_names(p, r, &r->results);
     fprintf(out, "\n");
   }
-  fprintf(out, "\n%s.so must lie beside this file. Nothing else is needed but %s.\n\"\"\"\n", p->library->name, f->title);
+  fprintf(out, "\n%s.so must lie beside this file. Nothing else is needed but %s.\n\"\"\"\n",
+          p->library->name, f->title);
   fprintf(out,
-          "from __future__ import annotations\n\nimport ctypes\nimport functools\nimport json\nimport math\nimport os\nimport "
+          "from __future__ import annotations\n\nimport ctypes\nimport functools\nimport "
+          "json\nimport math\nimport os\nimport "
           "re\nimport struct\nimport "
           "threading\n"
           "from typing import Callable, NamedTuple, Optional, Sequence\n\n%s\n",
@@ -67,7 +76,8 @@ static void put_defines(const python_printer *p) {
   fprintf(p->out, "_DEFINES = {");
   for (int i = 0; i < p->library->defines.count; i++) {
     const char *define = p->library->defines.items[i], *equals = strchr(define, '=');
-    fprintf(p->out, "%s\"%.*s\": \"%s\"", i ? ", " : "", (int)(equals - define), define, equals + 1);
+    fprintf(p->out, "%s\"%.*s\": \"%s\"", i ? ", " : "", (int)(equals - define), define,
+            equals + 1);
   }
   fprintf(p->out, "}\n");
 }
@@ -76,14 +86,16 @@ static void put_constants(const python_printer *p, const framework *f, const cha
   FILE *out = p->out;
   python_put_rule(out, "what this file was written for");
   fprintf(out,
-          "_NAME = \"%s\"\n_PREFIX = \"%s\"  # of the library's symbols\n_HASH = \"%s\"  # of the library's manifest\n_ABI = "
+          "_NAME = \"%s\"\n_PREFIX = \"%s\"  # of the library's symbols\n_HASH = \"%s\"  # of the "
+          "library's manifest\n_ABI = "
           "(%d, %d)\n_OPTIONS = \"%s\"\n_SOURCE = \"",
-          name, p->library->prefix, artifact_hash(p->memory, p->library), REC_ABI_MAJOR, REC_ABI_MINOR,
-          options_of(p->memory, p->library, f));
+          name, p->library->prefix, artifact_hash(p->memory, p->library), REC_ABI_MAJOR,
+          REC_ABI_MINOR, options_of(p->memory, p->library, f));
   python_put_text(out, p->library->source, "");
   fprintf(out, "\"\n");
   put_defines(p);
-  fprintf(out, "_HAS_MODELS = %s\n_DTYPES = (", p->graph && p->graph->models.count ? "True" : "False");
+  fprintf(out, "_HAS_MODELS = %s\n_DTYPES = (",
+          p->graph && p->graph->models.count ? "True" : "False");
   for (int i = 0; i < p->library->dtypes.count; i++)
     fprintf(out, "%s\"%s\"%s", i ? " " : "", python_type(p->library->dtypes.items[i]),
             i + 1 < p->library->dtypes.count || !i ? "," : "");
@@ -94,13 +106,15 @@ static void put_constants(const python_printer *p, const framework *f, const cha
 static void put_called(const python_printer *p, const framework *f) {
   python_put_rule(p->out, "recurrences");
   for (int i = 0; i < p->functions.count; i++) {
-    fprintf(p->out, "%s%s = %s%s", f->called, p->functions.items[i].symbol, f->made, *f->made ? "(" : "");
+    fprintf(p->out, "%s%s = %s%s", f->called, p->functions.items[i].symbol, f->made,
+            *f->made ? "(" : "");
     python_put_family(p, &p->functions.items[i]);
     fprintf(p->out, *f->made ? ")\n" : "\n");
   }
 }
 
-char *bindings_print(arena *a, const artifact *library, const graph_program *graph, const char *name, binding_framework kind) {
+char *bindings_print(arena *a, const artifact *library, const graph_program *graph,
+                     const char *name, binding_framework kind) {
   const framework *f = &frameworks[kind];
   text_stream text;
   python_printer p = {.memory = a, .out = text_begin(&text), .library = library, .graph = graph};

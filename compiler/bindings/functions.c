@@ -1,5 +1,5 @@
-// The functions of a recurrence on tensors of torch and arrays of JAX: NAME and NAME_step, thin over the calls of
-// torch_support.py and jax_support.py.
+// The functions of a recurrence on tensors of torch and arrays of JAX: NAME and NAME_step, thin
+// over the calls of torch_support.py and jax_support.py.
 //
 //   gla(q, k, v, gate, h0_S=None, cu_seqlens=None) -> gla_result(y, hT_S)
 #include "compiler/bindings/python.h"
@@ -14,7 +14,9 @@ typedef struct spelling {
 
 static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
 
-static bool is_lone(const python_function *f, const spelling *s) { return s->lone && first_of(f)->results.count == 1; }
+static bool is_lone(const python_function *f, const spelling *s) {
+  return s->lone && first_of(f)->results.count == 1;
+}
 
 static void put_result(const python_printer *p, const python_function *f, const spelling *s) {
   if (is_lone(f, s)) return;
@@ -24,19 +26,22 @@ static void put_result(const python_printer *p, const python_function *f, const 
 }
 
 // "def gla(", and an argument to a line.
-static void put_head(const python_printer *p, const python_function *f, const spelling *s, bool step) {
+static void put_head(const python_printer *p, const python_function *f, const spelling *s,
+                     bool step) {
   const python_recurrence *r = first_of(f);
   PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
     PUT("    %s: ", r->names[memory]);
-    python_is_optional(r, memory) ? PUT("Optional[%s] = None,\n", s->array) : PUT("%s,\n", s->array);
+    python_is_optional(r, memory) ? PUT("Optional[%s] = None,\n", s->array)
+                                  : PUT("%s,\n", s->array);
   }
   if (!step) PUT("    cu_seqlens: %s = None,\n", s->offsets);
   is_lone(f, s) ? PUT(") -> %s:\n", s->array) : PUT(") -> %s_result:\n", f->name);
 }
 
-static void put_call(const python_printer *p, const python_function *f, const spelling *s, bool step) {
+static void put_call(const python_printer *p, const python_function *f, const spelling *s,
+                     bool step) {
   PUT("    \"\"\"\n    return ");
   if (!is_lone(f, s)) PUT("%s_result(*", f->name);
   PUT("_functions_%s%s(", f->symbol, step ? ".step" : "");
@@ -48,7 +53,8 @@ static void put_forward(const python_printer *p, const python_function *f, const
   put_head(p, f, s, false);
   python_put_doc(p, f);
   python_put_tensors(p, f, &first_of(f)->operands, false);
-  PUT("    cu_seqlens: None, or whole numbers: the offsets of sequences packed behind one another in one batch entry, and "
+  PUT("    cu_seqlens: None, or whole numbers: the offsets of sequences packed behind one another "
+      "in one batch entry, and "
       "their "
       "end;\n"
       "        states then have one entry for each sequence\n");
@@ -57,7 +63,8 @@ static void put_forward(const python_printer *p, const python_function *f, const
 
 static void put_step(const python_printer *p, const python_function *f, const spelling *s) {
   put_head(p, f, s, true);
-  PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n", f->name);
+  PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n",
+      f->name);
   python_put_tensors(p, f, &first_of(f)->operands, true);
   put_call(p, f, s, true);
 }

@@ -1,12 +1,13 @@
-// What a folder of Hugging Face's `kernels` holds beside a library and its Python file for torch: build/torch-cpu/metadata.json
-// and __init__.py.
+// What a folder of Hugging Face's `kernels` holds beside a library and its Python file for torch:
+// build/torch-cpu/metadata.json and __init__.py.
 #include <ctype.h>
 
 #include "compiler/base/text.h"
 #include "compiler/bindings/bindings.h"
 #include "compiler/bindings/python.h"
 
-// `kernels` takes small letters, digits and single dashes between them, a letter first: My_Layer is my-layer.
+// `kernels` takes small letters, digits and single dashes between them, a letter first: My_Layer is
+// my-layer.
 static const char *kernel_name(arena *a, const char *name) {
   char *text = arena_printf(a, "rec-%s", name), *end = text + 4;
   for (const char *p = end; *p; p++) {
@@ -33,12 +34,14 @@ const char *hf_kernel_metadata(arena *a, const artifact *library, const char *na
                       name, artifact_hash(a, library), kernel_name(a, name));
 }
 
-const char *hf_kernel_package(arena *a, const artifact *library, const char *name, const char *note) {
+const char *hf_kernel_package(arena *a, const artifact *library, const char *name,
+                              const char *note) {
   text_stream text;
   FILE *out = text_begin(&text);
   fprintf(out, "\"\"\"The recurrences of ");
   python_put_text(out, library->source, "");
-  fprintf(out, " as a kernel of Hugging Face's `kernels`. Written by recc %s; do not edit.\"\"\"\n", REC_VERSION);
+  fprintf(out, " as a kernel of Hugging Face's `kernels`. Written by recc %s; do not edit.\"\"\"\n",
+          REC_VERSION);
   fprintf(out, "from .%s import *  # noqa: F403\n\n# %s\n", name, note);
   return text_end(&text, a);
 }

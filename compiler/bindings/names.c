@@ -1,21 +1,30 @@
-// Names in Python files. A recurrence's own names stay as they are wherever Python and the generated text leave them free.
+// Names in Python files. A recurrence's own names stay as they are wherever Python and the
+// generated text leave them free.
 #include <ctype.h>
 #include <string.h>
 
 #include "compiler/base/text.h"
 #include "compiler/bindings/python.h"
 
-// Words of Python, its functions and exceptions that the fixed texts use, and names of files and arguments.
+// Words of Python, its functions and exceptions that the fixed texts use, and names of files and
+// arguments.
 static const char reserved_words[] =
-    " False None True and as assert async await break class continue def del elif else except finally for from "
-    "global if import in is lambda nonlocal not or pass raise return try while with yield match case "
-    "AttributeError Exception KeyError NotImplementedError OSError RuntimeError TypeError ValueError abs all any "
-    "bool bytes complex dict enumerate eval float getattr globals hasattr int isinstance iter len list map max min "
+    " False None True and as assert async await break class continue def del elif else except "
+    "finally for from "
+    "global if import in is lambda nonlocal not or pass raise return try while with yield match "
+    "case "
+    "AttributeError Exception KeyError NotImplementedError OSError RuntimeError TypeError "
+    "ValueError abs all any "
+    "bool bytes complex dict enumerate eval float getattr globals hasattr int isinstance iter len "
+    "list map max min "
     "next open print set sorted staticmethod str sum super tuple type zip range "
-    "self torch jax jnp np numpy NamedTuple Optional Callable Sequence Tensor RecError cu_seqlens threads save "
+    "self torch jax jnp np numpy NamedTuple Optional Callable Sequence Tensor RecError cu_seqlens "
+    "threads save "
     "saved device dtype wanted ctx annotations ctypes functools json math os re struct threading ";
 
-static bool is_reserved(arena *a, const char *name) { return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL; }
+static bool is_reserved(arena *a, const char *name) {
+  return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL;
+}
 
 static bool is_taken(const python_scope *scope, const char *name) {
   for (int i = 0; i < scope->names.count; i++)
@@ -25,7 +34,8 @@ static bool is_taken(const python_scope *scope, const char *name) {
 
 const char *python_name(python_scope *scope, const char *wanted) {
   const char *name = wanted;
-  while (is_reserved(scope->memory, name) || is_taken(scope, name)) name = arena_printf(scope->memory, "%s_", name);
+  while (is_reserved(scope->memory, name) || is_taken(scope, name))
+    name = arena_printf(scope->memory, "%s_", name);
   vec_push(scope->memory, &scope->names, name);
   return name;
 }
@@ -44,14 +54,17 @@ static const char *function_name(python_scope *module, const char *symbol) {
     return function_name(module, arena_printf(module->memory, "%s_", symbol));
   }
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-    vec_push(module->memory, &module->names, arena_printf(module->memory, "%s%s", name, endings[i]));
+    vec_push(module->memory, &module->names,
+             arena_printf(module->memory, "%s%s", name, endings[i]));
   return name;
 }
 
-static void add_role(arena *a, const python_recurrence *r, memory_list *list, abi_role role, int kind) {
+static void add_role(arena *a, const python_recurrence *r, memory_list *list, abi_role role,
+                     int kind) {
   for (int i = 0; i < r->abi->memories.count; i++) {
     const abi_memory *memory = &r->abi->memories.items[i];
-    bool of_kind = memory->lag >= 0 || (int)r->abi->body->tensors.items[memory->tensor].kind == kind;
+    bool of_kind =
+        memory->lag >= 0 || (int)r->abi->body->tensors.items[memory->tensor].kind == kind;
     if (memory->role == role && of_kind) vec_push(a, list, i);
   }
 }
@@ -72,14 +85,18 @@ static void add_lists(arena *a, python_recurrence *r) {
 
 static python_recurrence recurrence_of(arena *a, const artifact_recurrence *made) {
   const abi_recurrence *abi = made->abi;
-  python_recurrence r = {
-      .made = made, .abi = abi, .dtype = made->variant->dtype, .symbol = abi->symbol, .locals = {.memory = a}};
+  python_recurrence r = {.made = made,
+                         .abi = abi,
+                         .dtype = made->variant->dtype,
+                         .symbol = abi->symbol,
+                         .locals = {.memory = a}};
   r.names = arena_alloc(a, sizeof *r.names * (size_t)abi->memories.count);
   r.axes = arena_alloc(a, sizeof *r.axes * (size_t)(abi->body->axes.count + 1));
   for (int i = 0; i < abi->memories.count; i++)
     r.names[i] = field_name(&r.locals, abi->fields.items[abi->memories.items[i].data].name);
   python_scope sizes = {.memory = a};
-  static const char *const own[] = {"_batch", "_time", "_states", "_shape", "_sizes", "_offsets", "_arguments", "_room"};
+  static const char *const own[] = {"_batch", "_time",    "_states",    "_shape",
+                                    "_sizes", "_offsets", "_arguments", "_room"};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) vec_push(a, &sizes.names, own[i]);
   for (int i = 0; i < abi->body->axes.count; i++)
     r.axes[i] = python_name(&sizes, arena_printf(a, "_%s", abi->body->axes.items[i].name));
@@ -87,9 +104,11 @@ static python_recurrence recurrence_of(arena *a, const artifact_recurrence *made
   return r;
 }
 
-python_function python_function_of(arena *a, const artifact *library, int first, python_scope *module) {
+python_function python_function_of(arena *a, const artifact *library, int first,
+                                   python_scope *module) {
   const char *plain = library->recurrences.items[first].plain;
-  python_function f = {.name = function_name(module, plain + strlen(library->prefix)), .symbol = plain};
+  python_function f = {.name = function_name(module, plain + strlen(library->prefix)),
+                       .symbol = plain};
   for (int i = first; i < library->recurrences.count; i++) {
     if (strcmp(library->recurrences.items[i].plain, plain) != 0) break;
     vec_push(a, &f.variants, recurrence_of(a, &library->recurrences.items[i]));
@@ -102,5 +121,7 @@ const char *bindings_module_name(arena *a, const char *path) {
   for (char *p = name; *p; p++)
     if (!isalnum((unsigned char)*p)) *p = '_';
   python_scope scope = {.memory = a};
-  return python_name(&scope, isalpha((unsigned char)*name) ? name : arena_printf(a, "rec%s%s", *name == '_' ? "" : "_", name));
+  return python_name(&scope, isalpha((unsigned char)*name)
+                                 ? name
+                                 : arena_printf(a, "rec%s%s", *name == '_' ? "" : "_", name));
 }

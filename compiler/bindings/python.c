@@ -1,4 +1,5 @@
-// Text of Python that is the same for every framework: shapes in words, docstrings, the table of a recurrence.
+// Text of Python that is the same for every framework: shapes in words, docstrings, the table of a
+// recurrence.
 #include "compiler/bindings/python.h"
 
 #include <string.h>
@@ -7,11 +8,15 @@
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
 
-const abi_memory *python_memory(const python_recurrence *r, int memory) { return &r->abi->memories.items[memory]; }
+const abi_memory *python_memory(const python_recurrence *r, int memory) {
+  return &r->abi->memories.items[memory];
+}
 
 bool python_is_own(const python_recurrence *r) { return strchr(r->abi->body->name, '.') == NULL; }
 
-static bool is_param(const python_recurrence *r, int memory) { return !abi_per_batch(r->abi, python_memory(r, memory)); }
+static bool is_param(const python_recurrence *r, int memory) {
+  return !abi_per_batch(r->abi, python_memory(r, memory));
+}
 
 bool python_is_optional(const python_recurrence *r, int memory) {
   abi_role role = python_memory(r, memory)->role;
@@ -25,8 +30,10 @@ int python_token_count(const python_recurrence *r, const memory_list *list) {
 }
 
 const char *python_type(number_type dtype) {
-  static const char *const words[NUMBER_TYPE_COUNT] = {
-      [NUMBER_F32] = "float32", [NUMBER_F64] = "float64", [NUMBER_BF16] = "bfloat16", [NUMBER_F16] = "float16"};
+  static const char *const words[NUMBER_TYPE_COUNT] = {[NUMBER_F32] = "float32",
+                                                       [NUMBER_F64] = "float64",
+                                                       [NUMBER_BF16] = "bfloat16",
+                                                       [NUMBER_F16] = "float16"};
   return words[dtype];
 }
 
@@ -38,7 +45,8 @@ const char *python_dtypes(arena *a, const python_function *f, int memory) {
   const char *text = "";
   for (int i = 0; i < f->variants.count; i++) {
     const char *type = dtype_of(&f->variants.items[i], memory);
-    if (!strstr(text, arena_printf(a, "%s ", type))) text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
+    if (!strstr(text, arena_printf(a, "%s ", type)))
+      text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
   }
   return arena_printf(a, "%.*s", (int)strlen(text) - 1, text);
 }
@@ -51,7 +59,8 @@ bool python_is_chosen(const python_recurrence *r, int axis) {
 
 static bool is_complex(const python_recurrence *r, int memory) {
   const abi_memory *m = python_memory(r, memory);
-  return m->lag >= 0 ? r->abi->body->lags.items[m->lag].complex : r->abi->body->tensors.items[m->tensor].complex;
+  return m->lag >= 0 ? r->abi->body->lags.items[m->lag].complex
+                     : r->abi->body->tensors.items[m->tensor].complex;
 }
 
 static int depth_of(const python_recurrence *r, int memory) {
@@ -75,7 +84,9 @@ static bool mentions(const ast_expr *size, const char *name) {
 
 static bool makes_other_axes(const typed_body *body, int axis) {
   for (int i = 0; i < body->axes.count; i++)
-    if (body->axes.items[i].size_expr && mentions(body->axes.items[i].size_expr, body->axes.items[axis].name)) return true;
+    if (body->axes.items[i].size_expr &&
+        mentions(body->axes.items[i].size_expr, body->axes.items[axis].name))
+      return true;
   return false;
 }
 
@@ -95,7 +106,8 @@ static bool value_joins(const typed_value *v, int axis) {
 
 bool python_is_instance_axis(const python_recurrence *r, int axis) {
   const typed_body *body = r->abi->body;
-  if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE || body->axes.items[axis].size_expr || makes_other_axes(body, axis))
+  if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE || body->axes.items[axis].size_expr ||
+      makes_other_axes(body, axis))
     return false;
   for (int i = 0; i < body->values.count; i++)
     if (value_joins(&body->values.items[i], axis)) return false;
@@ -103,7 +115,8 @@ bool python_is_instance_axis(const python_recurrence *r, int axis) {
     if (!axis_in(body->lags.items[i].axes, axis)) return false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
-    if ((t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT) && !axis_in(t->axis_set, axis)) return false;
+    if ((t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT) && !axis_in(t->axis_set, axis))
+      return false;
   }
   return true;
 }
@@ -114,7 +127,8 @@ const char *python_shape_words(arena *a, const python_recurrence *r, int memory,
   const char *text = is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
   if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, depth_of(r, memory));
   for (int i = 0; i < count; i++)
-    text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", r->abi->body->axes.items[axes[i]].name);
+    text =
+        arena_printf(a, "%s%s%s", text, *text ? ", " : "", r->abi->body->axes.items[axes[i]].name);
   if (is_complex(r, memory)) text = arena_printf(a, "%s%s2", text, *text ? ", " : "");
   return arena_printf(a, "[%s]", text);
 }
@@ -133,17 +147,21 @@ static const char *number_text(arena *a, double number) {
 }
 
 const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size) {
-  static const char *const signs[] = {
-      [AST_ADD] = "+", [AST_SUBTRACT] = "-", [AST_MULTIPLY] = "*", [AST_DIVIDE] = "/", [AST_POWER] = "**"};
+  static const char *const signs[] = {[AST_ADD] = "+",
+                                      [AST_SUBTRACT] = "-",
+                                      [AST_MULTIPLY] = "*",
+                                      [AST_DIVIDE] = "/",
+                                      [AST_POWER] = "**"};
   switch (size->kind) {
     case AST_NUMBER: return number_text(a, size->number.value);
     case AST_NAME: return axis_size(r, size->name.text);
     case AST_NEGATE: return arena_printf(a, "(-%s)", python_size(a, r, size->negate.operand));
     case AST_BINARY:
-      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left), signs[size->binary.op],
-                          python_size(a, r, size->binary.right));
+      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left),
+                          signs[size->binary.op], python_size(a, r, size->binary.right));
     case AST_CALL:  // min or max of two
-      return arena_printf(a, "%s(%s, %s)", size->call.callee.text, python_size(a, r, size->call.args.items[0].value),
+      return arena_printf(a, "%s(%s, %s)", size->call.callee.text,
+                          python_size(a, r, size->call.args.items[0].value),
                           python_size(a, r, size->call.args.items[1].value));
     default: ICE("bindings", "a size of kind %d", size->kind);
   }
@@ -170,7 +188,8 @@ void python_put_text(FILE *out, const char *text, const char *indent) {
 void python_put_doc(const python_printer *p, const python_function *f) {
   const typed_body *body = f->variants.items[0].abi->body;
   fprintf(p->out, "    \"\"\"");
-  body->doc ? python_put_text(p->out, body->doc, "    ") : (void)fprintf(p->out, "The recurrence %s.", body->name);
+  body->doc ? python_put_text(p->out, body->doc, "    ")
+            : (void)fprintf(p->out, "The recurrence %s.", body->name);
   fprintf(p->out, "\n\n");
 }
 
@@ -180,7 +199,8 @@ static const char *role_text(const python_recurrence *r, int memory) {
   bool lag = m->lag >= 0;
   switch (m->role) {
     case ABI_H0:
-      return lag ? ", its last values before the first step, oldest first; None: zero" : ", before the first step; None: zero";
+      return lag ? ", its last values before the first step, oldest first; None: zero"
+                 : ", before the first step; None: zero";
     case ABI_HT: return lag ? ", its last values" : ", after the last step";
     case ABI_D_VALUE:
     case ABI_D_H0:
@@ -189,13 +209,15 @@ static const char *role_text(const python_recurrence *r, int memory) {
   }
 }
 
-void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list, bool step) {
+void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list,
+                        bool step) {
   const python_recurrence *r = &f->variants.items[0];
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i], tensor = python_memory(r, memory)->tensor;
     const char *doc = tensor >= 0 ? r->abi->body->tensors.items[tensor].doc : NULL;
-    fprintf(p->out, "    %s: %s %s%s", r->names[memory], python_shape_words(p->memory, r, memory, step),
-            python_dtypes(p->memory, f, memory), role_text(r, memory));
+    fprintf(p->out, "    %s: %s %s%s", r->names[memory],
+            python_shape_words(p->memory, r, memory, step), python_dtypes(p->memory, f, memory),
+            role_text(r, memory));
     if (doc) {
       fprintf(p->out, "; ");
       python_put_text(p->out, doc, "        ");
@@ -244,22 +266,26 @@ void python_put_family(const python_printer *p, const python_function *f) {
 
 // ---- lists -----------------------------------------------------------------------------------
 
-void python_put_names(const python_printer *p, const python_recurrence *r, const memory_list *list) {
-  for (int i = 0; i < list->count; i++) fprintf(p->out, "%s%s", i ? ", " : "", r->names[list->items[i]]);
+void python_put_names(const python_printer *p, const python_recurrence *r,
+                      const memory_list *list) {
+  for (int i = 0; i < list->count; i++)
+    fprintf(p->out, "%s%s", i ? ", " : "", r->names[list->items[i]]);
 }
 
-void python_put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list) {
+void python_put_tuple(const python_printer *p, const python_recurrence *r,
+                      const memory_list *list) {
   fprintf(p->out, "(");
   python_put_names(p, r, list);
   fprintf(p->out, list->count == 1 ? ",)" : ")");
 }
 
-void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list, const char *type) {
+void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list,
+                       const char *type) {
   const python_recurrence *r = &f->variants.items[0];
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i];
-    fprintf(p->out, "    %s: %s  # %s %s\n", r->names[memory], type, python_shape_words(p->memory, r, memory, false),
-            python_dtypes(p->memory, f, memory));
+    fprintf(p->out, "    %s: %s  # %s %s\n", r->names[memory], type,
+            python_shape_words(p->memory, r, memory, false), python_dtypes(p->memory, f, memory));
   }
 }
 

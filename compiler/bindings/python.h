@@ -1,4 +1,5 @@
-// What the printers of Python files share: the names and roles of a recurrence's tensors, and text of Python.
+// What the printers of Python files share: the names and roles of a recurrence's tensors, and text
+// of Python.
 #ifndef REC_BINDINGS_PYTHON_H
 #define REC_BINDINGS_PYTHON_H
 
@@ -10,7 +11,8 @@ typedef struct python_scope {
   VEC(const char *) names;
 } python_scope;
 
-// A name for `wanted` that is free in the scope, and no word of Python or of the generated text: `lambda` becomes `lambda_`.
+// A name for `wanted` that is free in the scope, and no word of Python or of the generated text:
+// `lambda` becomes `lambda_`.
 const char *python_name(python_scope *scope, const char *wanted);
 
 typedef VEC(int) memory_list;  // positions in abi.memories
@@ -46,7 +48,8 @@ typedef struct python_printer {
 } python_printer;
 
 // The recurrence at a position of the library, and those behind it that are its variants.
-python_function python_function_of(arena *a, const artifact *library, int first, python_scope *module);
+python_function python_function_of(arena *a, const artifact *library, int first,
+                                   python_scope *module);
 
 // Whether the source has it: what layers make has a dot in its name.
 bool python_is_own(const python_recurrence *r);
@@ -60,8 +63,9 @@ const char *python_type(number_type dtype);
 const char *python_dtypes(arena *a, const python_function *f, int memory);
 // Whether -D gives a header axis several sizes, which variants are chosen by.
 bool python_is_chosen(const python_recurrence *r, int axis);
-// Whether entries of the axis have nothing to do with each other, as batch entries have not: a call over some of them computes their
-// part of all results. Tensors without the axis are shared by all of its entries.
+// Whether entries of the axis have nothing to do with each other, as batch entries have not: a call
+// over some of them computes their part of all results. Tensors without the axis are shared by all
+// of its entries.
 bool python_is_instance_axis(const python_recurrence *r, int axis);
 // "[batch, time, H, K]"; of a step "[batch, H, K]".
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
@@ -75,12 +79,14 @@ void python_put_text(FILE *out, const char *text, const char *indent);
 // Begins the docstring of a recurrence's function, which ends with what arguments are.
 void python_put_doc(const python_printer *p, const python_function *f);
 // A line for each tensor of a list: name, shape, type, what the source says of it.
-void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list, bool step);
+void python_put_tensors(const python_printer *p, const python_function *f, const memory_list *list,
+                        bool step);
 // "q, k, v": a list; as a tuple "(q, k, v)".
 void python_put_names(const python_printer *p, const python_recurrence *r, const memory_list *list);
 void python_put_tuple(const python_printer *p, const python_recurrence *r, const memory_list *list);
 // A member of a class for each tensor of a list: `y: torch.Tensor  # [batch, time, H, V] float32`.
-void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list, const char *type);
+void python_put_fields(const python_printer *p, const python_function *f, const memory_list *list,
+                       const char *type);
 // A line of dashes with a title.
 void python_put_rule(FILE *out, const char *title);
 // `_family("gla")`: the variants of a recurrence, as common.py reads them in the manifest.

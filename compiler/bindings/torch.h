@@ -4,7 +4,8 @@
 
 #include "compiler/bindings/python.h"
 
-// A start, and what it needs to know of its weight. `_shape` is a local variable with the weight's shape.
+// A start, and what it needs to know of its weight. `_shape` is a local variable with the weight's
+// shape.
 typedef struct torch_start {
   const typed_start *start;
   const char *weight;        // what is filled; or

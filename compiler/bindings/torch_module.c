@@ -8,14 +8,20 @@
 
 #define PUT(...) fprintf(p->out, __VA_ARGS__)
 
-static bool is_param(const python_recurrence *r, int memory) { return !abi_per_batch(r->abi, python_memory(r, memory)); }
+static bool is_param(const python_recurrence *r, int memory) {
+  return !abi_per_batch(r->abi, python_memory(r, memory));
+}
 
 // Names that modules of torch have.
 static const char taken[] =
-    " T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval "
-    "extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia "
-    "named_buffers named_children named_modules named_parameters parameters register_buffer register_module register_parameter "
-    "requires_grad_ reset_parameters set_extra_state set_submodule share_memory state_dict step to to_empty train training "
+    " T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda "
+    "double dump_patches eval "
+    "extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu "
+    "load_state_dict modules mtia "
+    "named_buffers named_children named_modules named_parameters parameters register_buffer "
+    "register_module register_parameter "
+    "requires_grad_ reset_parameters set_extra_state set_submodule share_memory state_dict step to "
+    "to_empty train training "
     "type "
     "xpu zero_grad ";
 
@@ -31,12 +37,15 @@ static int param_count(const python_recurrence *r) {
   return count;
 }
 
-static const typed_axis *axis_of(const python_recurrence *r, int axis) { return &r->abi->body->axes.items[axis]; }
+static const typed_axis *axis_of(const python_recurrence *r, int axis) {
+  return &r->abi->body->axes.items[axis];
+}
 
 // Whether the variants differ in the size of an axis.
 static bool differs(const python_function *f, int axis) {
   for (int i = 1; i < f->variants.count; i++)
-    if (axis_of(&f->variants.items[i], axis)->size != axis_of(&f->variants.items[0], axis)->size) return true;
+    if (axis_of(&f->variants.items[i], axis)->size != axis_of(&f->variants.items[0], axis)->size)
+      return true;
   return false;
 }
 
@@ -102,12 +111,14 @@ static void put_following_size(const python_printer *p, const python_function *f
 
 static bool is_local(const python_function *f, int axis) {
   const typed_axis *a = axis_of(&f->variants.items[0], axis);
-  return is_argument(f, axis) || (a->size == TYPED_RUNTIME_SIZE && a->size_expr) || differs(f, axis);
+  return is_argument(f, axis) || (a->size == TYPED_RUNTIME_SIZE && a->size_expr) ||
+         differs(f, axis);
 }
 
 static bool starts_use(const python_recurrence *r, int axis) {
   for (int i = 0; i < r->operands.count; i++)
-    if (is_param(r, r->operands.items[i]) && start_uses(start_of(r, r->operands.items[i]), axis)) return true;
+    if (is_param(r, r->operands.items[i]) && start_uses(start_of(r, r->operands.items[i]), axis))
+      return true;
   return false;
 }
 
@@ -117,7 +128,8 @@ static const char *start_sizes(const python_printer *p, const python_function *f
   const char *text = "";
   int count = 0;
   for (int i = 0; i < r->abi->body->axes.count; i++)
-    if (is_local(f, i) && starts_use(r, i)) text = arena_printf(p->memory, "%s%s%s", text, count++ ? ", " : "", r->axes[i]);
+    if (is_local(f, i) && starts_use(r, i))
+      text = arena_printf(p->memory, "%s%s%s", text, count++ ? ", " : "", r->axes[i]);
   return count == 1 ? arena_printf(p->memory, "%s,", text) : text;
 }
 
@@ -125,8 +137,10 @@ static const char *shape_of(const python_printer *p, const python_function *f, i
   const python_recurrence *r = &f->variants.items[0];
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, python_memory(r, memory), axes);
   const char *text = "";
-  for (int i = 0; i < count; i++) text = arena_printf(p->memory, "%s%s%s", text, i ? ", " : "", size_of(p, f, axes[i]));
-  if (abi_factor(r->abi, python_memory(r, memory)) > 1) text = arena_printf(p->memory, "%s%s2", text, count++ ? ", " : "");
+  for (int i = 0; i < count; i++)
+    text = arena_printf(p->memory, "%s%s%s", text, i ? ", " : "", size_of(p, f, axes[i]));
+  if (abi_factor(r->abi, python_memory(r, memory)) > 1)
+    text = arena_printf(p->memory, "%s%s2", text, count++ ? ", " : "");
   return arena_printf(p->memory, count == 1 ? "(%s,)" : "(%s)", text);
 }
 
@@ -149,7 +163,8 @@ static void put_arguments(const python_printer *p, const python_function *f) {
   if (!chosen) return;
   PUT("        self._variant = _variant = _find_sizes(_functions_%s.family, {", f->symbol);
   for (int i = 0; i < r->abi->body->axes.count; i++)
-    if (is_argument(f, i) && python_is_chosen(r, i)) PUT("\"%s\": %s, ", axis_of(r, i)->name, names[i]);
+    if (is_argument(f, i) && python_is_chosen(r, i))
+      PUT("\"%s\": %s, ", axis_of(r, i)->name, names[i]);
   PUT("})\n");
 }
 
@@ -167,13 +182,17 @@ static void put_init(const python_printer *p, const python_function *f) {
 }
 
 // The start of a parameter in a variant, whose sizes may be numbers in it.
-static const char *start_text(const python_printer *p, const python_function *f, int variant, int memory) {
+static const char *start_text(const python_printer *p, const python_function *f, int variant,
+                              int memory) {
   const python_recurrence *r = &f->variants.items[variant];
   const typed_start *start = start_of(r, memory);
   const char *weight = arena_printf(p->memory, "self.%s", attribute(p, r, memory));
-  if (!start) return arena_printf(p->memory, "            %s.zero_()  # the source does not say how it starts\n", weight);
+  if (!start)
+    return arena_printf(
+        p->memory, "            %s.zero_()  # the source does not say how it starts\n", weight);
   const char *sizes[TYPED_MAX_AXES];
-  int places[TYPED_MAX_AXES], axes[TYPED_MAX_AXES], count = abi_axes(r->abi, python_memory(r, memory), axes);
+  int places[TYPED_MAX_AXES], axes[TYPED_MAX_AXES],
+      count = abi_axes(r->abi, python_memory(r, memory), axes);
   for (int i = 0; i < r->abi->body->axes.count; i++) {
     sizes[i] = size_of(p, f, i);
     places[i] = -1;
@@ -183,14 +202,17 @@ static const char *start_text(const python_printer *p, const python_function *f,
   text_stream text;
   FILE *out = text_begin(&text);
   fprintf(out, "            _shape = %s.shape\n", weight);
-  torch_put_start(out, &(torch_start){.start = start, .weight = weight, .sizes = sizes, .places = places, .layers = 1});
+  torch_put_start(
+      out, &(torch_start){
+               .start = start, .weight = weight, .sizes = sizes, .places = places, .layers = 1});
   return text_end(&text, p->memory);
 }
 
 static void put_start(const python_printer *p, const python_function *f, int memory) {
   VEC(const char *) texts = {0};
   bool differ = false;
-  for (int i = 0; i < f->variants.count && f->variants.items[i].dtype == f->variants.items[0].dtype; i++) {
+  for (int i = 0; i < f->variants.count && f->variants.items[i].dtype == f->variants.items[0].dtype;
+       i++) {
     vec_push(p->memory, &texts, start_text(p, f, i, memory));
     differ |= strcmp(texts.items[i], texts.items[0]) != 0;
   }
@@ -217,7 +239,8 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
   PUT("    def %s(self", step ? "step" : "forward");
   for (int i = 0; i < r->operands.count; i++)
     if (!is_param(r, r->operands.items[i]))
-      PUT(", %s%s", r->names[r->operands.items[i]], python_is_optional(r, r->operands.items[i]) ? "=None" : "");
+      PUT(", %s%s", r->names[r->operands.items[i]],
+          python_is_optional(r, r->operands.items[i]) ? "=None" : "");
   PUT("%s):\n        return %s%s(", step ? "" : ", cu_seqlens=None", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
@@ -229,8 +252,9 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
 
 void torch_put_module(const python_printer *p, const python_function *f) {
   if (!param_count(&f->variants.items[0]) || !python_is_own(&f->variants.items[0])) return;
-  PUT("class %s_module(torch.nn.Module):\n    \"\"\"%s with its parameters, which start as the source says.\"\"\"\n\n", f->name,
-      f->name);
+  PUT("class %s_module(torch.nn.Module):\n    \"\"\"%s with its parameters, which start as the "
+      "source says.\"\"\"\n\n",
+      f->name, f->name);
   put_init(p, f);
   put_reset(p, f);
   put_call(p, f, false);

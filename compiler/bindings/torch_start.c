@@ -1,4 +1,5 @@
-// The start of a parameter (`~ log(uniform(1, 16))`) as lines of torch in double precision, one for each of its values.
+// The start of a parameter (`~ log(uniform(1, 16))`) as lines of torch in double precision, one for
+// each of its values.
 //
 //   _0 = _number(1)
 //   _1 = _number(16)
@@ -82,17 +83,24 @@ static void put_value(FILE *out, const torch_start *start, const start_value *v)
       return;
     case START_UNIFORM:
     case START_LOGUNIFORM:
-    case START_NORMAL: fprintf(out, "_%s(_shape, _%d, _%d)", draws[v->kind], v->args[0], v->args[1]); return;
+    case START_NORMAL:
+      fprintf(out, "_%s(_shape, _%d, _%d)", draws[v->kind], v->args[0], v->args[1]);
+      return;
     case START_INV_SOFTPLUS: fprintf(out, "torch.log(torch.expm1(_%d))", v->args[0]); return;
     case START_INDEX: fprintf(out, "_index(_shape, %d)", start->places[v->axis]); return;
     case START_LEGS_IMAG:
     case START_LEGS_INPUT:
-      fprintf(out, "_legs(_shape, %d, _%d)[%d]", start->places[v->axis], v->args[0], v->kind == START_LEGS_INPUT);
+      fprintf(out, "_legs(_shape, %d, _%d)[%d]", start->places[v->axis], v->args[0],
+              v->kind == START_LEGS_INPUT);
       return;
-    case START_IDENTITY: fprintf(out, start->is_convolution ? "_last_tap(_shape)" : "_identity(_shape)"); return;
+    case START_IDENTITY:
+      fprintf(out, start->is_convolution ? "_last_tap(_shape)" : "_identity(_shape)");
+      return;
     case START_LAYER: fprintf(out, "_number(%d)", start->layer); return;
     case START_LAYERS: fprintf(out, "_number(%d)", start->layers); return;
-    case START_OTHER_DRAW: fprintf(out, "%s.reshape(_shape)", start->draws[v - start->start->values.items]); return;
+    case START_OTHER_DRAW:
+      fprintf(out, "%s.reshape(_shape)", start->draws[v - start->start->values.items]);
+      return;
   }
 }
 

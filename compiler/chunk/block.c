@@ -1,11 +1,13 @@
-// Decays that are known to be never small: pairs of steps within a segment have one reference, its middle.
+// Decays that are known to be never small: pairs of steps within a segment have one reference, its
+// middle.
 //
 //   g in [-0.61, 0], segments of 32       C[t] = sum of g from the middle of the segment to t, negative before it
 //   exp(sum of g from s to t)       ->    exp(C[t]) exp(-C[s]), both at most exp(16 * 0.61)
 //
-// One product for all pairs of a segment replaces those of the levels below. Exponents are sums from the middle outward, never
-// differences of longer sums. Exponentials stay far from overflow and close to 1, and round like those of a few steps. Products
-// of pairs that no read has are finite, too, and get the factor 0.
+// One product for all pairs of a segment replaces those of the levels below. Exponents are sums
+// from the middle outward, never differences of longer sums. Exponentials stay far from overflow
+// and close to 1, and round like those of a few steps. Products of pairs that no read has are
+// finite, too, and get the factor 0.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
@@ -32,9 +34,12 @@ void block_make(scan *s, int index) {
   while (state->block < levels && ldexp(largest, state->block) <= largest_exponent) state->block++;
 }
 
-static tile_id minus(scan *s, tile_id x, tile_id y) { return tile_binary(s->program, TILE_SUB, x, y); }
+static tile_id minus(scan *s, tile_id x, tile_id y) {
+  return tile_binary(s->program, TILE_SUB, x, y);
+}
 
-// Sums from the middle of the segment to each step and, if `inclusive`, with it; negative before the middle.
+// Sums from the middle of the segment to each step and, if `inclusive`, with it; negative before
+// the middle.
 static tile_id from_middle(scan *s, decay_factor *factor, int level, bool inclusive) {
   tile_program *p = s->program;
   const scan_axes *axes = level_axes(s, level);
@@ -57,8 +62,9 @@ tile_pair block_column_decay(scan *s, decay_factor *factor, int level) {
 
 tile_pair block_masked(scan *s, tile_pair scores, int level) {
   const scan_axes *axes = level_axes(s, level);
-  tile_id later = tile_binary(s->program, TILE_LESS, tile_leaf(s->program, TILE_INDEX, axes->pair_step),
-                              tile_leaf(s->program, TILE_INDEX, axes->step));
+  tile_id later =
+      tile_binary(s->program, TILE_LESS, tile_leaf(s->program, TILE_INDEX, axes->pair_step),
+                  tile_leaf(s->program, TILE_INDEX, axes->step));
   return pair_mul(s->program, scores,
                   pair_real(later));  // finite: no choice, whose gradient is no product
 }

@@ -2,10 +2,11 @@
 //
 //   S = a * S[t-1] + k * v     ->     %2 = mul %0 %1   result next S = %2
 //
-// Run over a range of steps from a state of ones it yields the product of the decays there. A state after the range is product
-// * (state before it) + (state after it, from zero), entry by entry. Cotangents obey the same in reverse. Ranges of time can
-// therefore be computed side by side (runtime/support/split.c). That needs states that decay element by element, and decays and
-// increments that no state enters.
+// Run over a range of steps from a state of ones it yields the product of the decays there. A state
+// after the range is product
+// * (state before it) + (state after it, from zero), entry by entry. Cotangents obey the same in
+// reverse. Ranges of time can therefore be computed side by side (runtime/support/split.c). That
+// needs states that decay element by element, and decays and increments that no state enters.
 #include <string.h>
 
 #include "compiler/chunk/chunk.h"
@@ -24,15 +25,18 @@ static bool *values_with_states(arena *a, const typed_body *body) {
 }
 
 static bool is_separate(const state_structure *s, const bool *with_states) {
-  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE;
-  return decays && (s->decay == NO_VALUE || !with_states[s->decay]) && (s->increment == NO_VALUE || !with_states[s->increment]);
+  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+                s->class == STATE_ELEMENTWISE;
+  return decays && (s->decay == NO_VALUE || !with_states[s->decay]) &&
+         (s->increment == NO_VALUE || !with_states[s->increment]);
 }
 
 // A body of its own, to which values can be added.
 static typed_body copy_of(arena *a, const typed_body *body) {
   typed_body copy = *body;
   copy.values.items = ARENA_ARRAY(a, typed_value, body->values.count);
-  memcpy(copy.values.items, body->values.items, sizeof *copy.values.items * (size_t)body->values.count);
+  memcpy(copy.values.items, body->values.items,
+         sizeof *copy.values.items * (size_t)body->values.count);
   copy.values.capacity = body->values.count;
   return copy;
 }
@@ -49,7 +53,9 @@ tile_program *chunk_build_carry(arena *a, const recurrence *from) {
     value_id previous = previous_value(&body, i);
     if (previous == NO_VALUE || !is_separate(s, with_states)) return NULL;
     next[i] =
-        s->decay == NO_VALUE ? previous : body_append(a, &body, (typed_value){.op = VALUE_MUL, .args = {s->decay, previous}});
+        s->decay == NO_VALUE
+            ? previous
+            : body_append(a, &body, (typed_value){.op = VALUE_MUL, .args = {s->decay, previous}});
   }
   const char *name = arena_printf(a, "%s.carry", body.name);
   tile_program *p = tile_program_new(a, name, &body, TILE_STEP, 1);

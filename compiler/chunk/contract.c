@@ -6,8 +6,8 @@
 //
 // Rotations turn q, k, v and what is read (phase.c).
 //
-// A scale that needs a gradient stands on an operand of its product, not on the result. Its gradient then follows from products
-// that are needed anyway.
+// A scale that needs a gradient stands on an operand of its product, not on the result. Its
+// gradient then follows from products that are needed anyway.
 #include "compiler/chunk/scan.h"
 
 // Keys are 0 on padded rows; values and reads must be finite there.
@@ -39,12 +39,14 @@ static tile_pair turned_reads(scan *s, const scan_product *read, axis_set over, 
   return pair_mul(s->program, reads_of(s, read, over), phase);
 }
 
-static tile_pair turned_keys(scan *s, const scan_product *read, const scan_product *written, axis_set over, int sides) {
+static tile_pair turned_keys(scan *s, const scan_product *read, const scan_product *written,
+                             axis_set over, int sides) {
   tile_pair phase = phase_of_write(s, read->state, over, sides);
   return pair_mul(s->program, keys_of(s, written, over), phase);
 }
 
-static tile_pair turned_values(scan *s, const scan_product *read, const scan_product *written, axis_set over) {
+static tile_pair turned_values(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over) {
   tile_pair phase = phase_of_write(s, read->state, over, PHASE_VALUES);
   return pair_mul(s->program, values_of(s, written, over), phase);
 }
@@ -56,11 +58,14 @@ static tile_pair turned_back(scan *s, const scan_product *read, axis_set over, t
 
 tile_pair contract_at_pair(scan *s, tile_pair x) {
   if (!axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
-  return pair_each(s->program, x,
-                   (tile_value){.op = TILE_RENAME, .index = s->program->time_axis, .index2 = s->program->pair_axis});
+  return pair_each(
+      s->program, x,
+      (tile_value){
+          .op = TILE_RENAME, .index = s->program->time_axis, .index2 = s->program->pair_axis});
 }
 
-// ---- axes of a read ----------------------------------------------------------------------------------------------
+// ---- axes of a read
+// ----------------------------------------------------------------------------------------------
 
 static axis_set joined(const scan *s, const scan_product *product, axis_set part, axis_set over) {
   for (int i = 0; product && i < product->factors.count; i++) {
@@ -78,9 +83,10 @@ static axis_set joined_by_phases(const scan *s, int state, axis_set part, axis_s
   return part;
 }
 
-// Splits the axes of a read into sets that no factor joins: the sum is then a product of sums. A decay that is no mask
-// joins them all.
-static int split_axes(const scan *s, const scan_product *read, const scan_product *written, axis_set over, axis_set *parts) {
+// Splits the axes of a read into sets that no factor joins: the sum is then a product of sums. A
+// decay that is no mask joins them all.
+static int split_axes(const scan *s, const scan_product *read, const scan_product *written,
+                      axis_set over, axis_set *parts) {
   int count = 0;
   if (!decay_is_mask(&s->states[read->state])) {
     parts[0] = over;
@@ -105,10 +111,11 @@ static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis
   return !s->reason;
 }
 
-// ---- scores --------------------------------------------------------------------------------------------------------
+// ---- scores
+// --------------------------------------------------------------------------------------------------------
 
-static tile_pair scores_at(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                           int level) {
+static tile_pair scores_at(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over, int level) {
   const int sides = PHASE_SCALAR | PHASE_KEYS;
   tile_pair q = level_rows(s, turned_reads(s, read, over, sides), level);
   tile_pair k = level_columns(s, turned_keys(s, read, written, over, sides), level);
@@ -117,28 +124,32 @@ static tile_pair scores_at(scan *s, const scan_product *read, int writer, const 
     tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_KEYS, level, term);
     if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
-    tile_pair part = pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
+    tile_pair part =
+        pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
     scores = pair_linear(s->program, TILE_ADD, scores, part);
   }
   if (level >= 0) return scores;
-  return s->states[read->state].joint ? joint_masked(s, read->state, read->previous, scores) : block_masked(s, scores, level);
+  return s->states[read->state].joint ? joint_masked(s, read->state, read->previous, scores)
+                                      : block_masked(s, scores, level);
 }
 
 // What a step reads of a write in the same step.
-static tile_pair own_score(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over) {
+static tile_pair own_score(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over) {
   tile_pair q = reads_of(s, read, over);
   q = pair_mul(s->program, q, coupled_within_step(s, read->state, writer, over, DECAY_KEYS));
   return pair_dot(s->program, q, keys_of(s, written, over), over);
 }
 
-static tile_pair with_own_scores(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                                 tile_pair scores) {
+static tile_pair with_own_scores(scan *s, const scan_product *read, int writer,
+                                 const scan_product *written, axis_set over, tile_pair scores) {
   tile_pair own = own_score(s, read, writer, written, over);
   return pair_linear(s->program, TILE_ADD, scores, pair_on_diagonal(s->program, own));
 }
 
 // Without decay. An angle that all keys share turns the scores.
-static tile_pair turned_scores(scan *s, const scan_product *read, const scan_product *written, axis_set over) {
+static tile_pair turned_scores(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over) {
   axis_set parts[TYPED_MAX_AXES];
   int count = split_axes(s, read, written, over, parts);
   tile_pair row = phase_of_read(s, read->state, over, PHASE_SCALAR);
@@ -152,8 +163,10 @@ static tile_pair turned_scores(scan *s, const scan_product *read, const scan_pro
   return scores;
 }
 
-static tile_pair masked(scan *s, int state, int writer, bool previous, bool strict, tile_pair scores) {
-  if (writer != state || s->states[state].joint) return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
+static tile_pair masked(scan *s, int state, int writer, bool previous, bool strict,
+                        tile_pair scores) {
+  if (writer != state || s->states[state].joint)
+    return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
   if (s->states[state].decay.count == 0) {
     tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
     return pair_where(s->program, causal, scores, pair_number(s->program, 0));
@@ -162,8 +175,8 @@ static tile_pair masked(scan *s, int state, int writer, bool previous, bool stri
 }
 
 // `own`: with the diagonal, which only states without rotations have together with the rest.
-static tile_pair masked_scores(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                               bool own) {
+static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
+                               const scan_product *written, axis_set over, bool own) {
   bool apart = s->states[read->state].phases.count > 0;
   bool strict = read->previous || apart || !own;
   tile_pair scores = turned_scores(s, read, written, over);
@@ -172,14 +185,17 @@ static tile_pair masked_scores(scan *s, const scan_product *read, int writer, co
   return with_own_scores(s, read, writer, written, over, scores);
 }
 
-// `sides`: DECAY_ALL has the decays of the values as well, and with them one matrix for each of their entries.
-static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                                   int level, decay_side sides) {
+// `sides`: DECAY_ALL has the decays of the values as well, and with them one matrix for each of
+// their entries.
+static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer,
+                                   const scan_product *written, axis_set over, int level,
+                                   decay_side sides) {
   tile_pair scores = scores_at(s, read, writer, written, over, level);
   if (sides != DECAY_ALL || !decay_has_side(s, read->state, over, DECAY_VALUES)) return scores;
   tile_pair decay = pair_number(s->program, 0);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
-    tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
+    tile_pair row =
+        level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
     if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
     decay = pair_linear(s->program, TILE_ADD, decay, pair_mul(s->program, row, column));
@@ -187,8 +203,9 @@ static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer
   return pair_mul(s->program, scores, decay);
 }
 
-static tile_pair level_scores(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                              bool own, decay_side sides) {
+static tile_pair level_scores(scan *s, const scan_product *read, int writer,
+                              const scan_product *written, axis_set over, bool own,
+                              decay_side sides) {
   tile_pair scores[LEVELS_MAX];
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
@@ -198,23 +215,25 @@ static tile_pair level_scores(scan *s, const scan_product *read, int writer, con
   return read->previous || !own ? all : with_own_scores(s, read, writer, written, over, all);
 }
 
-static tile_pair scores_of(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over, bool own,
-                           decay_side sides) {
+static tile_pair scores_of(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over, bool own, decay_side sides) {
   bool mask = decay_is_mask(&s->states[read->state]);
-  tile_pair scores =
-      mask ? masked_scores(s, read, writer, written, over, own) : level_scores(s, read, writer, written, over, own, sides);
+  tile_pair scores = mask ? masked_scores(s, read, writer, written, over, own)
+                          : level_scores(s, read, writer, written, over, own, sides);
   if (sides == DECAY_KEYS) check_axes(s, read, scores, over);
   return scores;
 }
 
-tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over) {
+tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
+                         axis_set over) {
   return scores_of(s, read, writer, written, over, true, DECAY_ALL);
 }
 
-// ---- reads ---------------------------------------------------------------------------------------------------------
+// ---- reads
+// ---------------------------------------------------------------------------------------------------------
 
-static tile_pair with_own(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over,
-                          tile_pair sum) {
+static tile_pair with_own(scan *s, const scan_product *read, int writer,
+                          const scan_product *written, axis_set over, tile_pair sum) {
   if (read->previous) return sum;
   tile_pair own = own_score(s, read, writer, written, over), v = values_of(s, written, over);
   v = pair_mul(s->program, v, coupled_within_step(s, read->state, writer, over, DECAY_VALUES));
@@ -222,25 +241,28 @@ static tile_pair with_own(scan *s, const scan_product *read, int writer, const s
   return pair_linear(s->program, TILE_ADD, sum, own);
 }
 
-// One level of what was written, where values decay as well: its two decays stand on the values and on what is read of
-// them.
-static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_pair scores, tile_pair v, axis_set over,
-                            int level) {
+// One level of what was written, where values decay as well: its two decays stand on the values and
+// on what is read of them.
+static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_pair scores,
+                            tile_pair v, axis_set over, int level) {
   int step = level_axes(s, level)->pair_step;
   tile_pair sum = pair_number(s->program, 0);
   v = level_columns(s, v, level);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
-    tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
+    tile_pair row =
+        level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
     if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
     tile_pair scaled = pair_mul(s->program, v, column);
-    tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled) : pair_dot(s->program, scores, scaled, axis_bit(step));
+    tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
+                              : pair_dot(s->program, scores, scaled, axis_bit(step));
     sum = pair_linear(s->program, TILE_ADD, sum, pair_mul(s->program, part, row));
   }
   return level_place_rows(s, sum, level);
 }
 
-static tile_pair written_by_levels(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over) {
+static tile_pair written_by_levels(scan *s, const scan_product *read, int writer,
+                                   const scan_product *written, axis_set over) {
   tile_pair v = turned_values(s, read, written, over);
   tile_pair sum = pair_number(s->program, 0);
   int first = level_first(s, read->state);
@@ -253,8 +275,10 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, int writer
   return with_own(s, read, writer, written, over, turned_back(s, read, over, sum));
 }
 
-tile_pair contract_written(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over) {
-  if (decay_has_side(s, read->state, over, DECAY_VALUES)) return written_by_levels(s, read, writer, written, over);
+tile_pair contract_written(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over) {
+  if (decay_has_side(s, read->state, over, DECAY_VALUES))
+    return written_by_levels(s, read, writer, written, over);
   bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
   tile_pair scores = scores_of(s, read, writer, written, over, !turned, DECAY_KEYS);
   tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
@@ -313,8 +337,9 @@ static tile_pair part_of(scan *s, tile_pair x, scan_part part) {
 }
 
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over) {
-  tile_pair inside =
-      product->state < 0 ? pair_sum(s->program, linear_factors(s, product, over, true), over) : read_state(s, product, over);
+  tile_pair inside = product->state < 0
+                         ? pair_sum(s->program, linear_factors(s, product, over, true), over)
+                         : read_state(s, product, over);
   if (s->reason) return inside;
   tile_pair outside = linear_factors(s, product, over, false);
   tile_pair scale = pair_number(s->program, product->scale);
@@ -322,7 +347,8 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
   return part_of(s, pair_mul(s->program, outside, inside), product->part);
 }
 
-// ---- the state after the chunk -------------------------------------------------------------------------------------
+// ---- the state after the chunk
+// -------------------------------------------------------------------------------------
 
 // Of what one product of the increment of `from` wrote.
 static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *written) {

@@ -1,11 +1,12 @@
-// States that other states add to themselves without a sum: what one wrote reaches reads of the other.
+// States that other states add to themselves without a sum: what one wrote reaches reads of the
+// other.
 //
 //   Z = a * Z[t-1] + k * v           what Z wrote at s is read of M at t through every step r between them:
 //   M = b * M[t-1] + c * Z     ->    P[t,s] = sum over r of exp(segment b)[t,r] c[r] exp(segment a)[r,s]
 //
-// a product of the masks of both, [t,r] by [r,s]: sums of products of decays, nothing divided or subtracted. Chains of
-// several states are products of several masks. (Z, M) decay by the triangular matrices (a, 0; c a, b), and P is what
-// their products have below the diagonal.
+// a product of the masks of both, [t,r] by [r,s]: sums of products of decays, nothing divided or
+// subtracted. Chains of several states are products of several masks. (Z, M) decay by the
+// triangular matrices (a, 0; c a, b), and P is what their products have below the diagonal.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -19,7 +20,8 @@ static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
   return pair_on_axes(s->program, TILE_RENAME, x, from, to, 0);
 }
 
-// ---- which states --------------------------------------------------------------------------------------------
+// ---- which states
+// --------------------------------------------------------------------------------------------
 
 bool coupled_reaches(const scan *s, int to, int from) {
   if (to == from) return true;
@@ -43,7 +45,8 @@ static bool is_one_number(const scan *s, int state, const scan_product *link) {
   for (int i = 0; i < link->factors.count; i++) {
     recurrence_factor factor = link->factors.items[i];
     axis_set axes = s->body->values.items[factor.value].axes;
-    if (s->unknown[factor.value] || (axes & (s->states[state].keys | s->states[state].values))) return false;
+    if (s->unknown[factor.value] || (axes & (s->states[state].keys | s->states[state].values)))
+      return false;
   }
   return true;
 }
@@ -58,14 +61,16 @@ bool coupled_by_masks(const scan *s, int index) {
   for (int i = 0; i < state->sources.count; i++) {
     const scan_product *link = &state->sources.items[i];
     const scan_state *other = &s->states[link->state];
-    if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) || link->part != PART_WHOLE ||
-        !is_one_number(s, index, link) || s->body->tensors.items[other->tensor].axis_set != axes)
+    if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) ||
+        link->part != PART_WHOLE || !is_one_number(s, index, link) ||
+        s->body->tensors.items[other->tensor].axis_set != axes)
       return false;
   }
   return true;
 }
 
-// ---- masks of pairs of states ----------------------------------------------------------------------------------
+// ---- masks of pairs of states
+// ----------------------------------------------------------------------------------
 
 // The factor of the other state at each step, 0 on padded rows.
 static tile_pair coefficient(scan *s, const scan_product *link) {
@@ -78,7 +83,8 @@ static tile_pair coefficient(scan *s, const scan_product *link) {
 
 tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
   if (s->states[to].joint) return joint_mask(s, to, from, previous);
-  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = pair_number(s->program, 0);
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)),
+            sum = pair_number(s->program, 0);
   if (to == from) return own;
   int t = s->program->time_axis, pair = s->program->pair_axis, middle = middle_axis(s);
   for (int i = 0; i < s->states[to].sources.count; i++) {
@@ -86,19 +92,23 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_mask(s, link->state, from, link->previous);
     inner = pair_mul(s->program, coefficient(s, link), inner);
-    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle), renamed(s, inner, t, middle), axis_bit(middle));
+    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle),
+                              renamed(s, inner, t, middle), axis_bit(middle));
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
   return sum;
 }
 
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side) {
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
+                             decay_side side) {
   if (s->states[to].joint)
-    return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : pair_number(s->program, 1);
+    return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous)
+                                            : pair_number(s->program, 1);
   if (to == from) return decay_from_start(s, to, previous, keys, side);
   if (side == DECAY_VALUES) return pair_number(s->program, 1);
   int t = s->program->time_axis, pair = s->program->pair_axis;
-  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = pair_number(s->program, 0);
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)),
+            sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
@@ -109,23 +119,27 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
   return sum;
 }
 
-// What `to` keeps, at the end, of the values that its links hand over at each step. They are each write of `from` (by the other
-// step of the pair), or `from` before the chunk.
+// What `to` keeps, at the end, of the values that its links hand over at each step. They are each
+// write of `from` (by the other step of the pair), or `from` before the chunk.
 static tile_pair kept_of_links(scan *s, int to, int from, bool writes) {
   tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
-    tile_pair inner = writes ? coupled_mask(s, link->state, from, link->previous)
-                             : coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
+    tile_pair inner = writes
+                          ? coupled_mask(s, link->state, from, link->previous)
+                          : coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
     tile_pair kept = pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
-    sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, kept, inner, scan_time_bit(s)));
+    sum =
+        pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, kept, inner, scan_time_bit(s)));
   }
   return sum;
 }
 
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side) {
-  if (s->states[to].joint) return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : pair_number(s->program, 1);
+  if (s->states[to].joint)
+    return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from)
+                                            : pair_number(s->program, 1);
   if (to == from) return decay_to_end(s, to, keys, side);
   if (side == DECAY_VALUES) return pair_number(s->program, 1);
   return renamed(s, kept_of_links(s, to, from, true), s->program->pair_axis, s->program->time_axis);

@@ -7,19 +7,21 @@
 //                                  (block.c: one sum for short segments where g is known to be never large)
 //   any other factor a[t,K]        the same with products: a pyramid, each level made of two products of the one below
 //
-// A product of the pyramid is made by multiplication alone; no quotient or difference of products is formed. Factors of 0,
-// negative or complex factors and factors above 1 are therefore ordinary, in gradients as well.
+// A product of the pyramid is made by multiplication alone; no quotient or difference of products
+// is formed. Factors of 0, negative or complex factors and factors above 1 are therefore ordinary,
+// in gradients as well.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
-// Products over the steps of each segment. There are four: up to a step with it, up to a step without it, after a step to the
-// end, over all steps.
+// Products over the steps of each segment. There are four: up to a step with it, up to a step
+// without it, after a step to the end, over all steps.
 typedef struct decay_level {
   bool made;
   tile_pair inclusive, exclusive, suffix, total;
 } decay_level;
 
-// ---- factors ---------------------------------------------------------------------------------------------------
+// ---- factors
+// ---------------------------------------------------------------------------------------------------
 
 static tile_pair one_on_padding(scan *s, tile_pair x) {
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
@@ -39,7 +41,8 @@ static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
 static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
   axis_set axes = pair_axes(s->program, x) & (state->keys | state->values | state->summed);
   if ((axes & state->keys) && (axes & state->values)) {
-    scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values", s->body->tensors.items[state->tensor].name));
+    scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
+                                s->body->tensors.items[state->tensor].name));
   }
   return axes;
 }
@@ -75,7 +78,8 @@ static void add_angle(scan *s, scan_state *state, tile_id angle) {
 
 // Terms of the logarithm, by the keys or values that they have. The imaginary part is an angle.
 static void add_logarithm(scan *s, scan_state *state, value_id log) {
-  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
+  recurrence_terms terms =
+      recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
     tile_pair g = value_of_term(s, &terms.items[i]);
     add_to_logarithm(s, state, g.re);
@@ -101,7 +105,8 @@ static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
 
 // A single product, each of its factors by itself; sums stay whole.
 static void add_factors(scan *s, scan_state *state, value_id decay) {
-  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
+  recurrence_terms terms =
+      recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
   recurrence_term whole = {.scale = 1};
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
@@ -117,13 +122,14 @@ static void add_factors(scan *s, scan_state *state, value_id decay) {
 static void drop_ones(scan *s, scan_state *state) {
   for (int i = state->decay.count - 1; i >= 0; i--) {
     const decay_factor *factor = &state->decay.items[i];
-    bool is_one =
-        factor->log == NO_TILE && !pair_is_complex(factor->factor) && tile_is_number(s->program, factor->factor.re, 1);
+    bool is_one = factor->log == NO_TILE && !pair_is_complex(factor->factor) &&
+                  tile_is_number(s->program, factor->factor.re, 1);
     if (is_one) state->decay.items[i] = state->decay.items[--state->decay.count];
   }
 }
 
-// One number for the whole matrix joins a factor that has keys or values: its pyramid is made anyway.
+// One number for the whole matrix joins a factor that has keys or values: its pyramid is made
+// anyway.
 static void join_scalar(scan *s, scan_state *state) {
   if (state->decay.count < 2) return;
   for (int i = 0; i < state->decay.count; i++) {
@@ -176,8 +182,8 @@ void decay_make(scan *s, int index) {
 
 bool decay_is_mask(const scan_state *state) {
   if (state->joint) return joint_is_mask(state);
-  return state->decay.count == 0 ||
-         (state->decay.count == 1 && state->decay.items[0].axes == 0 && state->decay.items[0].log != NO_TILE);
+  return state->decay.count == 0 || (state->decay.count == 1 && state->decay.items[0].axes == 0 &&
+                                     state->decay.items[0].log != NO_TILE);
 }
 
 static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) {
@@ -194,11 +200,14 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
   return false;
 }
 
-// ---- pyramids --------------------------------------------------------------------------------------------------
+// ---- pyramids
+// --------------------------------------------------------------------------------------------------
 
-// The products of one level from those of the level below, times the whole other half where `half` says so.
+// The products of one level from those of the level below, times the whole other half where `half`
+// says so.
 static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
-  tile_pair factor = pair_where(s->program, level_is_half(s, half), whole_other, pair_number(s->program, 1));
+  tile_pair factor =
+      pair_where(s->program, level_is_half(s, half), whole_other, pair_number(s->program, 1));
   return level_join(s, pair_mul(s->program, level_halve(s, x, level - 1), factor), level - 1);
 }
 
@@ -214,7 +223,8 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
   if (l->made) return l;
   if (level == 0) {
     tile_pair total = decay_levels(s) ? factor->factor : of_only_step(s, factor->factor);
-    *l = (decay_level){true, factor->factor, pair_number(s->program, 1), pair_number(s->program, 1), total};
+    *l = (decay_level){true, factor->factor, pair_number(s->program, 1), pair_number(s->program, 1),
+                       total};
     return l;
   }
   const decay_level *below = level_of(s, factor, level - 1);
@@ -231,11 +241,16 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
 typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
 
 static tile_pair product_at(const decay_level *l, level_product which) {
-  return which == INCLUSIVE ? l->inclusive : which == EXCLUSIVE ? l->exclusive : which == SUFFIX ? l->suffix : l->total;
+  return which == INCLUSIVE   ? l->inclusive
+         : which == EXCLUSIVE ? l->exclusive
+         : which == SUFFIX    ? l->suffix
+                              : l->total;
 }
 
-// Of one half of the segments (-1: of all): by sums of logarithms where there are, else from the pyramid.
-static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half, level_product which) {
+// Of one half of the segments (-1: of all): by sums of logarithms where there are, else from the
+// pyramid.
+static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half,
+                                   level_product which) {
   if (factor->log == NO_TILE || level == 0) {
     tile_pair x = product_at(level_of(s, factor, level), which);
     return half < 0 ? x : level_half(s, x, level, half);
@@ -249,31 +264,39 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
   return pair_exp(s->program, pair_real(sums));
 }
 
-static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half, level_product which) {
+static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half,
+                          level_product which) {
   tile_pair product = pair_number(s->program, 1);
   for (int i = 0; i < s->states[state].decay.count; i++) {
     decay_factor *factor = &s->states[state].decay.items[i];
-    if (on_side(factor, keys, side)) product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
+    if (on_side(factor, keys, side))
+      product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
   }
   return product;
 }
 
-tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side, int level, int term) {
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
+                          int level, int term) {
   if (s->states[state].joint)
-    return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term) : pair_number(s->program, 1);
+    return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term)
+                                               : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : pair_number(s->program, 1);
+    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level)
+                                     : pair_number(s->program, 1);
   }
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
-tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side, int level, int term) {
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
+                             int level, int term) {
   if (s->states[state].joint)
-    return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term) : pair_number(s->program, 1);
+    return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term)
+                                               : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : pair_number(s->program, 1);
+    tile_pair x =
+        on_side(only, keys, side) ? block_column_decay(s, only, level) : pair_number(s->program, 1);
     return level_to_pair_step(s, x, level);
   }
   return level_to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
@@ -284,7 +307,8 @@ int level_terms(const scan *s, int state, axis_set keys, decay_side side) {
   return joint ? joint_count(s, state) : 1;
 }
 
-// ---- whole chunks ----------------------------------------------------------------------------------------------
+// ---- whole chunks
+// ----------------------------------------------------------------------------------------------
 
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side) {
   return products(s, state, keys, side, decay_levels(s), -1, previous ? EXCLUSIVE : INCLUSIVE);
@@ -294,14 +318,17 @@ tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
   return products(s, state, keys, side, decay_levels(s), -1, SUFFIX);
 }
 
-tile_pair decay_total(scan *s, int state) { return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL); }
+tile_pair decay_total(scan *s, int state) {
+  return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL);
+}
 
 tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
   const scan_state *of = &s->states[state];
   tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
   tile_id zero = tile_number(s->program, 0), mask = tile_number(s->program, 1);
   if (of->decay.count) {
-    tile_id sums = tile_indexed(s->program, TILE_SEGMENT, of->decay.items[0].log, previous ? 1 : 0, 0);
+    tile_id sums =
+        tile_indexed(s->program, TILE_SEGMENT, of->decay.items[0].log, previous ? 1 : 0, 0);
     mask = tile_unary(s->program, TILE_EXP, sums);
   }
   return tile_select(s->program, causal, mask, zero);

@@ -1,10 +1,11 @@
-// States that are made together: each depends on all others of its group, by sums or by what it adds of them.
+// States that are made together: each depends on all others of its group, by sums or by what it
+// adds of them.
 //
 //   Z = a * Z[t-1] + k * (v - sum[K](k * M[t-1]))        one group: Z has a sum over M in its update,
 //   M = b * M[t-1] + Z                                   M adds Z itself
 //
-// First come the updates as sums of products, in which sums over the group are unknown. Then come decays, increments and terms
-// of other states. Then one system is solved for all unknown sums.
+// First come the updates as sums of products, in which sums over the group are unknown. Then come
+// decays, increments and terms of other states. Then one system is solved for all unknown sums.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -12,7 +13,8 @@ enum { STATES_MAX = 64 };  // in a set of states
 
 typedef uint64_t state_set;
 
-// ---- groups ----------------------------------------------------------------------------------------------------
+// ---- groups
+// ----------------------------------------------------------------------------------------------------
 
 static state_set states_of_value(const scan *s, const state_set *sets, int id) {
   const typed_value *v = &s->body->values.items[id];
@@ -20,7 +22,8 @@ static state_set states_of_value(const scan *s, const state_set *sets, int id) {
   for (int i = 0; i < s->state_count; i++) {
     if (v->op == VALUE_PREVIOUS && v->index == s->states[i].tensor) set |= (state_set)1 << i;
   }
-  if (v->op == VALUE_LAG && s->body->lags.items[v->index].source < id) set |= sets[s->body->lags.items[v->index].source];
+  if (v->op == VALUE_LAG && s->body->lags.items[v->index].source < id)
+    set |= sets[s->body->lags.items[v->index].source];
   for (int k = 0; k < value_arity(v->op); k++) set |= sets[v->args[k]];
   return set;
 }
@@ -34,7 +37,8 @@ void group_find(scan *s) {
   state_set *sets = ARENA_ARRAY(s->arena, state_set, s->body->values.count);
   state_set reached[STATES_MAX];
   for (int i = 0; i < s->body->values.count; i++) sets[i] = states_of_value(s, sets, i);
-  for (int i = 0; i < s->state_count; i++) reached[i] = sets[s->body->tensors.items[s->states[i].tensor].assigned];
+  for (int i = 0; i < s->state_count; i++)
+    reached[i] = sets[s->body->tensors.items[s->states[i].tensor].assigned];
   for (int via = 0; via < s->state_count; via++) {
     for (int i = 0; i < s->state_count; i++) {
       if (reached[i] >> via & 1) reached[i] |= reached[via];
@@ -48,23 +52,27 @@ void group_find(scan *s) {
   }
 }
 
-// ---- axes of states whose structure does not tell --------------------------------------------------------------
+// ---- axes of states whose structure does not tell
+// --------------------------------------------------------------
 
-static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term, axis_set *beside, axis_set *apart) {
+static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term,
+                     axis_set *beside, axis_set *apart) {
   for (int i = 0; i < term->factors.count; i++) {
     axis_set axes = s->body->values.items[term->factors.items[i].value].axes;
     *(axes & state->keys ? beside : apart) |= axes;
   }
 }
 
-// Axes of an outer product: those that no factor has beside a key, and some factor has apart from them.
+// Axes of an outer product: those that no factor has beside a key, and some factor has apart from
+// them.
 static axis_set axes_made(const scan *s, const scan_state *state) {
   axis_set beside = 0, apart = 0, all = s->body->tensors.items[state->tensor].axis_set;
   for (int i = 0; i < state->update->products.count; i++) {
     const scan_product *product = &state->update->products.items[i];
     for (int k = 0; product->state < 0 && k < product->factors.count; k++) {
       value_id factor = product->factors.items[k].value;
-      recurrence_terms terms = recurrence_split_terms(s->arena, s->body, factor, state->keys, all & ~state->keys);
+      recurrence_terms terms =
+          recurrence_split_terms(s->arena, s->body, factor, state->keys, all & ~state->keys);
       for (int n = 0; n < terms.count; n++) add_axes(s, state, &terms.items[n], &beside, &apart);
     }
   }
@@ -94,7 +102,8 @@ static bool share_axes(scan *s, scan_state *state) {
 
 // Value axes that the decay has are heads, as long as another is left; else those beside its keys.
 static void leave_heads(const scan *s, scan_state *state) {
-  axis_set of_decay = state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
+  axis_set of_decay =
+      state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
   for (int i = 0; i < state->update->products.count; i++) {
     const scan_product *link = &state->update->products.items[i];
     for (int k = 0; link->state >= 0 && k < link->factors.count; k++)
@@ -102,13 +111,15 @@ static void leave_heads(const scan *s, scan_state *state) {
   }
   bool may_have = state->finds_axes || state->structure->class == STATE_LOW_RANK;
   if (!may_have) return;
-  axis_set heads = state->values & ~of_decay ? of_decay
-                                             : recurrence_decay_heads(s->arena, s->body, state->decay_value, state->log_decay,
-                                                                      state->keys, state->values);
+  axis_set heads = state->values & ~of_decay
+                       ? of_decay
+                       : recurrence_decay_heads(s->arena, s->body, state->decay_value,
+                                                state->log_decay, state->keys, state->values);
   state->values &= ~heads;
 }
 
-// Axes that reads sum of one state are keys of those that it adds, read or not, and of those that add it.
+// Axes that reads sum of one state are keys of those that it adds, read or not, and of those that
+// add it.
 static bool share_keys(scan *s, scan_state *state) {
   bool changed = false;
   for (int i = 0; i < state->update->products.count; i++) {
@@ -116,7 +127,8 @@ static bool share_keys(scan *s, scan_state *state) {
     if (added < 0 || s->states[added].group != state->group) continue;
     scan_state *other = &s->states[added];
     axis_set keys = state->keys | other->keys;
-    changed |= (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
+    changed |=
+        (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
     if (state->finds_axes) state->keys = keys;
     if (other->finds_axes) other->keys = keys;
   }
@@ -146,7 +158,8 @@ static void find_axes(scan *s, int group) {
   }
 }
 
-// ---- one state -------------------------------------------------------------------------------------------------
+// ---- one state
+// -------------------------------------------------------------------------------------------------
 
 static bool is_decay(const scan_product *product, int state) {
   return product->state == state && product->previous && product->part == PART_WHOLE;
@@ -186,10 +199,12 @@ static void make_increment(scan *s, int index) {
         vec_push(s->arena, &state->increment.products, opened->products.items[k]);
     }
   }
-  if (state->increment.products.count > PRODUCTS_MAX) scan_refuse(s, "an increment has too many products");
+  if (state->increment.products.count > PRODUCTS_MAX)
+    scan_refuse(s, "an increment has too many products");
 }
 
-// ---- a group ---------------------------------------------------------------------------------------------------
+// ---- a group
+// ---------------------------------------------------------------------------------------------------
 
 static void make_updates(scan *s, int group) {
   for (int i = 0; i < s->state_count && !s->reason; i++) {
@@ -208,13 +223,15 @@ static void visit_decay(scan *s, int state) {
   if (decay == NO_VALUE) return;
   const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
   if (s->reason || !(linear_has_states(visited) || linear_has_unknown(s, visited))) return;
-  scan_refuse(s, arena_printf(s->arena, "the decay of %s depends on a state", scan_state_name(s, state)));
+  scan_refuse(
+      s, arena_printf(s->arena, "the decay of %s depends on a state", scan_state_name(s, state)));
 }
 
 // Matrices of a group have the decays themselves for entries, not their logarithms.
 static void visit_entries(scan *s, int group) {
   for (int i = 0; i < s->state_count && !s->reason; i++) {
-    if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE) scan_visit(s, s->states[i].decay_value);
+    if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE)
+      scan_visit(s, s->states[i].decay_value);
   }
 }
 
@@ -245,7 +262,8 @@ static void make_matrices(scan *s, int group) {
 // States that add each other and are used entry by entry.
 static void make_scans(scan *s, int group) {
   make_updates(s, group);
-  if (s->groups[group].unknown.count) scan_refuse(s, "states that are used entry by entry sum each other");
+  if (s->groups[group].unknown.count)
+    scan_refuse(s, "states that are used entry by entry sum each other");
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group != group) continue;
     find_decay(s, i);

@@ -3,15 +3,17 @@
 //   p = a * p[t-1] + b * u[t-1] + k * v       (p, u) = A (p, u)[t-1] + W (k * v, 0)
 //   u = d * u[t-1] + c * p               ->   A = (a, b; c a, d + c b),  W = (1, 0; c, 1)
 //
-// What u has at t of what p wrote at s is row u of A[t] .. A[s+1] W[s] at column p. Pairs of steps meet at the level where they
-// part into two halves (decay.c). A pair is a row of the product up to one step times a column of the product from the other.
-// Each grows from the level below by the whole product of its sibling. Nothing is divided or subtracted, so that decays of any
-// kind, complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows times columns are one
-// mask [t,s] for each pair of states. Otherwise rows and columns stand on the operands of the scores.
+// What u has at t of what p wrote at s is row u of A[t] .. A[s+1] W[s] at column p. Pairs of steps
+// meet at the level where they part into two halves (decay.c). A pair is a row of the product up to
+// one step times a column of the product from the other. Each grows from the level below by the
+// whole product of its sibling. Nothing is divided or subtracted, so that decays of any kind,
+// complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows
+// times columns are one mask [t,s] for each pair of states. Otherwise rows and columns stand on the
+// operands of the scores.
 //
-// States that are used entry by entry are scanned. The matrix gets the increment as one more column, and a row (0, .., 0, 1).
-// The products up to a step then hold the states in that column. Their other columns hold the factors of the states before the
-// chunk.
+// States that are used entry by entry are scanned. The matrix gets the increment as one more
+// column, and a row (0, .., 0, 1). The products up to a step then hold the states in that column.
+// Their other columns hold the factors of the states before the chunk.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -24,8 +26,8 @@ typedef struct joint_vector {
   tile_pair x[SIZE_MAX_JOINT];
 } joint_vector;
 
-// Products over the steps of segments of 2^level. Rows reach up to a step, with it and without it. Columns reach from after a
-// step's write to the end; whole rows reach over all steps.
+// Products over the steps of segments of 2^level. Rows reach up to a step, with it and without it.
+// Columns reach from after a step's write to the end; whole rows reach over all steps.
 typedef struct joint_level {
   joint_vector inclusive[SIZE_MAX_JOINT], exclusive[SIZE_MAX_JOINT];
   joint_vector suffix[SIZE_MAX_JOINT], total[SIZE_MAX_JOINT];
@@ -52,7 +54,8 @@ static int position(const scan_joint *j, int state) {
 
 bool joint_has(const scan *s, int to, int from) { return position(s->states[to].joint, from) >= 0; }
 
-// ---- members ---------------------------------------------------------------------------------------------------
+// ---- members
+// ---------------------------------------------------------------------------------------------------
 
 static void add_member(scan *s, scan_joint *j, int state) {
   if (position(j, state) >= 0 || s->reason) return;
@@ -65,15 +68,18 @@ static void add_member(scan *s, scan_joint *j, int state) {
     return;
   }
   j->members[j->count++] = state;
-  for (int i = 0; i < s->states[state].sources.count; i++) add_member(s, j, s->states[state].sources.items[i].state);
+  for (int i = 0; i < s->states[state].sources.count; i++)
+    add_member(s, j, s->states[state].sources.items[i].state);
 }
 
-// ---- the matrices of one step ------------------------------------------------------------------------------------
+// ---- the matrices of one step
+// ------------------------------------------------------------------------------------
 
 static tile_pair decay_of(scan *s, int state) {
   value_id decay = s->states[state].decay_value;
   if (decay == NO_VALUE) return number(s, 1);
-  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay), number(s, 1));
+  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
+                    number(s, 1));
 }
 
 // The factor of another state at each step, 0 on padded rows.
@@ -83,8 +89,8 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
   bool unknown = false;
   for (int i = 0; i < link->factors.count; i++) unknown |= s->unknown[link->factors.items[i].value];
   if (link->part != PART_WHOLE || unknown || own->axis_set != other->axis_set) {
-    const char *what =
-        link->part == PART_WHOLE ? "more of %s than a factor times all of it" : "a part of %s, which is no factor times it";
+    const char *what = link->part == PART_WHOLE ? "more of %s than a factor times all of it"
+                                                : "a part of %s, which is no factor times it";
     what = arena_printf(s->arena, what, other->name);
     scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
     return number(s, 0);
@@ -127,7 +133,9 @@ static void compose(scan *s, scan_joint *j, int row) {
   }
 }
 
-static axis_set axes_of(const scan *s, tile_pair x) { return is_nothing(x) ? 0 : pair_axes(s->program, x); }
+static axis_set axes_of(const scan *s, tile_pair x) {
+  return is_nothing(x) ? 0 : pair_axes(s->program, x);
+}
 
 // Entries may differ along keys or along values, not both.
 static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
@@ -138,14 +146,16 @@ static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
   }
   j->axes &= first->keys | first->values | first->summed;
   if ((j->axes & first->keys) && (j->axes & ~first->keys)) {
-    scan_refuse(s, arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
-                                s->body->tensors.items[first->tensor].name));
+    scan_refuse(s,
+                arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
+                             s->body->tensors.items[first->tensor].name));
   }
 }
 
 static scan_joint *joint_of(scan *s, int group) {
   scan_joint *j = ARENA_NEW(s->arena, scan_joint);
-  decay_check_length(s, arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
+  decay_check_length(s,
+                     arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].group == group) add_member(s, j, i);
   }
@@ -166,7 +176,8 @@ void joint_make(scan *s, int group) {
   }
 }
 
-// ---- levels ------------------------------------------------------------------------------------------------------
+// ---- levels
+// ------------------------------------------------------------------------------------------------------
 
 static tile_pair at_all_steps(scan *s, tile_pair x) {
   if (is_nothing(x) || axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
@@ -201,7 +212,8 @@ static const joint_vector *total_at(scan *s, scan_joint *j, int row, int level) 
     tile_pair second = half_of(s, total_at(s, j, row, level - 1)->x[m], level - 1, 1);
     if (is_nothing(second)) continue;
     const joint_vector *below = total_at(s, j, m, level - 1);
-    for (int k = 0; k < j->count; k++) add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
+    for (int k = 0; k < j->count; k++)
+      add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
   }
   return total;
 }
@@ -223,9 +235,11 @@ static const joint_vector *row_at(scan *s, scan_joint *j, int row, bool previous
     tile_pair x = half_of(s, below->x[m], level - 1, 1);
     if (is_nothing(x)) continue;
     const joint_vector *total = total_at(s, j, m, level - 1);
-    for (int k = 0; k < j->count; k++) add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
+    for (int k = 0; k < j->count; k++)
+      add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
   }
-  for (int k = 0; k < j->count; k++) v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
+  for (int k = 0; k < j->count; k++)
+    v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
   return v;
 }
 
@@ -247,11 +261,13 @@ static const joint_vector *column_at(scan *s, scan_joint *j, int column, int lev
       add_scaled(s, &first.x[k], x, total);
     }
   }
-  for (int k = 0; k < j->count; k++) v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
+  for (int k = 0; k < j->count; k++)
+    v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
   return v;
 }
 
-// ---- what reads and writes see -----------------------------------------------------------------------------------
+// ---- what reads and writes see
+// -----------------------------------------------------------------------------------
 
 bool joint_is_mask(const scan_state *state) { return state->joint->axes == 0; }
 
@@ -268,7 +284,8 @@ static tile_pair or_zero(scan *s, tile_pair x) { return is_nothing(x) ? number(s
 tile_pair joint_row(scan *s, int to, bool previous, int level, int member) {
   scan_joint *j = s->states[to].joint;
   if (j->turn) return turn_row(s, j->turn, previous, position(j, to), member);
-  return or_zero(s, half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
+  return or_zero(s,
+                 half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
 }
 
 tile_pair joint_column(scan *s, int to, int from, int level, int member) {
@@ -305,8 +322,10 @@ static tile_pair rows_times_columns(scan *s, int to, int from, bool previous, in
 static tile_pair mask_of_pairs(scan *s, int to, int from, bool previous) {
   tile_pair scores[LEVELS_MAX];
   int last = decay_levels(s);
-  if (s->states[to].joint->turn) return joint_masked(s, to, previous, rows_times_columns(s, to, from, previous, last));
-  for (int level = 0; level < last; level++) scores[level] = rows_times_columns(s, to, from, previous, level);
+  if (s->states[to].joint->turn)
+    return joint_masked(s, to, previous, rows_times_columns(s, to, from, previous, last));
+  for (int level = 0; level < last; level++)
+    scores[level] = rows_times_columns(s, to, from, previous, level);
   return level_assemble(s, 0, scores);
 }
 
@@ -340,7 +359,8 @@ tile_pair joint_total(scan *s, int to, int from) {
   return or_zero(s, total_at(s, j, position(j, to), decay_levels(s))->x[position(j, from)]);
 }
 
-// ---- scans -------------------------------------------------------------------------------------------------------
+// ---- scans
+// -------------------------------------------------------------------------------------------------------
 
 // What a state adds at each step of its own, without other states.
 static tile_pair added_by(scan *s, int state) {
@@ -353,7 +373,8 @@ static void add_column(scan *s, scan_joint *j) {
   for (int i = 0; i < last; i++) j->keep[i].x[last] = nothing;
   for (int k = 0; k < last; k++) {
     tile_pair added = added_by(s, j->members[k]);
-    for (int i = 0; i < last && !is_nothing(added); i++) add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
+    for (int i = 0; i < last && !is_nothing(added); i++)
+      add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
   }
   for (int k = 0; k < last; k++) j->keep[last].x[k] = nothing;
   j->keep[last].x[last] = number(s, 1);

@@ -2,9 +2,9 @@
 //
 //   x[t-2]     ->     x shifted by 2; at steps 0 and 1 the last two values before the chunk
 //
-// The buffer has a slot for each of its values, the oldest first. After the chunk, slot d holds the value depth - d steps
-// before the end. That is a value of the chunk. Where the chunk (its part inside the sequence) is shorter, it is a later slot
-// from before the chunk.
+// The buffer has a slot for each of its values, the oldest first. After the chunk, slot d holds the
+// value depth - d steps before the end. That is a value of the chunk. Where the chunk (its part
+// inside the sequence) is shorter, it is a later slot from before the chunk.
 #include "compiler/chunk/scan.h"
 
 static tile_pair steps_of(scan *s, int lag) {
@@ -15,13 +15,15 @@ static tile_pair steps_of(scan *s, int lag) {
     return none;
   }
   s->lag_in_work[lag] = true;
-  tile_pair x = scan_value(s, buffer->source, arena_printf(s->arena, "the lag of %s", buffer->name));
+  tile_pair x =
+      scan_value(s, buffer->source, arena_printf(s->arena, "the lag of %s", buffer->name));
   s->lag_in_work[lag] = false;
   return s->reason ? none : x;
 }
 
 static tile_id is_number(scan *s, tile_op leaf, int index, int number) {
-  return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, leaf, index), tile_number(s->program, number));
+  return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, leaf, index),
+                     tile_number(s->program, number));
 }
 
 tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before) {

@@ -1,5 +1,6 @@
-// Lags of matrices. A value that is a sum of outer products is read some steps later, by sums or in an update. Its matrix is
-// never made at every step. Each slot of its lag buffer is a state that holds what the slot before it held.
+// Lags of matrices. A value that is a sum of outer products is read some steps later, by sums or in
+// an update. Its matrix is never made at every step. Each slot of its lag buffer is a state that
+// holds what the slot before it held.
 //
 //   let u = k * v                              u1 = u            slot 1: what u was a step before
 //   S = a * S[t-1] + u + 0.5 * u[t-2]    ->    u2 = u1[t-1]      slot 0: two steps before
@@ -10,15 +11,19 @@
 
 enum { DEPTH_MAX = 4 };  // of longer buffers every step is made
 
-static const state_structure of_a_slot = {
-    .class = STATE_DELAY, .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
+static const state_structure of_a_slot = {.class = STATE_DELAY,
+                                          .decay = NO_VALUE,
+                                          .log_decay = NO_VALUE,
+                                          .increment = NO_VALUE,
+                                          .limit = NO_VALUE};
 
 static bool fits(const scan *s, const typed_lag *lag) {
   return lag->input < 0 && lag->depth <= DEPTH_MAX && scan_is_outer(s, lag->source, lag->axes);
 }
 
 static typed_tensor tensor_of_slot(scan *s, const typed_lag *lag, value_id assigned) {
-  typed_tensor t = {.kind = TENSOR_STATE, .name = lag->name, .axis_set = lag->axes, .complex = lag->complex};
+  typed_tensor t = {
+      .kind = TENSOR_STATE, .name = lag->name, .axis_set = lag->axes, .complex = lag->complex};
   t.axes = ARENA_ARRAY(s->arena, int, TYPED_MAX_AXES);
   for (int i = 0; i < TYPED_MAX_AXES; i++) {
     if (axis_in(lag->axes, i)) t.axes[t.axis_count++] = i;
@@ -45,8 +50,8 @@ static void add_slot(scan *s, int lag, int steps) {
     v->index = tensor;
     v->steps = 0;
   }
-  s->states[s->state_count++] =
-      (scan_state){.structure = &of_a_slot, .tensor = tensor, .lag = lag, .slot = buffer->depth - steps};
+  s->states[s->state_count++] = (scan_state){
+      .structure = &of_a_slot, .tensor = tensor, .lag = lag, .slot = buffer->depth - steps};
 }
 
 bool lag_matrix_make(scan *s) {

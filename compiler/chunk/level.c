@@ -9,7 +9,8 @@ void decay_check_length(scan *s, const char *what) {
   int length = s->program->chunk;
   bool power = (length & (length - 1)) == 0 && length >= 2 && length <= 1 << (LEVELS_MAX - 1);
   if (power) return;
-  scan_refuse(s, arena_printf(s->arena, "%s needs chunks of 2, 4, .., %d steps", what, 1 << (LEVELS_MAX - 1)));
+  scan_refuse(s, arena_printf(s->arena, "%s needs chunks of 2, 4, .., %d steps", what,
+                              1 << (LEVELS_MAX - 1)));
 }
 
 int decay_levels(const scan *s) {
@@ -19,7 +20,8 @@ int decay_levels(const scan *s) {
 }
 
 static int new_axis(scan *s, const char *name, int number, int size) {
-  return tile_axis_new(s->program, number ? arena_printf(s->arena, "%s%d", name, number) : name, size);
+  return tile_axis_new(s->program, number ? arena_printf(s->arena, "%s%d", name, number) : name,
+                       size);
 }
 
 // Segments of one step are the steps themselves; the one segment of all steps has no axis.
@@ -28,9 +30,13 @@ const scan_axes *level_axes(scan *s, int level) {
   scan_axes *axes = &s->axes[level];
   int n = 1 << level, last = decay_levels(s);
   if (axes->segment >= 0 || axes->step >= 0) return axes;
-  axes->segment = level == 0 ? s->program->time_axis : level < last ? new_axis(s, "segment", n, s->program->chunk / n) : -1;
+  axes->segment = level == 0     ? s->program->time_axis
+                  : level < last ? new_axis(s, "segment", n, s->program->chunk / n)
+                                 : -1;
   axes->step = level == 0 ? -1 : level < last ? new_axis(s, "step", n, n) : s->program->time_axis;
-  axes->pair_step = level == 0 ? -1 : level < last ? new_axis(s, "other", n, n) : s->program->pair_axis;
+  axes->pair_step = level == 0     ? -1
+                    : level < last ? new_axis(s, "other", n, n)
+                                   : s->program->pair_axis;
   return axes;
 }
 
@@ -78,7 +84,8 @@ tile_pair level_place_half(scan *s, tile_pair x, int half) {
 }
 
 tile_id level_is_half(scan *s, int half) {
-  return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, level_half_axis(s, false)),
+  return tile_binary(s->program, TILE_EQUAL,
+                     tile_leaf(s->program, TILE_INDEX, level_half_axis(s, false)),
                      tile_number(s->program, half));
 }
 
@@ -112,8 +119,11 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level) {
     if (axes->segment < 0) return x;
     return pair_on_axes(s->program, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
   }
-  x = level_unhalve(s, pair_on_axes(s->program, TILE_PLACE, x, level_half_axis(s, false), 1, 0), level);
-  return level == 0 ? x : pair_on_axes(s->program, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
+  x = level_unhalve(s, pair_on_axes(s->program, TILE_PLACE, x, level_half_axis(s, false), 1, 0),
+                    level);
+  return level == 0 ? x
+                    : pair_on_axes(s->program, TILE_JOIN, x, s->program->time_axis, axes->segment,
+                                   axes->step);
 }
 
 int level_first(const scan *s, int state) { return -s->states[state].block; }
@@ -125,8 +135,8 @@ tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
   int half = level_half_axis(s, false), other = level_half_axis(s, true), levels = decay_levels(s);
   tile_pair zero = pair_number(s->program, 0);
   tile_pair all = first < 0 ? scores[level_place(first)] : zero;
-  tile_id same =
-      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half), tile_leaf(s->program, TILE_INDEX, other));
+  tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half),
+                             tile_leaf(s->program, TILE_INDEX, other));
   for (int level = -first; level < levels; level++) {
     const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
     tile_pair below = pair_on_axes(s->program, TILE_PLACE, scores[level], half, 1, 0);

@@ -19,13 +19,15 @@ static scan_product copy_of(scan *s, const scan_product *product) {
 
 linear *linear_of_state(scan *s, int state, bool previous) {
   linear *x = linear_new(s);
-  vec_push(s->arena, &x->products, ((scan_product){.scale = 1, .state = state, .previous = previous}));
+  vec_push(s->arena, &x->products,
+           ((scan_product){.scale = 1, .state = state, .previous = previous}));
   return x;
 }
 
 linear *linear_sum(scan *s, const linear *x, const linear *y, double scale_of_y) {
   linear *sum = linear_new(s);
-  for (int i = 0; i < x->products.count; i++) vec_push(s->arena, &sum->products, x->products.items[i]);
+  for (int i = 0; i < x->products.count; i++)
+    vec_push(s->arena, &sum->products, x->products.items[i]);
   for (int i = 0; i < y->products.count; i++) {
     scan_product product = y->products.items[i];
     product.scale *= scale_of_y;
@@ -48,8 +50,8 @@ static void push_factor(scan *s, scan_product *product, value_id factor, bool di
   }
 }
 
-// A factor that is a product is several factors. Squares stay whole: high powers are made of them. A state after the step
-// stays whole: the parts of its update are not there.
+// A factor that is a product is several factors. Squares stay whole: high powers are made of them.
+// A state after the step stays whole: the parts of its update are not there.
 static void push_opened(scan *s, scan_product *product, value_id factor) {
   const typed_value v = s->body->values.items[factor];
   bool opens = !s->linears[factor] && scan_updated_state(s, factor) < 0;
@@ -96,7 +98,8 @@ linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides) {
 
 static bool is_complex(const scan *s, const scan_product *product) {
   if (product->part != PART_WHOLE) return false;
-  if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex) return true;
+  if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex)
+    return true;
   for (int i = 0; i < product->factors.count; i++) {
     if (s->body->values.items[product->factors.items[i].value].complex) return true;
   }
@@ -107,7 +110,8 @@ value_id linear_as_value(scan *s, const scan_product *product) {
   value_id value = scan_append(s, (typed_value){.op = VALUE_NUMBER, .number = product->scale});
   for (int i = 0; i < product->factors.count; i++) {
     recurrence_factor factor = product->factors.items[i];
-    if (s->unknown[factor.value]) scan_refuse(s, "the real part of a sum over a state enters its update");
+    if (s->unknown[factor.value])
+      scan_refuse(s, "the real part of a sum over a state enters its update");
     value_op op = factor.divides ? VALUE_DIV : VALUE_MUL;
     value = scan_append(s, (typed_value){.op = op, .args = {value, factor.value}});
   }
@@ -125,7 +129,8 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
       product.part = part;
     } else {
       value_op op = part == PART_REAL ? VALUE_REAL_PART : VALUE_IMAGINARY_PART;
-      value_id value = scan_append(s, (typed_value){.op = op, .args = {linear_as_value(s, &product)}});
+      value_id value =
+          scan_append(s, (typed_value){.op = op, .args = {linear_as_value(s, &product)}});
       product = (scan_product){.scale = 1, .state = -1};
       vec_push(s->arena, &product.factors, ((recurrence_factor){value, false}));
     }
@@ -139,7 +144,8 @@ static void push_chosen(scan *s, linear *to, value_id condition, const linear *x
   value_id zero = scan_append(s, (typed_value){.op = VALUE_NUMBER});
   value_id one = scan_append(s, (typed_value){.op = VALUE_NUMBER, .number = 1});
   value_id chosen =
-      scan_append(s, (typed_value){.op = VALUE_WHERE, .args = {condition, first ? one : zero, first ? zero : one}});
+      scan_append(s, (typed_value){.op = VALUE_WHERE,
+                                   .args = {condition, first ? one : zero, first ? zero : one}});
   for (int i = 0; i < x->products.count; i++) {
     scan_product product = x->products.items[i];
     product.factors = (scan_factors){0};
@@ -147,7 +153,8 @@ static void push_chosen(scan *s, linear *to, value_id condition, const linear *x
     vec_push(s->arena, &product.factors, ((recurrence_factor){chosen, false}));
     for (int k = 0; k < from->count; k++) {
       value_id f = from->items[k].value, other = from->items[k].divides ? one : zero;
-      typed_value where = {.op = VALUE_WHERE, .args = {condition, first ? f : other, first ? other : f}};
+      typed_value where = {.op = VALUE_WHERE,
+                           .args = {condition, first ? f : other, first ? other : f}};
       bool solved = !s->unknown[f];  // an unknown is finite where the step is
       value_id guarded = solved ? scan_append(s, where) : f;
       vec_push(s->arena, &product.factors, ((recurrence_factor){guarded, from->items[k].divides}));
@@ -181,7 +188,8 @@ bool linear_has_unknown(const scan *s, const linear *x) {
   return false;
 }
 
-// ---- opening ---------------------------------------------------------------------------------------------------
+// ---- opening
+// ---------------------------------------------------------------------------------------------------
 
 static bool mixes(const scan *s, value_id id, axis_set left, axis_set right) {
   axis_set axes = s->body->values.items[id].axes;
@@ -200,7 +208,8 @@ static linear *times_terms(scan *s, const linear *x, const recurrence_terms *ter
         push_whole(s, &product, factor);
       }
       vec_push(s->arena, &result->products, product);
-      if (result->products.count > PRODUCTS_MAX) scan_refuse(s, "an increment has too many products");
+      if (result->products.count > PRODUCTS_MAX)
+        scan_refuse(s, "an increment has too many products");
       if (s->reason) return result;
     }
   }
@@ -228,13 +237,15 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
   for (int i = 0; i < sum->products.count && !s->reason; i++) {
     const scan_factors *factors = &sum->products.items[i].factors;
     for (int k = 0; k < factors->count; k++) {
-      if (mixes(s, factors->items[k].value, left, right)) scan_refuse(s, "an increment is not a sum of outer products");
+      if (mixes(s, factors->items[k].value, left, right))
+        scan_refuse(s, "an increment is not a sum of outer products");
     }
   }
   return sum;
 }
 
-// ---- factors to tiles --------------------------------------------------------------------------------------------
+// ---- factors to tiles
+// --------------------------------------------------------------------------------------------
 
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with) {
   tile_pair result = pair_number(s->program, 1);
@@ -254,7 +265,8 @@ tile_pair linear_pure(scan *s, const linear *x) {
   tile_pair sum = pair_number(s->program, 0);
   for (int i = 0; i < x->products.count; i++) {
     const scan_product *product = &x->products.items[i];
-    tile_pair scaled = pair_mul(s->program, pair_number(s->program, product->scale), linear_factors(s, product, 0, false));
+    tile_pair scaled = pair_mul(s->program, pair_number(s->program, product->scale),
+                                linear_factors(s, product, 0, false));
     sum = i ? pair_linear(s->program, TILE_ADD, sum, scaled) : scaled;
   }
   return sum;

@@ -1,25 +1,28 @@
-// The chunk program of linear states: all steps of a chunk by products over tiles, whatever the structure.
+// The chunk program of linear states: all steps of a chunk by products over tiles, whatever the
+// structure.
 //
 //   S = exp(g) * S[t-1] + k * v        scores = dot q k[s] over K                          [t,s]
 //   y = sum[K](q * S)            ->    y = dot (scores * M) v[s] over s + dot (q * E) S over K
 //                                      S' = exp(total) * S + dot k (v * F) over t
 //   M = exp(segment g) below the diagonal, 1 on it, 0 above;  E = exp(prefix g);  F = exp(suffix g, exclusive)
 //
-// The structure of the states decides, never a name. There may be any number of states, each with any axes. Increments may be
-// sums of outer products with further factors, and sums over the state itself. Reads are sums over axes of the state times
-// factors, anywhere in an expression. They see the state after the step, or before it (S[t-1]: every sum is exclusive).
-// Everything else is pointwise over the steps. scan.h says which part does what.
+// The structure of the states decides, never a name. There may be any number of states, each with
+// any axes. Increments may be sums of outer products with further factors, and sums over the state
+// itself. Reads are sums over axes of the state times factors, anywhere in an expression. They see
+// the state after the step, or before it (S[t-1]: every sum is exclusive). Everything else is
+// pointwise over the steps. scan.h says which part does what.
 //
-// The four rules of stable chunk programs hold by construction. Every exponent is a one-sided sum towards a reference; decays
-// that differ along keys or values are products towards a reference. Pairs get their exact decay. Division is an operation.
-// Decays and keys are masked on padded rows.
+// The four rules of stable chunk programs hold by construction. Every exponent is a one-sided sum
+// towards a reference; decays that differ along keys or values are products towards a reference.
+// Pairs get their exact decay. Division is an operation. Decays and keys are masked on padded rows.
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
 
-// ---- values ---------------------------------------------------------------------------------------------------------
+// ---- values
+// ---------------------------------------------------------------------------------------------------------
 
 // A value that was linear in sums not yet solved for depends on nothing unknown later.
 static bool is_linear(scan *s, value_id id) {
@@ -28,7 +31,9 @@ static bool is_linear(scan *s, value_id id) {
   return s->linears[id] != NULL;
 }
 
-static const linear *operand(scan *s, value_id id) { return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id); }
+static const linear *operand(scan *s, value_id id) {
+  return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id);
+}
 
 // Does the sum need a state whose update is being made?
 static bool reads_state_in_work(const scan *s, const linear *x) {
@@ -79,7 +84,8 @@ static const char *dense_reason(scan *s, const typed_value *rename) {
   axis_set added = rename->axes & ~s->body->values.items[rename->args[0]].axes;
   double size = 1;
   for (int i = 0; i < s->body->axes.count; i++) {
-    if (axis_in(added, i) && s->body->axes.items[i].size > 0) size *= (double)s->body->axes.items[i].size;
+    if (axis_in(added, i) && s->body->axes.items[i].size > 0)
+      size *= (double)s->body->axes.items[i].size;
   }
   return arena_printf(s->arena,
                       "a state is renamed: between steps stand matrices of %.0f x %.0f, which each "
@@ -194,8 +200,8 @@ void scan_settle(scan *s, int group) {
   }
 }
 
-// Visits what a value is made of, in order. A state's update counts as the state itself; its parts come when it is
-// read.
+// Visits what a value is made of, in order. A state's update counts as the state itself; its parts
+// come when it is read.
 const linear *scan_visit(scan *s, value_id id) {
   bool *needed = ARENA_ARRAY(s->arena, bool, id + 1);
   needed[id] = true;
@@ -223,7 +229,8 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
   return s->reason ? pair_number(s->program, 0) : scan_pure(s, id);
 }
 
-// ---- states -----------------------------------------------------------------------------------------------------------
+// ---- states
+// -----------------------------------------------------------------------------------------------------------
 
 const linear *scan_update(scan *s, int state) {
   value_id id = s->body->tensors.items[s->states[state].tensor].assigned;
@@ -237,7 +244,8 @@ const linear *scan_update(scan *s, int state) {
   return x ? x : linear_new(s);
 }
 
-// ---- the program ------------------------------------------------------------------------------------------------------
+// ---- the program
+// ------------------------------------------------------------------------------------------------------
 
 static void add_outputs(scan *s) {
   for (int i = 0; i < s->body->tensors.count && !s->reason; i++) {
@@ -247,14 +255,16 @@ static void add_outputs(scan *s) {
     scan_visit(s, tensor.assigned);
     if (s->reason) return;
     if (is_linear(s, tensor.assigned)) {
-      scan_refuse(s, arena_printf(s->arena, "the output %s is a state that is not summed", tensor.name));
+      scan_refuse(
+          s, arena_printf(s->arena, "the output %s is a state that is not summed", tensor.name));
       return;
     }
     lower_output(s->program, s->body, i, scan_pure(s, tensor.assigned));
   }
 }
 
-// ---- how states are used ------------------------------------------------------------------------------------------------
+// ---- how states are used
+// ------------------------------------------------------------------------------------------------
 
 static bool passes_on(const typed_value *v, const bool *depends) {
   switch (v->op) {
@@ -283,8 +293,8 @@ static bool leaves_unsummed(const scan *s, const bool *depends) {
   return false;
 }
 
-// Reads that sum different axes each have keys of their own. Where they have none in common, those of the first stand on
-// one side of an outer product.
+// Reads that sum different axes each have keys of their own. Where they have none in common, those
+// of the first stand on one side of an outer product.
 static void find_uses(scan *s, int state) {
   scan_state *of = &s->states[state];
   const typed_tensor *tensor = &s->body->tensors.items[of->tensor];
@@ -305,7 +315,8 @@ static void find_uses(scan *s, int state) {
   if (of->finds_axes) of->keys = first;
 }
 
-// D = k * v, read as D[t-1] by sums and by updates of other states: a matrix whose decay is 0, never made at every step.
+// D = k * v, read as D[t-1] by sums and by updates of other states: a matrix whose decay is 0,
+// never made at every step.
 static bool is_delayed_matrix(const scan *s, const scan_state *state) {
   const typed_tensor *tensor = &s->body->tensors.items[state->tensor];
   if (state->structure->class != STATE_DELAY || state->entries) return false;
@@ -363,10 +374,12 @@ static void check_state(scan *s, int index) {
   state->delayed = is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
-  state->sequence = sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
+  state->sequence =
+      sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
   if (state->sequence) return;
   if (!may_be_matrix(state)) {
-    scan_refuse(s, arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
+    scan_refuse(s,
+                arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
   } else if (!state->keys && !group_has_keys(s, state->group)) {
     scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
   }
@@ -382,9 +395,11 @@ static void make_body(scan *s, const recurrence *from) {
   s->body = ARENA_NEW(s->arena, typed_body);
   *s->body = from->body;
   s->body->values.items = ARENA_ARRAY(s->arena, typed_value, from->body.values.count);
-  memcpy(s->body->values.items, from->body.values.items, sizeof *s->body->values.items * (size_t)from->body.values.count);
+  memcpy(s->body->values.items, from->body.values.items,
+         sizeof *s->body->values.items * (size_t)from->body.values.count);
   s->body->values.capacity = from->body.values.count;
-  s->body->tensors.capacity = from->body.tensors.count;  // what is appended leaves the original as it is
+  // what is appended leaves the original as it is
+  s->body->tensors.capacity = from->body.tensors.count;
 }
 
 static int *uses_of_values(arena *a, const typed_body *body) {
@@ -442,12 +457,14 @@ static void check_axes(scan *s) {
   if (tile_axes_left(s->program) < needed) scan_refuse(s, "there are too many axes");
 }
 
-// Rows of a triangular system beyond which f32 loses digits: twice as many double the error, and a plain loop's stays.
+// Rows of a triangular system beyond which f32 loses digits: twice as many double the error, and a
+// plain loop's stays.
 enum { ROWS_MAX = 128 };
 
 static bool is_too_long(const scan *s, int length) {
   int most = 0;
-  for (int i = 0; i < s->state_count; i++) most = s->groups[i].unknown.count > most ? s->groups[i].unknown.count : most;
+  for (int i = 0; i < s->state_count; i++)
+    most = s->groups[i].unknown.count > most ? s->groups[i].unknown.count : most;
   return length > 1 && length * most > ROWS_MAX;
 }
 
@@ -461,7 +478,8 @@ static void add_next_state(scan *s, int state) {
   }
 }
 
-static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states, const char **reason) {
+static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states,
+                           const char **reason) {
   scan *s = scan_new(a, from, length);
   bool tries_states = lags_as_states && lag_matrix_make(s);
   scan_grow(s);
@@ -470,7 +488,8 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
   check_axes(s);
   lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
-  if (!s->reason && is_too_long(s, length)) return build(a, from, length / 2, lags_as_states, reason);
+  if (!s->reason && is_too_long(s, length))
+    return build(a, from, length / 2, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
@@ -486,7 +505,8 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
   return tile_simplify(a, tile_drop_unused(a, s->program));
 }
 
-tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason) {
+tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
+                                      const char **reason) {
   return build(a, from, length, true, reason);
 }
 

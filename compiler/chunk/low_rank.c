@@ -5,10 +5,11 @@
 //                                     r    = v - the same read of the state before the chunk
 //                                     e    = solve A r
 //
-// The unknown is e, since nothing but e uses the sum. The state then gains one outer product. With v and the sum apart it would
-// gain two, each read by scores of its own. Where other values use the sum as well, the sum itself is solved for. Several such
-// values are solved for together. Rows are steps and, within a step, the sums in the order of the source. Micro-steps of a fold
-// are such rows. Real and imaginary parts are rows of their own.
+// The unknown is e, since nothing but e uses the sum. The state then gains one outer product. With
+// v and the sum apart it would gain two, each read by scores of its own. Where other values use the
+// sum as well, the sum itself is solved for. Several such values are solved for together. Rows are
+// steps and, within a step, the sums in the order of the source. Micro-steps of a fold are such
+// rows. Real and imaginary parts are rows of their own.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
@@ -21,7 +22,9 @@ typedef struct equations {
   tile_pair left[UNKNOWN_MAX][UNKNOWN_MAX];  // [t,s]; re = NO_TILE: none
 } equations;
 
-static value_id unknown_at(const equations *e, int row) { return e->s->groups[e->group].unknown.items[row]; }
+static value_id unknown_at(const equations *e, int row) {
+  return e->s->groups[e->group].unknown.items[row];
+}
 
 static int unknown_of(const equations *e, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
@@ -50,7 +53,8 @@ static scan_product without(scan *s, const scan_product *product, value_id unkno
   return rest;
 }
 
-// ---- what is solved for ------------------------------------------------------------------------------------------
+// ---- what is solved for
+// ------------------------------------------------------------------------------------------
 
 static value_id unknown_factor(const scan *s, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
@@ -106,7 +110,8 @@ void low_rank_replace(scan *s, value_id id) {
   s->linears[id] = linear_of_factor(s, id);
 }
 
-// ---- equations ---------------------------------------------------------------------------------------------------
+// ---- equations
+// ---------------------------------------------------------------------------------------------------
 
 // A sum over a state, times a number, that stands in the equation of a row.
 typedef struct summand {
@@ -147,8 +152,8 @@ static tile_pair outside_of(equations *e, const summand *of, const scan_product 
 }
 
 // What a row reads of what a column's unknown wrote at earlier steps.
-static void add_written_unknown(equations *e, const summand *of, const scan_product *read, int writer,
-                                const scan_product *written, int column) {
+static void add_written_unknown(equations *e, const summand *of, const scan_product *read,
+                                int writer, const scan_product *written, int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = without(s, written, id);
@@ -164,7 +169,8 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
   add_left(e, of->row, column, pair_mul(s->program, outside_of(e, of, read), scores));
 }
 
-// A read of a state of the group: what was there before the chunk, and each product of the increments that reach it.
+// A read of a state of the group: what was there before the chunk, and each product of the
+// increments that reach it.
 static void add_own_read(equations *e, const summand *of, const scan_product *read) {
   scan *s = e->s;
   if (read->part != PART_WHOLE) {
@@ -190,7 +196,8 @@ static void add_own_read(equations *e, const summand *of, const scan_product *re
 }
 
 // An earlier unknown of the same step.
-static void add_same_step(equations *e, const summand *of, const scan_product *product, int column) {
+static void add_same_step(equations *e, const summand *of, const scan_product *product,
+                          int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = without(s, product, id);
@@ -199,15 +206,16 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   }
   if (s->reason) return;
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
-  tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
-                             tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
+  tile_id same =
+      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
+                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
   add_left(e, of->row, column, pair_where(s->program, same, factor, pair_number(s->program, 0)));
 }
 
 static void add_summand(equations *e, const summand *of, const scan_product *product);
 
-// A state of the group after the step, summed before the step's own writes are known: its update applied to the states before
-// the step.
+// A state of the group after the step, summed before the step's own writes are known: its update
+// applied to the states before the step.
 //
 //   W0 = where(c, W[t-1], W0[t-1])      sum[K](k * W0)  ->  sum[K](k * where(c, 1, 0) * W[t-1])
 //                                                           + sum[K](k * where(c, 0, 1) * W0[t-1])
@@ -246,7 +254,8 @@ static void add_sum(equations *e, int row, value_id id, tile_pair times) {
   const typed_value *sum = &s->body->values.items[id];
   const linear *x = scan_visit(s, sum->args[0]);
   const summand of = {row, sum->over, times};
-  for (int i = 0; i < x->products.count && !s->reason; i++) add_summand(e, &of, &x->products.items[i]);
+  for (int i = 0; i < x->products.count && !s->reason; i++)
+    add_summand(e, &of, &x->products.items[i]);
 }
 
 static void add_unknown(equations *e, int row, value_id id, tile_pair times) {
@@ -275,7 +284,8 @@ static void add_equation(equations *e, int row) {
   add_unknown(e, row, unknown_at(e, row), pair_number(e->s->program, 1));
 }
 
-// ---- one system --------------------------------------------------------------------------------------------------
+// ---- one system
+// --------------------------------------------------------------------------------------------------
 
 static bool any_complex(const equations *e) {
   for (int i = 0; i < e->unknowns; i++) {
@@ -300,7 +310,9 @@ static tile_id right_part(const equations *e, int row, int part) {
   return part ? pair_imaginary(e->s->program, e->right[row]) : e->right[row].re;
 }
 
-static tile_id placed(scan *s, tile_id x, int axis, int entry) { return tile_indexed(s->program, TILE_PLACE, x, axis, entry); }
+static tile_id placed(scan *s, tile_id x, int axis, int entry) {
+  return tile_indexed(s->program, TILE_PLACE, x, axis, entry);
+}
 
 static tile_id joined(scan *s, tile_id x, int outer, int inner, int axis) {
   return tile_regroup(s->program, TILE_JOIN, x, axis, outer, inner);
@@ -320,7 +332,8 @@ static void solve_single(equations *e) {
   scan *s = e->s;
   tile_id a = e->left[0][0].re;
   if (a == NO_TILE) return;
-  tile_id x = tile_solve(s->program, a, e->right[0].re, s->program->time_axis, s->program->pair_axis, false);
+  tile_id x = tile_solve(s->program, a, e->right[0].re, s->program->time_axis,
+                         s->program->pair_axis, false);
   e->right[0] = pair_real(x);
 }
 
@@ -347,7 +360,8 @@ static void solve_together(equations *e) {
   int row = tile_axis_new(p, "row", size), column = tile_axis_new(p, "column", size);
   tile_id a = NO_TILE, b = NO_TILE;
   axis_set axes = axis_bit(t);
-  for (int i = 0; i < rows; i++) axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
+  for (int i = 0; i < rows; i++)
+    axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
   for (int i = 0; i < rows; i++) {
     tile_id r = with_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
     tile_id row_of_a = placed_row(e, i, other);
@@ -381,7 +395,8 @@ void low_rank_solve(scan *s, int group) {
     for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
   }
   for (int i = 0; i < e->unknowns && !s->reason; i++) add_equation(e, i);
-  if (!s->reason && !same_axes(e)) scan_refuse(s, "sums over a state in its update have different axes");
+  if (!s->reason && !same_axes(e))
+    scan_refuse(s, "sums over a state in its update have different axes");
   if (s->reason) return;
   e->parts = any_complex(e) ? 2 : 1;
   if (e->unknowns * e->parts == 1) {

@@ -15,14 +15,16 @@ static tile_id num(program *p, double x) { return tile_number(p, x); }
 static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
 static tile_id mul(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_MUL, x, y); }
 
-// ---- real functions without a row of their own ----------------------------------------------------------------------
+// ---- real functions without a row of their own
+// ----------------------------------------------------------------------
 
 static tile_id gelu(program *p, tile_id x) {
   tile_id inner = tile_unary(p, TILE_ERF, mul(p, num(p, sqrt(0.5)), x));
   return mul(p, mul(p, num(p, 0.5), x), add(p, num(p, 1), inner));
 }
 
-// min(max(x, low), high): high, where low is above it. At a kink the value passes and the gradient does not: there it is stopped.
+// min(max(x, low), high): high, where low is above it. At a kink the value passes and the gradient
+// does not: there it is stopped.
 static tile_id clamp(program *p, tile_id x, tile_id low, tile_id high) {
   tile_id stopped = tile_unary(p, TILE_STOP, x);
   tile_id inside = tile_select(p, tile_binary(p, TILE_LESS, x, high), x, stopped);
@@ -38,7 +40,8 @@ static tile_op simple_op(value_op op) {
   return same;
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------
+// ---- values
+// -----------------------------------------------------------------------------------------------------------
 
 lowering lowering_new(tile_program *p, const typed_body *body) {
   return (lowering){.program = p,
@@ -85,11 +88,15 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
     case VALUE_POLAR: return pair_polar(p, x[0].re, x[1].re);
     case VALUE_REAL_PART: return pair_real(x[0].re);
     case VALUE_IMAGINARY_PART: return pair_real(pair_imaginary(p, x[0]));
-    case VALUE_CONJUGATE: return (tile_pair){x[0].re, pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
+    case VALUE_CONJUGATE:
+      return (tile_pair){x[0].re,
+                         pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
     case VALUE_COMPLEX_ABS: return pair_real(pair_abs(p, x[0]));
     case VALUE_SUM: return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
-    case VALUE_MAX_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
-    case VALUE_MIN_OVER: return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
+    case VALUE_MAX_OVER:
+      return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
+    case VALUE_MIN_OVER:
+      return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
     case VALUE_RENAME: return pair_on_axes(p, TILE_RENAME, x[0], v->index, v->index2, 0);
     case VALUE_SLICE: return pair_on_axes(p, TILE_SLICE, x[0], v->index, v->steps, 0);
     default: {
@@ -100,9 +107,11 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
   }
 }
 
-// ---- operands on padded rows ------------------------------------------------------------------------------------------
+// ---- operands on padded rows
+// ------------------------------------------------------------------------------------------
 
-// Which operand must not be 0; -1 if any number will do. There the value or its derivative has no finite value.
+// Which operand must not be 0; -1 if any number will do. There the value or its derivative has no
+// finite value.
 static int operand_not_zero(const typed_value *v) {
   switch (v->op) {
     case VALUE_DIV: return 1;
@@ -115,7 +124,8 @@ static int operand_not_zero(const typed_value *v) {
   }
 }
 
-// What a padded row divides by is 1: its inputs are 0, and one quotient 0 / 0 there would make every gradient NaN.
+// What a padded row divides by is 1: its inputs are 0, and one quotient 0 / 0 there would make
+// every gradient NaN.
 static void guard_operands(program *p, const typed_value *v, tile_pair *x) {
   int k = operand_not_zero(v);
   if (p->form != TILE_CHUNK || k < 0 || !axis_in(pair_axes(p, x[k]), p->time_axis)) return;
@@ -123,7 +133,8 @@ static void guard_operands(program *p, const typed_value *v, tile_pair *x) {
   x[k] = pair_where(p, tile_leaf(p, TILE_VALID, 0), x[k], pair_real(num(p, 1)));
 }
 
-// ---- one value ----------------------------------------------------------------------------------------------------------
+// ---- one value
+// ----------------------------------------------------------------------------------------------------------
 
 static void lower_one(lowering *l, value_id id) {
   const typed_value *v = &l->body->values.items[id];
@@ -140,7 +151,8 @@ static void lower_one(lowering *l, value_id id) {
   lowering_set(l, id, pair);
 }
 
-// Operands stand before their users: marked from above, made from below, so that no depth of nesting is too deep.
+// Operands stand before their users: marked from above, made from below, so that no depth of
+// nesting is too deep.
 tile_pair lower_value(lowering *l, value_id id) {
   if (l->done[id]) return l->values[id];
   bool *needed = ARENA_ARRAY(l->program->arena, bool, id + 1);
@@ -156,7 +168,8 @@ tile_pair lower_value(lowering *l, value_id id) {
   return l->values[id];
 }
 
-// ---- arguments and results --------------------------------------------------------------------------------------------
+// ---- arguments and results
+// --------------------------------------------------------------------------------------------
 
 // The value of the argument with this place, a new one if there is none.
 static tile_id shared_argument(program *p, tile_place place) {
@@ -172,18 +185,21 @@ tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, 
   return pair;
 }
 
-tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot, int component) {
+tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot,
+                           int component) {
   return shared_argument(p, lower_lag_place(body, TILE_STATE, lag, slot, component, p->arena));
 }
 
-void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor, tile_pair value) {
+void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
+                  tile_pair value) {
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
   if (body->tensors.items[tensor].complex) {
     tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
   }
 }
 
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component, arena *a) {
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
+                           arena *a) {
   const typed_lag *buffer = &body->lags.items[lag];
   tile_place place = {.role = role,
                       .tensor = -1,
@@ -224,7 +240,8 @@ void lower_declare(tile_program *p, const typed_body *body) {
   }
 }
 
-// ---- padded rows ------------------------------------------------------------------------------------------------------
+// ---- padded rows
+// ------------------------------------------------------------------------------------------------------
 
 static bool finite_for_zeros(const program *p, const tile_value *v) {
   if (!tile_op_is(v->op, TILE_SINGULAR)) return true;
@@ -246,9 +263,13 @@ static bool finite_on_padding(const program *p, tile_id id) {
   return true;
 }
 
-tile_id lower_valid(tile_program *p, tile_id x) { return tile_select(p, tile_leaf(p, TILE_VALID, 0), x, tile_number(p, 0)); }
+tile_id lower_valid(tile_program *p, tile_id x) {
+  return tile_select(p, tile_leaf(p, TILE_VALID, 0), x, tile_number(p, 0));
+}
 
-tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) { return finite_on_padding(p, x) ? x : lower_valid(p, x); }
+tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) {
+  return finite_on_padding(p, x) ? x : lower_valid(p, x);
+}
 
 void lower_output(tile_program *p, const typed_body *body, int tensor, tile_pair value) {
   value.re = lower_valid_if_unsafe(p, value.re);

@@ -4,8 +4,8 @@
 
 #include "compiler/chunk/pair.h"
 
-// A body value on its way into a program. The builder sets the leaves that it gives a meaning of its own
-// (`done[id]`), and lower_value makes everything else from its operands.
+// A body value on its way into a program. The builder sets the leaves that it gives a meaning of
+// its own (`done[id]`), and lower_value makes everything else from its operands.
 typedef struct lowering {
   tile_program *program;
   const typed_body *body;
@@ -15,23 +15,29 @@ typedef struct lowering {
 
 lowering lowering_new(tile_program *program, const typed_body *body);
 void lowering_set(lowering *l, value_id id, tile_pair pair);
-// Makes the value and what it needs. INPUT and PARAM become arguments; PREVIOUS and LAG must have been set.
+// Makes the value and what it needs. INPUT and PARAM become arguments; PREVIOUS and LAG must have
+// been set.
 tile_pair lower_value(lowering *l, value_id id);
 
 // An argument for a tensor, both components of a complex one.
 tile_pair lower_tensor(tile_program *program, const typed_body *body, tile_role role, int tensor);
 // Adds the result(s) of a tensor; a real value becomes complex where the tensor is.
-void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor, tile_pair value);
+void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor,
+                  tile_pair value);
 
 // The place of one slot of a lag buffer.
-tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component, arena *a);
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
+                           arena *a);
 // The argument for one component of a slot before this step.
-tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot, int component);
+tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot,
+                           int component);
 
-// Arguments for every input, parameter and state, read or not, so that the backward has a gradient for each.
+// Arguments for every input, parameter and state, read or not, so that the backward has a gradient
+// for each.
 void lower_declare(tile_program *program, const typed_body *body);
 
-// Chunk form. On padded rows inputs are 0; what follows from them may be infinite there, or no number.
+// Chunk form. On padded rows inputs are 0; what follows from them may be infinite there, or no
+// number.
 tile_id lower_valid(tile_program *program, tile_id x);  // 0 on padded rows
 tile_id lower_valid_if_unsafe(tile_program *program,
                               tile_id x);  // the same where x may not be finite there

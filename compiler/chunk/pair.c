@@ -13,11 +13,13 @@ static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, 
 
 tile_id pair_imaginary(program *p, tile_pair x) { return pair_is_complex(x) ? x.im : num(p, 0); }
 
-// ---- complex arithmetic ---------------------------------------------------------------------------------------------
+// ---- complex arithmetic
+// ---------------------------------------------------------------------------------------------
 
 tile_pair pair_linear(program *p, tile_op op, tile_pair x, tile_pair y) {
   tile_pair r = pair_real(tile_binary(p, op, x.re, y.re));
-  if (pair_is_complex(x) || pair_is_complex(y)) r.im = tile_binary(p, op, pair_imaginary(p, x), pair_imaginary(p, y));
+  if (pair_is_complex(x) || pair_is_complex(y))
+    r.im = tile_binary(p, op, pair_imaginary(p, x), pair_imaginary(p, y));
   return r;
 }
 
@@ -25,16 +27,18 @@ tile_pair pair_mul(program *p, tile_pair x, tile_pair y) {
   if (!pair_is_complex(x) && !pair_is_complex(y)) return pair_real(mul(p, x.re, y.re));
   if (!pair_is_complex(x)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.re, y.im)};
   if (!pair_is_complex(y)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.im, y.re)};
-  return (tile_pair){sub(p, mul(p, x.re, y.re), mul(p, x.im, y.im)), add(p, mul(p, x.re, y.im), mul(p, x.im, y.re))};
+  return (tile_pair){sub(p, mul(p, x.re, y.re), mul(p, x.im, y.im)),
+                     add(p, mul(p, x.re, y.im), mul(p, x.im, y.re))};
 }
 
-// x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range. The quotient does
-// not depend on s, so no gradient flows along it.
+// x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range.
+// The quotient does not depend on s, so no gradient flows along it.
 tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
   if (!pair_is_complex(y)) {
     return (tile_pair){divide(p, x.re, y.re), pair_is_complex(x) ? divide(p, x.im, y.re) : NO_TILE};
   }
-  tile_id size = tile_binary(p, TILE_MAX, tile_unary(p, TILE_ABS, y.re), tile_unary(p, TILE_ABS, y.im));
+  tile_id size =
+      tile_binary(p, TILE_MAX, tile_unary(p, TILE_ABS, y.re), tile_unary(p, TILE_ABS, y.im));
   tile_id s = tile_unary(p, TILE_STOP, size);
   tile_pair v = {divide(p, y.re, s), divide(p, y.im, s)};
   tile_pair u = {divide(p, x.re, s), pair_is_complex(x) ? divide(p, x.im, s) : NO_TILE};
@@ -57,7 +61,8 @@ tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
 }
 
 tile_pair pair_polar(program *p, tile_id radius, tile_id angle) {
-  return (tile_pair){mul(p, radius, tile_unary(p, TILE_COS, angle)), mul(p, radius, tile_unary(p, TILE_SIN, angle))};
+  return (tile_pair){mul(p, radius, tile_unary(p, TILE_COS, angle)),
+                     mul(p, radius, tile_unary(p, TILE_SIN, angle))};
 }
 
 tile_pair pair_exp(program *p, tile_pair x) {
@@ -65,8 +70,8 @@ tile_pair pair_exp(program *p, tile_pair x) {
   return pair_is_complex(x) ? pair_polar(p, radius, x.im) : pair_real(radius);
 }
 
-// exp(a + ib) - 1 = expm1(a) - 2 exp(a) sin(b/2)^2 + i exp(a) sin b: nothing cancels, neither near 0 nor, in the
-// derivative by b, where exp(a) vanishes.
+// exp(a + ib) - 1 = expm1(a) - 2 exp(a) sin(b/2)^2 + i exp(a) sin b: nothing cancels, neither near
+// 0 nor, in the derivative by b, where exp(a) vanishes.
 tile_pair pair_expm1(program *p, tile_pair x) {
   tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
   if (!pair_is_complex(x)) return pair_real(less_one);
@@ -90,11 +95,13 @@ tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
 }
 
 tile_pair pair_on_diagonal(program *p, tile_pair x) {
-  tile_id same = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, p->time_axis), tile_leaf(p, TILE_INDEX, p->pair_axis));
+  tile_id same = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, p->time_axis),
+                             tile_leaf(p, TILE_INDEX, p->pair_axis));
   return pair_where(p, same, x, pair_real(num(p, 0)));
 }
 
-// ---- what works on each part ------------------------------------------------------------------------
+// ---- what works on each part
+// ------------------------------------------------------------------------
 
 tile_pair pair_each(program *p, tile_pair x, tile_value pattern) {
   pattern.args[0] = x.re;
@@ -107,7 +114,8 @@ tile_pair pair_each(program *p, tile_pair x, tile_value pattern) {
 }
 
 tile_pair pair_on_axes(program *p, tile_op op, tile_pair x, int index, int index2, int index3) {
-  return pair_each(p, x, (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
+  return pair_each(p, x,
+                   (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
 }
 
 tile_pair pair_sum(program *p, tile_pair x, axis_set over) {

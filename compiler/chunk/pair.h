@@ -10,7 +10,9 @@ typedef struct tile_pair {
 } tile_pair;
 
 static inline tile_pair pair_real(tile_id re) { return (tile_pair){re, NO_TILE}; }
-static inline tile_pair pair_number(tile_program *p, double x) { return pair_real(tile_number(p, x)); }
+static inline tile_pair pair_number(tile_program *p, double x) {
+  return pair_real(tile_number(p, x));
+}
 static inline bool pair_is_complex(tile_pair x) { return x.im != NO_TILE; }
 static inline bool pair_is_zero(const tile_program *p, tile_pair x) {
   return !pair_is_complex(x) && tile_is_number(p, x.re, 0);
@@ -35,7 +37,8 @@ tile_pair pair_where(tile_program *program, tile_id condition, tile_pair x, tile
 // The operation of `pattern` (one operand, linear with real coefficients) on each part.
 tile_pair pair_each(tile_program *program, tile_pair x, tile_value pattern);
 // The same for operations on axes.
-tile_pair pair_on_axes(tile_program *program, tile_op op, tile_pair x, int index, int index2, int index3);
+tile_pair pair_on_axes(tile_program *program, tile_op op, tile_pair x, int index, int index2,
+                       int index3);
 tile_pair pair_sum(tile_program *program, tile_pair x, axis_set over);
 tile_pair pair_dot(tile_program *program, tile_pair x, tile_pair y, axis_set over);
 

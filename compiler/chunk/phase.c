@@ -1,16 +1,19 @@
-// Rotations among what a state keeps: they commute with everything else in a decay and move to the reads and writes.
+// Rotations among what a state keeps: they commute with everything else in a decay and move to the
+// reads and writes.
 //
 //   S = r * e^(i angle) * S[t-1] + k * v         R[t] = product of e^(i angle) over the chunk up to t
 //   y = sum[K](q * S)                     ->     S = R T,  T = r * T[t-1] + (conj(R) * k) * v,  y = sum[K]((q * R) * T)
 //
-// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever the angles are. R holds the
-// sum of the angles, each wrapped into [-pi, pi] and cut in two. Multiples of `grain` have sums that are exact in 32 bits; the
-// rests have small sums. The sum is then as accurate as its last angle. (Plain sums in 32 bits have 3 to 5 times the error of a
-// loop over steps where angles are about pi.)
+// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever
+// the angles are. R holds the sum of the angles, each wrapped into [-pi, pi] and cut in two.
+// Multiples of `grain` have sums that are exact in 32 bits; the rests have small sums. The sum is
+// then as accurate as its last angle. (Plain sums in 32 bits have 3 to 5 times the error of a loop
+// over steps where angles are about pi.)
 //
-// A step's read of its own write would turn forth and back, so its rotation is left out. Where decays are strong, that read is
-// the whole result, and its rounding would be the whole gradient of the angle. Reads of S[t-1] do so with the step before;
-// states that have some keep their rotations in pyramids.
+// A step's read of its own write would turn forth and back, so its rotation is left out. Where
+// decays are strong, that read is the whole result, and its rounding would be the whole gradient of
+// the angle. Reads of S[t-1] do so with the step before; states that have some keep their rotations
+// in pyramids.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
@@ -57,13 +60,15 @@ bool phase_is_read_before(const scan *s, int state) {
     before[i] = v->op == VALUE_PREVIOUS && v->index == s->states[state].tensor;
     for (int k = 0; k < value_arity(v->op); k++) before[i] |= before[v->args[k]];
     if (before[i] && v->op == VALUE_SUM) return true;
-    for (int k = 0; k < s->state_count; k++) before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
+    for (int k = 0; k < s->state_count; k++)
+      before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
   }
   return false;
 }
 
 bool phase_fits(const scan *s, const scan_state *state) {
-  return state->structure->class != STATE_LOW_RANK && !phase_is_read_before(s, (int)(state - s->states));
+  return state->structure->class != STATE_LOW_RANK &&
+         !phase_is_read_before(s, (int)(state - s->states));
 }
 
 void phase_cut(scan *s, scan_phase *phase) {
@@ -107,12 +112,15 @@ static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum
   tile_pair all = pair_number(s->program, 1);
   for (int i = 0; i < s->states[state].phases.count; i++) {
     const scan_phase *phase = &s->states[state].phases.items[i];
-    if (on_sides(phase, keys, sides)) all = pair_mul(s->program, all, phase_rotation(s, phase, which));
+    if (on_sides(phase, keys, sides))
+      all = pair_mul(s->program, all, phase_rotation(s, phase, which));
   }
   return all;
 }
 
-tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) { return product(s, state, keys, sides, PHASE_UP_TO); }
+tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) {
+  return product(s, state, keys, sides, PHASE_UP_TO);
+}
 
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
   tile_pair x = product(s, state, keys, sides, PHASE_UP_TO);
@@ -120,7 +128,9 @@ tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
   return x;
 }
 
-tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) { return product(s, state, keys, sides, PHASE_AFTER); }
+tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) {
+  return product(s, state, keys, sides, PHASE_AFTER);
+}
 
 tile_pair phase_of_chunk(scan *s, int state) {
   return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, PHASE_ALL);

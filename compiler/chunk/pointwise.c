@@ -1,4 +1,5 @@
-// The chunk program of a recurrence without memory (pointwise parts of layers): all its steps at once.
+// The chunk program of a recurrence without memory (pointwise parts of layers): all its steps at
+// once.
 //
 //   y = silu(z) * x     ->     %2 [t,D] = silu %0   %3 [t,D] = mul %1 %2   result output y = %3
 #include "compiler/chunk/chunk.h"

@@ -1,5 +1,5 @@
-// What all parts of the chunk builder for linear states share: values added to the body, states before the chunk, reasons
-// against a chunk program.
+// What all parts of the chunk builder for linear states share: values added to the body, states
+// before the chunk, reasons against a chunk program.
 #include "compiler/chunk/scan.h"
 
 #include <string.h>
@@ -15,7 +15,9 @@ void scan_refuse(scan *s, const char *reason) {
   if (!s->reason) s->reason = reason;
 }
 
-const char *scan_state_name(const scan *s, int state) { return s->body->tensors.items[s->states[state].tensor].name; }
+const char *scan_state_name(const scan *s, int state) {
+  return s->body->tensors.items[s->states[state].tensor].name;
+}
 
 static void grow_arrays(scan *s, int count) {
   int old = s->capacity;
@@ -63,7 +65,8 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
     case VALUE_MUL:
       for (int k = 0; k < 2; k++) {
         value_id factor = v->args[k];
-        if (s->body->values.items[factor].axes == axes && !scan_is_outer(s, factor, axes)) return false;
+        if (s->body->values.items[factor].axes == axes && !scan_is_outer(s, factor, axes))
+          return false;
       }
       return true;
     default: return false;
@@ -78,6 +81,7 @@ tile_pair scan_before(scan *s, int state) {
 
 tile_pair lag_slot_before(scan *s, int lag, int slot) {
   tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
-  if (s->body->lags.items[lag].complex) x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
+  if (s->body->lags.items[lag].complex)
+    x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
   return x;
 }

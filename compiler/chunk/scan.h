@@ -1,7 +1,7 @@
 // What the parts of the chunk builder for linear states share.
 //
-// A recurrence whose states are affine in their own previous value becomes one straight-line program for a chunk of steps.
-// Affine means entry by entry, and through sums over the states:
+// A recurrence whose states are affine in their own previous value becomes one straight-line
+// program for a chunk of steps. Affine means entry by entry, and through sums over the states:
 //
 //   linear_scan.c   values of the body one after another, states when they are read, results
 //   scan.c          what all of these ask: values added to the body, states before the chunk, reasons against it
@@ -24,7 +24,8 @@
 //   lag_matrix.c    lags of outer products: each slot of the buffer as a state
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
-// Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is right.
+// Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is
+// right.
 #ifndef REC_CHUNK_SCAN_H
 #define REC_CHUNK_SCAN_H
 
@@ -34,7 +35,8 @@
 enum { JOINT_MAX = 4 };  // states that add each other
 
 enum {
-  PRODUCTS_MAX = 64  // sums of more products, or products of more factors, are left to the step program
+  // sums of more products, or products of more factors, are left to the step program
+  PRODUCTS_MAX = 64
 };
 
 typedef VEC(recurrence_factor) scan_factors;
@@ -63,7 +65,8 @@ typedef struct decay_factor {
   struct decay_level *levels;  // by level, made on demand: see decay.c
 } decay_factor;
 
-// A factor exp(i angle) of a state's decay; axes as above. whole + rest is the angle, 0 on padded rows.
+// A factor exp(i angle) of a state's decay; axes as above. whole + rest is the angle, 0 on padded
+// rows.
 typedef struct scan_phase {
   axis_set axes;
   tile_id angle, whole, rest;
@@ -76,43 +79,50 @@ typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
 typedef struct scan_state {
   const state_structure *structure;
   int tensor, group;
-  bool sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
+  // its values at all steps are tiles: then `steps` has them, and the rest is unused
+  bool sequence;
   tile_pair steps;
   recurrence_shift *shift;  // it is a shift register; NULL: it is none
-  int lag, slot;            // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
-  bool delayed;             // an outer product of the step before, as a matrix whose decay is 0
-  bool finds_axes;          // the structure does not tell its keys and values (group.c)
-  bool entries;             // it is used entry by entry, not by sums and additions to states alone
-  axis_set keys, values;    // axes that reads sum, axes that outer products make
-  axis_set summed;          // axes that some read sums
-  const linear *update;     // the whole of it
-  value_id decay_value;     // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
+  // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
+  int lag, slot;
+  bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
+  bool finds_axes;        // the structure does not tell its keys and values (group.c)
+  bool entries;           // it is used entry by entry, not by sums and additions to states alone
+  axis_set keys, values;  // axes that reads sum, axes that outer products make
+  axis_set summed;        // axes that some read sums
+  const linear *update;   // the whole of it
+  value_id decay_value;   // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
   value_id log_decay;
   VEC(decay_factor) decay;  // none: the decay is 1
-  int block;                // pairs in segments of 2^block steps have one reference; 0: there are none
-  VEC(scan_phase) phases;   // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;         // products without a state
-  bool invariant;           // decay, keys and reads are the same at all steps: toeplitz.c has it all
+  // pairs in segments of 2^block steps have one reference; 0: there are none
+  int block;
+  VEC(scan_phase) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;        // products without a state
+  // decay, keys and reads are the same at all steps: toeplitz.c has it all
+  bool invariant;
   toeplitz *toeplitz;
   VEC(scan_product) sources;  // other states in the update
-  struct scan_joint *joint;   // what it and other states keep of each other; NULL: `decay` and `phases` say it
+  // what it and other states keep of each other; NULL: `decay` and `phases` say it
+  struct scan_joint *joint;
 } scan_state;
 
 // States that depend on each other.
 typedef struct scan_group {
   scan_progress progress;
-  VEC(value_id) unknown;  // what is solved for: sums over its states in their updates, in order, and values that alone
-                          // use them (low_rank.c)
+  // what is solved for: sums over its states in their updates, in order, and values that alone
+  // use them (low_rank.c)
+  VEC(value_id) unknown;
 } scan_group;
 
-// The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
+// The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1
+// until then.
 typedef struct scan_axes {
   int segment, step,
       pair_step;  // segments of n steps; steps in one; the same for the other step of a pair
 } scan_axes;
 
-// Segments of up to 2^7 steps have decays and scores of their own. The level of a whole chunk, which masks alone have, may be
-// higher.
+// Segments of up to 2^7 steps have decays and scores of their own. The level of a whole chunk,
+// which masks alone have, may be higher.
 enum { LEVELS_MAX = 8, CHUNK_LEVELS = 13 };
 _Static_assert(1 << (CHUNK_LEVELS - 1) == CHUNK_MOST_STEPS, "the longest chunk has the last level");
 
@@ -153,7 +163,8 @@ void scan_grow(scan *s);
 tile_pair scan_pure(scan *s, value_id id);
 // Values that were linear in these states become tiles, now that those are values at every step.
 void scan_settle(scan *s, int group);
-// Makes the decay and the increment of a state and of its group; false if there is a reason against a chunk program.
+// Makes the decay and the increment of a state and of its group; false if there is a reason against
+// a chunk program.
 bool scan_make_state(scan *s, int state);
 // A state (the slot of a lag) before the chunk.
 tile_pair scan_before(scan *s, int state);
@@ -163,12 +174,15 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes);
 int scan_updated_state(const scan *s, value_id id);
 // The update of a state as a sum of products, itself not counting as the state.
 const linear *scan_update(scan *s, int state);
-// Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a reason against it.
+// Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a
+// reason against it.
 const linear *scan_visit(scan *s, value_id id);
-// The same for a value that must be free of states not summed; `what` names it in the reason if it is not.
+// The same for a value that must be free of states not summed; `what` names it in the reason if it
+// is not.
 tile_pair scan_value(scan *s, value_id id, const char *what);
 
-// ---- linear.c: sums of products ------------------------------------------------------------------------
+// ---- linear.c: sums of products
+// ------------------------------------------------------------------------
 linear *linear_new(scan *s);
 linear *linear_of_state(scan *s, int state, bool previous);
 linear *linear_of_factor(scan *s, value_id id);
@@ -182,21 +196,26 @@ linear *linear_where(scan *s, value_id condition, const linear *x, const linear 
 value_id linear_as_value(scan *s, const scan_product *product);
 bool linear_has_states(const linear *x);
 bool linear_has_unknown(const scan *s, const linear *x);
-// The product whose factors have axes of at most one of two sets each; several, where sums had to be opened.
+// The product whose factors have axes of at most one of two sets each; several, where sums had to
+// be opened.
 linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_set right);
-// Factors with some of `axes` (or, without `with`, with none of them) times each other; 1 if there are none.
+// Factors with some of `axes` (or, without `with`, with none of them) times each other; 1 if there
+// are none.
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with);
 // A sum of products without states; 0 if there are none.
 tile_pair linear_pure(scan *s, const linear *x);
 
-// ---- decay.c: decays of a chunk --------------------------------------------------------------------------
+// ---- decay.c: decays of a chunk
+// --------------------------------------------------------------------------
 void decay_make(scan *s, int state);
-// Is the decay over `axes` a mask: one number for the whole matrix at each step, kept as a logarithm?
+// Is the decay over `axes` a mask: one number for the whole matrix at each step, kept as a
+// logarithm?
 bool decay_is_mask(const scan_state *state);
-// Factors of the decay that have some of `axes`; those without any key or value axis belong to the first set.
+// Factors of the decay that have some of `axes`; those without any key or value axis belong to the
+// first set.
 typedef enum decay_side { DECAY_ALL, DECAY_KEYS, DECAY_VALUES } decay_side;
-// From the chunk's start to each step (S[t-1]: to the step before), [t]; the factors that keys (values) have. Of states
-// that keep each other coupled.c tells these three.
+// From the chunk's start to each step (S[t-1]: to the step before), [t]; the factors that keys
+// (values) have. Of states that keep each other coupled.c tells these three.
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side);
 // From each step to the chunk's end, [t]; of the whole chunk.
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
@@ -204,30 +223,36 @@ tile_pair decay_total(scan *s, int state);
 // Refuses chunks that cannot be halved down to single steps; `what` needs that.
 void decay_check_length(scan *s, const char *what);
 bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
-// exp of the sums between the two steps of each pair where the first comes later (or is the same unless `strict`), 0
-// elsewhere, [t,s]. Masks alone.
+// exp of the sums between the two steps of each pair where the first comes later (or is the same
+// unless `strict`), 0 elsewhere, [t,s]. Masks alone.
 tile_id decay_mask(scan *s, int state, bool previous, bool strict);
 
-// Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the second half, what was
-// written in the first. A level below 0 stands for all pairs of steps within segments of 2^-level steps (block.c). level_first
-// is the lowest level that a state needs, level_next the one after it.
+// Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the
+// second half, what was written in the first. A level below 0 stands for all pairs of steps within
+// segments of 2^-level steps (block.c). level_first is the lowest level that a state needs,
+// level_next the one after it.
 int level_first(const scan *s, int state);
 int level_next(int level);
 const scan_axes *level_axes(scan *s, int level);
 tile_pair level_split(scan *s, tile_pair x, int level);
 int decay_levels(const scan *s);
-// The second halves of a value over t: [segments of 2n, step]; the first halves: [segments of 2n, pair step].
+// The second halves of a value over t: [segments of 2n, step]; the first halves: [segments of 2n,
+// pair step].
 tile_pair level_rows(scan *s, tile_pair x, int level);
 tile_pair level_columns(scan *s, tile_pair x, int level);
 // A half placed in the axis of both, 0 at the other.
 tile_pair level_place_half(scan *s, tile_pair x, int half);
 tile_pair level_to_pair_step(scan *s, tile_pair x, int level);
-// Decays from the start of the second half to its steps; from the steps of the first half to its end, of what `writer`
-// wrote. Of states that keep each other they are vectors of so many terms, whose products are added; 1 elsewhere.
+// Decays from the start of the second half to its steps; from the steps of the first half to its
+// end, of what `writer` wrote. Of states that keep each other they are vectors of so many terms,
+// whose products are added; 1 elsewhere.
 int level_terms(const scan *s, int state, axis_set keys, decay_side side);
-tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side, int level, int term);
-tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side, int level, int term);
-// Pairs of segments of a value over segments and steps, as halves; one of them; and back to segments twice as long.
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
+                          int level, int term);
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
+                             int level, int term);
+// Pairs of segments of a value over segments and steps, as halves; one of them; and back to
+// segments twice as long.
 tile_pair level_halve(scan *s, tile_pair x, int level);
 tile_pair level_half(scan *s, tile_pair x, int level, int half);
 tile_pair level_join(scan *s, tile_pair x, int level);
@@ -238,81 +263,98 @@ tile_pair level_join_halves(scan *s, tile_pair x, int half, int inner, int joine
 tile_id level_is_half(scan *s, int half);
 // Back to t: a value at the second halves, 0 at the first.
 tile_pair level_place_rows(scan *s, tile_pair x, int level);
-// Scores of all levels from the first one, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and
-// above. Those of a block stand in the place of the highest level that it replaces, level_place.
+// Scores of all levels from the first one, [segments, step, pair step] each, as one matrix [t,s]; 0
+// on the diagonal and above. Those of a block stand in the place of the highest level that it
+// replaces, level_place.
 int level_place(int level);
 tile_pair level_assemble(scan *s, int first, const tile_pair *scores);
 
-// ---- block.c: decays that are never small --------------------------------------------------------------------
-// Chooses the segments, for a state whose decay is made.
+// ---- block.c: decays that are never small
+// -------------------------------------------------------------------- Chooses the segments, for a
+// state whose decay is made.
 void block_make(scan *s, int state);
-// Decays from the middle of a segment to its steps (S[t-1]: to those before), and back from its steps to the middle.
+// Decays from the middle of a segment to its steps (S[t-1]: to those before), and back from its
+// steps to the middle.
 tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level);
 tile_pair block_column_decay(scan *s, decay_factor *factor, int level);
 // Scores within segments: 0 but where a step reads an earlier one.
 tile_pair block_masked(scan *s, tile_pair scores, int level);
 
-// ---- phase.c: rotations ----------------------------------------------------------------------------------------
-// May the rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as in decay_factor.
-// phase_make: all of them are known.
+// ---- phase.c: rotations
+// ---------------------------------------------------------------------------------------- May the
+// rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as in
+// decay_factor. phase_make: all of them are known.
 bool phase_fits(const scan *s, const scan_state *state);
 void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle);
 void phase_make(scan *s, scan_state *state);
-// Phases without key and value axes; with some of the axes `keys`; with others. Sides can be added up.
+// Phases without key and value axes; with some of the axes `keys`; with others. Sides can be added
+// up.
 enum { PHASE_SCALAR = 1, PHASE_KEYS = 2, PHASE_VALUES = 4 };
-// What stands on reads and on writes, [t]: the rotation from the chunk's start to the step, and the inverse one. From
-// each step to the chunk's end, [t]; of the whole chunk.
+// What stands on reads and on writes, [t]: the rotation from the chunk's start to the step, and the
+// inverse one. From each step to the chunk's end, [t]; of the whole chunk.
 tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_of_chunk(scan *s, int state);
 bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
-// The steps of the chunk up to each; those before it; those after it; all. The sum of x over them, and of angles as a
-// complex number of modulus 1; phase_cut readies one with an angle alone for that.
+// The steps of the chunk up to each; those before it; those after it; all. The sum of x over them,
+// and of angles as a complex number of modulus 1; phase_cut readies one with an angle alone for
+// that.
 typedef enum phase_sum { PHASE_UP_TO, PHASE_BEFORE, PHASE_AFTER, PHASE_ALL } phase_sum;
 tile_id phase_sum_of(scan *s, tile_id x, phase_sum which);
 void phase_cut(scan *s, scan_phase *phase);
 tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which);
 bool phase_is_read_before(const scan *s, int state);
 
-// ---- contract.c: reads and writes --------------------------------------------------------------------------
-// sum[over] of a product, with or without a state.
+// ---- contract.c: reads and writes
+// -------------------------------------------------------------------------- sum[over] of a
+// product, with or without a state.
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
-// What each step reads of the writes of each earlier step by the keys of one product, [t,s]. A step that reads S also reads its
-// own write. Where values decay apart, each value has a matrix of its own.
-tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over);
+// What each step reads of the writes of each earlier step by the keys of one product, [t,s]. A step
+// that reads S also reads its own write. Where values decay apart, each value has a matrix of its
+// own.
+tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
+                         axis_set over);
 // The state after the chunk.
 tile_pair contract_next_state(scan *s, int state);
 tile_pair contract_at_pair(scan *s, tile_pair x);
 // The states before the chunk, as a read sees them.
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over);
 // What one product of a state's increment adds to a read of that state, or of one that it reaches.
-tile_pair contract_written(scan *s, const scan_product *read, int writer, const scan_product *written, axis_set over);
+tile_pair contract_written(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over);
 
-// ---- low_rank.c ------------------------------------------------------------------------------------------------
-// A value made of unknown sums that nothing else uses is solved for in their place, if it has their axes.
+// ---- low_rank.c
+// ------------------------------------------------------------------------------------------------
+// A value made of unknown sums that nothing else uses is solved for in their place, if it has their
+// axes.
 void low_rank_replace(scan *s, value_id id);
 // Solves for the sums in the updates of a group, whose increments and decays are made.
 void low_rank_solve(scan *s, int group);
 
-// ---- group.c -----------------------------------------------------------------------------------------------------
+// ---- group.c
+// -----------------------------------------------------------------------------------------------------
 void group_find(scan *s);
 
-// ---- coupled.c ---------------------------------------------------------------------------------------------------
+// ---- coupled.c
+// ---------------------------------------------------------------------------------------------------
 // Does what `from` writes enter `to`?
 bool coupled_reaches(const scan *s, int to, int from);
 // Do masks say all about the states that a state adds?
 bool coupled_by_masks(const scan *s, int state);
-// What `to` holds, at t or before it, of the write of `from` at s, [t,s]; at each step, of `from` before the chunk, [t]. At the
-// end: of the write of `from` at each step, [t], and of `from` before the chunk. The factors that keys (values) have.
+// What `to` holds, at t or before it, of the write of `from` at s, [t,s]; at each step, of `from`
+// before the chunk, [t]. At the end: of the write of `from` at each step, [t], and of `from` before
+// the chunk. The factors that keys (values) have.
 tile_pair coupled_mask(scan *s, int to, int from, bool previous);
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys, decay_side side);
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
+                             decay_side side);
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side);
 tile_pair coupled_total(scan *s, int to, int from);
 // What `to` has of a write of `from` in the same step.
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side);
 
-// ---- joint.c -----------------------------------------------------------------------------------------------------
+// ---- joint.c
+// -----------------------------------------------------------------------------------------------------
 // The matrices of a group whose decays are made; the states that it adds belong to them.
 void joint_make(scan *s, int group);
 // The values of its states at all steps, where they are used entry by entry.
@@ -331,22 +373,25 @@ tile_pair joint_total(scan *s, int to, int from);
 // Scores of all pairs of steps that have one reference; 0 but where a step reads an earlier one.
 tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores);
 
-// ---- turn.c ------------------------------------------------------------------------------------------------------
+// ---- turn.c
+// ------------------------------------------------------------------------------------------------------
 typedef struct scan_turn {
   tile_id log;  // of the radius
   scan_phase phase;
 } scan_turn;
 // How two states turn into each other; NULL if they do not, or not simply.
 scan_turn *turn_find(scan *s, int first, int second);
-// Entries of the rotation from the chunk's start to each step, and of its inverse. Then the radius that remains between pairs
-// of steps. Both cover the steps of a chunk.
+// Entries of the rotation from the chunk's start to each step, and of its inverse. Then the radius
+// that remains between pairs of steps. Both cover the steps of a chunk.
 tile_pair turn_row(scan *s, const scan_turn *turn, bool previous, int row, int column);
 tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column);
 tile_id turn_mask(scan *s, const scan_turn *turn, bool previous);
 tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, int column);
 
-// ---- sequence.c -----------------------------------------------------------------------------------------------
-// Is the state a value at every step rather than a matrix that is read by sums, which it may be as well?
+// ---- sequence.c
+// -----------------------------------------------------------------------------------------------
+// Is the state a value at every step rather than a matrix that is read by sums, which it may be as
+// well?
 bool sequence_fits(const scan *s, int state, bool or_matrix);
 void sequence_make(scan *s, int state);
 // S[t-1] at every step; the state after the chunk.
@@ -356,30 +401,34 @@ tile_pair sequence_next(scan *s, int state);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 
-// ---- stepwise.c ------------------------------------------------------------------------------------------------
+// ---- stepwise.c
+// ------------------------------------------------------------------------------------------------
 // Is the update of the state short, entry by entry and made of no other state that it enters?
 bool stepwise_fits(const scan *s, int state);
 // The state at all steps.
 tile_pair stepwise_steps(scan *s, int state);
 
-// ---- shift.c ---------------------------------------------------------------------------------------------------
+// ---- shift.c
+// ---------------------------------------------------------------------------------------------------
 // The state at all steps; after the chunk; an entry of S[t-1] at every step.
 tile_pair shift_steps(scan *s, int state);
 tile_pair shift_next(scan *s, int state);
 tile_pair shift_previous(scan *s, int state, int entry);
 
-// ---- toeplitz.c ------------------------------------------------------------------------------------------------
+// ---- toeplitz.c
+// ------------------------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?
 bool toeplitz_fits(const scan *s, int state);
 void toeplitz_make(scan *s, int state);
-// The axes of one distance of a block, where matrices that are the same at all steps write and read: such states are scanned.
-// 0 elsewhere.
+// The axes of one distance of a block, where matrices that are the same at all steps write and
+// read: such states are scanned. 0 elsewhere.
 axis_set toeplitz_of_matrices(const scan *s, int state);
 // sum[over] of a product with the state; the state after the chunk.
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over);
 tile_pair toeplitz_next(scan *s, int state);
 
-// ---- semiring.c ------------------------------------------------------------------------------------------------
+// ---- semiring.c
+// ------------------------------------------------------------------------------------------------
 // Two operations, of which the second distributes over the first.
 typedef enum semiring {
   PLUS_TIMES,
@@ -389,14 +438,17 @@ typedef enum semiring {
 // The values h = a x h[t-1] + x of a chunk, [t], from the one before it.
 tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before);
 
-// ---- lag_matrix.c ----------------------------------------------------------------------------------------------
+// ---- lag_matrix.c
+// ----------------------------------------------------------------------------------------------
 // Makes states of the slots of the lags of matrices; false if there are none. How many there are.
 bool lag_matrix_make(scan *s);
 int lag_matrix_slots(const scan *s);
 
-// ---- lag.c -----------------------------------------------------------------------------------------------------
+// ---- lag.c
+// -----------------------------------------------------------------------------------------------------
 void lag_read(scan *s, value_id id);
-// x so many steps earlier; before the chunk it was `before[0]` at the first of these steps, and so on.
+// x so many steps earlier; before the chunk it was `before[0]` at the first of these steps, and so
+// on.
 tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before);
 tile_pair lag_slot_before(scan *s, int lag, int slot);
 void lag_slot_result(scan *s, int lag, int slot, tile_pair after);

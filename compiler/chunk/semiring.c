@@ -1,4 +1,5 @@
-// Scans over the steps of a chunk, entry by entry: h = a x h[t-1] + x for any two operations that distribute.
+// Scans over the steps of a chunk, entry by entry: h = a x h[t-1] + x for any two operations that
+// distribute.
 //
 //   n = a * n[t-1] + k              times is *, plus is +
 //   m = max(f + m[t-1], i)          times is +, plus is max
@@ -8,8 +9,9 @@
 //
 // Where a is the same at all steps its products are powers, made once for all chunks.
 //
-// Products are made towards a reference and never divided or subtracted: -inf is an ordinary logarithm, 0 an ordinary
-// factor. Of two equal candidates a maximum has its gradient at the one that the step program would give it to.
+// Products are made towards a reference and never divided or subtracted: -inf is an ordinary
+// logarithm, 0 an ordinary factor. Of two equal candidates a maximum has its gradient at the one
+// that the step program would give it to.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
@@ -27,7 +29,8 @@ static tile_pair times(elements e, tile_pair x, tile_pair y) {
 static tile_pair plus(elements e, tile_pair carried, tile_pair own) {
   if (e.ring == PLUS_TIMES) return pair_linear(e.s->program, TILE_ADD, carried, own);
   bool kept = e.ring == MAX_PLUS_KEPT;
-  return pair_real(tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
+  return pair_real(
+      tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
 }
 
 static tile_pair number(elements e, double x) { return pair_number(e.s->program, x); }
@@ -44,7 +47,8 @@ static tile_pair at_every_step(elements e, tile_pair x) {
   return pair_each(e.s->program, x, (tile_value){.op = TILE_EXPAND, .over = time});
 }
 
-// Up to each step of its segment, and over all of it: the products of a, and the values from a start of zero.
+// Up to each step of its segment, and over all of it: the products of a, and the values from a
+// start of zero.
 typedef struct segments {
   tile_pair products, product, values, value;
 } segments;
@@ -57,7 +61,8 @@ static segments twice_as_long(elements e, segments x, int level) {
   tile_pair products = level_halve(e.s, x.products, level);
   tile_pair values = level_halve(e.s, x.values, level);
   tile_pair carried = in_second_half(e, times(e, products, value1), zero(e));
-  segments y = {.product = times(e, product1, product2), .value = plus(e, times(e, product2, value1), value2)};
+  segments y = {.product = times(e, product1, product2),
+                .value = plus(e, times(e, product2, value1), value2)};
   y.values = level_join(e.s, plus(e, carried, values), level);
   y.products = level_join(e.s, times(e, products, in_second_half(e, product1, one(e))), level);
   return y;

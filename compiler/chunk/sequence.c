@@ -1,4 +1,5 @@
-// States that are an ordinary value at every step of a chunk: all steps are there before anything else uses them.
+// States that are an ordinary value at every step of a chunk: all steps are there before anything
+// else uses them.
 //
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
 //   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n (shift.c)
@@ -6,8 +7,8 @@
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
 //   c = f(c[t-1], x)              step by step (stepwise.c)
 //
-// On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
-// state after the chunk is taken from the last step inside the sequence.
+// On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a
+// maximum stays so. The state after the chunk is taken from the last step inside the sequence.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
@@ -23,11 +24,12 @@ static double entries(const scan *s, int state) {
 }
 
 static bool is_matrix(const state_structure *structure) {
-  return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY || structure->class == STATE_LOW_RANK;
+  return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
+         structure->class == STATE_LOW_RANK;
 }
 
-// An entry-by-entry chunk keeps every step of the state. That pays beside a larger state, or where steps cost more than the
-// state itself. The cost model knows.
+// An entry-by-entry chunk keeps every step of the state. That pays beside a larger state, or where
+// steps cost more than the state itself. The cost model knows.
 static bool beside_larger(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++) {
     if (is_matrix(s->states[i].structure) && entries(s, i) > entries(s, state)) return true;
@@ -47,7 +49,8 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
   }
 }
 
-// ---- values at all steps ---------------------------------------------------------------------------------------
+// ---- values at all steps
+// ---------------------------------------------------------------------------------------
 
 static tile_pair part_of_update(scan *s, int state, value_id id, double without) {
   if (id == NO_VALUE) return pair_number(s->program, without);
@@ -99,19 +102,25 @@ void sequence_make(scan *s, int index) {
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
     case STATE_NONLINEAR: state->steps = stepwise_steps(s, index); break;
-    default: state->steps = state->shift ? shift_steps(s, index) : part_of_update(s, index, state->structure->increment, 0);
+    default:
+      state->steps = state->shift ? shift_steps(s, index)
+                                  : part_of_update(s, index, state->structure->increment, 0);
   }
 }
 
-// ---- what the rest of the program sees -----------------------------------------------------------------------
+// ---- what the rest of the program sees
+// -----------------------------------------------------------------------
 
-tile_pair sequence_previous(scan *s, int index) { return sequence_shifted(s, index, s->states[index].steps); }
+tile_pair sequence_previous(scan *s, int index) {
+  return sequence_shifted(s, index, s->states[index].steps);
+}
 
 tile_pair sequence_shifted(scan *s, int index, tile_pair steps) {
   tile_pair before = scan_before(s, index);
   int t = s->program->time_axis;
   tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, t, 1, 0);
-  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t), tile_number(s->program, 0));
+  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
+                              tile_number(s->program, 0));
   return pair_where(s->program, first, before, shifted);
 }
 

@@ -18,8 +18,8 @@ static tile_pair entry_at(scan *s, int state, int entry, int back) {
   if (back) before[steps++] = entry_before(s, state, entry);
   for (; shift->entries[entry].from >= 0; entry = shift->entries[entry].from)
     before[steps++] = entry_before(s, state, shift->entries[entry].from);
-  tile_pair x =
-      scan_value(s, shift->entries[entry].value, arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
+  tile_pair x = scan_value(s, shift->entries[entry].value,
+                           arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
   return s->reason ? x : lag_shifted(s, x, steps, before);
 }
 
@@ -45,6 +45,7 @@ tile_pair shift_steps(scan *s, int state) {
 
 tile_pair shift_next(scan *s, int state) {
   tile_pair entries[SHIFT_ENTRIES_MAX];
-  for (int i = 0; i < s->states[state].shift->count; i++) entries[i] = sequence_at_end(s, entry_at(s, state, i, 0), 0);
+  for (int i = 0; i < s->states[state].shift->count; i++)
+    entries[i] = sequence_at_end(s, entry_at(s, state, i, 0), 0);
   return together(s, state, entries);
 }

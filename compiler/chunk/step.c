@@ -1,11 +1,12 @@
-// The step program: one step of any recurrence. With its derived backward it is the fallback for everything.
+// The step program: one step of any recurrence. With its derived backward it is the fallback for
+// everything.
 //
 //   S = a * S[t-1] + k * v          %0 = argument input a   %3 = argument state S
 //   y = sum[K](q * S)         ->    %5 = add (mul %0 %3) (mul %1 %2)
 //                                   result next S = %5, result output y = sum (mul %4 %5) over K
 //
-// A lag buffer is a state for each of its slots. Slot 0 is the oldest value. After the step every slot holds the value of the
-// next slot, and the last slot holds the value itself.
+// A lag buffer is a state for each of its slots. Slot 0 is the oldest value. After the step every
+// slot holds the value of the next slot, and the last slot holds the value itself.
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
 
@@ -43,7 +44,8 @@ static void add_lag_results(lowering *l) {
 
 tile_program *chunk_build_step(arena *a, const recurrence *from) {
   const typed_body *body = &from->body;
-  tile_program *p = tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
+  tile_program *p =
+      tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
   lower_declare(p, body);
   lowering l = lowering_new(p, body);
   for (int i = 0; i < body->values.count; i++) {

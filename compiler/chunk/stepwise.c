@@ -1,17 +1,20 @@
-// States that are not linear but go entry by entry, by a few cheap operations: a chunk makes their steps one after another.
+// States that are not linear but go entry by entry, by a few cheap operations: a chunk makes their
+// steps one after another.
 //
 //   n = where(n[t-1] >= 7, 0, n[t-1] + x)     before segment 0: n, before segment 1: f(f(n, x[0]), x[1]), ..
 //                                             in all segments: n0 = f(before, x at the first step), n1 = f(n0, x at the second), ..
 //
-// First come the states before segments of some steps, then the steps of all segments at a time. Their gradient is that of a state
-// that is linear, with the slopes of the update: backward scans the steps, and none waits for another.
+// First come the states before segments of some steps, then the steps of all segments at a time.
+// Their gradient is that of a state that is linear, with the slopes of the update: backward scans
+// the steps, and none waits for another.
 #include "compiler/chunk/scan.h"
 #include "compiler/recurrence/structure.h"
 
 // Operations of the update times steps of a chunk: the chunk program has a value for each.
 enum { STEPWISE_VALUES_MAX = 512 };
 
-// Entry by entry, in an instruction or two: the code of a chunk has the update for each of its steps.
+// Entry by entry, in an instruction or two: the code of a chunk has the update for each of its
+// steps.
 static bool is_cheap(value_op op) {
   switch (op) {
     case VALUE_PREVIOUS:
@@ -43,7 +46,8 @@ static bool is_made(const scan *s, int tensor, const bool *made, const typed_val
   return false;
 }
 
-// By value: does the state before the step, or one before that, enter it? A lag may remember what stands behind it.
+// By value: does the state before the step, or one before that, enter it? A lag may remember what
+// stands behind it.
 static bool *made_of_state(const scan *s, int state) {
   bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
   for (bool grows = true; grows;) {
@@ -89,9 +93,11 @@ bool stepwise_fits(const scan *s, int state) {
   return operations * s->program->chunk <= STEPWISE_VALUES_MAX;
 }
 
-// ---- the steps ----------------------------------------------------------------------------------------------------
+// ---- the steps
+// ----------------------------------------------------------------------------------------------------
 
-// An update being written out: `made` are the values that the state before the step enters, `beside` (by value) what these read.
+// An update being written out: `made` are the values that the state before the step enters,
+// `beside` (by value) what these read.
 typedef struct stepper {
   scan *s;
   int state, level;  // segments of 2^level steps
@@ -119,7 +125,8 @@ static stepper stepper_new(scan *s, int state) {
   return x;
 }
 
-// Where in a chunk an update stands: at one step; at this step of each segment; or, both -1, at all steps.
+// Where in a chunk an update stands: at one step; at this step of each segment; or, both -1, at all
+// steps.
 typedef struct moment {
   int step, inner;
 } moment;
@@ -139,7 +146,8 @@ static tile_pair beside_at(const stepper *x, value_id id, moment at) {
   if (at.step < 0 && at.inner < 0) return beside;
   if (v->op == TILE_WITH_GRADIENT) beside.re = v->args[0];
   if (at.step >= 0) return entry(x->s, beside, p->time_axis, at.step);
-  return entry(x->s, level_split(x->s, beside, x->level), level_axes(x->s, x->level)->step, at.inner);
+  return entry(x->s, level_split(x->s, beside, x->level), level_axes(x->s, x->level)->step,
+               at.inner);
 }
 
 // The update, of the state before it.
@@ -159,7 +167,8 @@ static tile_pair updated(const stepper *x, tile_pair before, moment at) {
 static tile_pair along(scan *s, int axis, const tile_pair *entries, int count) {
   tile_pair all = entries[0];
   for (int i = 1; i < count; i++) {
-    tile_id here = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, axis), tile_number(s->program, i));
+    tile_id here = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, axis),
+                               tile_number(s->program, i));
     all = pair_where(s->program, here, entries[i], all);
   }
   return all;
@@ -187,30 +196,37 @@ static tile_pair after_steps(const stepper *x) {
   return level_place_rows(s, along(s, level_axes(s, x->level)->step, steps, count), -x->level);
 }
 
-// ---- the gradient -------------------------------------------------------------------------------------------------
+// ---- the gradient
+// -------------------------------------------------------------------------------------------------
 
 static bool stops_gradient(const stepper *x) {
   for (value_id id = 0; id <= x->update; id++)
-    if (x->needed[id] && x->made[id] && x->s->body->values.items[id].op == VALUE_STOP_GRADIENT) return true;
+    if (x->needed[id] && x->made[id] && x->s->body->values.items[id].op == VALUE_STOP_GRADIENT)
+      return true;
   return false;
 }
 
-// The gradient of the steps is that of h = slope * h[t-1] + update, the update being one of a state before it that has none. Where
-// the update itself stops the state's gradient, the slope is that by a state that has one: stopping twice is stopping once.
+// The gradient of the steps is that of h = slope * h[t-1] + update, the update being one of a state
+// before it that has none. Where the update itself stops the state's gradient, the slope is that by
+// a state that has one: stopping twice is stopping once.
 static tile_pair with_gradient(const stepper *x, tile_pair steps) {
   scan *s = x->s;
   tile_program *p = s->program;
-  tile_pair shifted = sequence_shifted(s, x->state, steps), before = pair_each(p, shifted, (tile_value){.op = TILE_STOP});
+  tile_pair shifted = sequence_shifted(s, x->state, steps),
+            before = pair_each(p, shifted, (tile_value){.op = TILE_STOP});
   tile_pair update = updated(x, before, all_steps);
   bool stops = stops_gradient(x);
   tile_pair moved = stops ? updated(x, shifted, all_steps) : update;
-  tile_id slope = tile_unary(p, TILE_STOP, tile_derivative(p, moved.re, stops ? shifted.re : before.re));
+  tile_id slope =
+      tile_unary(p, TILE_STOP, tile_derivative(p, moved.re, stops ? shifted.re : before.re));
   slope = tile_select(p, tile_leaf(p, TILE_VALID, 0), slope, tile_number(p, 1));
-  tile_pair scanned = semiring_scan(s, PLUS_TIMES, pair_real(slope), update, scan_before(s, x->state));
+  tile_pair scanned =
+      semiring_scan(s, PLUS_TIMES, pair_real(slope), update, scan_before(s, x->state));
   return pair_real(tile_binary(p, TILE_WITH_GRADIENT, steps.re, scanned.re));
 }
 
-// On padded rows it is the state before the chunk: steps behind the sequence may make numbers that no step in it has.
+// On padded rows it is the state before the chunk: steps behind the sequence may make numbers that
+// no step in it has.
 tile_pair stepwise_steps(scan *s, int state) {
   decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
   stepper x = stepper_new(s, state);

@@ -1,5 +1,5 @@
-// Time-invariant states, whose decay, written factors and read factors are the same at all steps. What a step reads of an
-// earlier one depends on the distance of the two alone.
+// Time-invariant states, whose decay, written factors and read factors are the same at all steps.
+// What a step reads of an earlier one depends on the distance of the two alone.
 //
 //   h = a * h[t-1] + b * x            lags  k[l]    = sum[N](c * a^l * b)
 //   y = sum[N](c * h)          ->     block M[l,m]  = k[l - m] for m <= l, 0 above             once for all chunks
@@ -11,13 +11,15 @@
 //   H = states before the segments: H[i + 1] = a^L * H[i] + U[i], joined pair by pair
 //   y = dot M x over m + dot P H over N
 //
-// Powers are products, never quotients: 0, negative, complex decays and those above 1 are ordinary. Everything without x
-// and H depends on parameters alone, so it is computed once before the first chunk, and its gradients once after the last.
+// Powers are products, never quotients: 0, negative, complex decays and those above 1 are ordinary.
+// Everything without x and H depends on parameters alone, so it is computed once before the first
+// chunk, and its gradients once after the last.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
 
-// What is added at a step: key * value. The key is the same at all steps, the value has no axis that reads sum.
+// What is added at a step: key * value. The key is the same at all steps, the value has no axis
+// that reads sum.
 typedef struct toeplitz_write {
   tile_pair key, value;  // value: over segments and steps, 0 on padded rows
   tile_pair leave;       // Q
@@ -34,9 +36,12 @@ struct toeplitz {
 static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
 static tile_pair mul(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
 
-static tile_pair add_pairs(scan *s, tile_pair x, tile_pair y) { return pair_linear(s->program, TILE_ADD, x, y); }
+static tile_pair add_pairs(scan *s, tile_pair x, tile_pair y) {
+  return pair_linear(s->program, TILE_ADD, x, y);
+}
 
-// ---- which states ----------------------------------------------------------------------------------------------
+// ---- which states
+// ----------------------------------------------------------------------------------------------
 
 typedef struct invariance {
   const typed_body *body;
@@ -45,16 +50,20 @@ typedef struct invariance {
   bool *depends;  // by value: has the state in it, not summed
 } invariance;
 
-static bool is_apart(const invariance *v, value_id id) { return !v->varies[id] || !(v->body->values.items[id].axes & v->keys); }
+static bool is_apart(const invariance *v, value_id id) {
+  return !v->varies[id] || !(v->body->values.items[id].axes & v->keys);
+}
 
-// Is the value a product of parts that stay the same and of parts without keys? Sums of them are opened if `sums`.
+// Is the value a product of parts that stay the same and of parts without keys? Sums of them are
+// opened if `sums`.
 static bool is_separable(const invariance *v, value_id id, bool sums) {
   const typed_value *x = &v->body->values.items[id];
   if (is_apart(v, id)) return true;
   switch (x->op) {
     case VALUE_NEG: return is_separable(v, x->args[0], sums);
     case VALUE_ADD:
-    case VALUE_SUB: return sums && is_separable(v, x->args[0], true) && is_separable(v, x->args[1], true);
+    case VALUE_SUB:
+      return sums && is_separable(v, x->args[0], true) && is_separable(v, x->args[1], true);
     case VALUE_MUL: return is_separable(v, x->args[0], sums) && is_separable(v, x->args[1], sums);
     default: return false;
   }
@@ -68,7 +77,8 @@ static void find_varying(invariance *v) {
   }
 }
 
-// Is everything that the state is multiplied by on its way to a sum either the same at all steps or without keys?
+// Is everything that the state is multiplied by on its way to a sum either the same at all steps or
+// without keys?
 static bool keeps_apart(const invariance *v, const typed_value *x) {
   const bool *depends = v->depends;
   switch (x->op) {
@@ -98,8 +108,8 @@ static bool reads_fit(invariance *v, int tensor) {
 bool toeplitz_fits(const scan *s, int index) {
   const scan_state *state = &s->states[index];
   const state_structure *structure = state->structure;
-  bool diagonal =
-      structure->class == STATE_ELEMENTWISE || structure->class == STATE_AXIS_DECAY || structure->class == STATE_SCALAR_DECAY;
+  bool diagonal = structure->class == STATE_ELEMENTWISE || structure->class == STATE_AXIS_DECAY ||
+                  structure->class == STATE_SCALAR_DECAY;
   if (!diagonal || !state->summed || state->entries) return false;
   int count = s->body->values.count;
   invariance v = {.body = s->body, .keys = state->summed};
@@ -107,19 +117,23 @@ bool toeplitz_fits(const scan *s, int index) {
   v.depends = ARENA_ARRAY(s->arena, bool, count);
   find_varying(&v);
   if (structure->decay != NO_VALUE && v.varies[structure->decay]) return false;
-  if (structure->increment != NO_VALUE && !is_separable(&v, structure->increment, true)) return false;
+  if (structure->increment != NO_VALUE && !is_separable(&v, structure->increment, true))
+    return false;
   return reads_fit(&v, state->tensor);
 }
 
-// ---- what blocks would cost where they are not made ------------------------------------------------------------
+// ---- what blocks would cost where they are not made
+// ------------------------------------------------------------
 
-// sum[H](B * x) by a matrix that is the same at all steps: the axes H; 0 where the increment is something else.
+// sum[H](B * x) by a matrix that is the same at all steps: the axes H; 0 where the increment is
+// something else.
 static axis_set axes_of_writes(const invariance *v, value_id id) {
   const typed_value *x = &v->body->values.items[id];
   if (x->op == VALUE_SUM && is_separable(v, x->args[0], false)) return x->over;
   if (x->op != VALUE_MUL) return 0;
   for (int k = 0; k < 2; k++) {
-    if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k])) return axes_of_writes(v, x->args[k]);
+    if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k]))
+      return axes_of_writes(v, x->args[k]);
   }
   return 0;
 }
@@ -130,7 +144,8 @@ static axis_set axes_of_reads(const invariance *v, int tensor) {
   bool *depends = v->depends;
   for (int i = 0; i < v->body->values.count; i++) {
     const typed_value *x = &v->body->values.items[i];
-    depends[i] = v->body->tensors.items[tensor].assigned == i || (x->op == VALUE_PREVIOUS && x->index == tensor);
+    depends[i] = v->body->tensors.items[tensor].assigned == i ||
+                 (x->op == VALUE_PREVIOUS && x->index == tensor);
     for (int k = 0; k < value_arity(x->op); k++) depends[i] |= depends[x->args[k]];
     if (!depends[i] || x->op != VALUE_SUM || !(x->over & v->keys)) continue;
     axes |= x->axes;
@@ -154,7 +169,8 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
   return writes ? writes | axes_of_reads(&v, state->tensor) : 0;
 }
 
-// ---- axes ------------------------------------------------------------------------------------------------------
+// ---- axes
+// ------------------------------------------------------------------------------------------------------
 
 // The same value along an axis that it lacks.
 static tile_pair along(scan *s, tile_pair x, int axis) {
@@ -178,10 +194,11 @@ static int distance_axis(scan *s, int level) {
   return s->distances[level];
 }
 
-// ---- powers ----------------------------------------------------------------------------------------------------
+// ---- powers
+// ----------------------------------------------------------------------------------------------------
 
-// Powers of strong decays fall below the normal numbers of 32 bits, which cost a hundred times as much as others. What
-// is so small beside a^0 = 1 is 0.
+// Powers of strong decays fall below the normal numbers of 32 bits, which cost a hundred times as
+// much as others. What is so small beside a^0 = 1 is 0.
 static const double least_power = 0x1p-100;
 
 static tile_id not_tiny(scan *s, tile_id x) {
@@ -191,7 +208,9 @@ static tile_id not_tiny(scan *s, tile_id x) {
   return tile_select(p, tile_binary(p, TILE_LESS, size, least), tile_number(p, 0), x);
 }
 
-static tile_pair power(scan *s, tile_pair x) { return (tile_pair){not_tiny(s, x.re), not_tiny(s, x.im)}; }
+static tile_pair power(scan *s, tile_pair x) {
+  return (tile_pair){not_tiny(s, x.re), not_tiny(s, x.im)};
+}
 
 // a^0, a^1, .. over the steps of a segment; falling: a^(L - 1), .. a^0.
 static tile_pair powers_of(scan *s, tile_pair a, int level, bool falling) {
@@ -218,7 +237,8 @@ static void digits_of(scan *s, tile_id x, int digits, tile_id *chosen) {
   }
 }
 
-// ---- writes ----------------------------------------------------------------------------------------------------
+// ---- writes
+// ----------------------------------------------------------------------------------------------------
 
 // A factor that varies and has keys is a sum, or linear_of_factor would have opened it.
 static int mixed_factor(scan *s, int state, const scan_product *product) {
@@ -259,7 +279,8 @@ static void add_write(scan *s, int state, const scan_product *product, tile_pair
   const axis_set keys = s->states[state].keys;
   tile_pair value = linear_factors(s, product, keys, false);
   value = valid(s, mul(s, along(s, value, s->program->time_axis), number(s, product->scale)));
-  toeplitz_write write = {.key = linear_factors(s, product, keys, true), .value = level_split(s, value, of->level)};
+  toeplitz_write write = {.key = linear_factors(s, product, keys, true),
+                          .value = level_split(s, value, of->level)};
   write.leave = mul(s, falling, write.key);
   vec_push(s->arena, &of->writes, write);
 }
@@ -278,9 +299,11 @@ static void make_writes(scan *s, int state, tile_pair falling) {
   }
 }
 
-// ---- states before the segments ----------------------------------------------------------------------------------
+// ---- states before the segments
+// ----------------------------------------------------------------------------------
 
-// H[i + 1] = a * H[i] + added[i]: pairs of segments first, then the second of each pair from the first.
+// H[i + 1] = a * H[i] + added[i]: pairs of segments first, then the second of each pair from the
+// first.
 static tile_pair starts_of(scan *s, tile_pair a, tile_pair added, int level, tile_pair before) {
   if (level_axes(s, level)->segment < 0) return before;
   tile_pair first = level_half(s, added, level, 0), second = level_half(s, added, level, 1);
@@ -323,10 +346,12 @@ void toeplitz_make(scan *s, int index) {
   of->starts = starts_of(s, squared(s, of->decay, of->level), added, of->level, before);
 }
 
-// ---- reads -------------------------------------------------------------------------------------------------------
+// ---- reads
+// -------------------------------------------------------------------------------------------------------
 
-// One level of the block. Parts [d, i, j] hold the distances n * d + i - j of steps i and j below n. Parts of twice the size
-// have every other one of them on the diagonal, and their neighbours beside it.
+// One level of the block. Parts [d, i, j] hold the distances n * d + i - j of steps i and j below
+// n. Parts of twice the size have every other one of them on the diagonal, and their neighbours
+// beside it.
 static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int level) {
   tile_program *p = s->program;
   const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
@@ -347,7 +372,8 @@ static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int le
 static tile_pair block_of(scan *s, tile_pair lags, int level) {
   int half = level_half_axis(s, false), step = level_axes(s, level)->step;
   tile_pair parts = pair_on_axes(s->program, TILE_PLACE, along(s, lags, step), half, 1, 0);
-  parts = pair_on_axes(s->program, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);  // from -L on
+  // from -L on
+  parts = pair_on_axes(s->program, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);
   for (int i = 0; i < level; i++) {
     parts = wider(s, parts, distance_axis(s, level + 1 - i), distance_axis(s, level - i), i);
   }
@@ -361,19 +387,22 @@ static tile_pair at_other_step(scan *s, const toeplitz *of, tile_pair x) {
 }
 
 // What the steps of a segment read of its own writes.
-static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read, bool previous,
-                        axis_set over) {
+static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read,
+                        bool previous, axis_set over) {
   const scan_axes *axes = level_axes(s, of->level);
   tile_pair lags = pair_dot(s->program, mul(s, read, write->key), of->powers, over);
-  if (previous) lags = pair_on_axes(s->program, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
-  return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value), axis_bit(axes->pair_step));
+  if (previous)
+    lags = pair_on_axes(s->program, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
+  return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value),
+                  axis_bit(axes->pair_step));
 }
 
 static tile_pair back_on_time(scan *s, tile_pair x, const toeplitz *of) {
   const scan_axes *axes = level_axes(s, of->level);
   x = along(s, x, axes->step);
   if (axes->segment < 0) return x;
-  return pair_on_axes(s->program, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis, axes->segment, axes->step);
+  return pair_on_axes(s->program, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis,
+                      axes->segment, axes->step);
 }
 
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
@@ -393,9 +422,11 @@ tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
   return back_on_time(s, sum, of);
 }
 
-// ---- the state after the chunk -----------------------------------------------------------------------------------
+// ---- the state after the chunk
+// -----------------------------------------------------------------------------------
 
-// The segment with the last step inside the sequence, and how many steps of it are inside, less one.
+// The segment with the last step inside the sequence, and how many steps of it are inside, less
+// one.
 typedef struct last_segment {
   tile_id here;  // over segments; NO_TILE: there is but one
   tile_id steps;
@@ -412,14 +443,16 @@ static last_segment find_last(scan *s, const toeplitz *of) {
   tile_id begun = tile_binary(p, TILE_LESS, begin, length);
   tile_id ends = tile_binary(p, TILE_LESS, last, tile_binary(p, TILE_ADD, begin, size));
   tile_id here = tile_binary(p, TILE_MUL, begun, ends);
-  tile_id before = tile_reduce(p, TILE_SUM, tile_binary(p, TILE_MUL, here, begin), axis_bit(segment));
+  tile_id before =
+      tile_reduce(p, TILE_SUM, tile_binary(p, TILE_MUL, here, begin), axis_bit(segment));
   return (last_segment){here, tile_binary(p, TILE_SUB, last, before)};
 }
 
 static tile_pair at_last(scan *s, const toeplitz *of, last_segment last, tile_pair x) {
   int segment = level_axes(s, of->level)->segment;
   if (last.here == NO_TILE || !axis_in(pair_axes(s->program, x), segment)) return x;
-  return pair_sum(s->program, pair_where(s->program, last.here, x, number(s, 0)), axis_bit(segment));
+  return pair_sum(s->program, pair_where(s->program, last.here, x, number(s, 0)),
+                  axis_bit(segment));
 }
 
 // Moved to the end of the segment, so that the last step inside the sequence is its last one.
@@ -438,9 +471,11 @@ tile_pair toeplitz_next(scan *s, int state) {
   tile_id missing[LEVELS_MAX];
   tile_id most = tile_number(s->program, (1 << of->level) - 1);
   digits_of(s, tile_binary(s->program, TILE_SUB, most, last.steps), of->level, missing);
-  tile_id here = tile_binary(s->program, TILE_EQUAL, last.steps, tile_leaf(s->program, TILE_INDEX, step_axis(s, of)));
+  tile_id here = tile_binary(s->program, TILE_EQUAL, last.steps,
+                             tile_leaf(s->program, TILE_INDEX, step_axis(s, of)));
   tile_pair longer = along(s, mul(s, of->powers, of->decay), step_axis(s, of));
-  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number(s, 0)), axis_bit(step_axis(s, of)));
+  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number(s, 0)),
+                            axis_bit(step_axis(s, of)));
   tile_pair next = mul(s, kept, at_last(s, of, last, of->starts));
   for (int i = 0; i < of->writes.count; i++) {
     const toeplitz_write *write = &of->writes.items[i];

@@ -5,13 +5,15 @@
 //
 //   between s and t:   exp(segment of log r)[t,s] * R(angle up to t) R(-angle up to s)
 //
-// R(x) = (cos x, -sin x; sin x, cos x). Rotations commute, so all pairs of steps share one reference, the start of the chunk,
-// and r alone is a mask. Angles are summed as those of complex decays (phase.c). That needs a logarithm of r, one number for
-// the whole matrix. Other rotations are matrices like any other (joint.c). So are states that are read before their step,
-// because a read of the last write would turn it forth and back.
+// R(x) = (cos x, -sin x; sin x, cos x). Rotations commute, so all pairs of steps share one
+// reference, the start of the chunk, and r alone is a mask. Angles are summed as those of complex
+// decays (phase.c). That needs a logarithm of r, one number for the whole matrix. Other rotations
+// are matrices like any other (joint.c). So are states that are read before their step, because a
+// read of the last write would turn it forth and back.
 #include "compiler/chunk/scan.h"
 
-// ---- recognition -------------------------------------------------------------------------------------------------
+// ---- recognition
+// -------------------------------------------------------------------------------------------------
 
 // The only product of the update with that state, before its step; NULL if there are others.
 static const scan_product *only_product(const scan *s, int of, int state) {
@@ -27,7 +29,8 @@ static const scan_product *only_product(const scan *s, int of, int state) {
 }
 
 // The argument of a factor that is this function; the other factors go to `rest`.
-static value_id taken_out(scan *s, const scan_product *product, value_op function, scan_product *rest) {
+static value_id taken_out(scan *s, const scan_product *product, value_op function,
+                          scan_product *rest) {
   value_id argument = NO_VALUE;
   *rest = (scan_product){.scale = product->scale, .state = -1};
   for (int i = 0; i < product->factors.count; i++) {
@@ -46,8 +49,9 @@ static bool same_factors(const scan_product *x, const scan_product *y) {
   if (x->factors.count != y->factors.count) return false;
   for (int i = 0; i < x->factors.count; i++) {
     int k = 0;
-    while (k < y->factors.count && (used[k] || y->factors.items[k].value != x->factors.items[i].value ||
-                                    y->factors.items[k].divides != x->factors.items[i].divides))
+    while (k < y->factors.count &&
+           (used[k] || y->factors.items[k].value != x->factors.items[i].value ||
+            y->factors.items[k].divides != x->factors.items[i].divides))
       k++;
     if (k == y->factors.count) return false;
     used[k] = true;
@@ -55,11 +59,14 @@ static bool same_factors(const scan_product *x, const scan_product *y) {
   return true;
 }
 
-static tile_id safe_value(scan *s, value_id id) { return lower_valid(s->program, scan_pure(s, id).re); }
+static tile_id safe_value(scan *s, value_id id) {
+  return lower_valid(s->program, scan_pure(s, id).re);
+}
 
 scan_turn *turn_find(scan *s, int first, int second) {
   const scan_product *kept = only_product(s, first, first), *back = only_product(s, first, second);
-  const scan_product *forth = only_product(s, second, first), *also = only_product(s, second, second);
+  const scan_product *forth = only_product(s, second, first),
+                     *also = only_product(s, second, second);
   if (!kept || !back || !forth || !also) return NULL;
   if (phase_is_read_before(s, first) || phase_is_read_before(s, second)) return NULL;
   if (kept->scale != also->scale || forth->scale != -back->scale) return NULL;
@@ -83,7 +90,8 @@ scan_turn *turn_find(scan *s, int first, int second) {
   return turn;
 }
 
-// ---- decays ------------------------------------------------------------------------------------------------------
+// ---- decays
+// ------------------------------------------------------------------------------------------------------
 
 // One entry of the matrix of a complex number.
 static tile_pair entry(scan *s, tile_pair z, int row, int column) {
@@ -91,10 +99,13 @@ static tile_pair entry(scan *s, tile_pair z, int row, int column) {
   return pair_real(row ? z.im : tile_unary(s->program, TILE_NEG, z.im));
 }
 
-static tile_pair inverse(scan *s, tile_pair z) { return (tile_pair){z.re, tile_unary(s->program, TILE_NEG, z.im)}; }
+static tile_pair inverse(scan *s, tile_pair z) {
+  return (tile_pair){z.re, tile_unary(s->program, TILE_NEG, z.im)};
+}
 
 tile_pair turn_row(scan *s, const scan_turn *turn, bool previous, int row, int column) {
-  return entry(s, phase_rotation(s, &turn->phase, previous ? PHASE_BEFORE : PHASE_UP_TO), row, column);
+  return entry(s, phase_rotation(s, &turn->phase, previous ? PHASE_BEFORE : PHASE_UP_TO), row,
+               column);
 }
 
 tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column) {
@@ -103,8 +114,8 @@ tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column) {
 
 tile_id turn_mask(scan *s, const scan_turn *turn, bool previous) {
   tile_id sums = tile_indexed(s->program, TILE_SEGMENT, turn->log, previous ? 1 : 0, 0);
-  return tile_select(s->program, tile_leaf(s->program, TILE_CAUSAL, 1), tile_unary(s->program, TILE_EXP, sums),
-                     tile_number(s->program, 0));
+  return tile_select(s->program, tile_leaf(s->program, TILE_CAUSAL, 1),
+                     tile_unary(s->program, TILE_EXP, sums), tile_number(s->program, 0));
 }
 
 // Over the steps up to each (or before it, or after it), or over all.

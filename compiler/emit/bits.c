@@ -42,11 +42,15 @@ static uint64_t bits_of_product(uint64_t x, uint64_t factor) {
 }
 
 // A number that may be negative has any bits.
-static uint64_t bits_of_extended(uint64_t x, uint64_t width) { return x & ~(width >> 1) ? any_bits : x; }
+static uint64_t bits_of_extended(uint64_t x, uint64_t width) {
+  return x & ~(width >> 1) ? any_bits : x;
+}
 
 static uint64_t bits_at(ir x, int depth);
 
-static uint64_t operand(ir x, unsigned n, int depth) { return bits_at(LLVMGetOperand(x, n), depth + 1); }
+static uint64_t operand(ir x, unsigned n, int depth) {
+  return bits_at(LLVMGetOperand(x, n), depth + 1);
+}
 
 static uint64_t bits_by_constant(LLVMOpcode op, uint64_t x, uint64_t n) {
   bool power = n && (n & (n - 1)) == 0;
@@ -77,9 +81,11 @@ static uint64_t bits_at(ir x, int depth) {
     bits = operand(x, 0, depth);
   else if (op == LLVMSExt)
     bits = bits_of_extended(operand(x, 0, depth), width_mask(LLVMGetOperand(x, 0)));
-  else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 1), &n) && (n >= 0 || op == LLVMAnd))
+  else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 1), &n) &&
+           (n >= 0 || op == LLVMAnd))
     bits = bits_by_constant(op, operand(x, 0, depth), (uint64_t)n);
-  else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 0), &n) && n >= 0 && op == LLVMMul)
+  else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 0), &n) && n >= 0 &&
+           op == LLVMMul)
     bits = bits_of_product(operand(x, 1, depth), (uint64_t)n);
   return bits & width_mask(x);
 }
@@ -88,7 +94,9 @@ uint64_t int_bits(ir x) { return bits_at(x, 0); }
 
 ir int_multiple(emitter *e, ir x, int64_t of) {
   int64_t n;
-  return int_known(x, &n) ? x : LLVMBuildAnd(e->b, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)-of, 1), "");
+  return int_known(x, &n)
+             ? x
+             : LLVMBuildAnd(e->b, x, LLVMConstInt(LLVMTypeOf(x), (unsigned long long)-of, 1), "");
 }
 
 ir int_below(emitter *e, ir x, int64_t n) {
@@ -107,7 +115,9 @@ static void add_term(emitter *e, int_terms *t, ir x) {
   }
 }
 
-static bool is_op(ir x, LLVMOpcode op) { return LLVMIsAInstruction(x) && LLVMGetInstructionOpcode(x) == op; }
+static bool is_op(ir x, LLVMOpcode op) {
+  return LLVMIsAInstruction(x) && LLVMGetInstructionOpcode(x) == op;
+}
 
 // x xor n, where no two terms of x have the same bits: each term has its own bits of n.
 static bool add_xor(emitter *e, int_terms *t, ir x, int64_t n, int64_t factor) {
@@ -118,7 +128,9 @@ static bool add_xor(emitter *e, int_terms *t, ir x, int64_t n, int64_t factor) {
   for (int i = 0; i < parts.count; i++) {
     ir part = parts.items[i];
     int64_t own = n & (int64_t)int_bits(part);
-    ir turned = own ? LLVMBuildXor(e->b, part, LLVMConstInt(LLVMTypeOf(part), (unsigned long long)own, 0), "") : part;
+    ir turned = own ? LLVMBuildXor(e->b, part,
+                                   LLVMConstInt(LLVMTypeOf(part), (unsigned long long)own, 0), "")
+                    : part;
     add_term(e, t, int_mul(e, turned, integer(e, factor)));
     left &= ~own;
   }
@@ -132,7 +144,8 @@ void int_add_terms(emitter *e, int_terms *t, ir x, int64_t factor) {
     t->constant += n * factor;
   } else if (is_op(x, LLVMAdd)) {
     for (unsigned i = 0; i < 2; i++) int_add_terms(e, t, LLVMGetOperand(x, i), factor);
-  } else if (!is_op(x, LLVMXor) || !int_known(LLVMGetOperand(x, 1), &n) || !add_xor(e, t, LLVMGetOperand(x, 0), n, factor)) {
+  } else if (!is_op(x, LLVMXor) || !int_known(LLVMGetOperand(x, 1), &n) ||
+             !add_xor(e, t, LLVMGetOperand(x, 0), n, factor)) {
     add_term(e, t, int_mul(e, x, integer(e, factor)));
   }
 }

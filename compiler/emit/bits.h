@@ -7,7 +7,8 @@
 // The bits of an index, not negative, that may be set.
 uint64_t int_bits(ir x);
 
-// x, which is a multiple of a power of two. LLVM sees that a loop's index is, and leaves no instruction.
+// x, which is a multiple of a power of two. LLVM sees that a loop's index is, and leaves no
+// instruction.
 ir int_multiple(emitter *e, ir x, int64_t of);
 
 // x, which is below n. The bits of x are known if n is a power of two.

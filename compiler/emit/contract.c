@@ -1,9 +1,11 @@
-// Products that a single sum reads become part of it: one rounding less, one instruction and often one register.
+// Products that a single sum reads become part of it: one rounding less, one instruction and often
+// one register.
 //
 //   %p = fmul float %a, %b        ->        %s = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
 //   %s = fadd float %p, %c
 //
-// For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other readers stays a product.
+// For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other
+// readers stays a product.
 #include "compiler/emit/gpu_ops.h"
 
 // The only use of a product.
@@ -24,7 +26,8 @@ static LLVMValueRef fused(LLVMBuilderRef b, LLVMValueRef sum, LLVMValueRef produ
   static const char name[] = "llvm.fmuladd";
   unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
   LLVMTypeRef type = LLVMTypeOf(sum);
-  LLVMModuleRef module = LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(sum)));
+  LLVMModuleRef module =
+      LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInstructionParent(sum)));
   LLVMContextRef context = LLVMGetModuleContext(module);
   LLVMValueRef function = LLVMGetIntrinsicDeclaration(module, id, &type, 1);
   LLVMTypeRef signature = LLVMIntrinsicGetType(context, id, &type, 1);
@@ -45,7 +48,8 @@ static void contract_at(LLVMBuilderRef b, LLVMValueRef sum) {
 void gpu_contract(llvm_module *m) {
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
-    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
+         block = LLVMGetNextBasicBlock(block)) {
       LLVMValueRef next;
       for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = next) {
         next = LLVMGetNextInstruction(i);

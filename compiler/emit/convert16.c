@@ -1,40 +1,62 @@
-// Numbers of 16 bits in memory: conversions on the way in and out of a kernel, which computes in f32.
+// Numbers of 16 bits in memory: conversions on the way in and out of a kernel, which computes in
+// f32.
 //
 //   load bf16 x 16     ->   16 x i16, extended, shifted left by 16, taken as f32
 //   store f16 x 16     ->   vcvtps2ph, or on the baseline three roundings on the bits of which one is chosen
 //
-// Stores round to nearest, ties to even; NaN stays NaN. Vectors that are neither dense nor whole go through a loop in a
-// function of its own. Two cases do not: clones with masked 16-bit loads and stores, and numbers two apart (complex ones).
+// Stores round to nearest, ties to even; NaN stays NaN. Vectors that are neither dense nor whole go
+// through a loop in a function of its own. Two cases do not: clones with masked 16-bit loads and
+// stores, and numbers two apart (complex ones).
 #include <stdio.h>
 
 #include "compiler/emit/gpu_ops.h"
 
-static LLVMTypeRef lanes_of(LLVMTypeRef type, int lanes) { return lanes ? LLVMVectorType(type, (unsigned)lanes) : type; }
+static LLVMTypeRef lanes_of(LLVMTypeRef type, int lanes) {
+  return lanes ? LLVMVectorType(type, (unsigned)lanes) : type;
+}
 
 static LLVMTypeRef bits_type(emitter *e, int lanes) { return lanes_of(e->i32, lanes); }
 static LLVMTypeRef small_type(emitter *e, int lanes) { return lanes_of(e->i16, lanes); }
 
-static ir constant(emitter *e, uint32_t bits, int lanes) { return spread(e, LLVMConstInt(e->i32, bits, 0), lanes); }
+static ir constant(emitter *e, uint32_t bits, int lanes) {
+  return spread(e, LLVMConstInt(e->i32, bits, 0), lanes);
+}
 
-static ir bits_of(emitter *e, ir x) { return LLVMBuildBitCast(e->b, x, bits_type(e, ir_lanes(x)), ""); }
+static ir bits_of(emitter *e, ir x) {
+  return LLVMBuildBitCast(e->b, x, bits_type(e, ir_lanes(x)), "");
+}
 
-static ir real_of(emitter *e, ir bits) { return LLVMBuildBitCast(e->b, bits, real_type(e, ir_lanes(bits)), ""); }
+static ir real_of(emitter *e, ir bits) {
+  return LLVMBuildBitCast(e->b, bits, real_type(e, ir_lanes(bits)), "");
+}
 
-static ir and_bits(emitter *e, ir x, uint32_t bits) { return LLVMBuildAnd(e->b, x, constant(e, bits, ir_lanes(x)), ""); }
+static ir and_bits(emitter *e, ir x, uint32_t bits) {
+  return LLVMBuildAnd(e->b, x, constant(e, bits, ir_lanes(x)), "");
+}
 
-static ir or_bits(emitter *e, ir x, uint32_t bits) { return LLVMBuildOr(e->b, x, constant(e, bits, ir_lanes(x)), ""); }
+static ir or_bits(emitter *e, ir x, uint32_t bits) {
+  return LLVMBuildOr(e->b, x, constant(e, bits, ir_lanes(x)), "");
+}
 
-static ir plus_bits(emitter *e, ir x, uint32_t bits) { return LLVMBuildAdd(e->b, x, constant(e, bits, ir_lanes(x)), ""); }
+static ir plus_bits(emitter *e, ir x, uint32_t bits) {
+  return LLVMBuildAdd(e->b, x, constant(e, bits, ir_lanes(x)), "");
+}
 
-static ir left(emitter *e, ir x, unsigned bits) { return LLVMBuildShl(e->b, x, constant(e, bits, ir_lanes(x)), ""); }
+static ir left(emitter *e, ir x, unsigned bits) {
+  return LLVMBuildShl(e->b, x, constant(e, bits, ir_lanes(x)), "");
+}
 
-static ir right(emitter *e, ir x, unsigned bits) { return LLVMBuildLShr(e->b, x, constant(e, bits, ir_lanes(x)), ""); }
+static ir right(emitter *e, ir x, unsigned bits) {
+  return LLVMBuildLShr(e->b, x, constant(e, bits, ir_lanes(x)), "");
+}
 
 static ir compare(emitter *e, LLVMIntPredicate p, ir x, uint32_t bits) {
   return LLVMBuildICmp(e->b, p, x, constant(e, bits, ir_lanes(x)), "");
 }
 
-static ir pick(emitter *e, ir condition, ir x, ir y) { return LLVMBuildSelect(e->b, condition, x, y, ""); }
+static ir pick(emitter *e, ir condition, ir x, ir y) {
+  return LLVMBuildSelect(e->b, condition, x, y, "");
+}
 
 // ---- conversions ----
 
@@ -45,20 +67,22 @@ static ir wide_from_bfloat(emitter *e, ir small) {
 
 static ir bfloat_from_wide(emitter *e, ir x) {
   ir bits = bits_of(e, x);
-  ir rounded = LLVMBuildAdd(e->b, plus_bits(e, bits, 0x7fff), and_bits(e, right(e, bits, 16), 1), "");
+  ir rounded =
+      LLVMBuildAdd(e->b, plus_bits(e, bits, 0x7fff), and_bits(e, right(e, bits, 16), 1), "");
   ir is_nan = real_compare(e, LLVMRealUNO, x, x);
   ir top = right(e, pick(e, is_nan, or_bits(e, bits, 0x400000), rounded), 16);
   return LLVMBuildTrunc(e->b, top, small_type(e, ir_lanes(x)), "");
 }
 
-// Exponent and fraction move to their places in f32, and the exponent's offset is corrected. Below 2^-14 a float subtraction
-// corrects it, exact and between normal numbers.
+// Exponent and fraction move to their places in f32, and the exponent's offset is corrected. Below
+// 2^-14 a float subtraction corrects it, exact and between normal numbers.
 static ir wide_from_half_bits(emitter *e, ir small) {
   ir bits = LLVMBuildZExt(e->b, small, bits_type(e, ir_lanes(small)), "");
   ir size = left(e, and_bits(e, bits, 0x7fff), 13);
   ir normal = plus_bits(e, size, 112u << 23);
   ir special = plus_bits(e, size, 224u << 23);
-  special = pick(e, compare(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
+  special =
+      pick(e, compare(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
   ir below = real_of(e, plus_bits(e, size, 113u << 23));
   below = bits_of(e, real_sub(e, below, real_number(e, 0x1p-14, ir_lanes(small))));
   ir value = pick(e, compare(e, LLVMIntUGE, size, 31u << 23), special, normal);
@@ -66,8 +90,8 @@ static ir wide_from_half_bits(emitter *e, ir small) {
   return real_of(e, LLVMBuildOr(e->b, value, left(e, and_bits(e, bits, 0x8000), 16), ""));
 }
 
-// Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. What would be rounded beyond the largest half
-// is cut to the first size that becomes infinity.
+// Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. What would be rounded
+// beyond the largest half is cut to the first size that becomes infinity.
 static ir half_bits_from_wide(emitter *e, ir x) {
   ir bits = bits_of(e, x), size = and_bits(e, bits, 0x7fffffff);
   ir large = compare(e, LLVMIntUGT, size, 0x47800000);
@@ -83,7 +107,9 @@ static ir half_bits_from_wide(emitter *e, ir x) {
   return LLVMBuildTrunc(e->b, value, small_type(e, ir_lanes(x)), "");
 }
 
-static LLVMTypeRef half_type(emitter *e, int lanes) { return lanes_of(LLVMHalfTypeInContext(e->context), lanes); }
+static LLVMTypeRef half_type(emitter *e, int lanes) {
+  return lanes_of(LLVMHalfTypeInContext(e->context), lanes);
+}
 
 ir narrow_widened(emitter *e, number_type type, ir small) {
   int lanes = ir_lanes(small);
@@ -125,9 +151,12 @@ static ir load_small(emitter *e, ir address, int lanes) {
   return x;
 }
 
-static void store_small(emitter *e, ir x, ir address) { LLVMSetAlignment(LLVMBuildStore(e->b, x, address), 2); }
+static void store_small(emitter *e, ir x, ir address) {
+  LLVMSetAlignment(LLVMBuildStore(e->b, x, address), 2);
+}
 
-// Numbers two apart: the first half of the lanes comes from the first `lanes` numbers, the others from the last.
+// Numbers two apart: the first half of the lanes comes from the first `lanes` numbers, the others
+// from the last.
 static ir load_every_second(emitter *e, ir address, int lanes) {
   ir first = load_small(e, address, lanes);
   ir last = load_small(e, element(e, e->i16, address, integer(e, lanes - 1)), lanes);
@@ -151,7 +180,8 @@ static ir lanes_taken(emitter *e, ir mask, int lanes) {
 // void NAME(memory, stride, lanes, count): moves `count` numbers, one by one.
 static ir mover(emitter *e, bool store, LLVMTypeRef *type) {
   char name[32];
-  snprintf(name, sizeof name, "rec_%s16%s", store ? "scatter" : "gather", clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_%s16%s", store ? "scatter" : "gather",
+           clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0);
   ir function, args[4];
@@ -200,8 +230,8 @@ static void scatter_small(emitter *e, ir x, ir address, ir stride, ir mask) {
     return;
   }
   if (dense && has_masks(e)) {
-    ir call =
-        call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2, (ir[]){x, address, mask}, 3);
+    ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
+                             (ir[]){x, address, mask}, 3);
     LLVMSetInstrParamAlignment(call, 2, 2);
     return;
   }

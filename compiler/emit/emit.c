@@ -49,7 +49,8 @@ void emit_open(emitter *e, LLVMValueRef function) {
   LLVMPositionBuilderAtEnd(e->b, body);
 }
 
-bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function, emitter *inner, LLVMValueRef *args) {
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
+                 emitter *inner, LLVMValueRef *args) {
   *function = LLVMGetNamedFunction(e->m->module, name);
   if (*function) return false;
   *function = llvm_function(e->m, name, type, e->clone);
@@ -80,7 +81,9 @@ int ir_lanes(ir x) {
   return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? (int)LLVMGetVectorSize(type) : 0;
 }
 
-LLVMTypeRef real_type(emitter *e, int lanes) { return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real; }
+LLVMTypeRef real_type(emitter *e, int lanes) {
+  return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real;
+}
 
 static ir splat_constant(emitter *e, ir x, int lanes) {
   ir *all = ARENA_ARRAY(e->a, ir, lanes);
@@ -93,7 +96,9 @@ ir real_number(emitter *e, double number, int lanes) {
   return lanes ? splat_constant(e, x, lanes) : x;
 }
 
-ir integer(emitter *e, int64_t number) { return LLVMConstInt(e->i64, (unsigned long long)number, 1); }
+ir integer(emitter *e, int64_t number) {
+  return LLVMConstInt(e->i64, (unsigned long long)number, 1);
+}
 
 ir spread(emitter *e, ir x, int lanes) {
   if (!lanes || ir_lanes(x)) return x;
@@ -146,7 +151,8 @@ ir real_div(emitter *e, ir x, ir y) {
 
 ir real_neg(emitter *e, ir x) { return LLVMBuildFNeg(e->b, x, ""); }
 
-ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count, ir *args, int count) {
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
+                  ir *args, int count) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (!id) ICE("emit", "LLVM has no intrinsic %s", name);
   ir function = LLVMGetIntrinsicDeclaration(e->m->module, id, overloads, (size_t)overload_count);
@@ -185,7 +191,8 @@ bool int_known(ir x, int64_t *value) {
   return true;
 }
 
-// GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of what they meet.
+// GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of
+// what they meet.
 static ir as_wide(emitter *e, ir x, LLVMTypeRef type) {
   int64_t n;
   if (int_known(x, &n)) return LLVMConstInt(type, (unsigned long long)n, 1);
@@ -223,8 +230,9 @@ ir int_sub(emitter *e, ir x, ir y) {
 
 static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
-// LLVM moves the constant of a subtraction into the address of each access. The base is then negative, which shared memory need
-// not accept. Where no bit is borrowed, the bits that differ are the difference.
+// LLVM moves the constant of a subtraction into the address of each access. The base is then
+// negative, which shared memory need not accept. Where no bit is borrowed, the bits that differ are
+// the difference.
 ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
   bool borrows = !is_power_of_two(stride) || !is_power_of_two(last + stride);
   if (!e->gpu || borrows) return int_sub(e, integer(e, last), i);
@@ -259,7 +267,9 @@ ir int_split(emitter *e, ir *x, ir y) {
   return e->gpu ? LLVMBuildZExt(e->b, rest, e->i64, "") : rest;
 }
 
-ir int_low(emitter *e, ir x) { return LLVMBuildZExt(e->b, LLVMBuildTrunc(e->b, x, e->i32, ""), e->i64, ""); }
+ir int_low(emitter *e, ir x) {
+  return LLVMBuildZExt(e->b, LLVMBuildTrunc(e->b, x, e->i32, ""), e->i64, "");
+}
 
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y) {
   same_width(e, &x, &y);
@@ -335,15 +345,17 @@ static ir lane_numbers(emitter *e, int lanes) {
 ir lane_mask(emitter *e, ir count, int lanes) {
   ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
   for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
-  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)), e->i32, "");
-  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes), spread(e, narrow, lanes), "");
+  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)),
+                             e->i32, "");
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes),
+                       spread(e, narrow, lanes), "");
 }
 
 static ir load_masked(emitter *e, ir address, ir mask, int lanes) {
   if (!mask) return load_real(e, address, lanes);
   LLVMTypeRef type = real_type(e, lanes);
-  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2, (ir[]){address, mask, LLVMConstNull(type)},
-                        3);
+  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
+                        (ir[]){address, mask, LLVMConstNull(type)}, 3);
   LLVMSetInstrParamAlignment(x, 1, alignment(e));
   return x;
 }
@@ -353,7 +365,8 @@ static void store_masked(emitter *e, ir x, ir address, ir mask) {
     store_real(e, x, address);
     return;
   }
-  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2, (ir[]){x, address, mask}, 3);
+  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
+                           (ir[]){x, address, mask}, 3);
   LLVMSetInstrParamAlignment(call, 2, alignment(e));
 }
 
@@ -362,15 +375,18 @@ static ir lane_addresses(emitter *e, ir base, ir stride, int lanes) {
   return LLVMBuildInBoundsGEP2(e->b, e->real, base, &offsets, 1, "");
 }
 
-static ir full_mask(emitter *e, int lanes) { return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes); }
+static ir full_mask(emitter *e, int lanes) {
+  return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
+}
 
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
   int64_t known;
   if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
   LLVMTypeRef type = real_type(e, lanes);
   ir addresses = lane_addresses(e, base, stride, lanes);
-  ir x = call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
-                        (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
+  ir x =
+      call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
+                     (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
   LLVMSetInstrParamAlignment(x, 1, alignment(e));
   return x;
 }
@@ -383,7 +399,8 @@ void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
   }
   int lanes = ir_lanes(x);
   ir addresses = lane_addresses(e, base, stride, lanes);
-  ir call = call_intrinsic(e, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
+  ir call = call_intrinsic(e, "llvm.masked.scatter",
+                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
                            (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
   LLVMSetInstrParamAlignment(call, 2, alignment(e));
 }
@@ -442,8 +459,8 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
 }
 
-// The condition stands at the end of the loop, and before it unless it is known to hold. LLVM then need not rotate the loop,
-// which takes a time that grows with the square of the number of loops.
+// The condition stands at the end of the loop, and before it unless it is known to hold. LLVM then
+// need not rotate the loop, which takes a time that grows with the square of the number of loops.
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step, .end = end};
@@ -506,7 +523,8 @@ void loop_end_kept(emitter *e, emit_loop *loop) {
   advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_accumulators_loop}, 2);
 }
 
-emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names) {
+emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns,
+                         group_names names) {
   emit_groups g = {.groups = loop_begin(e, begin, end, turns * step, names.group)};
   g.turns = loop_begin(e, integer(e, 0), integer(e, turns * step), step, names.turn);
   g.index = int_add(e, g.groups.index, g.turns.index);

@@ -1,7 +1,7 @@
 // Building LLVM instructions: the few words that the lowering and the expressions share.
 //
-// A value is a scalar of the program's element type, or a vector of any length of it. Binary helpers spread a scalar over the
-// lanes of the other operand.
+// A value is a scalar of the program's element type, or a vector of any length of it. Binary
+// helpers spread a scalar over the lanes of the other operand.
 #ifndef REC_EMIT_EMIT_H
 #define REC_EMIT_EMIT_H
 
@@ -16,11 +16,13 @@ typedef struct emitter {
   LLVMBuilderRef b;
   LLVMValueRef function;
   LLVMBasicBlockRef entry;  // of `function`: allocas go here
-  span where;               // what functions opened next are made from; no place: without line information
-  LLVMMetadataRef scope;    // of `function`; NULL: its instructions have no lines
+  // what functions opened next are made from; no place: without line information
+  span where;
+  LLVMMetadataRef scope;  // of `function`; NULL: its instructions have no lines
   LLVMTypeRef i1, i16, i32, i64, pointer, real;
-  LLVMTypeRef memory;  // of numbers where nothing else is said: `real`, but for values in f64 of an f32 program
-  LLVMTypeRef data;    // pointers to tensors: on a GPU to global memory
+  // of numbers where nothing else is said: `real`, but for values in f64 of an f32 program
+  LLVMTypeRef memory;
+  LLVMTypeRef data;  // pointers to tensors: on a GPU to global memory
   codegen_clone clone;
   number_type dtype;
   bool f64;
@@ -40,9 +42,10 @@ emitter emit_as(const emitter *e, LLVMTypeRef type);
 ir as_real(emitter *e, ir x);
 // Starts the body of `function`; the emitter may move from function to function.
 void emit_open(emitter *e, LLVMValueRef function);
-// A function that the kernels of a module share, called and not inlined. True where it is new: then `inner` stands in it,
-// `args` are its parameters, and emit_shared_end closes it.
-bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function, emitter *inner, LLVMValueRef *args);
+// A function that the kernels of a module share, called and not inlined. True where it is new: then
+// `inner` stands in it, `args` are its parameters, and emit_shared_end closes it.
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
+                 emitter *inner, LLVMValueRef *args);
 void emit_shared_end(emitter *inner);
 
 // types
@@ -62,7 +65,8 @@ ir real_fma(emitter *e, ir x, ir y, ir z);  // x * y + z, fused where the clone 
 ir real_neg(emitter *e, ir x);
 ir real_compare(emitter *e, LLVMRealPredicate p, ir x, ir y);
 ir choose(emitter *e, ir condition, ir x, ir y);  // scalars and conditions are spread
-ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count, ir *args, int count);
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
+                  ir *args, int count);
 
 // integers, addresses, memory
 ir int_add(emitter *e, ir x, ir y);
@@ -74,7 +78,8 @@ ir int_min(emitter *e, ir x, ir y);
 ir int_max(emitter *e, ir x, ir y);
 ir int_div(emitter *e, ir x, ir y);  // of numbers that are not negative, as int_rem
 ir int_rem(emitter *e, ir x, ir y);
-// x becomes x / y; what is left over. GPU: both are below 2^32, since a division of 64 bits takes a hundred instructions.
+// x becomes x / y; what is left over. GPU: both are below 2^32, since a division of 64 bits takes a
+// hundred instructions.
 ir int_split(emitter *e, ir *x, ir y);
 // A number that is known to fit in 32 bits: its upper half needs no register.
 ir int_low(emitter *e, ir x);
@@ -107,8 +112,9 @@ void loop_end_unrolled(emitter *e, emit_loop *loop);
 // The same, and GPU: the assembler does not unroll it.
 void loop_end_kept(emitter *e, emit_loop *loop);
 extern const char gpu_accumulators_loop[];
-// GPU: a loop that is unrolled by a fixed factor, and stays one loop. The assembler would unroll a plain loop 64 times, and all
-// values that it loads lie in registers. Turns and step divide the way.
+// GPU: a loop that is unrolled by a fixed factor, and stays one loop. The assembler would unroll a
+// plain loop 64 times, and all values that it loads lie in registers. Turns and step divide the
+// way.
 typedef struct emit_groups {
   emit_loop groups, turns;
   ir index;
@@ -116,7 +122,8 @@ typedef struct emit_groups {
 typedef struct group_names {
   const char *group, *turn;
 } group_names;
-emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names);
+emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns,
+                         group_names names);
 void groups_end(emitter *e, emit_groups *g);
 // A loop that goes on by a step known at run time.
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name);
@@ -129,8 +136,8 @@ emit_branch branch_begin(emitter *e, ir condition);
 void branch_else(emitter *e, emit_branch *branch);
 void branch_end(emitter *e, emit_branch *branch);
 
-// convert16.c: numbers of 16 bits in memory, converted on the way. `stride` counts them and matters with lanes only; a mask
-// takes the first lanes.
+// convert16.c: numbers of 16 bits in memory, converted on the way. `stride` counts them and matters
+// with lanes only; a mask takes the first lanes.
 ir narrow_widened(emitter *e, number_type type, ir small);
 // GPU: a vector of numbers as pairs of 16 bits, the first in the low half: half as many i32.
 ir narrow_pairs(emitter *e, number_type type, ir x);

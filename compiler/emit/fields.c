@@ -2,9 +2,10 @@
 //
 //   (thread / 16) * 512 + (thread % 16) * 16 + 8      fields: bits 0 .. 7 of thread, 4 to the left; constant 8
 //
-// Quotients and rests of powers of two pick bits of a number, products move them, sums of numbers that share no bit put them
-// side by side. What was taken apart to find a point goes together again where its numbers lie side by side in memory. A swizzle
-// moves bits, too: each field has an image under it.
+// Quotients and rests of powers of two pick bits of a number, products move them, sums of numbers
+// that share no bit put them side by side. What was taken apart to find a point goes together again
+// where its numbers lie side by side in memory. A swizzle moves bits, too: each field has an image
+// under it.
 #include "compiler/emit/fields.h"
 
 enum { WORD = 32, OF_GROUP = 5 };
@@ -29,12 +30,15 @@ static bool add_field(int_fields *f, ir root, uint32_t mask, int shift) {
   return true;
 }
 
-static int log2_of(int64_t x) { return x > 0 && (x & (x - 1)) == 0 ? __builtin_ctzll((unsigned long long)x) : -1; }
+static int log2_of(int64_t x) {
+  return x > 0 && (x & (x - 1)) == 0 ? __builtin_ctzll((unsigned long long)x) : -1;
+}
 
 static bool add_bits(int_fields *f, ir x, uint32_t mask, int shift);
 
 static bool both(int_fields *f, ir x, uint32_t mask, int shift) {
-  return add_bits(f, LLVMGetOperand(x, 0), mask, shift) && add_bits(f, LLVMGetOperand(x, 1), mask, shift);
+  return add_bits(f, LLVMGetOperand(x, 0), mask, shift) &&
+         add_bits(f, LLVMGetOperand(x, 1), mask, shift);
 }
 
 // An operation with a constant; false: it does not pick or move bits.
@@ -67,16 +71,19 @@ static bool add_bits(int_fields *f, ir x, uint32_t mask, int shift) {
   if (LLVMGetIntTypeWidth(type) != WORD) return false;
   mask &= bits;
   if (!mask) return true;
-  if (x == f->whole || x == f->groups || !LLVMIsAInstruction(x)) return add_field(f, x, mask, shift);
+  if (x == f->whole || x == f->groups || !LLVMIsAInstruction(x))
+    return add_field(f, x, mask, shift);
   LLVMOpcode op = LLVMGetInstructionOpcode(x);
   if (op == LLVMXor) return both(f, x, mask, shift);
-  if ((op == LLVMAdd || op == LLVMOr) && !(bits_of(LLVMGetOperand(x, 0)) & bits_of(LLVMGetOperand(x, 1))))
+  if ((op == LLVMAdd || op == LLVMOr) &&
+      !(bits_of(LLVMGetOperand(x, 0)) & bits_of(LLVMGetOperand(x, 1))))
     return both(f, x, mask, shift);
   uint32_t picked = mask;
   int by = shift;
   bool second = LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 1), &n) && n >= 0;
   if (second && is_picked(x, n, &picked, &by)) return add_bits(f, LLVMGetOperand(x, 0), picked, by);
-  if (op == LLVMAnd && int_known(LLVMGetOperand(x, 1), &n)) return add_bits(f, LLVMGetOperand(x, 0), mask & (uint32_t)n, shift);
+  if (op == LLVMAnd && int_known(LLVMGetOperand(x, 1), &n))
+    return add_bits(f, LLVMGetOperand(x, 0), mask & (uint32_t)n, shift);
   return add_field(f, x, mask, shift);
 }
 
@@ -104,7 +111,8 @@ void int_fields_swap(int_fields *f, const int_swap *swaps, int count) {
 bool int_fields_shift(int_fields *f, int by) {
   const uint32_t lost = ~(uint32_t)(INT32_MAX >> by);
   bool fits = !(f->constant & lost);
-  for (int i = 0; i < f->count; i++) fits = fits && !(moved(f->items[i].mask, f->items[i].shift) & lost);
+  for (int i = 0; i < f->count; i++)
+    fits = fits && !(moved(f->items[i].mask, f->items[i].shift) & lost);
   if (!fits) return false;
   f->constant <<= by;
   for (int i = 0; i < f->count; i++) f->items[i].shift += by;
@@ -117,7 +125,9 @@ static void join_groups(int_fields *f) {
     int_field *x = &f->items[i];
     for (int k = 0; x->root == f->groups && k < f->count; k++) {
       int_field *y = &f->items[k];
-      if (y->root != f->whole || !y->mask || y->shift != x->shift - OF_GROUP || y->mask & x->mask << OF_GROUP) continue;
+      if (y->root != f->whole || !y->mask || y->shift != x->shift - OF_GROUP ||
+          y->mask & x->mask << OF_GROUP)
+        continue;
       y->mask |= x->mask << OF_GROUP;
       x->mask = 0;
     }
@@ -144,7 +154,9 @@ ir int_fields_number(emitter *e, int_fields *f) {
     if (!x->mask) continue;
     uint32_t bits = moved(x->mask, x->shift);
     ir own = field_number(e, x);
-    sum = !sum ? own : set & bits ? LLVMBuildXor(e->b, sum, own, "") : LLVMBuildOr(e->b, sum, own, "");
+    sum = !sum         ? own
+          : set & bits ? LLVMBuildXor(e->b, sum, own, "")
+                       : LLVMBuildOr(e->b, sum, own, "");
     set |= bits;
   }
   if (!sum) return NULL;

@@ -17,7 +17,8 @@ typedef struct int_fields {
   int_field items[INT_MOST_FIELDS];
   int count;
   uint32_t constant;
-  // Numbers that are taken as they are. `groups`, a quotient of `whole` by 32, is taken for bits of it where that spares a field.
+  // Numbers that are taken as they are. `groups`, a quotient of `whole` by 32, is taken for bits of
+  // it where that spares a field.
   ir whole, groups;
 } int_fields;
 

@@ -7,7 +7,13 @@
 #include "compiler/base/ice.h"
 #include "compiler/emit/gpu_ops.h"
 
-enum { PURE = GPU_PURE, WARP = GPU_WARP, GROUP = GPU_GROUP, BLOCK = GPU_BLOCK, MEMORY = GPU_MEMORY };
+enum {
+  PURE = GPU_PURE,
+  WARP = GPU_WARP,
+  GROUP = GPU_GROUP,
+  BLOCK = GPU_BLOCK,
+  MEMORY = GPU_MEMORY
+};
 
 const gpu_op_row gpu_ops[GPU_OP_COUNT] = {
 #define GPU_OP(id, name, result, arguments, kind, section, map) \
@@ -59,7 +65,8 @@ static LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   return LLVMFunctionType(result, arguments, (unsigned)count, 0);
 }
 
-static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name, uint64_t value) {
+static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name,
+                     uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(context, kind, value));
@@ -74,18 +81,23 @@ LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare) {
   LLVMContextRef context = LLVMGetModuleContext(module);
   function = LLVMAddFunction(module, name, gpu_op_type(context, row));
   set_flag(context, function, "nounwind", 0);
-  if (row->kind != GPU_PURE && row->kind != GPU_MEMORY) set_flag(context, function, "convergent", 0);
+  if (row->kind != GPU_PURE && row->kind != GPU_MEMORY)
+    set_flag(context, function, "convergent", 0);
   if (row->kind == GPU_PURE) set_flag(context, function, "memory", 0);
   return function;
 }
 
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count) {
   ir function = gpu_op_function(e->m->module, op, true);
-  if (count != (int)LLVMCountParams(function)) ICE("emit", "rec.%s takes other arguments", gpu_ops[op].name);
-  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args, (unsigned)count, "");
+  if (count != (int)LLVMCountParams(function))
+    ICE("emit", "rec.%s takes other arguments", gpu_ops[op].name);
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args,
+                        (unsigned)count, "");
 }
 
-ir gpu_index(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
+ir gpu_index(emitter *e, gpu_op op) {
+  return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, "");
+}
 
 bool gpu_is_kernel(LLVMValueRef function) {
   return LLVMGetFunctionCallConv(function) == GPU_KERNEL_CONVENTION && !LLVMIsDeclaration(function);

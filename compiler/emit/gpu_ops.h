@@ -44,7 +44,8 @@ ir gpu_index(emitter *e, gpu_op op);
 // emit/contract.c: products and sums that fuse.
 void gpu_contract(llvm_module *m);
 
-// The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`.
+// The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n
+// x i8])`.
 bool gpu_is_kernel(LLVMValueRef function);
 
 #endif

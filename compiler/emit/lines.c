@@ -3,7 +3,8 @@
 //   S = a * S[t-1] + k * v      at 9:7     ->     .loc  1 9 7      before what computes it, forward and, for what is
 //                                                                  derived from it, backward
 //
-// A function is at the line of its recurrence; a value that another file's function made keeps that file's line.
+// A function is at the line of its recurrence; a value that another file's function made keeps that
+// file's line.
 #include "compiler/emit/lines.h"
 
 #include <llvm-c/DebugInfo.h>
@@ -27,11 +28,13 @@ static LLVMMetadataRef file_of(lines *x, span where) {
   const source *file = sources_get(x->files, where.source);
   char folder[4096];
   if (!getcwd(folder, sizeof folder)) folder[0] = 0;
-  return LLVMDIBuilderCreateFile(x->builder, file->path, strlen(file->path), folder, strlen(folder));
+  return LLVMDIBuilderCreateFile(x->builder, file->path, strlen(file->path), folder,
+                                 strlen(folder));
 }
 
 static void add_flag(llvm_module *m, const char *name, unsigned number) {
-  LLVMMetadataRef value = LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(m->context), number, 0));
+  LLVMMetadataRef value =
+      LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(m->context), number, 0));
   LLVMAddModuleFlag(m->module, LLVMModuleFlagBehaviorWarning, name, strlen(name), value);
 }
 
@@ -58,10 +61,11 @@ void lines_free(llvm_module *m) {
 // The unit is named after the file of the first function.
 static void make_unit(lines *x, LLVMMetadataRef file) {
   static const char producer[] = "recc";
-  LLVMDWARFEmissionKind kind =
-      x->kind == LINES_ALONE ? (LLVMDWARFEmissionKind)DIRECTIVES_ALONE : LLVMDWARFEmissionLineTablesOnly;
-  LLVMDIBuilderCreateCompileUnit(x->builder, LLVMDWARFSourceLanguageC11, file, producer, sizeof producer - 1, 1, "", 0, 0, "",
-                                 0, kind, 0, 0, 0, "", 0, "", 0);
+  LLVMDWARFEmissionKind kind = x->kind == LINES_ALONE ? (LLVMDWARFEmissionKind)DIRECTIVES_ALONE
+                                                      : LLVMDWARFEmissionLineTablesOnly;
+  LLVMDIBuilderCreateCompileUnit(x->builder, LLVMDWARFSourceLanguageC11, file, producer,
+                                 sizeof producer - 1, 1, "", 0, 0, "", 0, kind, 0, 0, 0, "", 0, "",
+                                 0);
   x->type = LLVMDIBuilderCreateSubroutineType(x->builder, file, NULL, 0, LLVMDIFlagZero);
 }
 
@@ -80,10 +84,11 @@ void lines_open_function(emitter *e) {
   if (!x->type) make_unit(x, file);
   size_t length;
   const char *name = LLVMGetValueName2(e->function, &length);
-  unsigned line = (unsigned)source_locate(sources_get(x->files, e->where.source), e->where.begin).line;
+  unsigned line =
+      (unsigned)source_locate(sources_get(x->files, e->where.source), e->where.begin).line;
   bool local = LLVMGetLinkage(e->function) == LLVMInternalLinkage;
-  e->scope = LLVMDIBuilderCreateFunction(x->builder, file, name, length, name, length, file, line, x->type, local, 1, line,
-                                         LLVMDIFlagZero, 1);
+  e->scope = LLVMDIBuilderCreateFunction(x->builder, file, name, length, name, length, file, line,
+                                         x->type, local, 1, line, LLVMDIFlagZero, 1);
   LLVMSetSubprogram(e->function, e->scope);
   lines_at(e, e->where);
 }
@@ -99,6 +104,7 @@ LLVMMetadataRef lines_at(emitter *e, span where) {
     scope = LLVMDIBuilderCreateLexicalBlockFile(x->builder, scope, file_of(x, where), 0);
   }
   LLVMSetCurrentDebugLocation2(
-      e->b, LLVMDIBuilderCreateDebugLocation(e->context, (unsigned)at.line, (unsigned)at.column, scope, NULL));
+      e->b, LLVMDIBuilderCreateDebugLocation(e->context, (unsigned)at.line, (unsigned)at.column,
+                                             scope, NULL));
   return before;
 }

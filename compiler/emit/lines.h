@@ -6,7 +6,8 @@
 
 typedef enum lines_kind {
   LINES_AND_SECTIONS,  // the host: DWARF that debuggers find functions by
-  LINES_ALONE          // PTX: .file and .loc; sections would make ptxas compile for debugging, without optimising
+  // PTX: .file and .loc; sections would make ptxas compile for debugging, without optimising
+  LINES_ALONE
 } lines_kind;
 
 void lines_begin(llvm_module *m, const sources *files, lines_kind kind);
@@ -14,11 +15,13 @@ void lines_begin(llvm_module *m, const sources *files, lines_kind kind);
 void lines_end(llvm_module *m);
 void lines_free(llvm_module *m);
 
-// Where a recurrence stands; of one that a layer made, the first of its values that stands anywhere.
+// Where a recurrence stands; of one that a layer made, the first of its values that stands
+// anywhere.
 span lines_of_recurrence(const recurrence *r);
 // The function that the emitter has opened gets the line of emitter.where, if that is a place.
 void lines_open_function(emitter *e);
-// Instructions made next belong to this place, unless it is none. Returns what they would have belonged to.
+// Instructions made next belong to this place, unless it is none. Returns what they would have
+// belonged to.
 LLVMMetadataRef lines_at(emitter *e, span where);
 
 #endif

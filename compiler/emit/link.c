@@ -12,12 +12,14 @@
 
 enum { MESSAGE_SIZE = 4096 };
 
-int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname, const char *path,
-             char *message, size_t message_size);
-int link_copy(const unsigned char *object, size_t size, const char *const *renamed, int renamed_count, const char *const *kept,
-              int kept_count, int hide, unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
-int link_archive_of(const unsigned char *object, size_t size, const char *name, unsigned char **archive, size_t *archive_size,
-                    char *message, size_t message_size);
+int link_elf(const unsigned char *const *files, const size_t *sizes, int count, const char *soname,
+             const char *path, char *message, size_t message_size);
+int link_copy(const unsigned char *object, size_t size, const char *const *renamed,
+              int renamed_count, const char *const *kept, int kept_count, int hide,
+              unsigned char **copy, size_t *copy_size, char *message, size_t message_size);
+int link_archive_of(const unsigned char *object, size_t size, const char *name,
+                    unsigned char **archive, size_t *archive_size, char *message,
+                    size_t message_size);
 
 typedef struct link_files {
   VEC(const unsigned char *) bytes;
@@ -31,7 +33,8 @@ static void add_file(arena *a, link_files *files, const unsigned char *bytes, si
 
 static const char *link_all(arena *a, link_files files, const char *soname, const char *path) {
   char message[MESSAGE_SIZE];
-  if (link_elf(files.bytes.items, files.sizes.items, files.bytes.count, soname, path, message, sizeof message))
+  if (link_elf(files.bytes.items, files.sizes.items, files.bytes.count, soname, path, message,
+               sizeof message))
     return arena_strdup(a, message);
   return NULL;
 }
@@ -45,10 +48,12 @@ static const embedded_file *c_library_of(const link_object *object) {
   return header.e_machine == host ? embedded_c_library : embedded_c_library_cross;
 }
 
-const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname, const char *path) {
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
+                                const char *path) {
   link_files files = {0};
   for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
-  for (const embedded_file *file = c_library_of(&objects[0]); file->name; file++) add_file(a, &files, file->data, file->size);
+  for (const embedded_file *file = c_library_of(&objects[0]); file->name; file++)
+    add_file(a, &files, file->data, file->size);
   return link_all(a, files, soname, path);
 }
 
@@ -76,8 +81,8 @@ static const char *change(arena *a, link_object *object, changes c) {
   char message[MESSAGE_SIZE];
   unsigned char *bytes;
   size_t size;
-  if (link_copy(object->bytes, object->size, c.renamed, c.renamed_count, c.kept, c.kept_count, c.hide, &bytes, &size, message,
-                sizeof message))
+  if (link_copy(object->bytes, object->size, c.renamed, c.renamed_count, c.kept, c.kept_count,
+                c.hide, &bytes, &size, message, sizeof message))
     return arena_strdup(a, message);
   replace_bytes(a, object, bytes, size);
   return NULL;
@@ -87,7 +92,9 @@ const char *link_rename(arena *a, link_object *object, const char *const *rename
   return change(a, object, (changes){.renamed = renamed, .renamed_count = count});
 }
 
-const char *link_hide(arena *a, link_object *object) { return change(a, object, (changes){.hide = true}); }
+const char *link_hide(arena *a, link_object *object) {
+  return change(a, object, (changes){.hide = true});
+}
 
 const char *link_keep(arena *a, link_object *object, const char *const *kept, int count) {
   return change(a, object, (changes){.kept = kept, .kept_count = count});
@@ -97,7 +104,8 @@ const char *link_archive(arena *a, link_object *object) {
   char message[MESSAGE_SIZE];
   unsigned char *bytes;
   size_t size;
-  if (link_archive_of(object->bytes, object->size, object->name, &bytes, &size, message, sizeof message))
+  if (link_archive_of(object->bytes, object->size, object->name, &bytes, &size, message,
+                      sizeof message))
     return arena_strdup(a, message);
   replace_bytes(a, object, bytes, size);
   return NULL;

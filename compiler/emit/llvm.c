@@ -1,7 +1,7 @@
 // LLVM modules: LLVM's passes, emission to memory.
 //
-// Every function carries the CPU of its clone as an attribute. An LLVM error about a module that we built is a compiler bug,
-// never the user's mistake, and is reported as one.
+// Every function carries the CPU of its clone as an attribute. An LLVM error about a module that we
+// built is a compiler bug, never the user's mistake, and is reported as one.
 #include "compiler/emit/llvm.h"
 
 #include <llvm-c/Analysis.h>
@@ -43,11 +43,11 @@ void llvm_prepare(void) {
   LLVMInitializeAArch64TargetMC();
   LLVMInitializeAArch64AsmPrinter();
   LLVMInstallFatalErrorHandler(fatal);
-  // Loop strength reduction makes a pointer of every address in a loop, each in registers of its own. Without it, GPU kernels
-  // are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have it in
-  // llvm_optimise.
-  // The fast selection of instructions, LLVM's at level 0, folds the load of a number that it selects into vblendvpd, which reads
-  // 16 bytes: beyond the end of an array (LLVM 22).
+  // Loop strength reduction makes a pointer of every address in a loop, each in registers of its
+  // own. Without it, GPU kernels are smaller and have up to a quarter fewer registers. LLVM has one
+  // switch for all machines; hosts want it, and have it in llvm_optimise.
+  // The fast selection of instructions, LLVM's at level 0, folds the load of a number that it
+  // selects into vblendvpd, which reads 16 bytes: beyond the end of an array (LLVM 22).
   static const char *const off[] = {"recc", "-disable-lsr", "-fast-isel=false"};
   LLVMParseCommandLineOptions(3, off, NULL);
 }
@@ -62,9 +62,11 @@ llvm_module llvm_module_new(const char *name, int level, codegen_processor proce
   LLVMTargetRef target;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(row->triple, &target, &message)) ICE("emit", "%s", message);
-  LLVMCodeGenOptLevel effort = level == 0 ? LLVMCodeGenLevelNone : level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-  m.machine = LLVMCreateTargetMachine(target, row->triple, clone_targets[row->first].cpu, "", effort, LLVMRelocPIC,
-                                      LLVMCodeModelDefault);
+  LLVMCodeGenOptLevel effort = level == 0   ? LLVMCodeGenLevelNone
+                               : level == 1 ? LLVMCodeGenLevelLess
+                                            : LLVMCodeGenLevelDefault;
+  m.machine = LLVMCreateTargetMachine(target, row->triple, clone_targets[row->first].cpu, "",
+                                      effort, LLVMRelocPIC, LLVMCodeModelDefault);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
   LLVMSetModuleDataLayout(m.module, layout);
   LLVMDisposeTargetData(layout);
@@ -81,7 +83,8 @@ void llvm_module_free(llvm_module *m) {
 
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value) {
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value, (unsigned)strlen(value)));
+                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value,
+                                                    (unsigned)strlen(value)));
 }
 
 void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
@@ -90,7 +93,8 @@ void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
                           LLVMCreateEnumAttribute(m->context, kind, 0));
 }
 
-LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone) {
+LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
+                           codegen_clone clone) {
   LLVMValueRef function = LLVMAddFunction(m->module, name, type);
   LLVMSetVisibility(function, LLVMHiddenVisibility);
   if (clone != CLONE_GPU) llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
@@ -109,7 +113,8 @@ void llvm_may_unwind(LLVMValueRef function) {
 
 int llvm_instruction_count(LLVMValueRef function) {
   int count = 0;
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) count++;
   }
   return count;
@@ -117,13 +122,15 @@ int llvm_instruction_count(LLVMValueRef function) {
 
 void llvm_verify(llvm_module *m) {
   char *message = NULL;
-  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message)) ICE("emit", "malformed module: %s", message);
+  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message))
+    ICE("emit", "malformed module: %s", message);
   LLVMDisposeMessage(message);
 }
 
-// The lowering emits explicit vectors in counted loops. LLVM's passes still bring variables into registers and move invariant
-// code out of loops. Unrolling made no kernel faster and compilation much slower. Dead stores and dead instructions there are
-// none: passes that look for them left the code of every recurrence as it was.
+// The lowering emits explicit vectors in counted loops. LLVM's passes still bring variables into
+// registers and move invariant code out of loops. Unrolling made no kernel faster and compilation
+// much slower. Dead stores and dead instructions there are none: passes that look for them left the
+// code of every recurrence as it was.
 #define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
 #define LOOPS "loop-mssa(loop-rotate,licm)"
 #define POINTERS "loop(loop-reduce)"
@@ -133,10 +140,15 @@ void llvm_optimise(llvm_module *m, int level) {
       "always-inline",
       "function(" REGISTERS "," POINTERS ")",
       "function(" REGISTERS "," LOOPS ",early-cse<memssa>," POINTERS ")",
-      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," POINTERS ")",
+      "function(" REGISTERS "," LOOPS
+      ",early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," POINTERS ")",
   };
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error = LLVMRunPasses(m->module, passes[level < 0 ? 0 : level > 3 ? 3 : level], m->machine, options);
+  LLVMErrorRef error = LLVMRunPasses(m->module,
+                                     passes[level < 0   ? 0
+                                            : level > 3 ? 3
+                                                        : level],
+                                     m->machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (error) ICE("emit", "LLVM: %s", LLVMGetErrorMessage(error));
 }

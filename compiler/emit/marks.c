@@ -1,4 +1,5 @@
-// Marks: calls of a function that touches no memory of the program, so that LLVM's passes move code past them as if they were not there.
+// Marks: calls of a function that touches no memory of the program, so that LLVM's passes move code
+// past them as if they were not there.
 #include "compiler/emit/marks.h"
 
 #include <string.h>
@@ -26,7 +27,8 @@ void mark_place(emitter *e, const char *text, span where) {
   const source *file = where.source ? sources_get(all->files, where.source) : NULL;
   if (file) m.file = file->path, m.line = source_locate(file, where.begin).line;
   vec_push(all->memory, &all->items, m);
-  LLVMValueRef function = function_of(e), number = LLVMConstInt(e->i32, (unsigned)all->items.count - 1, 0);
+  LLVMValueRef function = function_of(e),
+               number = LLVMConstInt(e->i32, (unsigned)all->items.count - 1, 0);
   LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, &number, 1, "");
 }
 

@@ -16,7 +16,8 @@ typedef struct marks {
   VEC(mark) items;
 } marks;
 
-// The name of the function whose calls are marks; their argument is a constant, the number of the mark.
+// The name of the function whose calls are marks; their argument is a constant, the number of the
+// mark.
 extern const char mark_function[];
 
 // Marks the place; nothing where code is not counted. `where`: none, or the value's that is made.

@@ -2,11 +2,13 @@
 //
 //   softplus %x   ->   max(x, 0) + log1p(exp(-|x|)),   each a few multiply-adds, no call
 //
-// f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN included
-// (tests/unit/codegen_expr_test.c sweeps it); the host's exponentials are 0 below 2^-125.5. The coefficients are minimax fits of the relative error on the reduced range.
-// Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
-// addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
-// 16-bit storage: exponentials, roots and quotients by the GPU's approximations (math_gpu.c).
+// f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN
+// included (tests/unit/codegen_expr_test.c sweeps it); the host's exponentials are 0 below
+// 2^-125.5. The coefficients are minimax fits of the relative error on the reduced range. Every
+// step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to
+// an integer is the addition of 1.5 * 2^23: the baseline has no instruction for it and must not
+// call libm. f64: libm, lane by lane. GPU with 16-bit storage: exponentials, roots and quotients by
+// the GPU's approximations (math_gpu.c).
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +16,9 @@
 #include "compiler/emit/math_gpu.h"
 #include "compiler/emit/math_words.h"
 
-static ir sum_of_squares(emitter *e, ir x, ir y) { return real_add(e, real_mul(e, x, x), real_mul(e, y, y)); }
+static ir sum_of_squares(emitter *e, ir x, ir y) {
+  return real_add(e, real_mul(e, x, x), real_mul(e, y, y));
+}
 
 // ---- f32: powers of two ----
 
@@ -40,7 +44,8 @@ static ir power_of_two(emitter *e, ir n) {
 static ir part_of(emitter *e, ir x, int from, int count) {
   ir indices[1024];
   for (int i = 0; i < count; i++) indices[i] = LLVMConstInt(e->i32, (unsigned)(from + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(indices, (unsigned)count), "");
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                LLVMConstVector(indices, (unsigned)count), "");
 }
 
 static ir joined(emitter *e, ir x, ir y) {
@@ -68,7 +73,9 @@ static bool is_whole_vectors(int lanes) {
   return lanes == 16;
 }
 
-static bool scales_in_one(const emitter *e, ir x) { return clone_targets[e->clone].scales && is_whole_vectors(ir_lanes(x)); }
+static bool scales_in_one(const emitter *e, ir x) {
+  return clone_targets[e->clone].scales && is_whole_vectors(ir_lanes(x));
+}
 
 static ir scale(emitter *e, ir x, rounded n) {
   if (scales_in_one(e, x)) return scale_v4(e, x, n.real);
@@ -77,8 +84,9 @@ static ir scale(emitter *e, ir x, rounded n) {
   return real_mul(e, real_mul(e, x, power_of_two(e, half)), power_of_two(e, rest));
 }
 
-// The host flushes denormal numbers to 0 (runtime/support/cpu.c), so its exponentials need not make them. The result is the product
-// of 2 e^r and 2^(n-1). The bits of 2^(n-1) are those of the sum that rounded to n, shifted. Results below 2^-125.5 are 0.
+// The host flushes denormal numbers to 0 (runtime/support/cpu.c), so its exponentials need not make
+// them. The result is the product of 2 e^r and 2^(n-1). The bits of 2^(n-1) are those of the sum
+// that rounded to n, shifted. Results below 2^-125.5 are 0.
 static bool flushes_denormals(const emitter *e, ir x) { return !e->gpu && !scales_in_one(e, x); }
 
 static const double least_power = -126, shift_of_power = 12582912.0 + 126;  // 1.5 * 2^23 + 126
@@ -100,8 +108,8 @@ static ir reduce_by_ln2(emitter *e, ir x, ir n) {
 }
 
 static ir exp_f32(emitter *e, ir x) {
-  static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477, 0.0083689220618907249,
-                             0.001381417832882795};
+  static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477,
+                             0.0083689220618907249, 0.001381417832882795};
   if (gpu_approximates(e)) return gpu_exp(e, x);
   if (flushes_denormals(e, x)) {
     x = at_most(e, at_least(e, x, least_power / log2_e), 89.0);
@@ -120,8 +128,8 @@ static ir exp_f32(emitter *e, ir x) {
 
 // The remainder is exact: what is left of the error is that of the polynomial.
 static ir exp2_f32(emitter *e, ir x) {
-  static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842, 0.009671512997145814,
-                             0.0013264722044661426};
+  static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842,
+                             0.009671512997145814, 0.0013264722044661426};
   if (gpu_approximates(e)) return gpu_exp2(e, x);
   if (flushes_denormals(e, x)) {
     double twice[5];
@@ -129,7 +137,8 @@ static ir exp2_f32(emitter *e, ir x) {
     x = at_most(e, at_least(e, x, least_power), 129.0);
     ir magic = number(e, shift_of_power, x), shifted = real_add(e, x, magic);
     ir r = real_sub(e, x, real_sub(e, shifted, magic));
-    return real_mul(e, real_fma(e, polynomial(e, r, twice, 5), r, number(e, 2, x)), power_from_shifted(e, shifted));
+    return real_mul(e, real_fma(e, polynomial(e, r, twice, 5), r, number(e, 2, x)),
+                    power_from_shifted(e, shifted));
   }
   x = at_most(e, at_least(e, x, -151.0), 129.0);
   rounded n = round_to_integer(e, x, 1);
@@ -175,8 +184,9 @@ static log_parts split_exponent(emitter *e, ir x) {
 
 // log(1 + f) + k ln 2
 static ir log_of_parts(emitter *e, ir f, ir k) {
-  static const double c[] = {0.33333331708499058, -0.25000821014964966, 0.20001226768649052, -0.16623357792673265,
-                             0.14201760238496488, -0.13160180879055675, 0.12761564329245819, -0.076344862459869087};
+  static const double c[] = {0.33333331708499058,  -0.25000821014964966, 0.20001226768649052,
+                             -0.16623357792673265, 0.14201760238496488,  -0.13160180879055675,
+                             0.12761564329245819,  -0.076344862459869087};
   ir z = real_mul(e, f, f);
   ir y = real_mul(e, real_mul(e, polynomial(e, f, c, 8), f), z);
   y = real_fma(e, k, number(e, ln2_low, f), y);
@@ -205,26 +215,30 @@ static ir log1p_f32(emitter *e, ir x) {
   ir u = real_add(e, one, x);
   log_parts parts = split_exponent(e, u);
   ir large = real_compare(e, LLVMRealOGT, x, one);
-  ir lost = choose(e, large, real_sub(e, one, real_sub(e, u, x)), real_sub(e, x, real_sub(e, u, one)));
+  ir lost =
+      choose(e, large, real_sub(e, one, real_sub(e, u, x)), real_sub(e, x, real_sub(e, u, one)));
   // 2^-k: the mantissa of u over u, exactly
   LLVMTypeRef type = integer_like(e, x);
   ir k = LLVMBuildFPToSI(e->b, at_most(e, parts.exponent, 126), type, "");
-  ir down =
-      from_bits(e, LLVMBuildShl(e->b, LLVMBuildSub(e->b, integer_constant(type, 127), k, ""), integer_constant(type, 23), ""));
+  ir down = from_bits(e, LLVMBuildShl(e->b, LLVMBuildSub(e->b, integer_constant(type, 127), k, ""),
+                                      integer_constant(type, 23), ""));
   ir f = real_fma(e, lost, down, parts.fraction);
   ir y = log_of_parts(e, f, parts.exponent);
   y = choose(e, real_compare(e, LLVMRealOLT, absolute(e, x), number(e, 1e-20, x)), x, y);
   return log_edges(e, u, y);
 }
 
-// log1p for 0 <= x <= 1, with a relative error of 3e-8; where exponentials are approximate, of 1.3e-6.
+// log1p for 0 <= x <= 1, with a relative error of 3e-8; where exponentials are approximate, of
+// 1.3e-6.
 static ir log1p_unit(emitter *e, ir x) {
   static const double c[] = {0.9999999698795607,   -0.49999493140481593,  0.33319096806827083,
                              -0.24842982215623033, 0.19106006769413275,   -0.1366324581452004,
                              0.07822595211918558,  -0.029505238928513155, 0.005232694302454772};
-  static const double short_c[] = {0.999998731535366,   -0.49986965640652714, 0.33109448994995183, -0.23503860448258782,
-                                   0.14922387604885837, -0.06640180091091541, 0.014141024058484022};
-  return real_mul(e, x, gpu_approximates(e) ? polynomial(e, x, short_c, 7) : polynomial(e, x, c, 9));
+  static const double short_c[] = {0.999998731535366,    -0.49986965640652714, 0.33109448994995183,
+                                   -0.23503860448258782, 0.14922387604885837,  -0.06640180091091541,
+                                   0.014141024058484022};
+  return real_mul(e, x,
+                  gpu_approximates(e) ? polynomial(e, x, short_c, 7) : polynomial(e, x, c, 9));
 }
 
 static ir softplus_f32(emitter *e, ir x) {
@@ -233,11 +247,17 @@ static ir softplus_f32(emitter *e, ir x) {
 }
 
 // The divisor is at least 1 and not large.
-static ir quotient(emitter *e, ir x, ir y) { return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y); }
+static ir quotient(emitter *e, ir x, ir y) {
+  return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y);
+}
 
-static ir division(emitter *e, ir x, ir y) { return gpu_approximates(e) ? gpu_division(e, x, y) : real_div(e, x, y); }
+static ir division(emitter *e, ir x, ir y) {
+  return gpu_approximates(e) ? gpu_division(e, x, y) : real_div(e, x, y);
+}
 
-static ir root(emitter *e, ir x) { return gpu_approximates(e) ? gpu_square_root(e, x) : square_root(e, x); }
+static ir root(emitter *e, ir x) {
+  return gpu_approximates(e) ? gpu_square_root(e, x) : square_root(e, x);
+}
 
 static ir inverse_root(emitter *e, ir x) {
   return gpu_approximates(e) ? gpu_rsqrt(e, x) : real_div(e, number(e, 1, x), square_root(e, x));
@@ -251,22 +271,27 @@ static ir sigmoid_f32(emitter *e, ir x) {
   return quotient(e, top, real_add(e, one, z));
 }
 
-// Above 9 the nearest number is 1. A GPU's quotient is one unit less there, and 1 - y^2 of a gradient then 2^-23 in place of 0.
+// Above 9 the nearest number is 1. A GPU's quotient is one unit less there, and 1 - y^2 of a
+// gradient then 2^-23 in place of 0.
 static ir tanh_f32(emitter *e, ir x) {
   if (gpu_approximates(e)) return gpu_tanh(e, x);
   ir size = at_most(e, absolute(e, x), 10.0);
   ir t = expm1_f32(e, real_add(e, size, size));
   ir y = quotient(e, t, real_add(e, t, number(e, 2, x)));
-  if (e->gpu) y = choose(e, real_compare(e, LLVMRealOGT, size, number(e, 9, x)), number(e, 1, x), y);
+  if (e->gpu)
+    y = choose(e, real_compare(e, LLVMRealOGT, size, number(e, 9, x)), number(e, 1, x), y);
   return with_sign(e, y, x);
 }
 
 static ir erf_f32(emitter *e, ir x) {
-  static const double near[] = {1.1283791657267974,   -0.37612625824675099,    0.11283585151233505,  -0.026853811990321786,
-                                0.005188327729379839, -0.00080101936585096736, 7.8538606315780047e-5};
+  static const double near[] = {
+      1.1283791657267974,   -0.37612625824675099,    0.11283585151233505,  -0.026853811990321786,
+      0.005188327729379839, -0.00080101936585096736, 7.8538606315780047e-5};
   // -log(1 - erf)
-  static const double far[] = {-0.00018803376561454916, 1.1295783953156472,    0.63321994766427601,    0.10841852123137833,
-                               -0.025208222796157963,   0.0042045497936517725, -0.0004413340358704122, 2.1686659397431822e-5};
+  static const double far[] = {-0.00018803376561454916, 1.1295783953156472,
+                               0.63321994766427601,     0.10841852123137833,
+                               -0.025208222796157963,   0.0042045497936517725,
+                               -0.0004413340358704122,  2.1686659397431822e-5};
   ir size = at_most(e, absolute(e, x), 4.0);
   ir low = real_mul(e, x, polynomial(e, real_mul(e, size, size), near, 7));
   ir high = real_sub(e, number(e, 1, x), exp_f32(e, real_neg(e, polynomial(e, size, far, 8))));
@@ -275,39 +300,48 @@ static ir erf_f32(emitter *e, ir x) {
 
 // ---- functions of their own ----
 
-// s or, in odd quadrants, c; negative in the second half of a turn. A cosine is a sine one quadrant further.
+// s or, in odd quadrants, c; negative in the second half of a turn. A cosine is a sine one quadrant
+// further.
 static ir of_quadrant(emitter *e, ir s, ir c, ir q, bool cosine) {
   LLVMTypeRef type = LLVMTypeOf(q);
   const uint64_t to_sign = e->f64 ? 62 : 30;
   if (cosine) q = LLVMBuildAdd(e->b, q, integer_constant(type, 1), "");
-  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""), LLVMConstNull(type), "");
-  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""), integer_constant(type, to_sign), "");
+  ir odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, integer_constant(type, 1), ""),
+                         LLVMConstNull(type), "");
+  ir flip = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, q, integer_constant(type, 2), ""),
+                         integer_constant(type, to_sign), "");
   ir y = choose(e, odd, c, s);
   return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));
 }
 
 // sin r or cos r for |r| <= pi / 4, by the quadrant q
 static ir sin_cos_of_quadrant(emitter *e, ir r, ir q, bool cosine) {
-  static const double sin_c[] = {-0.1666665487343931, 0.0083321735406993817, -0.00019516655488527461};
-  static const double cos_c[] = {0.041666645554306379, -0.0013887309859596515, 2.4432412258976491e-5};
+  static const double sin_c[] = {-0.1666665487343931, 0.0083321735406993817,
+                                 -0.00019516655488527461};
+  static const double cos_c[] = {0.041666645554306379, -0.0013887309859596515,
+                                 2.4432412258976491e-5};
   ir z = real_mul(e, r, r);
   ir s = real_fma(e, real_mul(e, polynomial(e, z, sin_c, 3), z), r, r);
-  ir c = real_fma(e, real_mul(e, polynomial(e, z, cos_c, 3), z), z, real_fma(e, z, number(e, -0.5, r), number(e, 1, r)));
+  ir c = real_fma(e, real_mul(e, polynomial(e, z, cos_c, 3), z), z,
+                  real_fma(e, z, number(e, -0.5, r), number(e, 1, r)));
   return of_quadrant(e, s, c, q, cosine);
 }
 
-// GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of a turn are whole.
+// GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of
+// a turn are whole.
 static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
-  static const uint32_t two_over_pi[] = {0, 0x28be60db, 0x9391054a, 0x7f09d5f4, 0x7d4d3770, 0x36d8a566, 0x4f10e410, 0};
+  static const uint32_t two_over_pi[] = {0,          0x28be60db, 0x9391054a, 0x7f09d5f4,
+                                         0x7d4d3770, 0x36d8a566, 0x4f10e410, 0};
   LLVMTypeRef bits32 = e->i32, bits64 = e->i64;
   ir bits = to_bits(e, absolute(e, x));
-  ir exponent =
-      LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""), integer_constant(bits32, 126), "");
+  ir exponent = LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""),
+                             integer_constant(bits32, 126), "");
   ir m = LLVMBuildShl(e->b, bits, integer_constant(bits32, 8), "");
   m = LLVMBuildOr(e->b, m, integer_constant(bits32, 0x80000000u), "");
   m = LLVMBuildZExt(e->b, m, bits64, "");
   ir word = LLVMBuildAShr(e->b, exponent, integer_constant(bits32, 5), "");
-  ir shift = LLVMBuildZExt(e->b, LLVMBuildAnd(e->b, exponent, integer_constant(bits32, 31), ""), bits64, "");
+  ir shift = LLVMBuildZExt(e->b, LLVMBuildAnd(e->b, exponent, integer_constant(bits32, 31), ""),
+                           bits64, "");
   ir parts[4];
   for (int i = 0; i < 4; i++) {
     parts[i] = LLVMConstInt(bits64, two_over_pi[i], 0);
@@ -327,10 +361,13 @@ static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
   }
   // two bits of quadrants, then a fraction, to the nearest quadrant
   ir half = LLVMConstInt(bits64, UINT64_C(1) << 61, 0);
-  ir q = LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, product, half, ""), LLVMConstInt(bits64, 62, 0), "");
-  ir fraction = LLVMBuildSub(e->b, product, LLVMBuildShl(e->b, q, LLVMConstInt(bits64, 62, 0), ""), "");
+  ir q =
+      LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, product, half, ""), LLVMConstInt(bits64, 62, 0), "");
+  ir fraction =
+      LLVMBuildSub(e->b, product, LLVMBuildShl(e->b, q, LLVMConstInt(bits64, 62, 0), ""), "");
   LLVMTypeRef wide = LLVMDoubleTypeInContext(e->context);
-  ir r = LLVMBuildFMul(e->b, LLVMBuildSIToFP(e->b, fraction, wide, ""), LLVMConstReal(wide, 0x1.921fb54442d18p-62), "");
+  ir r = LLVMBuildFMul(e->b, LLVMBuildSIToFP(e->b, fraction, wide, ""),
+                       LLVMConstReal(wide, 0x1.921fb54442d18p-62), "");
   ir negative = real_compare(e, LLVMRealOLT, x, number(e, 0, x));
   q = LLVMBuildTrunc(e->b, q, bits32, "");
   *quadrant = LLVMBuildSelect(e->b, negative, LLVMBuildNeg(e->b, q, ""), q, "");
@@ -345,8 +382,8 @@ static ir large_sin_cos(emitter *e, const char *name, ir *args, int count) {
   return sin_cos_of_quadrant(e, r, quadrant, name[0] == 'c');
 }
 
-// Reduction modulo pi / 2 in double. The first part of pi / 2 has 33 leading bits, so that n times it is exact up to |x| of
-// 2^20. libm reduces larger numbers.
+// Reduction modulo pi / 2 in double. The first part of pi / 2 has 33 leading bits, so that n times
+// it is exact up to |x| of 2^20. libm reduces larger numbers.
 static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   ir x = args[0];
   ir size = absolute(e, x);
@@ -361,8 +398,10 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   ir scaled = LLVMBuildFMul(e->b, xd, double_number(wide, 0.63661977236758134308), "");
   ir shifted = LLVMBuildFAdd(e->b, scaled, magic, "");
   ir n = LLVMBuildFSub(e->b, shifted, magic, "");
-  ir r = LLVMBuildFSub(e->b, xd, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.921fb544p+0), ""), "");
-  r = LLVMBuildFSub(e->b, r, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.0b4611a626331p-34), ""), "");
+  ir r =
+      LLVMBuildFSub(e->b, xd, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.921fb544p+0), ""), "");
+  r = LLVMBuildFSub(e->b, r, LLVMBuildFMul(e->b, n, double_number(wide, 0x1.0b4611a626331p-34), ""),
+                    "");
   LLVMTypeRef bits64 = ir_lanes(x) ? LLVMVectorType(e->i64, (unsigned)ir_lanes(x)) : e->i64;
   ir q = LLVMBuildTrunc(e->b, LLVMBuildBitCast(e->b, shifted, bits64, ""), integer_like(e, x), "");
   ir r4 = LLVMBuildFPTrunc(e->b, r, LLVMTypeOf(x), "");
@@ -371,8 +410,8 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   return load_real(e, result, ir_lanes(x));
 }
 
-// x - 2 pi n with n the nearest whole number to x / 2 pi, in double. The first two parts of 2 pi have 33 bits each, so that n
-// times them is exact up to |x| of 2^22.
+// x - 2 pi n with n the nearest whole number to x / 2 pi, in double. The first two parts of 2 pi
+// have 33 bits each, so that n times them is exact up to |x| of 2^22.
 static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   static const double parts[] = {0x1.921fb544p+2, 0x1.0b4611a6p-32, 0x1.3198a2e037073p-67};
@@ -392,14 +431,16 @@ static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
 static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   bool wide = e->f64 || e->wide;
-  double large = wide ? 0x1p500 : 0x1p60, down = wide ? 0x1p-600 : 0x1p-70, up = wide ? 0x1p600 : 0x1p100;
+  double large = wide ? 0x1p500 : 0x1p60, down = wide ? 0x1p-600 : 0x1p-70,
+         up = wide ? 0x1p600 : 0x1p100;
   ir x = absolute(e, args[0]), y = absolute(e, args[1]);
   ir size = choose(e, real_compare(e, LLVMRealOGT, x, y), x, y), one = number(e, 1, x);
   ir above = real_compare(e, LLVMRealOGT, size, number(e, large, x));
   ir below = real_compare(e, LLVMRealOLT, size, number(e, 1 / large, x));
   ir scale = choose(e, above, number(e, down, x), choose(e, below, number(e, up, x), one));
   ir back = choose(e, above, number(e, 1 / down, x), choose(e, below, number(e, 1 / up, x), one));
-  return real_mul(e, root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))), back);
+  return real_mul(e, root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))),
+                  back);
 }
 
 // Where a sum of squares may have left the range, of any lane, numbers are scaled before.
@@ -420,8 +461,9 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
   static const double log_c[] = {2.8853900817778487,  0.96179669411587625, 0.57707794159263633,
                                  0.41220933377952792, 0.31990222829615087, 0.28295147547789049};
-  static const double exp_c[] = {0.69314721584465652,   0.2402265283565871,    0.055503088551550704,
-                                 0.0096176856293989916, 0.0013407258189980008, 0.00015596283830696534};
+  static const double exp_c[] = {0.69314721584465652,   0.2402265283565871,
+                                 0.055503088551550704,  0.0096176856293989916,
+                                 0.0013407258189980008, 0.00015596283830696534};
   ir x = args[0], p = args[1];
   LLVMTypeRef wide = double_like(e, x);
   ir small = real_compare(e, LLVMRealOLT, x, number(e, 1.17549435e-38, x));
@@ -432,12 +474,16 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   ir s = LLVMBuildFDiv(e->b, f, LLVMBuildFAdd(e->b, f, double_number(wide, 2), ""), "");
   ir z = LLVMBuildFMul(e->b, s, s, "");
   ir q = double_number(wide, log_c[5]);
-  for (int i = 4; i >= 0; i--) q = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, z, ""), double_number(wide, log_c[i]), "");
-  ir log2 = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""), LLVMBuildFPExt(e->b, k, wide, ""), "");
+  for (int i = 4; i >= 0; i--)
+    q = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, z, ""), double_number(wide, log_c[i]), "");
+  ir log2 =
+      LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""), LLVMBuildFPExt(e->b, k, wide, ""), "");
   ir product = LLVMBuildFMul(e->b, LLVMBuildFPExt(e->b, p, wide, ""), log2, "");
   ir limit = double_number(wide, 200), under = double_number(wide, -200);
-  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, product, limit, ""), limit, product, "");
-  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, product, under, ""), under, product, "");
+  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, product, limit, ""), limit,
+                            product, "");
+  product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, product, under, ""), under,
+                            product, "");
   ir magic = double_number(wide, 6755399441055744.0);
   ir n = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, product, magic, ""), magic, "");
   ir r = LLVMBuildFPTrunc(e->b, LLVMBuildFSub(e->b, product, n, ""), LLVMTypeOf(x), "");
@@ -455,7 +501,9 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   return choose(e, real_compare(e, LLVMRealOEQ, p, zero), number(e, 1, x), y);
 }
 
-static ir libm_call(emitter *e, const char *name, ir x) { return call_own(e, name, &x, 1, libm_lanes); }
+static ir libm_call(emitter *e, const char *name, ir x) {
+  return call_own(e, name, &x, 1, libm_lanes);
+}
 
 static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   ir x = args[0];
@@ -463,10 +511,12 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   switch (op) {
     case TILE_SIGMOID: {
       ir z = libm_call(e, "exp", real_neg(e, absolute(e, x)));
-      return real_div(e, choose(e, real_compare(e, LLVMRealOLT, x, zero), z, one), real_add(e, one, z));
+      return real_div(e, choose(e, real_compare(e, LLVMRealOLT, x, zero), z, one),
+                      real_add(e, one, z));
     }
     case TILE_SOFTPLUS:
-      return real_add(e, at_least(e, x, 0), libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
+      return real_add(e, at_least(e, x, 0),
+                      libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
     default: {  // libm's functions have the names of the operations
       ir all[] = {x, tile_arity(op) > 1 ? args[1] : NULL};
       return call_own(e, tile_op_text(op), all, tile_arity(op), libm_lanes);
@@ -478,7 +528,8 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
 
 static const double round_f64 = 6755399441055744.0;  // 1.5 * 2^52
 
-// x = n * (first + second + third) + r, |r| <= half a part: n has few enough bits for exact products with the first two.
+// x = n * (first + second + third) + r, |r| <= half a part: n has few enough bits for exact
+// products with the first two.
 static ir reduced_f64(emitter *e, ir x, double per_part, const double *parts, int count, ir *n) {
   ir magic = number(e, round_f64, x);
   ir shifted = real_add(e, real_mul(e, x, number(e, per_part, x)), magic);

@@ -1,4 +1,5 @@
-// What the functions of math.c are made of: constants and bits of vectors, and calls of functions of their own.
+// What the functions of math.c are made of: constants and bits of vectors, and calls of functions
+// of their own.
 //
 //   call_own "sin" %x   ->   call @rec_sin_f32_8_v3(%x), which is made at its first use
 #include "compiler/emit/math_words.h"
@@ -19,9 +20,13 @@ static ir in_all_lanes(LLVMTypeRef type, ir one) {
   return LLVMConstVector(all, lanes);
 }
 
-ir integer_constant(LLVMTypeRef type, uint64_t bits) { return in_all_lanes(type, LLVMConstInt(element_of(type), bits, 0)); }
+ir integer_constant(LLVMTypeRef type, uint64_t bits) {
+  return in_all_lanes(type, LLVMConstInt(element_of(type), bits, 0));
+}
 
-ir double_number(LLVMTypeRef type, double x) { return in_all_lanes(type, LLVMConstReal(element_of(type), x)); }
+ir double_number(LLVMTypeRef type, double x) {
+  return in_all_lanes(type, LLVMConstReal(element_of(type), x));
+}
 
 ir polynomial(emitter *e, ir x, const double *c, int count) {
   ir sum = number(e, c[count - 1], x);
@@ -80,7 +85,8 @@ ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
   int lanes = ir_lanes(args[0]);
   if (!lanes) {
     ir wide[2];
-    for (int i = 0; i < count; i++) wide[i] = e->f64 ? args[i] : LLVMBuildFPExt(e->b, args[i], real8, "");
+    for (int i = 0; i < count; i++)
+      wide[i] = e->f64 ? args[i] : LLVMBuildFPExt(e->b, args[i], real8, "");
     ir y = libm_lane(e, name, real8, wide, count);
     return e->f64 ? y : LLVMBuildFPTrunc(e->b, y, e->real, "");
   }
@@ -91,7 +97,8 @@ ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, lanes), 1, "lane");
   ir lane[2];
-  for (int i = 0; i < count; i++) lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
+  for (int i = 0; i < count; i++)
+    lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
   store_real(e, libm_lanes(e, name, lane, count), element(e, e->real, memory[0], loop.index));
   loop_end(e, &loop);
   return load_real(e, memory[0], lanes);
@@ -102,7 +109,8 @@ static ir call_each_lane(emitter *e, const char *name, ir *args, int count, body
   ir all = LLVMGetPoison(LLVMTypeOf(args[0]));
   for (int lane = 0; lane < ir_lanes(args[0]); lane++) {
     ir one[2];
-    for (int k = 0; k < count; k++) one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
+    for (int k = 0; k < count; k++)
+      one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
     ir y = call_own(e, name, one, count, body);
     all = LLVMBuildInsertElement(e->b, all, y, integer(e, lane), "");
   }
@@ -113,7 +121,8 @@ ir call_own(emitter *e, const char *name, ir *args, int count, body_function *bo
   char symbol[96];
   int lanes = ir_lanes(args[0]);
   if (e->gpu && lanes) return call_each_lane(e, name, args, count, body);
-  snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes, clone_targets[e->clone].suffix);
+  snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes,
+           clone_targets[e->clone].suffix);
   LLVMTypeRef type = LLVMTypeOf(args[0]), types[2] = {type, type};
   LLVMTypeRef function_type = LLVMFunctionType(type, types, (unsigned)count, 0);
   ir function = LLVMGetNamedFunction(e->m->module, symbol);
@@ -143,5 +152,6 @@ ir any_lane(emitter *e, ir mask) {
   int lanes = ir_lanes(mask);
   if (!lanes) return mask;
   LLVMTypeRef bits = LLVMIntTypeInContext(e->context, (unsigned)lanes);
-  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits, ""), LLVMConstNull(bits), "");
+  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, mask, bits, ""), LLVMConstNull(bits),
+                       "");
 }

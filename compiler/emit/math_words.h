@@ -1,4 +1,5 @@
-// What the functions of math.c are made of: constants and bits of vectors, and calls of functions of their own.
+// What the functions of math.c are made of: constants and bits of vectors, and calls of functions
+// of their own.
 #ifndef REC_EMIT_MATH_WORDS_H
 #define REC_EMIT_MATH_WORDS_H
 

@@ -29,25 +29,32 @@ static const formula *leaf(const body_writer *w, const typed_value *v) {
     case VALUE_INPUT: return formula_symbol(w->a, body->tensors.items[v->index].name, "t");
     case VALUE_PARAM: return formula_symbol(w->a, body->tensors.items[v->index].name, NULL);
     case VALUE_PREVIOUS: return formula_symbol(w->a, body->tensors.items[v->index].name, "t-1");
-    default: return formula_symbol(w->a, body->lags.items[v->index].name, arena_printf(w->a, "t-%d", v->steps));
+    default:
+      return formula_symbol(w->a, body->lags.items[v->index].name,
+                            arena_printf(w->a, "t-%d", v->steps));
   }
 }
 
 // The value by its operation, operands as they stand.
-static const formula *by_operation(const body_writer *w, const typed_value *v, const formula *const *x) {
+static const formula *by_operation(const body_writer *w, const typed_value *v,
+                                   const formula *const *x) {
   const char *text = value_op_text(v->op);
   const typed_axis *axes = w->body->axes.items;
   switch (v->op) {
-    case VALUE_WHOLE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
+    case VALUE_WHOLE_POWER:
+      return formula_binary(w->a, FORMULA_POWER, x[0], formula_number(w->a, v->index));
     case VALUE_COMPLEX_ABS: return formula_call(w->a, "abs", x, 1);
     case VALUE_SUM: return formula_over(w->a, "sum", body_axes_text(w->a, w->body, v->over), x[0]);
     case VALUE_MAX_OVER:
     case VALUE_MIN_OVER:
-      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min", body_axes_text(w->a, w->body, v->over), x[0]);
+      return formula_over(w->a, v->op == VALUE_MAX_OVER ? "max" : "min",
+                          body_axes_text(w->a, w->body, v->over), x[0]);
     case VALUE_RENAME:
       text = arena_printf(w->a, "{%s -> %s}", axes[v->index].name, axes[v->index2].name);
       return formula_changed(w->a, text, x[0]);
-    case VALUE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", axes[v->index].name, v->steps), x[0]);
+    case VALUE_SLICE:
+      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", axes[v->index].name, v->steps),
+                             x[0]);
     default: return formula_operation(w->a, text, x, value_arity(v->op));
   }
 }
@@ -133,7 +140,8 @@ static bool *needed_values(arena *a, const typed_body *body) {
 
 static equation own_equation(const body_writer *w, value_id id) {
   axis_set axes = w->body->values.items[id].axes;
-  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL, body_axes_text(w->a, w->body, axes)),
+  return (equation){formula_left(w->a, w->names[id], w->varies[id] ? "t" : NULL,
+                                 body_axes_text(w->a, w->body, axes)),
                     w->formulas[id]};
 }
 
@@ -148,7 +156,8 @@ equation_list equations_of_body(arena *a, const typed_body *body) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->assigned == NO_VALUE) continue;
     if (w.names[t->assigned] && strcmp(w.names[t->assigned], t->name) == 0) continue;
-    const formula *left = formula_left(a, t->name, "t", body_order_text(a, body, t->axes, t->axis_count));
+    const formula *left =
+        formula_left(a, t->name, "t", body_order_text(a, body, t->axes, t->axis_count));
     vec_push(a, &list, ((equation){left, reference(&w, t->assigned)}));
   }
   return list;
@@ -166,7 +175,8 @@ static void mark_made(const body_writer *w, value_id id, bool *made) {
   }
 }
 
-equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts, int count) {
+equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts,
+                                 int count) {
   body_writer w = writer_for(a, body, "r");
   equation_list list = {0};
   bool *made = ARENA_ARRAY(a, bool, body->values.count);
@@ -176,8 +186,8 @@ equation_list equations_of_parts(arena *a, const typed_body *body, const equatio
   }
   for (int i = 0; i < count; i++) {
     value_id id = parts[i].value;
-    const formula *left =
-        formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL, body_axes_text(a, body, body->values.items[id].axes));
+    const formula *left = formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL,
+                                       body_axes_text(a, body, body->values.items[id].axes));
     vec_push(a, &list, ((equation){left, w.formulas[id]}));
   }
   return list;

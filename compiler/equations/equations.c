@@ -24,7 +24,8 @@ typedef struct document {
 
 // ---- lines ----
 
-// Where to break behind `from`: at the sign of a sum in as few brackets as possible, before column `width`; 0: nowhere.
+// Where to break behind `from`: at the sign of a sum in as few brackets as possible, before column
+// `width`; 0: nowhere.
 static size_t break_at(const char *text, size_t from, size_t width) {
   size_t best = 0;
   int depth = 0, least = 100;
@@ -74,7 +75,9 @@ static void put_latex_terms(const document *d, const formula *f, const char *sig
   *used += f->weight;
 }
 
-static const char *left_axes(const formula *left) { return left->count ? left->args[0]->axes : left->axes; }
+static const char *left_axes(const formula *left) {
+  return left->count ? left->args[0]->axes : left->axes;
+}
 
 static void put_latex_equation(const document *d, const equation *e, bool last) {
   int used = 0;
@@ -148,7 +151,8 @@ static void put_declarations(const document *d, const typed_body *body) {
       line = arena_printf(d->a, "%s%s%s", line, *line ? ", " : "", t->name);
       for (int x = 0; x < t->axis_count; x++)
         line = arena_printf(d->a, "%s%s%s", line, x ? "," : "[", body->axes.items[t->axes[x]].name);
-      line = arena_printf(d->a, "%s%s%s", line, t->axis_count ? "]" : "", t->complex ? " : complex" : "");
+      line = arena_printf(d->a, "%s%s%s", line, t->axis_count ? "]" : "",
+                          t->complex ? " : complex" : "");
       if (t->begin) line = arena_printf(d->a, "%s from %s", line, begin_text(d->a, body, t));
     }
     if (*line) put_line(d, arena_printf(d->a, "%s %s", words[kind], line));
@@ -161,16 +165,18 @@ static const formula *state_symbol(const document *d, const char *name, const ch
 }
 
 // state = decay * state before + increment, in the names of the parts.
-static equation update_equation(const document *d, const typed_tensor *t, const state_structure *s, const char *decay,
-                                const char *increment) {
+static equation update_equation(const document *d, const typed_tensor *t, const state_structure *s,
+                                const char *decay, const char *increment) {
   const formula *before = state_symbol(d, t->name, "t-1"), *x = before;
   if (s->decay != NO_VALUE) {
     const formula *factor = formula_symbol(d->a, decay, "t");
     if (s->log_decay != NO_VALUE) factor = formula_call(d->a, "exp", &factor, 1);
     x = formula_binary(d->a, FORMULA_MULTIPLY, factor, before);
   }
-  if (s->class == STATE_LOW_RANK) x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, "low_rank", "t"));
-  if (s->increment != NO_VALUE) x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, increment, "t"));
+  if (s->class == STATE_LOW_RANK)
+    x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, "low_rank", "t"));
+  if (s->increment != NO_VALUE)
+    x = formula_binary(d->a, FORMULA_ADD, x, formula_symbol(d->a, increment, "t"));
   return (equation){state_symbol(d, t->name, "t"), x};
 }
 
@@ -178,7 +184,8 @@ static const char *free_name(const document *d, const typed_body *body, const ch
   for (int number = 1;; number++) {
     const char *tried = number == 1 ? name : arena_printf(d->a, "%s%d", name, number);
     bool taken = false;
-    for (int i = 0; i < body->tensors.count; i++) taken |= strcmp(body->tensors.items[i].name, tried) == 0;
+    for (int i = 0; i < body->tensors.count; i++)
+      taken |= strcmp(body->tensors.items[i].name, tried) == 0;
     for (int i = 0; i < body->values.count; i++)
       taken |= body->values.items[i].name && strcmp(body->values.items[i].name, tried) == 0;
     if (!taken) return tried;
@@ -186,11 +193,12 @@ static const char *free_name(const document *d, const typed_body *body, const ch
 }
 
 static bool has_parts(const state_structure *s) {
-  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE ||
-         s->class == STATE_LOW_RANK;
+  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+         s->class == STATE_ELEMENTWISE || s->class == STATE_LOW_RANK;
 }
 
-static void put_state(const document *d, const typed_body *body, const typed_tensor *t, const state_structure *s) {
+static void put_state(const document *d, const typed_body *body, const typed_tensor *t,
+                      const state_structure *s) {
   if (!has_parts(s)) return;
   const char *decay = free_name(d, body, s->log_decay != NO_VALUE ? "g" : "a");
   const char *increment = free_name(d, body, "w");
@@ -198,7 +206,8 @@ static void put_state(const document *d, const typed_body *body, const typed_ten
   vec_push(d->a, &list, update_equation(d, t, s, decay, increment));
   equation_part parts[2];
   int count = 0;
-  if (s->decay != NO_VALUE) parts[count++] = (equation_part){decay, s->log_decay != NO_VALUE ? s->log_decay : s->decay};
+  if (s->decay != NO_VALUE)
+    parts[count++] = (equation_part){decay, s->log_decay != NO_VALUE ? s->log_decay : s->decay};
   if (s->increment != NO_VALUE) parts[count++] = (equation_part){increment, s->increment};
   equation_list rest = equations_of_parts(d->a, body, parts, count);
   for (int i = 0; i < rest.count; i++) vec_push(d->a, &list, rest.items[i]);
@@ -220,7 +229,8 @@ static void put_structure(const document *d, const recurrence *r) {
   }
 }
 
-static void put_programs(const document *d, const tile_program *forward, const char *what, const char *note) {
+static void put_programs(const document *d, const tile_program *forward, const char *what,
+                         const char *note) {
   put_heading(d, 1, what);
   if (note) put_line(d, note);
   const tile_program *values = program_rewritten(d->a, PROGRAM_VALUES, forward);
@@ -228,15 +238,19 @@ static void put_programs(const document *d, const tile_program *forward, const c
   put_equations(d, &list);
   const tile_program *backward = program_rewritten(d->a, PROGRAM_BACKWARD, forward);
   put_heading(d, 1,
-              forward->form == TILE_CHUNK ? "backward of the chunk, from the last chunk to the first"
-                                          : "backward of the step, from the last step to the first");
-  put_line(d, d->style == EQUATIONS_TEXT ? "d.x is the gradient of the loss by x; names without an equation are those above"
-                                         : "a bar marks the gradient of the loss; names without an equation are those above");
+              forward->form == TILE_CHUNK
+                  ? "backward of the chunk, from the last chunk to the first"
+                  : "backward of the step, from the last step to the first");
+  put_line(d,
+           d->style == EQUATIONS_TEXT
+               ? "d.x is the gradient of the loss by x; names without an equation are those above"
+               : "a bar marks the gradient of the loss; names without an equation are those above");
   list = equations_of_program(d->a, backward, values);
   put_equations(d, &list);
 }
 
-// Decays that are no masks are multiplied level by level, over 1, 2, 4, .. steps: two levels tell how.
+// Decays that are no masks are multiplied level by level, over 1, 2, 4, .. steps: two levels tell
+// how.
 enum { TWO_LEVELS = 4 };
 
 static bool has_levels(const tile_program *program) {
@@ -255,9 +269,10 @@ static void put_forms(const document *d, const recurrence *r, int length) {
     reason = "chunks would be scans without products";
   }
   if (r->states.count && chunk) {
-    const char *note = levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "
-                                "before the chunk, index c: after it"
-                              : "steps t, s, j = 1 .. c; index 0: before the chunk, index c: after it";
+    const char *note =
+        levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "
+                 "before the chunk, index c: after it"
+               : "steps t, s, j = 1 .. c; index 0: before the chunk, index c: after it";
     put_programs(d, chunk, arena_printf(d->a, "chunk of c = %d steps", length), note);
     return;
   }
@@ -265,7 +280,8 @@ static void put_forms(const document *d, const recurrence *r, int length) {
   put_programs(d, program_of(d->a, PROGRAM_STEP, r), "step", why);
 }
 
-char *equations_print(arena *a, const typed_body *written, const recurrence *r, int chunk, equation_style style) {
+char *equations_print(arena *a, const typed_body *written, const recurrence *r, int chunk,
+                      equation_style style) {
   text_stream text;
   document d = {.a = a, .out = text_begin(&text), .style = style};
   const typed_body *body = written ? written : &r->body;
@@ -289,4 +305,6 @@ const char *equations_begin(equation_style style) {
          "\\begin{document}\n";
 }
 
-const char *equations_end(equation_style style) { return style == EQUATIONS_TEXT ? "" : "\\end{document}\n"; }
+const char *equations_end(equation_style style) {
+  return style == EQUATIONS_TEXT ? "" : "\\end{document}\n";
+}

@@ -10,7 +10,9 @@ static formula *new_formula(arena *a, formula_kind kind, int weight) {
   return f;
 }
 
-bool formula_is_number(const formula *f, double number) { return f->kind == FORMULA_NUMBER && f->number == number; }
+bool formula_is_number(const formula *f, double number) {
+  return f->kind == FORMULA_NUMBER && f->number == number;
+}
 
 formula *formula_number(arena *a, double number) {
   if (number < 0) return formula_unary(a, FORMULA_NEGATE, formula_number(a, -number));
@@ -61,7 +63,8 @@ static formula *signed_product(arena *a, formula_kind kind, const formula *x, co
 
 formula *formula_binary(arena *a, formula_kind kind, const formula *x, const formula *y) {
   bool signs = x->kind == FORMULA_NEGATE || y->kind == FORMULA_NEGATE;
-  if (signs && (kind == FORMULA_MULTIPLY || kind == FORMULA_DIVIDE)) return signed_product(a, kind, x, y);
+  if (signs && (kind == FORMULA_MULTIPLY || kind == FORMULA_DIVIDE))
+    return signed_product(a, kind, x, y);
   formula *f = formula_call(a, NULL, (const formula *[]){x, y}, 2);
   f->kind = kind;
   bool additive = kind == FORMULA_ADD || kind == FORMULA_SUBTRACT;
@@ -102,14 +105,17 @@ formula *formula_operation(arena *a, const char *text, const formula *const *arg
     const char *text;
     formula_kind kind;
     const char *sign;  // of comparisons
-  } rows[] = {{"add", FORMULA_ADD, NULL},    {"sub", FORMULA_SUBTRACT, NULL}, {"mul", FORMULA_MULTIPLY, NULL},
-              {"div", FORMULA_DIVIDE, NULL}, {"pow", FORMULA_POWER, NULL},    {"neg", FORMULA_NEGATE, NULL},
-              {"lt", FORMULA_COMPARE, "<"},  {"le", FORMULA_COMPARE, "<="},   {"gt", FORMULA_COMPARE, ">"},
-              {"ge", FORMULA_COMPARE, ">="}, {"eq", FORMULA_COMPARE, "=="}};
+  } rows[] = {{"add", FORMULA_ADD, NULL},      {"sub", FORMULA_SUBTRACT, NULL},
+              {"mul", FORMULA_MULTIPLY, NULL}, {"div", FORMULA_DIVIDE, NULL},
+              {"pow", FORMULA_POWER, NULL},    {"neg", FORMULA_NEGATE, NULL},
+              {"lt", FORMULA_COMPARE, "<"},    {"le", FORMULA_COMPARE, "<="},
+              {"gt", FORMULA_COMPARE, ">"},    {"ge", FORMULA_COMPARE, ">="},
+              {"eq", FORMULA_COMPARE, "=="}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (strcmp(rows[i].text, text) != 0) continue;
     if (rows[i].sign) return formula_compare(a, rows[i].sign, args[0], args[1]);
-    return count == 1 ? formula_unary(a, rows[i].kind, args[0]) : formula_binary(a, rows[i].kind, args[0], args[1]);
+    return count == 1 ? formula_unary(a, rows[i].kind, args[0])
+                      : formula_binary(a, rows[i].kind, args[0], args[1]);
   }
   return formula_call(a, text, args, count);
 }

@@ -1,4 +1,5 @@
-// Formulas: what bodies and tile programs are turned into before they are printed. Internal to compiler/equations.
+// Formulas: what bodies and tile programs are turned into before they are printed. Internal to
+// compiler/equations.
 //
 //   sum[N](C[t] * h[0])     over "sum", index "N" of a product of two symbols
 #ifndef REC_EQUATIONS_FORMULA_H
@@ -60,15 +61,18 @@ typedef VEC(equation) equation_list;
 
 // body.c: the lets, states and outputs of a body, named values first where they are used.
 equation_list equations_of_body(arena *a, const typed_body *body);
-// Some values of a body under names of their own, and what they need that has no name in the source.
+// Some values of a body under names of their own, and what they need that has no name in the
+// source.
 typedef struct equation_part {
   const char *name;
   value_id value;
 } equation_part;
-equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts, int count);
+equation_list equations_of_parts(arena *a, const typed_body *body, const equation_part *parts,
+                                 int count);
 
-// program.c. `forward` NULL: the program is one; else its equations are known already, and the values that they name are
-// not written again.
-equation_list equations_of_program(arena *a, const tile_program *program, const tile_program *forward);
+// program.c. `forward` NULL: the program is one; else its equations are known already, and the
+// values that they name are not written again.
+equation_list equations_of_program(arena *a, const tile_program *program,
+                                   const tile_program *forward);
 
 #endif

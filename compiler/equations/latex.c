@@ -11,10 +11,10 @@
 // ---- names ----
 
 static bool is_greek(const char *word) {
-  static const char *const greek[] = {"alpha", "beta",  "gamma",  "delta", "epsilon", "zeta", "eta",
-                                      "theta", "kappa", "lambda", "mu",    "nu",      "xi",   "pi",
-                                      "rho",   "sigma", "tau",    "phi",   "chi",     "psi",  "omega",
-                                      "Gamma", "Delta", "Lambda", "Sigma", "Phi",     "Psi",  "Omega"};
+  static const char *const greek[] = {
+      "alpha", "beta",  "gamma", "delta",  "epsilon", "zeta",  "eta", "theta", "kappa", "lambda",
+      "mu",    "nu",    "xi",    "pi",     "rho",     "sigma", "tau", "phi",   "chi",   "psi",
+      "omega", "Gamma", "Delta", "Lambda", "Sigma",   "Phi",   "Psi", "Omega"};
   for (size_t i = 0; i < sizeof greek / sizeof *greek; i++)
     if (strcmp(word, greek[i]) == 0) return true;
   return false;
@@ -35,7 +35,8 @@ static char *latex_name(arena *a, const char *name, const char *index) {
   char *word = word_of(a, arena_printf(a, "%.*s", (int)letters, name));
   const char *rest = name + letters + (name[letters] == '_');
   char *below = arena_strdup(a, "");
-  for (const char *c = rest; *c; c++) below = *c == '_' ? arena_printf(a, "%s\\_", below) : arena_printf(a, "%s%c", below, *c);
+  for (const char *c = rest; *c; c++)
+    below = *c == '_' ? arena_printf(a, "%s\\_", below) : arena_printf(a, "%s%c", below, *c);
   bool digits = below[strspn(below, "0123456789")] == 0;
   if (*below && !digits) below = arena_printf(a, "\\mathrm{%s}", below);
   const char *comma = *below && index ? "," : "";
@@ -54,13 +55,15 @@ static char *latex_index(arena *a, const char *index) {
     size_t length = 0;
     while (isalnum((unsigned char)c[length]) || c[length] == '_') length++;
     if (length && !isdigit((unsigned char)*c)) {
-      out = arena_printf(a, "%s%s", out, latex_name(a, arena_printf(a, "%.*s", (int)length, c), NULL));
+      out = arena_printf(a, "%s%s", out,
+                         latex_name(a, arena_printf(a, "%.*s", (int)length, c), NULL));
       c += length;
       continue;
     }
     size_t s = 0, count = sizeof signs / sizeof *signs;
     while (s < count && strncmp(c, signs[s].text, strlen(signs[s].text)) != 0) s++;
-    out = s < count ? arena_printf(a, "%s%s", out, signs[s].latex) : arena_printf(a, "%s%c", out, *c);
+    out =
+        s < count ? arena_printf(a, "%s%s", out, signs[s].latex) : arena_printf(a, "%s%c", out, *c);
     c += s < count ? strlen(signs[s].text) : 1;
     if (s < count && *c == ' ') c++;
   }
@@ -111,7 +114,8 @@ static void put_call(const writer *w, const formula *f) {
     if (strcmp(f->name, known[i]) == 0) name = arena_printf(w->a, "\\%s", known[i]);
   if (!name) {
     name = arena_strdup(w->a, "");
-    for (const char *c = f->name; *c; c++) name = arena_printf(w->a, *c == '_' ? "%s\\_" : "%s%c", name, *c);
+    for (const char *c = f->name; *c; c++)
+      name = arena_printf(w->a, *c == '_' ? "%s\\_" : "%s%c", name, *c);
     name = arena_printf(w->a, "\\operatorname{%s}", name);
   }
   fprintf(w->out, "%s\\left(", name);
@@ -150,7 +154,8 @@ static bool put_notation(const writer *w, const formula *f) {
 
 static void put_over(const writer *w, const formula *f) {
   bool sum = strcmp(f->name, "sum") == 0;
-  fprintf(w->out, "%s_{%s} ", sum ? "\\sum" : arena_printf(w->a, "\\operatorname*{%s}", f->name), latex_index(w->a, f->index));
+  fprintf(w->out, "%s_{%s} ", sum ? "\\sum" : arena_printf(w->a, "\\operatorname*{%s}", f->name),
+          latex_index(w->a, f->index));
   put(w, f->args[0], BINDS_PRODUCT);
 }
 
@@ -195,7 +200,9 @@ static void put_bare(const writer *w, const formula *f) {
       return;
     case FORMULA_ADD: put_two(w, f, " + ", BINDS_SUM, BINDS_SUM); return;
     case FORMULA_SUBTRACT: put_two(w, f, " - ", BINDS_SUM, BINDS_PRODUCT); return;
-    case FORMULA_MULTIPLY: put_two(w, f, "\\, ", ends_in_sum(f->args[0]) ? BINDS_ATOM : BINDS_PRODUCT, BINDS_PRODUCT); return;
+    case FORMULA_MULTIPLY:
+      put_two(w, f, "\\, ", ends_in_sum(f->args[0]) ? BINDS_ATOM : BINDS_PRODUCT, BINDS_PRODUCT);
+      return;
     case FORMULA_DIVIDE:
       put_around(w, "\\frac{", f->args[0], "}{");
       put_around(w, "", f->args[1], "}");

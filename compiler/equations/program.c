@@ -5,7 +5,8 @@
 //   %23 [t,s,G] = segment %22           ->   L1[t,s,G] = (s <= t) * exp(sum[s < j <= t](g[j]))
 //   ..                                       y[t,G,P] = sum[s](A1[t,s] * L1[t,s] * x[s]) + ..
 //
-// Rows behind the end of the sequence, which count as 0, are left out, and so is what keeps 0 * infinity out of gradients.
+// Rows behind the end of the sequence, which count as 0, are left out, and so is what keeps 0 *
+// infinity out of gradients.
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,9 +37,13 @@ static const tile_value *value(const tile_writer *w, tile_id id) { return &w->p-
 
 static const char *axis_name(const tile_writer *w, int axis) { return w->p->axes.items[axis].name; }
 
-static long long axis_size(const tile_writer *w, int axis) { return (long long)w->p->axes.items[axis].size; }
+static long long axis_size(const tile_writer *w, int axis) {
+  return (long long)w->p->axes.items[axis].size;
+}
 
-static bool counts_steps(const tile_writer *w, int axis) { return w->p->axes.items[axis].body_axis < 0; }
+static bool counts_steps(const tile_writer *w, int axis) {
+  return w->p->axes.items[axis].body_axis < 0;
+}
 
 static axis_set step_axes(const tile_writer *w, axis_set axes) {
   for (int axis = 0; axis < w->p->axes.count; axis++)
@@ -56,7 +61,8 @@ static const places named;  // each axis by its name
 static const char *axes_text(const tile_writer *w, axis_set axes, const places *at) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++)
-    if (axis_in(axes, axis)) text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", index_text(w, at, axis));
+    if (axis_in(axes, axis))
+      text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", index_text(w, at, axis));
   return text;
 }
 
@@ -70,8 +76,9 @@ static const char *time_index(const tile_writer *w, tile_id id, const places *at
 
 static bool is_complex_place(const tile_writer *w, const tile_place *place) {
   for (int i = 0; i < w->p->arguments.count + w->p->results.count; i++) {
-    const tile_place *other =
-        i < w->p->arguments.count ? &w->p->arguments.items[i] : &w->p->results.items[i - w->p->arguments.count].place;
+    const tile_place *other = i < w->p->arguments.count
+                                  ? &w->p->arguments.items[i]
+                                  : &w->p->results.items[i - w->p->arguments.count].place;
     if (other->tensor == place->tensor && other->lag == place->lag && other->component) return true;
   }
   return false;
@@ -100,7 +107,8 @@ static const char *step_of(const tile_writer *w, const tile_place *place, const 
   }
 }
 
-static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at, bool with_axes) {
+static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at,
+                             bool with_axes) {
   const char *index = step_of(w, place, at), *name = place->name;
   if (place->lag >= 0) {  // x.lag, whose newest entry is x[t-1]
     name = arena_printf(w->a, "%.*s", (int)(strlen(name) - strlen(".lag")), name);
@@ -112,7 +120,8 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
   for (int i = 0; with_axes && i < place->axis_count; i++)
     axes = arena_printf(w->a, "%s%s%s", axes, i ? "," : "", axis_name(w, place->axes[i]));
   formula *f = formula_left(w->a, name, index, axes);
-  f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE || place->role >= TILE_D_INPUT;
+  f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE ||
+                place->role >= TILE_D_INPUT;
   if (!is_complex_place(w, place)) return f;
   return formula_call(w->a, place->component ? "im" : "re", (const formula *[]){f}, 1);
 }
@@ -122,23 +131,28 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
 static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
 // select valid x 0, or 1 where decays are padded, or a state before the chunk
-static bool is_padded(const tile_writer *w, const tile_value *v) { return value(w, v->args[0])->op == TILE_VALID; }
+static bool is_padded(const tile_writer *w, const tile_value *v) {
+  return value(w, v->args[0])->op == TILE_VALID;
+}
 
 // select (0 == dy) 0 term, where the term has the factor dy
 static bool is_guarded(const tile_writer *w, const tile_value *v) {
   const tile_value *condition = value(w, v->args[0]);
   if (value(w, v->args[2])->op == TILE_NUMBER) return false;
-  return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) && tile_is_number(w->p, v->args[1], 0);
+  return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) &&
+         tile_is_number(w->p, v->args[1], 0);
 }
 
 static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
-  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) && !tile_arity(value(w, v->args[1])->op);
+  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) &&
+         !tile_arity(value(w, v->args[1])->op);
 }
 
 // sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance
 static bool is_counted_once(const tile_writer *w, const tile_value *v) {
   const tile_value *choice = value(w, v->args[0]);
-  if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0)) return false;
+  if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0))
+    return false;
   const tile_value *first = value(w, choice->args[0]);
   if (first->op != TILE_EQUAL || !is_comparison_of_leaves(w, first)) return false;
   bool zero = tile_is_number(w->p, first->args[0], 0) || tile_is_number(w->p, first->args[1], 0);
@@ -150,7 +164,8 @@ static bool is_view(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
   switch (v->op) {
     case TILE_EXPAND: return true;
-    case TILE_RENAME: return counts_steps(w, tile_renamed_from(v)) && counts_steps(w, tile_renamed_to(v));
+    case TILE_RENAME:
+      return counts_steps(w, tile_renamed_from(v)) && counts_steps(w, tile_renamed_to(v));
     case TILE_SPLIT:
     case TILE_JOIN: return counts_steps(w, tile_whole_axis(v));
     case TILE_SLICE: return counts_steps(w, tile_entry_axis(v));
@@ -168,7 +183,8 @@ static tile_id viewed(const tile_writer *w, tile_id id) {
 }
 
 // Entry `inner` of block `outer`: "16*o+i"; block t/16, entry t%16 is t.
-static const char *split_place(const tile_writer *w, const char *outer, const char *inner, long long size) {
+static const char *split_place(const tile_writer *w, const char *outer, const char *inner,
+                               long long size) {
   size_t block = strlen(arena_printf(w->a, "/%lld", size)), length = strlen(outer);
   const char *whole = arena_printf(w->a, "%.*s", length > block ? (int)(length - block) : 0, outer);
   bool same = strcmp(outer, arena_printf(w->a, "%s/%lld", whole, size)) == 0 &&
@@ -183,7 +199,8 @@ static const char *split_place(const tile_writer *w, const char *outer, const ch
   return arena_printf(w->a, "%s%s%s", start, *start ? "+" : "", inner);
 }
 
-static const char *part_of_place(const tile_writer *w, const char *place, char sign, long long size) {
+static const char *part_of_place(const tile_writer *w, const char *place, char sign,
+                                 long long size) {
   const char *form = strpbrk(place, "+-*") ? "(%s)%c%lld" : "%s%c%lld";
   return arena_printf(w->a, form, place, sign, size);
 }
@@ -194,7 +211,8 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
   switch (v->op) {
     case TILE_RENAME: from.of[tile_renamed_from(v)] = index_text(w, at, tile_renamed_to(v)); break;
     case TILE_SPLIT: {
-      const char *outer = index_text(w, at, tile_outer_axis(v)), *inner = index_text(w, at, tile_inner_axis(v));
+      const char *outer = index_text(w, at, tile_outer_axis(v)),
+                 *inner = index_text(w, at, tile_inner_axis(v));
       from.of[tile_whole_axis(v)] = split_place(w, outer, inner, axis_size(w, tile_inner_axis(v)));
       break;
     }
@@ -206,7 +224,8 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
       break;
     }
     case TILE_SHIFT:
-      from.of[tile_shift_axis(v)] = arena_printf(w->a, "%s%+d", index_text(w, at, tile_shift_axis(v)), -tile_shift_distance(v));
+      from.of[tile_shift_axis(v)] = arena_printf(
+          w->a, "%s%+d", index_text(w, at, tile_shift_axis(v)), -tile_shift_distance(v));
       break;
     default: break;
   }
@@ -227,8 +246,8 @@ static bool is_read(const tile_writer *w, const places *at, int axis, const char
   return false;
 }
 
-// The operands of a sum over `over`: an axis whose name means something else here gets another. Returns what to write
-// below the sum.
+// The operands of a sum over `over`: an axis whose name means something else here gets another.
+// Returns what to write below the sum.
 static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++) {
@@ -245,13 +264,15 @@ static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
 }
 
 static const formula *reduction_at(tile_writer *w, tile_id id, const places *at) {
-  static const char *const words[] = {[TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
+  static const char *const words[] = {
+      [TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
   const tile_value *v = value(w, id);
   int depth = w->depth;
   places inner = *at;
   const char *index = bind_axes(w, v->over, &inner);
   const formula *x = formula_at(w, v->args[0], &inner);
-  if (v->op == TILE_DOT) x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
+  if (v->op == TILE_DOT)
+    x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
   w->depth = depth;
   return formula_over(w->a, words[v->op], index, x);
 }
@@ -265,16 +286,21 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   w->depth++;
   inner.of[tile_step_axis(v)] = j;
   if (v->op == TILE_PREFIX) {
-    const char *sign = tile_is_from_end(v) ? (tile_is_exclusive(v) ? ">" : ">=") : tile_is_exclusive(v) ? "<" : "<=";
+    const char *sign = tile_is_from_end(v)    ? (tile_is_exclusive(v) ? ">" : ">=")
+                       : tile_is_exclusive(v) ? "<"
+                                              : "<=";
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
     if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis)  // to the end of a block
-      range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j, axis_size(w, tile_step_axis(v)));
+      range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j,
+                           axis_size(w, tile_step_axis(v)));
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
-    const char *s =
-        adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner) : index_text(w, at, tile_other_step_axis(v));
-    range = adjoint ? arena_printf(w->a, "%s %s %s, %s < %s", j, tile_is_exclusive(v) ? ">" : ">=", t, s, t)
-                    : arena_printf(w->a, "%s < %s %s %s", s, j, tile_is_exclusive(v) ? "<" : "<=", t);
+    const char *s = adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner)
+                            : index_text(w, at, tile_other_step_axis(v));
+    range =
+        adjoint
+            ? arena_printf(w->a, "%s %s %s, %s < %s", j, tile_is_exclusive(v) ? ">" : ">=", t, s, t)
+            : arena_printf(w->a, "%s < %s %s %s", s, j, tile_is_exclusive(v) ? "<" : "<=", t);
   }
   const formula *sum = formula_over(w->a, "sum", range, formula_at(w, v->args[0], &inner));
   w->depth = depth;
@@ -282,13 +308,14 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
 }
 
 static const formula *causal(const tile_writer *w, const tile_value *v, const places *at) {
-  return formula_compare(
-      w->a, tile_is_exclusive(v) ? "<" : "<=", formula_symbol(w->a, index_text(w, at, tile_other_step_axis(v)), NULL),
-      formula_symbol(w->a, index_text(w, at, tile_step_axis(v)), NULL));
+  return formula_compare(w->a, tile_is_exclusive(v) ? "<" : "<=",
+                         formula_symbol(w->a, index_text(w, at, tile_other_step_axis(v)), NULL),
+                         formula_symbol(w->a, index_text(w, at, tile_step_axis(v)), NULL));
 }
 
 static const formula *select_at(const tile_writer *w, const formula *const *x) {
-  if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE) return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
+  if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE)
+    return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
   return formula_call(w->a, "where", x, 3);
 }
 
@@ -303,8 +330,9 @@ static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
     entry.of[tile_column_axis(v)] = t;
   }
   const formula *a = formula_at(w, v->args[0], &entry);
-  const formula *sum = formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, tile_is_transposed(v) ? ">" : "<", t),
-                                    formula_binary(w->a, FORMULA_MULTIPLY, a, x));
+  const formula *sum = formula_over(
+      w->a, "sum", arena_printf(w->a, "%s %s %s", s, tile_is_transposed(v) ? ">" : "<", t),
+      formula_binary(w->a, FORMULA_MULTIPLY, a, x));
   return formula_binary(w->a, FORMULA_ADD, formula_at(w, v->args[1], at), sum);
 }
 
@@ -314,26 +342,32 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
     case TILE_NUMBER: return formula_number(w->a, v->number);
     case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, tile_index_axis(v)), NULL);
     case TILE_INDEX:
-      return counts_steps(w, tile_index_axis(v)) ? formula_symbol(w->a, index_text(w, at, tile_index_axis(v)), NULL)
-                                                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
+      return counts_steps(w, tile_index_axis(v))
+                 ? formula_symbol(w->a, index_text(w, at, tile_index_axis(v)), NULL)
+                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
     case TILE_ARGUMENT: return tensor(w, tile_place_of(w->p, v), at, false);
     case TILE_CAUSAL: return causal(w, v, at);
     case TILE_VALID: return formula_number(w->a, 1);
     case TILE_AT_END: {
       const formula *end = formula_symbol(w->a, "c", NULL);
       if (tile_steps_before_end(v))
-        end = formula_binary(w->a, FORMULA_SUBTRACT, end, formula_number(w->a, tile_steps_before_end(v)));
+        end = formula_binary(w->a, FORMULA_SUBTRACT, end,
+                             formula_number(w->a, tile_steps_before_end(v)));
       return formula_compare(w->a, "==", formula_symbol(w->a, time_index(w, id, at), NULL), end);
     }
     default: return formula_symbol(w->a, tile_op_text(v->op), NULL);
   }
 }
 
-static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at, const formula *x) {
+static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at,
+                                 const formula *x) {
   const char *from = axis_name(w, v->index);
   switch (v->op) {
-    case TILE_RENAME: return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))), x);
-    case TILE_SLICE: return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
+    case TILE_RENAME:
+      return formula_changed(
+          w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))), x);
+    case TILE_SLICE:
+      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
     case TILE_PLACE: {
       const formula *index = counts_steps(w, tile_entry_axis(v))
                                  ? formula_symbol(w->a, index_text(w, at, tile_entry_axis(v)), NULL)
@@ -345,7 +379,8 @@ static const formula *changed_at(const tile_writer *w, const tile_value *v, cons
   }
 }
 
-static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at, const formula *const *x) {
+static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at,
+                                   const formula *const *x) {
   switch (v->op) {
     case TILE_EXP2: return formula_binary(w->a, FORMULA_POWER, formula_number(w->a, 2), x[0]);
     case TILE_SQRT_KINK: return formula_call(w->a, "sqrt", x, 1);
@@ -357,7 +392,8 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
     case TILE_STOP: return formula_call(w->a, "stop_gradient", x, 1);
     case TILE_FIRST_MAX: return formula_over(w->a, "argmax", axes_text(w, v->over, &named), x[0]);
     case TILE_FIRST_MIN: return formula_over(w->a, "argmin", axes_text(w, v->over, &named), x[0]);
-    case TILE_ACCUMULATE: return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
+    case TILE_ACCUMULATE:
+      return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
     default:
       if (tile_op_is(v->op, TILE_MOVES_INDEX)) return changed_at(w, v, at, x[0]);
       return formula_operation(w->a, tile_op_text(v->op), x, tile_arity(v->op));
@@ -369,7 +405,8 @@ static const formula *definition(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   if (tile_arity(v->op) == 0) return leaf_at(w, id, at);
   if (is_view(w, id)) return view_at(w, id, at);
-  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) return along_at(w, id, at);
+  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT)
+    return along_at(w, id, at);
   if (v->op == TILE_SOLVE) return solve_at(w, id, at);
   bool reduces = v->op == TILE_SUM || v->op == TILE_DOT;
   if (reduces || tile_op_is(v->op, TILE_PICKS)) return reduction_at(w, id, at);
@@ -405,10 +442,12 @@ static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
 // exp of sums over the steps between two, or 0: what a decay leaves from step to step.
 static bool is_decay_mask(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
-  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL && value(w, v->args[1])->op == TILE_EXP;
+  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL &&
+         value(w, v->args[1])->op == TILE_EXP;
 }
 
-// A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs of steps, X solutions.
+// A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs
+// of steps, X solutions.
 static const char *letter_of(const tile_writer *w, tile_id id, bool summed_along_time) {
   if (value(w, id)->op == TILE_SOLVE) return "X";
   if (summed_along_time) return "g";
@@ -474,7 +513,8 @@ static void shorten(tile_writer *w, tile_id id) {
     tile_id heaviest = NO_TILE;
     for (int k = 0; k < tile_arity(value(w, id)->op); k++) {
       tile_id x = operand(w, id, k);
-      if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest])) heaviest = x;
+      if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest]))
+        heaviest = x;
     }
     if (heaviest == NO_TILE || w->weight[heaviest] <= 1) return;
     give_name(w, heaviest);
@@ -526,7 +566,8 @@ static void choose_names(tile_writer *w) {
     if (w->names[id]) w->weight[id] = 1;
     if (!may_have_name(w, id) || is_result_alone(w, id)) continue;
     bool told = v->name && w->weight[id] > 1;
-    bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) || (v->op == TILE_DOT && has_pairs_of_steps(w, id));
+    bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) ||
+                      (v->op == TILE_DOT && has_pairs_of_steps(w, id));
     if (told || known_kind || (w->uses[id] > 1 && w->weight[id] > 1)) give_name(w, id);
   }
 }
@@ -549,8 +590,8 @@ static void know_forward(tile_writer *w, const tile_writer *f) {
 // The gradient by a lag buffer's entry may be handed through.
 static bool says_nothing(const formula *left, const formula *right) {
   bool symbols = left->kind == FORMULA_SYMBOL && right->kind == FORMULA_SYMBOL;
-  return symbols && left->gradient == right->gradient && strcmp(left->name, right->name) == 0 && left->index && right->index &&
-         strcmp(left->index, right->index) == 0;
+  return symbols && left->gradient == right->gradient && strcmp(left->name, right->name) == 0 &&
+         left->index && right->index && strcmp(left->index, right->index) == 0;
 }
 
 static void add_equation(tile_writer *w, const formula *left, const formula *right) {

@@ -43,7 +43,8 @@ static void put_bare(FILE *out, const formula *f) {
     case FORMULA_SYMBOL:
       fprintf(out, "%s%s", f->gradient ? "d." : "", f->name);
       if (f->index || f->axes)
-        fprintf(out, "[%s%s%s]", f->index ? f->index : "", f->index && f->axes ? "," : "", f->axes ? f->axes : "");
+        fprintf(out, "[%s%s%s]", f->index ? f->index : "", f->index && f->axes ? "," : "",
+                f->axes ? f->axes : "");
       return;
     case FORMULA_CALL:
       fputs(f->name, out);

@@ -18,17 +18,21 @@ static void open_model(graph_builder *b, graph_model *model, const typed_name *i
 }
 
 // Sizes that `LM(depth = 2, D = 64)` gives.
-static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call, size_binding *bindings, int *count) {
-  sema_scope *scope = sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
+static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call,
+                          size_binding *bindings, int *count) {
+  sema_scope *scope =
+      sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
   for (int i = 0; call && call->kind == AST_CALL && i < call->call.args.count; i++) {
     const ast_arg *arg = &call->call.args.items[i];
     bool known = false;
     for (int k = 0; arg->kind == AST_ARG_NAMED && k < item->item->body.header.count; k++)
       known |= item->item->body.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span, "expected a name of the header of %s (%s) with its size, found %s", item->name,
+      diag_error(b->diag, arg->span,
+                 "expected a name of the header of %s (%s) with its size, found %s", item->name,
                  header_text(b->arena, &item->item->body.header),
-                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text) : "another argument");
+                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
+                                            : "another argument");
       return false;
     }
     bindings[*count].axis = arg->name.text;
@@ -40,22 +44,25 @@ static bool call_bindings(graph_builder *b, const typed_name *item, const ast_ex
 static const char *model_text(graph_builder *b, const instance *in) {
   const char *text = arena_printf(b->arena, "%s(", in->item->name);
   for (int i = 0; i < in->item->item->body.header.count; i++)
-    text = arena_printf(b->arena, "%s%s%s = %lld", text, i ? ", " : "", in->body->axes.items[i].name,
-                        (long long)in->body->axes.items[i].size);
+    text = arena_printf(b->arena, "%s%s%s = %lld", text, i ? ", " : "",
+                        in->body->axes.items[i].name, (long long)in->body->axes.items[i].size);
   return arena_printf(b->arena, "%s)", text);
 }
 
 static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   const typed_tensor *t = &in->output_tensors.items[0];
   if (in->outputs.count != 1 || b->embedding == NONE) {
-    diag_error(b->diag, in->item->item->name.span, "expected a model with one embed and one output, found %d output%s and %s",
-               in->outputs.count, in->outputs.count == 1 ? "" : "s", b->embedding == NONE ? "no embed" : "an embed");
+    diag_error(b->diag, in->item->item->name.span,
+               "expected a model with one embed and one output, found %d output%s and %s",
+               in->outputs.count, in->outputs.count == 1 ? "" : "s",
+               b->embedding == NONE ? "no embed" : "an embed");
     return false;
   }
   axis_order order = {.count = t->axis_count};
   memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
   if (order_elements(in->body, order) != b->model->vocabulary) {
-    diag_error(b->diag, t->span, "expected an output of %d numbers, one for each symbol of embed, found %s",
+    diag_error(b->diag, t->span,
+               "expected an output of %d numbers, one for each symbol of embed, found %s",
                b->model->vocabulary, order_text(b->arena, in->body, order));
     return false;
   }
@@ -79,8 +86,10 @@ static void add_loss(graph_builder *b) {
 static bool fits_memory(graph_builder *b, const graph_model *model) {
   const int64_t most = (int64_t)1 << 40;
   int64_t weights = 0, carried = 0;
-  for (int i = 0; i < model->parameters.count && weights <= most; i++) weights += model->parameters.items[i].elements;
-  for (int i = 0; i < model->states.count && carried <= most; i++) carried += model->states.items[i].elements;
+  for (int i = 0; i < model->parameters.count && weights <= most; i++)
+    weights += model->parameters.items[i].elements;
+  for (int i = 0; i < model->states.count && carried <= most; i++)
+    carried += model->states.items[i].elements;
   if (weights <= most && carried <= most && model->row_elements <= most) return true;
   diag_error(b->diag, model->span, "expected a model of at most 2^40 numbers, found more");
   return false;
@@ -88,7 +97,8 @@ static bool fits_memory(graph_builder *b, const graph_model *model) {
 
 int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, span where) {
   graph_model model = {.name = item->name, .span = where, .logits = NONE};
-  size_binding *bindings = ARENA_ARRAY(b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
+  size_binding *bindings = ARENA_ARRAY(
+      b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
   int count = 0, errors = diag_error_count(b->diag);
   trunk_row logits;
   if (!call_bindings(b, item, call, bindings, &count)) return NONE;
@@ -96,7 +106,8 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, where);
   if (!in || !model_logits(b, in, &logits)) return NONE;
   model.text = model_text(b, in);
-  if (!gather_operations(b, &logits, 1, &model.logits) || diag_error_count(b->diag) > errors) return NONE;
+  if (!gather_operations(b, &logits, 1, &model.logits) || diag_error_count(b->diag) > errors)
+    return NONE;
   add_loss(b);
   gradient_build(b->arena, &model);
   memory_plan(b->arena, &model);
@@ -118,7 +129,8 @@ static int stand_in_sizes(graph_builder *b, const ast_item *item, size_binding *
   int count = 0;
   *bindings = ARENA_ARRAY(b->arena, size_binding, item->body.header.count + 1);
   for (int i = 0; i < item->body.header.count; i++)
-    if (!item->body.header.items[i].value) (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4, true};
+    if (!item->body.header.items[i].value)
+      (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4, true};
   return count;
 }
 
@@ -130,9 +142,11 @@ static void check_alone(graph_builder *b, const typed_name *item) {
   int count = stand_in_sizes(b, item->item, &bindings);
   b->result = &thrown;
   open_model(b, &model, item);
-  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_EMBED});  // stands for whatever makes the inputs
+  // stands for whatever makes the inputs
+  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_EMBED});
   trunk_row logits;
-  instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
+  instance *in =
+      layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
   if (in && in->model) model_logits(b, in, &logits);
   b->result = kept;
   vec_push(b->arena, &kept->alone, model);
@@ -149,7 +163,8 @@ static void build_rest(graph_builder *b) {
     for (int i = 0; i < b->program->layers.count; i++) {
       const typed_name *n = &b->program->layers.items[i];
       bool own = n->file == b->program->main;
-      if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL)) continue;
+      if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL))
+        continue;
       if (!pass && sizes_complete(n->item))
         model_build(b, n, NULL, n->item->name.span);
       else
@@ -164,19 +179,25 @@ static bool inits_known(graph_builder *b) {
     const typed_name *target = sema_find(n->file, n->item->init.target.text);
     if (target) sema_note_item(b->program->sema, n->item->init.target.span, target->item);
     if (target && (target->item->kind == AST_LAYER || target->item->kind == AST_MODEL)) continue;
-    diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'", n->item->init.target.text);
+    diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'",
+               n->item->init.target.text);
     return false;
   }
   return true;
 }
 
-static graph_builder new_builder(arena *memory, interner *names, diag *messages, const typed_program *program,
-                                 graph_program *result) {
-  return (graph_builder){
-      .arena = memory, .names = names, .diag = messages, .program = program, .result = result, .embedding = NONE};
+static graph_builder new_builder(arena *memory, interner *names, diag *messages,
+                                 const typed_program *program, graph_program *result) {
+  return (graph_builder){.arena = memory,
+                         .names = names,
+                         .diag = messages,
+                         .program = program,
+                         .result = result,
+                         .embedding = NONE};
 }
 
-graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program) {
+graph_program *graph_build(arena *memory, interner *names, diag *messages,
+                           const typed_program *program) {
   if (!program->layers.count) return NULL;
   graph_builder b = new_builder(memory, names, messages, program, ARENA_NEW(memory, graph_program));
   if (!inits_known(&b)) return b.result;
@@ -196,7 +217,8 @@ static bool sizes_known(graph_builder *b, const typed_name *item) {
 }
 
 static graph_port port_of(const typed_body *body, const typed_tensor *t, int tensor) {
-  graph_port port = {.name = t->name, .tensor = tensor, .axis_count = t->axis_count, .complex = t->complex};
+  graph_port port = {
+      .name = t->name, .tensor = tensor, .axis_count = t->axis_count, .complex = t->complex};
   for (int i = 0; i < t->axis_count; i++) {
     port.axes[i] = body->axes.items[t->axes[i]].name;
     port.sizes[i] = body->axes.items[t->axes[i]].size;
@@ -209,9 +231,9 @@ static void add_inputs(graph_builder *b, graph_model *layer) {
   int op = 0;
   while (layer->ops.items[op].kind != OP_EMBED) op++;
   for (int i = 0; i < b->ops.items[0].outputs.count; i++)
-    vec_push(
-        b->arena, &layer->inputs,
-        port_of(b->trunk, &b->trunk->tensors.items[b->ops.items[0].outputs.items[i]], layer->ops.items[op].outputs.items[i]));
+    vec_push(b->arena, &layer->inputs,
+             port_of(b->trunk, &b->trunk->tensors.items[b->ops.items[0].outputs.items[i]],
+                     layer->ops.items[op].outputs.items[i]));
 }
 
 static trunk_row output_row(instance *in, int output) {
@@ -238,10 +260,12 @@ static void build_layer(graph_builder *b, const typed_name *item) {
   vec_push(b->arena, &b->result->layers, layer);
 }
 
-void graph_build_layers(arena *memory, interner *names, diag *messages, const typed_program *program, graph_program *result) {
+void graph_build_layers(arena *memory, interner *names, diag *messages,
+                        const typed_program *program, graph_program *result) {
   graph_builder b = new_builder(memory, names, messages, program, result);
   for (int i = 0; i < program->layers.count; i++) {
     const typed_name *item = &program->layers.items[i];
-    if (item->item->kind == AST_LAYER && item->file == program->main && sizes_known(&b, item)) build_layer(&b, item);
+    if (item->item->kind == AST_LAYER && item->file == program->main && sizes_known(&b, item))
+      build_layer(&b, item);
   }
 }

@@ -79,8 +79,9 @@ typedef struct instance {
   const typed_name *item;
   typed_body *body;
   sema_scope *scope;
-  const char *prefix;     // "" or "layers.0."
-  const char *component;  // what the prefix ends with if a path is taken by another layer: "Mamba2."
+  const char *prefix;  // "" or "layers.0."
+  // what the prefix ends with if a path is taken by another layer: "Mamba2."
+  const char *component;
   int repeat_index;
   axis_set axes_used;  // by the bodies of repeats
   bool model;
@@ -93,7 +94,8 @@ typedef struct instance {
   VEC(value_id) outputs;       // by output: value of the body
   VEC(typed_tensor) output_tensors;
   VEC(const char *) failed;  // names whose statement was refused: who reads them is not checked
-  const char *bound_to;      // the let or output whose right side is being checked, for the names of weights
+  // the let or output whose right side is being checked, for the names of weights
+  const char *bound_to;
 } instance;
 
 // ---- trunk.c ----
@@ -105,12 +107,16 @@ axis_order trunk_order(instance *in, axis_order order);
 void instance_note_lags(instance *in);
 // A new input of the trunk, made by the operation to be added next, and its value in the instance's
 // body.
-int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, bool complex, int op, int output);
-value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex, value_id trunk_value);
+int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, bool complex, int op,
+                    int output);
+value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex,
+                            value_id trunk_value);
 value_id trunk_input_value(graph_builder *b, int tensor);
 // A param of the instance's body whose elements are `use`.
-value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex, graph_use use);
-value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex, graph_use use);
+value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex,
+                            graph_use use);
+value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,
+                         graph_use use);
 axis_order order_of_set(axis_set set);
 int64_t order_elements(const typed_body *body, axis_order order);
 axis_set order_set(axis_order order);
@@ -127,17 +133,18 @@ void parameter_shape(graph_builder *b, int parameter, int64_t size);
 // Complex weights are not trained in this version: an error.
 void parameter_complex(graph_builder *b, int parameter, bool complex);
 // Appends a part with the default start.
-void parameter_part(instance *in, int parameter, const char *name, const typed_body *body, axis_order order,
-                    const typed_start *start, span where);
+void parameter_part(instance *in, int parameter, const char *name, const typed_body *body,
+                    axis_order order, const typed_start *start, span where);
 const typed_start *start_number(arena *memory, double number);
 const typed_start *start_uniform(arena *memory, double low, double high);
 const typed_start *start_normal(arena *memory, double mean, double deviation);
 // Applies `init NAME(args)` to the weights of the model in the layers first .. last - 1.
-bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first, int last);
-// What a path means beside part `own` of the weight `near`, in the same layer instance: this part, if
-// it means that too.
-bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near, const graph_part *own,
-                         const char *path, int *parameter, int *part);
+bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first,
+                     int last);
+// What a path means beside part `own` of the weight `near`, in the same layer instance: this part,
+// if it means that too.
+bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
+                         const graph_part *own, const char *path, int *parameter, int *part);
 // Is `path` the parameter's own, inside its layer or whole, with or without `.weight`?
 bool parameter_named(arena *memory, const graph_parameter *p, const char *path);
 // Instances of the outermost repeats: one more than the greatest.
@@ -150,8 +157,9 @@ void parameters_check(graph_builder *b, const graph_model *model);
 // ---- layer.c ----
 // Writes a layer or model out. Its inputs are the trunk values `arguments` (none for a model). NULL
 // after an error.
-instance *layer_instance(graph_builder *b, instance *caller, const typed_name *item, const size_binding *bindings,
-                         int binding_count, const value_id *arguments, int argument_count, const char *name, span call);
+instance *layer_instance(graph_builder *b, instance *caller, const typed_name *item,
+                         const size_binding *bindings, int binding_count, const value_id *arguments,
+                         int argument_count, const char *name, span call);
 // What a right side is bound to.
 typedef struct layer_target {
   const char *name;
@@ -169,9 +177,11 @@ bool stmt_mentions(const ast_stmt *s, const char *name);
 bool layer_call(void *context, sema_scope *scope, const ast_expr *call, sema_operand *result);
 bool name_is_printable(instance *in, const ast_expr *value);
 bool call_is(const ast_expr *e, const char *name);
-bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count, operands *out);
+bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count,
+                 operands *out);
 bool call_embed(instance *in, const ast_expr *call, const layer_target *target, sema_operand *out);
-bool call_unembed(instance *in, const ast_expr *call, const layer_target *target, sema_operand *out);
+bool call_unembed(instance *in, const ast_expr *call, const layer_target *target,
+                  sema_operand *out);
 bool call_conv1d(instance *in, const ast_expr *call, operands *out);
 // items.c: a recurrence or layer with any number of outputs; false if the name is neither, *good
 // false after an error.
@@ -181,18 +191,20 @@ const ast_expr *call_positional(const ast_expr *call, int place);
 // tuples.c: an expression that may be a tuple.
 bool layer_tuple(instance *in, const ast_expr *e, operands *out);
 
-// A carried state of the model: items.c. `depth`: steps of the tail of a lag buffer, 0: a state of a
-// recurrence.
-int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body, axis_order order, int64_t depth,
-              bool complex);
+// A carried state of the model: items.c. `depth`: steps of the tail of a lag buffer, 0: a state of
+// a recurrence.
+int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
+              axis_order order, int64_t depth, bool complex);
 
 // ---- data.c: generated tasks ----
 const task_rules *task_rules_find(const char *name);  // NULL: none
 int task_settings(const task_rules *rules);           // how many names it has
 // `values`: by place in the rules' names, NULL where absent.
-bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *const *values, graph_task *task);
+bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
+               const ast_expr *const *values, graph_task *task);
 // lengths = 20, or lengths = (20, 40)
-bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e, const graph_task *task, graph_evaluate *to);
+bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                       const graph_task *task, graph_evaluate *to);
 // "copying, stack_copying, .."
 const char *task_list(arena *memory);
 // The tokens of its longest sequence.

@@ -20,28 +20,34 @@ typedef struct call_settings {
 } call_settings;
 
 // Checks that a call has `positional` arguments and no other named ones than those of `settings`.
-static bool read_settings(instance *in, const ast_expr *call, int positional, call_settings *settings) {
+static bool read_settings(instance *in, const ast_expr *call, int positional,
+                          call_settings *settings) {
   for (int i = 0; i < call->call.args.count; i++) {
     const ast_arg *arg = &call->call.args.items[i];
-    if (arg->kind == AST_ARG_POSITIONAL && !(i && call->call.args.items[i - 1].kind == AST_ARG_NAMED)) {
+    if (arg->kind == AST_ARG_POSITIONAL &&
+        !(i && call->call.args.items[i - 1].kind == AST_ARG_NAMED)) {
       settings->positional++;
       continue;
     }
     int k = 0;
-    while (arg->kind == AST_ARG_NAMED && k < 5 && settings->names[k] && strcmp(settings->names[k], arg->name.text) != 0) k++;
+    while (arg->kind == AST_ARG_NAMED && k < 5 && settings->names[k] &&
+           strcmp(settings->names[k], arg->name.text) != 0)
+      k++;
     if (arg->kind != AST_ARG_NAMED || k == 5 || !settings->names[k] || settings->values[k]) {
       const char *known = "";
       for (int n = 0; n < 5 && settings->names[n]; n++)
         known = arena_printf(in->b->arena, "%s%s%s", known, n ? ", " : "", settings->names[n]);
-      diag_error(in->b->diag, arg->span, "expected %s for %s, found %s", *known ? known : "no setting", call->call.callee.text,
-                 arg->kind == AST_ARG_NAMED ? arena_printf(in->b->arena, "'%s'", arg->name.text) : "another argument");
+      diag_error(in->b->diag, arg->span, "expected %s for %s, found %s",
+                 *known ? known : "no setting", call->call.callee.text,
+                 arg->kind == AST_ARG_NAMED ? arena_printf(in->b->arena, "'%s'", arg->name.text)
+                                            : "another argument");
       return false;
     }
     settings->values[k] = arg->value;
   }
   if (settings->positional == positional) return true;
-  diag_error(in->b->diag, call->span, "expected %d argument%s of %s, found %d", positional, positional == 1 ? "" : "s",
-             call->call.callee.text, settings->positional);
+  diag_error(in->b->diag, call->span, "expected %d argument%s of %s, found %d", positional,
+             positional == 1 ? "" : "s", call->call.callee.text, settings->positional);
   return false;
 }
 
@@ -49,7 +55,8 @@ static bool read_settings(instance *in, const ast_expr *call, int positional, ca
 bool name_is_printable(instance *in, const ast_expr *value) {
   for (const char *c = value->string.text; *c; c++) {
     if ((unsigned char)*c >= ' ' && *c != 0x7f) continue;
-    diag_error(in->b->diag, value->span, "expected a name of printable characters, found the control character 0x%02x",
+    diag_error(in->b->diag, value->span,
+               "expected a name of printable characters, found the control character 0x%02x",
                (unsigned char)*c);
     return false;
   }
@@ -78,7 +85,8 @@ static bool read_switch(instance *in, const ast_expr *value, bool *on) {
 
 const ast_expr *call_positional(const ast_expr *call, int place) {
   for (int i = 0; i < call->call.args.count; i++)
-    if (call->call.args.items[i].kind == AST_ARG_POSITIONAL && place-- == 0) return call->call.args.items[i].value;
+    if (call->call.args.items[i].kind == AST_ARG_POSITIONAL && place-- == 0)
+      return call->call.args.items[i].value;
   return NULL;
 }
 
@@ -92,7 +100,8 @@ static bool real_value(instance *in, const ast_expr *e, value_id *value) {
   if (operand.kind == OPERAND_ERROR) return false;
   *value = sema_value(in->scope, operand);
   if (!operand.complex) return true;
-  diag_error(in->b->diag, e->span, "expected a real value, found a complex one; take re(..) or im(..)");
+  diag_error(in->b->diag, e->span,
+             "expected a real value, found a complex one; take re(..) or im(..)");
   return false;
 }
 
@@ -106,13 +115,15 @@ static int add_op(graph_builder *b, model_op_kind kind) {
 // The value as rows with its axes in the order of the layer's header.
 static trunk_row header_row(instance *in, value_id value) {
   axis_order order = order_of_set(in->body->values.items[value].axes);
-  return (trunk_row){trunk_lift(in, value), trunk_order(in, order), in->body->values.items[value].complex};
+  return (trunk_row){trunk_lift(in, value), trunk_order(in, order),
+                     in->body->values.items[value].complex};
 }
 
 // One more output of operation `op`: a value of the instance with axes in this order.
 static value_id add_output(instance *in, int op, const char *name, axis_order order, bool complex) {
   graph_builder *b = in->b;
-  int tensor = trunk_add_input(b, name, trunk_order(in, order), complex, op, b->ops.items[op].outputs.count);
+  int tensor =
+      trunk_add_input(b, name, trunk_order(in, order), complex, op, b->ops.items[op].outputs.count);
   vec_push(b->arena, &b->ops.items[op].outputs, tensor);
   return instance_add_input(in, name, order, complex, trunk_input_value(b, tensor));
 }
@@ -122,16 +133,19 @@ static const char *joined(graph_builder *b, const char *name, const char *end) {
 }
 
 static axis_order joined_order(axis_order first, axis_order second) {
-  for (int i = 0; i < second.count && first.count < TYPED_MAX_AXES; i++) first.axes[first.count++] = second.axes[i];
+  for (int i = 0; i < second.count && first.count < TYPED_MAX_AXES; i++)
+    first.axes[first.count++] = second.axes[i];
   return first;
 }
 
-static bool stated_axes(instance *in, const ast_expr *call, const layer_target *targets, int count) {
+static bool stated_axes(instance *in, const ast_expr *call, const layer_target *targets,
+                        int count) {
   for (int i = 0; i < count; i++) {
     if (targets[i].has_axes) continue;
-    diag_error(in->b->diag, targets[i].span,
-               "expected axes for '%s', found none; %s maps to the axes on the left: let %s[...] = ...", targets[i].name,
-               call->call.callee.text, targets[i].name);
+    diag_error(
+        in->b->diag, targets[i].span,
+        "expected axes for '%s', found none; %s maps to the axes on the left: let %s[...] = ...",
+        targets[i].name, call->call.callee.text, targets[i].name);
     return false;
   }
   return true;
@@ -139,7 +153,8 @@ static bool stated_axes(instance *in, const ast_expr *call, const layer_target *
 
 // `bias = on`, or how the bias starts.
 static bool read_bias(instance *in, const ast_expr *value, bool *bias, const ast_expr **start) {
-  bool is_switch = !value || (value->kind == AST_NAME && (!strcmp(value->name.text, "on") || !strcmp(value->name.text, "off")));
+  bool is_switch = !value || (value->kind == AST_NAME && (!strcmp(value->name.text, "on") ||
+                                                          !strcmp(value->name.text, "off")));
   if (is_switch) return read_switch(in, value, bias);
   *bias = true;
   *start = value;
@@ -147,8 +162,8 @@ static bool read_bias(instance *in, const ast_expr *value, bool *bias, const ast
 }
 
 // One part of the bias of a linear.
-static bool bias_part(instance *in, int parameter, const layer_target *target, const char *part, const ast_expr *start,
-                      double bound) {
+static bool bias_part(instance *in, int parameter, const layer_target *target, const char *part,
+                      const ast_expr *start, double bound) {
   const typed_start *how = start_uniform(in->b->arena, -bound, bound);
   if (start) how = sema_check_start(in->scope, start, order_set(target->order), NULL, NULL);
   if (!how) return false;
@@ -156,7 +171,8 @@ static bool bias_part(instance *in, int parameter, const layer_target *target, c
   return true;
 }
 
-bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count, operands *out) {
+bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count,
+                 operands *out) {
   graph_builder *b = in->b;
   call_settings settings = {.names = {"name", "bias"}};
   bool bias = false;
@@ -164,11 +180,13 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   const char *name = target_count == 1 ? targets[0].name : NULL;
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, targets, target_count) ||
-      !read_name(in, settings.values[0], &name) || !read_bias(in, settings.values[1], &bias, &bias_start) ||
+      !read_name(in, settings.values[0], &name) ||
+      !read_bias(in, settings.values[1], &bias, &bias_start) ||
       !real_value(in, call_positional(call, 0), &x))
     return false;
   if (!name) {
-    diag_error(b->diag, call->span, "expected name = \"...\" for a linear with several parts, found none");
+    diag_error(b->diag, call->span,
+               "expected name = \"...\" for a linear with several parts, found none");
     return false;
   }
   trunk_row row = header_row(in, x);
@@ -176,11 +194,12 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   int64_t width = order_elements(in->body, x_order), rows = 0;
   double bound = 1 / sqrt((double)width);
   int weight = parameter_add(in, PARAMETER_LINEAR, joined(b, name, ".weight"), call->span);
-  int biases = bias ? parameter_add(in, PARAMETER_BIAS, joined(b, name, ".bias"), call->span) : NONE;
+  int biases =
+      bias ? parameter_add(in, PARAMETER_BIAS, joined(b, name, ".bias"), call->span) : NONE;
   for (int i = 0; i < target_count; i++) {
     const char *part = target_count == 1 ? NULL : targets[i].name;
-    parameter_part(in, weight, part, in->body, joined_order(targets[i].order, x_order), start_uniform(b->arena, -bound, bound),
-                   targets[i].span);
+    parameter_part(in, weight, part, in->body, joined_order(targets[i].order, x_order),
+                   start_uniform(b->arena, -bound, bound), targets[i].span);
     if (bias && !bias_part(in, biases, &targets[i], part, bias_start, bound)) return false;
     rows += order_elements(in->body, targets[i].order);
   }
@@ -192,7 +211,8 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
   if (bias) vec_push(b->arena, &b->ops.items[op].uses, (graph_use){biases, 0});
   for (int i = 0; i < target_count; i++)
-    vec_push(b->arena, out, operand_of(in, add_output(in, op, targets[i].name, targets[i].order, false)));
+    vec_push(b->arena, out,
+             operand_of(in, add_output(in, op, targets[i].name, targets[i].order, false)));
   return true;
 }
 
@@ -218,7 +238,8 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
       !sema_whole(in->scope, call_positional(call, 1), "the number of symbols", 1, &symbols))
     return false;
   if (!is_token(in, call_positional(call, 0))) {
-    diag_error(b->diag, call_positional(call, 0)->span, "expected the model's input (the token), found another expression");
+    diag_error(b->diag, call_positional(call, 0)->span,
+               "expected the model's input (the token), found another expression");
     return false;
   }
   if (b->embedding != NONE) {
@@ -228,8 +249,10 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   int64_t width = order_elements(in->body, target->order);
   int weight = parameter_add(in, PARAMETER_EMBEDDING, joined(b, name, ".weight"), call->span);
   typed_body *shape = ARENA_NEW(b->arena, typed_body);  // the row axis has no name in the source
-  for (int i = 0; i < in->body->axes.count; i++) vec_push(b->arena, &shape->axes, in->body->axes.items[i]);
-  vec_push(b->arena, &shape->axes, (typed_axis){.name = intern(b->names, "symbol"), .size = symbols});
+  for (int i = 0; i < in->body->axes.count; i++)
+    vec_push(b->arena, &shape->axes, in->body->axes.items[i]);
+  vec_push(b->arena, &shape->axes,
+           (typed_axis){.name = intern(b->names, "symbol"), .size = symbols});
   axis_order order = joined_order((axis_order){1, {shape->axes.count - 1}}, target->order);
   parameter_part(in, weight, NULL, shape, order, start_normal(b->arena, 0, 0.02), call->span);
   parameter_shape(b, weight, symbols);
@@ -243,19 +266,21 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   return true;
 }
 
-static int untied_weight(instance *in, const ast_expr *call, const char *name, const layer_target *target, axis_order x) {
+static int untied_weight(instance *in, const ast_expr *call, const char *name,
+                         const layer_target *target, axis_order x) {
   graph_builder *b = in->b;
   int64_t width = order_elements(in->body, x);
   double bound = 1 / sqrt((double)width);
   int weight = parameter_add(in, PARAMETER_LINEAR, joined(b, name, ".weight"), call->span);
-  parameter_part(in, weight, NULL, in->body, joined_order(target->order, x), start_uniform(b->arena, -bound, bound),
-                 call->span);
+  parameter_part(in, weight, NULL, in->body, joined_order(target->order, x),
+                 start_uniform(b->arena, -bound, bound), call->span);
   parameter_shape(b, weight, order_elements(in->body, target->order));
   parameter_shape(b, weight, width);
   return weight;
 }
 
-bool call_unembed(instance *in, const ast_expr *call, const layer_target *target, sema_operand *out) {
+bool call_unembed(instance *in, const ast_expr *call, const layer_target *target,
+                  sema_operand *out) {
   graph_builder *b = in->b;
   call_settings settings = {.names = {"tied", "name"}};
   bool tied = true;
@@ -272,10 +297,12 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   axis_order order = order_of_set(in->body->values.items[x].axes);
   trunk_row row = header_row(in, x);
   int64_t symbols = order_elements(in->body, target->order);
-  if (symbols != b->model->vocabulary || (tied && order_set(row.order) != order_set(b->embedding_order))) {
-    diag_error(b->diag, call->span, "expected %d symbols from axes %s, as embed has them, found %lld from %s",
-               b->model->vocabulary, order_text(b->arena, b->trunk, b->embedding_order), (long long)symbols,
-               order_text(b->arena, b->trunk, row.order));
+  if (symbols != b->model->vocabulary ||
+      (tied && order_set(row.order) != order_set(b->embedding_order))) {
+    diag_error(b->diag, call->span,
+               "expected %d symbols from axes %s, as embed has them, found %lld from %s",
+               b->model->vocabulary, order_text(b->arena, b->trunk, b->embedding_order),
+               (long long)symbols, order_text(b->arena, b->trunk, row.order));
     return false;
   }
   if (tied) row.order = b->embedding_order;
@@ -289,40 +316,50 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
 
 // ---- written out: norms and convolutions -----------------------------------------------------
 
-static value_id append(instance *in, typed_value value) { return body_append(in->b->arena, in->body, value); }
+static value_id append(instance *in, typed_value value) {
+  return body_append(in->b->arena, in->body, value);
+}
 
-static value_id number(instance *in, double x) { return append(in, (typed_value){.op = VALUE_NUMBER, .number = x}); }
+static value_id number(instance *in, double x) {
+  return append(in, (typed_value){.op = VALUE_NUMBER, .number = x});
+}
 
 static value_id binary(instance *in, value_op op, value_id a, value_id b) {
   return append(in, (typed_value){.op = op, .args = {a, b, NO_VALUE}});
 }
 
 // Some of the axes of x, for a norm or for its weight.
-static bool norm_axes(instance *in, const ast_names *names, span where, value_id x, axis_order *order) {
+static bool norm_axes(instance *in, const ast_names *names, span where, value_id x,
+                      axis_order *order) {
   axis_set set, axes = in->body->values.items[x].axes;
   if (names->count > TYPED_MAX_AXES) {
-    diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES, names->count);
+    diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES,
+               names->count);
     return false;
   }
   order->count = names->count;
   if (!sema_axes(in->scope, names, &set, order->axes)) return false;
   if (names->count && !(set & ~axes)) return true;
-  diag_error(in->b->diag, where, "expected axes of the value %s, found %s", set_text(in->b->arena, in->body, axes),
-             order_text(in->b->arena, in->body, *order));
+  diag_error(in->b->diag, where, "expected axes of the value %s, found %s",
+             set_text(in->b->arena, in->body, axes), order_text(in->b->arena, in->body, *order));
   return false;
 }
 
 // Those of `weight = [..]`, else those of the norm.
-static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x, const axis_order *norm, axis_order *weight) {
+static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x,
+                             const axis_order *norm, axis_order *weight) {
   *weight = *norm;
   if (!setting) return true;
-  if (setting->kind == AST_AXES) return norm_axes(in, &setting->axes.names, setting->span, x, weight);
-  diag_error(in->b->diag, setting->span, "expected axes in brackets, as in weight = [H,D], found '%s'",
+  if (setting->kind == AST_AXES)
+    return norm_axes(in, &setting->axes.names, setting->span, x, weight);
+  diag_error(in->b->diag, setting->span,
+             "expected axes in brackets, as in weight = [H,D], found '%s'",
              expr_to_text(in->b->arena, setting));
   return false;
 }
 
-static value_id norm_weight(instance *in, const char *name, double eps, axis_order order, span where) {
+static value_id norm_weight(instance *in, const char *name, double eps, axis_order order,
+                            span where) {
   graph_builder *b = in->b;
   int weight = parameter_add(in, PARAMETER_NORM, joined(b, name, ".weight"), where);
   b->model->parameters.items[weight].eps = eps;
@@ -338,18 +375,24 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   axis_order over, weight;
   value_id x;
   if (!call->call.has_axes) {
-    diag_error(in->b->diag, call->span, "expected the axes of rms_norm, found none; write rms_norm[...](...)");
+    diag_error(in->b->diag, call->span,
+               "expected the axes of rms_norm, found none; write rms_norm[...](...)");
     return false;
   }
   if (!read_settings(in, call, 1, &settings) || !read_name(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
-      !real_value(in, call_positional(call, 0), &x) || !norm_axes(in, &call->call.axes, call->span, x, &over) ||
+      !real_value(in, call_positional(call, 0), &x) ||
+      !norm_axes(in, &call->call.axes, call->span, x, &over) ||
       !norm_weight_axes(in, settings.values[2], x, &over, &weight))
     return false;
   value_id w = norm_weight(in, name, eps, weight, call->span);
-  value_id squares = append(in, (typed_value){.op = VALUE_SUM, .args = {binary(in, VALUE_MUL, x, x)}, .over = order_set(over)});
-  value_id mean = binary(in, VALUE_MUL, squares, number(in, 1 / (double)order_elements(in->body, over)));
-  value_id scale = append(in, (typed_value){.op = VALUE_RSQRT, .args = {binary(in, VALUE_ADD, mean, number(in, eps))}});
+  value_id squares = append(
+      in, (typed_value){
+              .op = VALUE_SUM, .args = {binary(in, VALUE_MUL, x, x)}, .over = order_set(over)});
+  value_id mean =
+      binary(in, VALUE_MUL, squares, number(in, 1 / (double)order_elements(in->body, over)));
+  value_id scale = append(
+      in, (typed_value){.op = VALUE_RSQRT, .args = {binary(in, VALUE_ADD, mean, number(in, eps))}});
   *out = operand_of(in, binary(in, VALUE_MUL, binary(in, VALUE_MUL, x, scale), w));
   return true;
 }
@@ -369,44 +412,59 @@ static bool convolution_axis(instance *in, const ast_expr *width, convolution *c
       return true;
     }
   if (in->body->axes.count == TYPED_MAX_AXES) {
-    diag_error(in->b->diag, width->span, "expected at most %d axes in a layer, found more", TYPED_MAX_AXES);
+    diag_error(in->b->diag, width->span, "expected at most %d axes in a layer, found more",
+               TYPED_MAX_AXES);
     return false;
   }
   c->axis = in->body->axes.count;
   in->axes_used |= axis_bit(c->axis);
   const char *name = intern(in->b->names, arena_printf(in->b->arena, "width%d", c->axis));
-  vec_push(in->b->arena, &in->body->axes, (typed_axis){.name = name, .size = c->width, .span = width->span});
+  vec_push(in->b->arena, &in->body->axes,
+           (typed_axis){.name = name, .size = c->width, .span = width->span});
   return true;
 }
 
 // One component of a convolution.
-static sema_operand convolve(instance *in, const convolution *c, const char *part, value_id x, span where) {
+static sema_operand convolve(instance *in, const convolution *c, const char *part, value_id x,
+                             span where) {
   graph_builder *b = in->b;
   axis_order order = order_of_set(in->body->values.items[x].axes);
   axis_order taps = joined_order(order, (axis_order){1, {c->axis}});
   double bound = 1 / sqrt((double)c->width);
   int64_t first = b->model->parameters.items[c->weight].elements;
   int64_t first_bias = c->bias == NONE ? 0 : b->model->parameters.items[c->bias].elements;
-  parameter_part(in, c->weight, part, in->body, taps, start_uniform(b->arena, -bound, bound), where);
+  parameter_part(in, c->weight, part, in->body, taps, start_uniform(b->arena, -bound, bound),
+                 where);
   value_id weight = instance_add_param(in, "weight", taps, false, (graph_use){c->weight, first});
   int lag = in->body->lags.count;
   if (c->width > 1) {
-    const char *name = part ? arena_printf(b->arena, "%s.%s", b->model->parameters.items[c->weight].lag_name, part)
-                            : b->model->parameters.items[c->weight].lag_name;
+    const char *name =
+        part ? arena_printf(b->arena, "%s.%s", b->model->parameters.items[c->weight].lag_name, part)
+             : b->model->parameters.items[c->weight].lag_name;
     vec_push(b->arena, &in->body->lags,
-             (typed_lag){.name = name, .input = NONE, .source = x, .depth = (int)c->width - 1, .axes = order_set(order)});
+             (typed_lag){.name = name,
+                         .input = NONE,
+                         .source = x,
+                         .depth = (int)c->width - 1,
+                         .axes = order_set(order)});
   }
   value_id sum = NO_VALUE;
   for (int64_t k = 0; k < c->width; k++) {
-    value_id tap = append(in, (typed_value){.op = VALUE_SLICE, .args = {weight}, .index = c->axis, .steps = (int)k});
+    value_id tap = append(
+        in, (typed_value){.op = VALUE_SLICE, .args = {weight}, .index = c->axis, .steps = (int)k});
     value_id past =
-        k == c->width - 1 ? x : append(in, (typed_value){.op = VALUE_LAG, .index = lag, .steps = (int)(c->width - 1 - k)});
+        k == c->width - 1
+            ? x
+            : append(in, (typed_value){
+                             .op = VALUE_LAG, .index = lag, .steps = (int)(c->width - 1 - k)});
     value_id product = binary(in, VALUE_MUL, tap, past);
     sum = sum == NO_VALUE ? product : binary(in, VALUE_ADD, sum, product);
   }
   if (c->bias != NONE) {
-    parameter_part(in, c->bias, part, in->body, order, start_uniform(b->arena, -bound, bound), where);
-    sum = binary(in, VALUE_ADD, sum, instance_add_param(in, "bias", order, false, (graph_use){c->bias, first_bias}));
+    parameter_part(in, c->bias, part, in->body, order, start_uniform(b->arena, -bound, bound),
+                   where);
+    sum = binary(in, VALUE_ADD, sum,
+                 instance_add_param(in, "bias", order, false, (graph_use){c->bias, first_bias}));
   }
   return operand_of(in, sum);
 }
@@ -426,16 +484,21 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
     return false;
   }
   const ast_expr *argument = call_positional(call, 0);
-  if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs)) return false;
+  if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs))
+    return false;
   c.weight = parameter_add(in, PARAMETER_CONVOLUTION, joined(b, name, ".weight"), call->span);
   b->model->parameters.items[c.weight].lag_name = name;
-  if (bias) c.bias = parameter_add(in, PARAMETER_CONVOLUTION_BIAS, joined(b, name, ".bias"), call->span);
+  if (bias)
+    c.bias = parameter_add(in, PARAMETER_CONVOLUTION_BIAS, joined(b, name, ".bias"), call->span);
   int64_t channels = 0;
   for (int i = 0; i < xs.count; i++) {
     const ast_expr *item = argument->kind == AST_TUPLE ? argument->tuple.items.items[i] : argument;
-    const char *part = xs.count == 1 ? NULL : item->kind == AST_NAME ? item->name.text : arena_printf(b->arena, "%d", i);
+    const char *part = xs.count == 1            ? NULL
+                       : item->kind == AST_NAME ? item->name.text
+                                                : arena_printf(b->arena, "%d", i);
     if (xs.items[i].complex) {
-      diag_error(b->diag, item->span, "expected a real value, found a complex one; take re(..) or im(..)");
+      diag_error(b->diag, item->span,
+                 "expected a real value, found a complex one; take re(..) or im(..)");
       return false;
     }
     value_id x = sema_value(in->scope, xs.items[i]);
@@ -473,7 +536,8 @@ bool layer_call(void *context, sema_scope *scope, const ast_expr *call, sema_ope
   else if (!call_item(in, call, &out, &good))
     return false;
   if (good && out.count != 1)
-    diag_error(in->b->diag, call->span, "expected one value, found %d; bind them by let (a, ...) = ...", out.count);
+    diag_error(in->b->diag, call->span,
+               "expected one value, found %d; bind them by let (a, ...) = ...", out.count);
   else if (good)
     *result = out.items[0];
   return true;

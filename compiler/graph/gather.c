@@ -5,9 +5,10 @@
 //   %9 = .. rms_norm %6         y1 = rms_norm of y0 times p0 }
 //   in_proj of %9            op: call pointwise1 (%1, %5) -> %6, %9
 //
-// A value belongs to the level of the last operation before it. A value that only later levels read moves there, so that a gate
-// is computed where it is applied. Values of one level that touch each other are one recurrence. Nothing of a level lies behind
-// an operation that reads the level, so the recurrences and operations have an order.
+// A value belongs to the level of the last operation before it. A value that only later levels read
+// moves there, so that a gate is computed where it is applied. Values of one level that touch each
+// other are one recurrence. Nothing of a level lies behind an operation that reads the level, so
+// the recurrences and operations have an order.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,9 @@ typedef struct gathering {
   int result_count;
 } gathering;
 
-static const typed_value *value_at(const gathering *g, value_id v) { return &g->b->trunk->values.items[v]; }
+static const typed_value *value_at(const gathering *g, value_id v) {
+  return &g->b->trunk->values.items[v];
+}
 
 // What a value reads: its operands, and the source of the lag buffer.
 static int reads(const gathering *g, value_id v, value_id *out) {
@@ -56,9 +59,13 @@ static int reads(const gathering *g, value_id v, value_id *out) {
 
 static bool is_input(const gathering *g, value_id v) { return value_at(g, v)->op == VALUE_INPUT; }
 
-static bool is_inner(const gathering *g, value_id v) { return g->live[v] && !g->is_free[v] && !is_input(g, v); }
+static bool is_inner(const gathering *g, value_id v) {
+  return g->live[v] && !g->is_free[v] && !is_input(g, v);
+}
 
-static int op_of(const gathering *g, value_id v) { return g->b->tensors.items[value_at(g, v)->index].op; }
+static int op_of(const gathering *g, value_id v) {
+  return g->b->tensors.items[value_at(g, v)->index].op;
+}
 
 // ---- levels ----------------------------------------------------------------------------------
 
@@ -72,11 +79,13 @@ static void find_live(gathering *g) {
     if (!is_input(g, v)) continue;
     int op = op_of(g, v);
     if (op == NONE) {
-      diag_error(b->diag, value_at(g, v)->span, "expected the token to be read by embed alone, found it in an expression");
+      diag_error(b->diag, value_at(g, v)->span,
+                 "expected the token to be read by embed alone, found it in an expression");
       continue;
     }
     g->op_live[op] = true;
-    for (int i = 0; i < b->ops.items[op].inputs.count; i++) g->live[b->ops.items[op].inputs.items[i].value] = true;
+    for (int i = 0; i < b->ops.items[op].inputs.count; i++)
+      g->live[b->ops.items[op].inputs.items[i].value] = true;
   }
 }
 
@@ -91,7 +100,8 @@ static void find_levels(gathering *g) {
       const trunk_op *made = &b->ops.items[op_of(g, v)];
       int level = 0;
       for (int i = 0; i < made->inputs.count; i++)
-        if (g->level[made->inputs.items[i].value] > level) level = g->level[made->inputs.items[i].value];
+        if (g->level[made->inputs.items[i].value] > level)
+          level = g->level[made->inputs.items[i].value];
       g->level[v] = g->op_level[op_of(g, v)] = level + 1;
     }
     for (int i = reads(g, v, read); i-- > 0;) {
@@ -107,11 +117,13 @@ static void sink(gathering *g) {
   value_id read[3];
   for (value_id v = 0; v < g->count; v++) wanted[v] = INT32_MAX;
   for (int i = 0; i < b->ops.count; i++)
-    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++) wanted[b->ops.items[i].inputs.items[k].value] = -1;
+    for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++)
+      wanted[b->ops.items[i].inputs.items[k].value] = -1;
   for (int i = 0; i < g->result_count; i++) wanted[g->results[i].value] = -1;
   for (value_id v = g->count - 1; v >= 0; v--) {
     if (!g->live[v]) continue;
-    if (is_inner(g, v) && wanted[v] != INT32_MAX && wanted[v] > g->level[v]) g->level[v] = wanted[v];
+    if (is_inner(g, v) && wanted[v] != INT32_MAX && wanted[v] > g->level[v])
+      g->level[v] = wanted[v];
     for (int i = reads(g, v, read); i-- > 0;)
       if (g->level[v] < wanted[read[i]]) wanted[read[i]] = g->level[v];
   }
@@ -136,7 +148,8 @@ static void join(gathering *g, int a, int b) {
 // the same axes.
 static void join_values(gathering *g) {
   value_id read[3];
-  int *reader = ARENA_ARRAY(g->b->arena, int, g->count);  // the last value that reads this one from memory
+  // the last value that reads this one from memory
+  int *reader = ARENA_ARRAY(g->b->arena, int, g->count);
   for (value_id v = 0; v < g->count; v++) g->leader[v] = v, reader[v] = -1;
   for (value_id v = 0; v < g->count; v++) {
     if (!is_inner(g, v)) continue;
@@ -147,7 +160,8 @@ static void join_values(gathering *g) {
         join(g, r, v);
         continue;
       }
-      if (reader[r] >= 0 && g->level[reader[r]] == g->level[v] && value_at(g, reader[r])->axes == value_at(g, v)->axes)
+      if (reader[r] >= 0 && g->level[reader[r]] == g->level[v] &&
+          value_at(g, reader[r])->axes == value_at(g, v)->axes)
         join(g, reader[r], v);
       reader[r] = v;
     }
@@ -174,7 +188,8 @@ static bool same_order(axis_order a, axis_order b) {
 
 static int find_row(const gathering *g, value_id value, const axis_order *order) {
   for (int i = 0; i < g->rows.count; i++)
-    if (g->rows.items[i].value == value && (!order || same_order(g->rows.items[i].order, *order))) return i;
+    if (g->rows.items[i].value == value && (!order || same_order(g->rows.items[i].order, *order)))
+      return i;
   return -1;
 }
 
@@ -199,8 +214,9 @@ static void want_row(gathering *g, value_id value, axis_order order) {
 
 static bool want_result(gathering *g, const trunk_row *wanted) {
   if (g->is_free[wanted->value]) {
-    diag_error(g->b->diag, value_at(g, wanted->value)->span,
-               "expected a value that depends on the token, found one of weights and numbers alone");
+    diag_error(
+        g->b->diag, value_at(g, wanted->value)->span,
+        "expected a value that depends on the token, found one of weights and numbers alone");
     return false;
   }
   want_row(g, wanted->value, wanted->order);
@@ -225,7 +241,8 @@ static void make_rows(gathering *g) {
   for (value_id v = 0; v < g->count; v++)
     for (int i = is_inner(g, v) ? reads(g, v, read) : 0; i-- > 0;) {
       value_id r = read[i];
-      if (!is_inner(g, r) || g->region_of[r] == g->region_of[v] || find_row(g, r, NULL) >= 0) continue;
+      if (!is_inner(g, r) || g->region_of[r] == g->region_of[v] || find_row(g, r, NULL) >= 0)
+        continue;
       want_row(g, r, order_of_set(value_at(g, r)->axes));
     }
 }
@@ -246,9 +263,11 @@ typedef struct extraction {
 static int extract_axis(extraction *x, int axis) {
   graph_builder *b = x->g->b;
   if (x->axis_map[axis] >= 0) return x->axis_map[axis];
-  typed_axis own = {.name = b->trunk->axes.items[axis].name, .size = b->trunk->axes.items[axis].size};
+  typed_axis own = {.name = b->trunk->axes.items[axis].name,
+                    .size = b->trunk->axes.items[axis].size};
   for (int i = 0; i < x->body->axes.count; i++)
-    if (x->body->axes.items[i].name == own.name) {  // another layer's axis of the same name and another size
+    // another layer's axis of the same name and another size
+    if (x->body->axes.items[i].name == own.name) {
       own.name = intern(b->names, arena_printf(b->arena, "%s%d", own.name, x->body->axes.count));
       i = -1;
     }
@@ -263,7 +282,8 @@ static axis_set extract_set(extraction *x, axis_set set) {
   return out;
 }
 
-static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int number, axis_order order, bool complex) {
+static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int number,
+                      axis_order order, bool complex) {
   graph_builder *b = x->g->b;
   typed_tensor t = {.kind = kind,
                     .name = intern(b->names, arena_printf(b->arena, "%s%d", letter, number)),
@@ -289,7 +309,8 @@ static value_id extract_input(extraction *x, value_id v) {
   gathering *g = x->g;
   int place = find_row(g, v, NULL);
   const row *r = &g->rows.items[place];
-  int tensor = add_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order, value_at(g, v)->complex);
+  int tensor =
+      add_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order, value_at(g, v)->complex);
   vec_push(g->b->arena, &x->op->inputs, place);  // a row for now; a tensor once all are made
   return append(x, (typed_value){.op = VALUE_INPUT, .index = tensor});
 }
@@ -315,7 +336,8 @@ static value_id extract_lag(extraction *x, const typed_value *value) {
   if (place == x->lag_from.count) {
     const typed_value *s = &x->body->values.items[from];
     bool input = s->op == VALUE_INPUT;
-    const char *name = input ? x->body->tensors.items[s->index].name : intern(b->names, arena_printf(b->arena, "v%d", place));
+    const char *name = input ? x->body->tensors.items[s->index].name
+                             : intern(b->names, arena_printf(b->arena, "v%d", place));
     vec_push(b->arena, &x->body->lags,
              (typed_lag){.name = name,
                          .input = input ? s->index : NONE,
@@ -324,7 +346,8 @@ static value_id extract_lag(extraction *x, const typed_value *value) {
                          .complex = lag->complex});
     vec_push(b->arena, &x->lag_from, value->index);
   }
-  if (value->steps > x->body->lags.items[place].depth) x->body->lags.items[place].depth = value->steps;
+  if (value->steps > x->body->lags.items[place].depth)
+    x->body->lags.items[place].depth = value->steps;
   return append(x, (typed_value){.op = VALUE_LAG, .index = place, .steps = value->steps});
 }
 
@@ -367,7 +390,8 @@ static int kernel_for(graph_builder *b, typed_body *body, const char *stem, bool
   }
   const char *number = numbered || same_stem ? arena_printf(b->arena, "%d", same_stem + 1) : "";
   body->name = intern(b->names, arena_printf(b->arena, "%s.%s%s", b->model->name, stem, number));
-  vec_push(b->arena, &program->kernels, (graph_kernel){.name = body->name, .stem = stem, .text = text, .body = body});
+  vec_push(b->arena, &program->kernels,
+           (graph_kernel){.name = body->name, .stem = stem, .text = text, .body = body});
   return program->kernels.count - 1;
 }
 
@@ -383,15 +407,18 @@ static graph_op region_op(gathering *g, int number) {
                   .op = &op};
   for (int i = 0; i < g->count; i++) x.mapped[i] = NO_VALUE;
   for (int i = 0; i < TYPED_MAX_AXES; i++) x.axis_map[i] = -1;
-  for (int i = 0; i < x.from->outputs.count; i++) {  // axes in the order of memory first, so that they can be joined
+  // axes in the order of memory first, so that they can be joined
+  for (int i = 0; i < x.from->outputs.count; i++) {
     const row *r = &g->rows.items[x.from->outputs.items[i]];
     for (int k = 0; k < r->order.count; k++) extract_axis(&x, r->order.axes[k]);
   }
   for (int i = 0; i < x.from->outputs.count; i++) {
     int place = x.from->outputs.items[i];
-    value_id made = is_input(g, g->rows.items[place].value) ? extract_input(&x, g->rows.items[place].value)
-                                                            : extract(&x, g->rows.items[place].value);
-    int tensor = add_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order, x.body->values.items[made].complex);
+    value_id made = is_input(g, g->rows.items[place].value)
+                        ? extract_input(&x, g->rows.items[place].value)
+                        : extract(&x, g->rows.items[place].value);
+    int tensor = add_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order,
+                            x.body->values.items[made].complex);
     x.body->tensors.items[tensor].assigned = made;
     vec_push(b->arena, &op.outputs, place);
   }
@@ -400,13 +427,15 @@ static graph_op region_op(gathering *g, int number) {
     const trunk_lag *lag = &b->lags.items[x.lag_from.items[i]];
     const typed_lag *own = &x.body->lags.items[i];
     vec_push(b->arena, &op.states,
-             state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes), own->depth, own->complex));
+             state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes), own->depth,
+                       own->complex));
   }
   if (x.body->values.count > TYPED_MAX_VALUES)
-    diag_error(b->diag, b->trunk->span,
-               "expected at most %d operations between two operations with weights, found %d; a layer is "
-               "written out at each call",
-               TYPED_MAX_VALUES, x.body->values.count);
+    diag_error(
+        b->diag, b->trunk->span,
+        "expected at most %d operations between two operations with weights, found %d; a layer is "
+        "written out at each call",
+        TYPED_MAX_VALUES, x.body->values.count);
   op.kernel = kernel_for(b, x.body, "pointwise", true);
   return op;
 }
@@ -416,16 +445,19 @@ static graph_op plain_op(gathering *g, int number) {
   const trunk_op *from = &b->ops.items[number];
   graph_op op = {.kind = from->kind, .row = NONE, .kernel = NONE};
   for (int i = 0; i < from->inputs.count; i++)
-    vec_push(b->arena, &op.inputs, find_row(g, from->inputs.items[i].value, &from->inputs.items[i].order));
+    vec_push(b->arena, &op.inputs,
+             find_row(g, from->inputs.items[i].value, &from->inputs.items[i].order));
   for (int i = 0; i < from->outputs.count; i++) {
     int place = 0;  // the input value that reads this output; -1 if nothing does
-    while (place < g->rows.count && !(is_input(g, g->rows.items[place].value) &&
-                                      value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
+    while (place < g->rows.count &&
+           !(is_input(g, g->rows.items[place].value) &&
+             value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
       place++;
     vec_push(b->arena, &op.outputs, place < g->rows.count ? place : -1 - from->outputs.items[i]);
   }
   for (int i = 0; i < from->uses.count; i++) vec_push(b->arena, &op.uses, from->uses.items[i]);
-  for (int i = 0; i < from->states.count; i++) vec_push(b->arena, &op.states, from->states.items[i]);
+  for (int i = 0; i < from->states.count; i++)
+    vec_push(b->arena, &op.states, from->states.items[i]);
   if (from->kind == OP_CALL) {
     typed_body *copy = ARENA_NEW(b->arena, typed_body);
     *copy = *from->recurrence;
@@ -441,7 +473,8 @@ static int add_buffer(graph_builder *b, int64_t elements) {
   return b->model->buffers.count - 1;
 }
 
-static int add_model_tensor(graph_builder *b, const char *name, int buffer, int64_t offset, int64_t elements) {
+static int add_model_tensor(graph_builder *b, const char *name, int buffer, int64_t offset,
+                            int64_t elements) {
   vec_push(b->arena, &b->model->tensors, (graph_tensor){name, buffer, offset, elements});
   return b->model->tensors.count - 1;
 }
@@ -468,18 +501,21 @@ static void place_outputs(gathering *g, graph_op *op) {
     }
     int64_t elements = order_elements(b->trunk, order) * (complex ? 2 : 1);
     int buffer = shared == NONE ? add_buffer(b, elements) : shared;
-    int tensor = add_model_tensor(b, name ? name : "value", buffer, shared == NONE ? 0 : total, elements);
+    int tensor =
+        add_model_tensor(b, name ? name : "value", buffer, shared == NONE ? 0 : total, elements);
     total += elements;
     if (place >= 0) g->rows.items[place].tensor = tensor;
     op->outputs.items[i] = tensor;
   }
   if (shared == NONE) return;
   b->model->buffers.items[shared].elements = total;
-  op->row = op->outputs.count == 1 ? op->outputs.items[0] : add_model_tensor(b, "row", shared, 0, total);
+  op->row =
+      op->outputs.count == 1 ? op->outputs.items[0] : add_model_tensor(b, "row", shared, 0, total);
 }
 
 static void emit(gathering *g, graph_op op) {
-  for (int i = 0; i < op.inputs.count; i++) op.inputs.items[i] = g->rows.items[op.inputs.items[i]].tensor;
+  for (int i = 0; i < op.inputs.count; i++)
+    op.inputs.items[i] = g->rows.items[op.inputs.items[i]].tensor;
   place_outputs(g, &op);
   vec_push(g->b->arena, &g->b->model->ops, op);
 }
@@ -488,7 +524,8 @@ static void emit_level(gathering *g, int level) {
   for (int i = 0; i < g->b->ops.count; i++)
     if (g->op_live[i] && g->op_level[i] == level) emit(g, plain_op(g, i));
   for (int i = 0; i < g->regions.count; i++)
-    if (g->regions.items[i].level == level && g->regions.items[i].outputs.count) emit(g, region_op(g, i));
+    if (g->regions.items[i].level == level && g->regions.items[i].outputs.count)
+      emit(g, region_op(g, i));
 }
 
 bool gather_operations(graph_builder *b, const trunk_row *results, int count, int *tensors) {
@@ -517,6 +554,7 @@ bool gather_operations(graph_builder *b, const trunk_row *results, int count, in
   for (value_id v = 0; v < n; v++)
     if (g.live[v] && g.level[v] > last) last = g.level[v];
   for (int level = 0; level <= last; level++) emit_level(&g, level);
-  for (int i = 0; i < count; i++) tensors[i] = g.rows.items[find_row(&g, results[i].value, &results[i].order)].tensor;
+  for (int i = 0; i < count; i++)
+    tensors[i] = g.rows.items[find_row(&g, results[i].value, &results[i].order)].tensor;
   return diag_error_count(b->diag) == errors;
 }

@@ -33,24 +33,31 @@ static int new_tensor(backward *w, const char *name, int buffer, int64_t offset,
 static int gradient_of(backward *w, int tensor) {
   if (w->gradient_of[tensor] != NONE) return w->gradient_of[tensor];
   graph_tensor t = w->model->tensors.items[tensor];
-  if (w->buffer_of[t.buffer] == NONE) w->buffer_of[t.buffer] = new_buffer(w, w->model->buffers.items[t.buffer].elements);
-  return w->gradient_of[tensor] = new_tensor(w, t.name, w->buffer_of[t.buffer], t.offset, t.elements);
+  if (w->buffer_of[t.buffer] == NONE)
+    w->buffer_of[t.buffer] = new_buffer(w, w->model->buffers.items[t.buffer].elements);
+  return w->gradient_of[tensor] =
+             new_tensor(w, t.name, w->buffer_of[t.buffer], t.offset, t.elements);
 }
 
-static void push_step(backward *w, gradient_step step) { vec_push(w->memory, &w->model->gradient, step); }
+static void push_step(backward *w, gradient_step step) {
+  vec_push(w->memory, &w->model->gradient, step);
+}
 
 static void zero_unread_parts(backward *w, const graph_op *op) {
   for (int i = 0; i < op->outputs.count; i++)
     if (!w->written[op->outputs.items[i]])
-      push_step(w,
-                (gradient_step){.kind = GRADIENT_ZERO, .op = NONE, .to = gradient_of(w, op->outputs.items[i]), .from = NONE});
+      push_step(w, (gradient_step){.kind = GRADIENT_ZERO,
+                                   .op = NONE,
+                                   .to = gradient_of(w, op->outputs.items[i]),
+                                   .from = NONE});
 }
 
 static void linear_step(backward *w, int number) {
   const graph_op *op = &w->model->ops.items[number];
   int x = op->inputs.items[0];
   zero_unread_parts(w, op);
-  gradient_step step = {.kind = GRADIENT_OF, .op = number, .to = NONE, .from = NONE, .add = w->written[x]};
+  gradient_step step = {
+      .kind = GRADIENT_OF, .op = number, .to = NONE, .from = NONE, .add = w->written[x]};
   vec_push(w->memory, &step.d_outputs, gradient_of(w, op->row));
   vec_push(w->memory, &step.d_inputs, gradient_of(w, x));
   w->written[x] = true;
@@ -62,13 +69,16 @@ static void call_step(backward *w, int number) {
   gradient_step step = {.kind = GRADIENT_OF, .op = number, .to = NONE, .from = NONE};
   VEC(gradient_step) additions = {0};
   for (int i = 0; i < op->outputs.count; i++)
-    vec_push(w->memory, &step.d_outputs, w->written[op->outputs.items[i]] ? gradient_of(w, op->outputs.items[i]) : NONE);
+    vec_push(w->memory, &step.d_outputs,
+             w->written[op->outputs.items[i]] ? gradient_of(w, op->outputs.items[i]) : NONE);
   for (int i = 0; i < op->inputs.count; i++) {
     int x = op->inputs.items[i], d = gradient_of(w, x);
     if (w->written[x]) {
       graph_tensor t = w->model->tensors.items[d];
-      int apart = new_tensor(w, w->model->tensors.items[x].name, new_buffer(w, t.elements), 0, t.elements);
-      vec_push(w->memory, &additions, (gradient_step){.kind = GRADIENT_ADD, .op = NONE, .to = d, .from = apart});
+      int apart =
+          new_tensor(w, w->model->tensors.items[x].name, new_buffer(w, t.elements), 0, t.elements);
+      vec_push(w->memory, &additions,
+               (gradient_step){.kind = GRADIENT_ADD, .op = NONE, .to = d, .from = apart});
       d = apart;
     }
     vec_push(w->memory, &step.d_inputs, d);
@@ -104,7 +114,8 @@ void gradient_build(arena *memory, graph_model *model) {
   for (int i = 0; i < tensors; i++) w.gradient_of[i] = NONE;
   for (int i = 0; i < buffers; i++) w.buffer_of[i] = NONE;
   w.gradient_of[model->logits] = model->logits;  // the loss writes its gradient over them
-  w.buffer_of[model->tensors.items[model->logits].buffer] = model->tensors.items[model->logits].buffer;
+  w.buffer_of[model->tensors.items[model->logits].buffer] =
+      model->tensors.items[model->logits].buffer;
   w.written[model->logits] = true;
   for (int i = model->ops.count - 1; i >= 0; i--) switch (model->ops.items[i].kind) {
       case OP_LOSS: break;

@@ -1,9 +1,10 @@
 // The graph: models with all layers written out, as operations on rows of numbers, and what is done
 // with them.
 //
-// A model knows four operations: embed, linear, call (of a recurrence), loss. Sums, gates, norms, convolutions and lags between
-// them are gathered into recurrences without states. Their gradients, carried tails and kernels then come from the same
-// pipeline as those of the user's recurrences. Equal ones, as those of the layers of a repeat, are compiled once.
+// A model knows four operations: embed, linear, call (of a recurrence), loss. Sums, gates, norms,
+// convolutions and lags between them are gathered into recurrences without states. Their gradients,
+// carried tails and kernels then come from the same pipeline as those of the user's recurrences.
+// Equal ones, as those of the layers of a repeat, are compiled once.
 //
 // A tensor is a row of numbers for each token: a part of the rows of a buffer. Sizes are known at
 // compile time; batch and time are not. graph_build checks layers, models, inits, trains and
@@ -70,8 +71,9 @@ typedef struct graph_use {
 // What a state starts from where a call is not given it.
 typedef struct graph_begin {
   double number[2];
-  graph_use use;                    // parameter: NONE: `number`
-  int64_t strides[TYPED_MAX_AXES];  // numbers of the parameter along the state's axes; 0: it lacks the axis
+  graph_use use;  // parameter: NONE: `number`
+  // numbers of the parameter along the state's axes; 0: it lacks the axis
+  int64_t strides[TYPED_MAX_AXES];
 } graph_begin;
 
 typedef struct graph_state {
@@ -90,8 +92,9 @@ typedef struct graph_state {
 
 typedef struct graph_op {
   model_op_kind kind;
-  int kernel;           // CALL: position in program.kernels
-  VEC(int) inputs;      // tensors; EMBED has none (it reads the tokens); CALL: by input of the kernel
+  int kernel;  // CALL: position in program.kernels
+  // tensors; EMBED has none (it reads the tokens); CALL: by input of the kernel
+  VEC(int) inputs;
   VEC(int) outputs;     // tensors; LOSS: none. LINEAR: the parts of its row, in order
   int row;              // LINEAR: the tensor of the whole row, else NONE
   VEC(graph_use) uses;  // EMBED: the table. LINEAR: weight [, bias]. CALL: by param of the kernel
@@ -244,7 +247,8 @@ typedef struct graph_evaluate {
 typedef struct graph_program {
   VEC(graph_kernel) kernels;
   VEC(graph_model) models;  // of the train blocks, then those of the file that none of them has
-  VEC(graph_model) alone;   // of layers that no model has: their weights, with sizes that stand in for those of callers
+  // of layers that no model has: their weights, with sizes that stand in for those of callers
+  VEC(graph_model) alone;
   VEC(graph_model) layers;  // those of graph_build_layers, which can be run
   VEC(graph_train) trains;
   VEC(graph_evaluate) evaluates;
@@ -253,10 +257,13 @@ typedef struct graph_program {
 // Checks everything of sections 4 and 5 and builds the graphs. NULL if the file has no layer,
 // model, init, train or evaluate; with errors in `diag` the result is partial. Not to be called
 // after errors of sema.
-graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program);
+graph_program *graph_build(arena *memory, interner *names, diag *messages,
+                           const typed_program *program);
 
-// Adds the file's layers whose sizes are all known, each by itself: its inputs are what an embed without a table makes.
-void graph_build_layers(arena *memory, interner *names, diag *messages, const typed_program *program, graph_program *result);
+// Adds the file's layers whose sizes are all known, each by itself: its inputs are what an embed
+// without a table makes.
+void graph_build_layers(arena *memory, interner *names, diag *messages,
+                        const typed_program *program, graph_program *result);
 
 // `--emit=graph`: parameters, operations, the backward pass, the memory plan, the schedule table.
 char *graph_print(arena *memory, const graph_program *program);

@@ -10,17 +10,20 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to);
+static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to);
 
 // ---- numbers and weights ---------------------------------------------------------------------
 
 static graph_ramp level(double number) { return (graph_ramp){number, number}; }
 
 // Reads one number: setting_optional or setting_share.
-typedef bool number_reader(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
+typedef bool number_reader(train_settings *k, const ast_expr *e, const char *what, double low,
+                           double high, double *x);
 
 // A number, or ramp(from -> to).
-static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read, const char *what, double high, graph_ramp *r) {
+static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read, const char *what,
+                      double high, graph_ramp *r) {
   if (!e) return true;
   if (strcmp(setting_callee(e), "ramp") != 0 || e->kind != AST_CALL) {
     if (!read(k, e, what, 0, high, &r->from)) return false;
@@ -29,14 +32,17 @@ static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read,
   }
   const ast_args *args = &e->call.args;
   if (args->count == 1 && args->items[0].kind == AST_ARG_ARROW)
-    return read(k, args->items[0].value, what, 0, high, &r->from) && read(k, args->items[0].to, what, 0, high, &r->to);
-  diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'", expr_to_text(k->b->arena, e));
+    return read(k, args->items[0].value, what, 0, high, &r->from) &&
+           read(k, args->items[0].to, what, 0, high, &r->to);
+  diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'",
+             expr_to_text(k->b->arena, e));
   return false;
 }
 
 static graph_weight times(train_settings *k, graph_weight share, graph_ramp r) {
   graph_weight product = {.constant = share.constant};
-  for (int i = 0; i < share.ramps.count; i++) vec_push(k->b->arena, &product.ramps, share.ramps.items[i]);
+  for (int i = 0; i < share.ramps.count; i++)
+    vec_push(k->b->arena, &product.ramps, share.ramps.items[i]);
   if (r.from == r.to)
     product.constant *= r.from;
   else
@@ -44,8 +50,8 @@ static graph_weight times(train_settings *k, graph_weight share, graph_ramp r) {
   return product;
 }
 
-static void add_choice(train_settings *k, graph_intervention *to, graph_weight weight, intervention_kind kind,
-                       graph_ramp number) {
+static void add_choice(train_settings *k, graph_intervention *to, graph_weight weight,
+                       intervention_kind kind, graph_ramp number) {
   if (weight.constant <= 0) return;
   for (int i = 0; i < to->choices.count; i++) {
     graph_choice *c = &to->choices.items[i];
@@ -59,7 +65,8 @@ static void add_choice(train_settings *k, graph_intervention *to, graph_weight w
 
 // ---- kinds -----------------------------------------------------------------------------------
 
-static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
+static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
+                     graph_intervention *to) {
   graph_ramp sum = {0};
   for (int i = 0; i < e->mix.entries.count; i++) {
     const ast_mix_entry *entry = &e->mix.entries.items[i];
@@ -71,20 +78,23 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share, g
   }
   double wrong = fabs(sum.from - 1) < 1e-6 ? sum.to : sum.from;
   if (fabs(wrong - 1) < 1e-6) return true;
-  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g", wrong);
+  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g",
+             wrong);
   return false;
 }
 
 // A kind without settings.
-static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to,
-                       intervention_kind kind) {
+static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share,
+                       graph_intervention *to, intervention_kind kind) {
   add_choice(k, to, share, kind, level(0));
   return setting_arguments(k, e, &(setting_call){0}, false);
 }
 
 // What a batch ends with belongs to the next one if the data are read on.
-static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
-  const ast_expr *data = k->settings[DATA] ? k->settings[DATA]->value : NULL;  // NULL: an error already
+static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to) {
+  // NULL: an error already
+  const ast_expr *data = k->settings[DATA] ? k->settings[DATA]->value : NULL;
   if (k->train->task.rules) {
     diag_error(k->b->diag, e->span,
                "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
@@ -94,8 +104,11 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share, 
   }
   for (int i = 0; data && data->kind == AST_CALL && i < data->call.args.count; i++) {
     const ast_arg *arg = &data->call.args.items[i];
-    if (arg->kind != AST_ARG_NAMED || strcmp(arg->name.text, "order") != 0 || k->train->source.streaming) continue;
-    diag_error(k->b->diag, e->span, "expected tbtt beside order = streaming, found order = shuffled");
+    if (arg->kind != AST_ARG_NAMED || strcmp(arg->name.text, "order") != 0 ||
+        k->train->source.streaming)
+      continue;
+    diag_error(k->b->diag, e->span,
+               "expected tbtt beside order = streaming, found order = shuffled");
     diag_note(k->b->diag, arg->span, "the order");
     return false;
   }
@@ -103,16 +116,20 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share, 
   return read_plain(k, e, share, to, FROM_TBTT);
 }
 
-static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
-  parameters_learn_states(k->b, &k->b->result->models.items[k->train->model], to->first_layer, to->last_layer);
+static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share,
+                         graph_intervention *to) {
+  parameters_learn_states(k->b, &k->b->result->models.items[k->train->model], to->first_layer,
+                          to->last_layer);
   return read_plain(k, e, share, to, FROM_LEARNED);
 }
 
-static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
+static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weight share,
+                               graph_intervention *to) {
   static const char *const names[] = {"dropout"};
   setting_call call = {.names = names, .count = 1};
   graph_ramp dropout = {0};
-  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], setting_share, "dropout", 1, &dropout))
+  if (!setting_arguments(k, e, &call, false) ||
+      !read_ramp(k, call.values[0], setting_share, "dropout", 1, &dropout))
     return false;
   graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
   add_choice(k, to, times(k, share, kept), FROM_STATE_PASSING, level(0));
@@ -120,14 +137,16 @@ static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weigh
   return true;
 }
 
-static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
+static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight share,
+                              graph_intervention *to) {
   static const char *const names[] = {"sigma"};
   setting_call call = {.names = names, .count = 1};
   graph_ramp sigma = {0};
   if (!setting_arguments(k, e, &call, true)) return false;
   const ast_expr *number = call.positional ? call.positional : call.values[0];
   if (!number || (call.positional && call.values[0])) {
-    diag_error(k->b->diag, e->span, "expected one standard deviation, as in random_noise(0.1), found '%s'",
+    diag_error(k->b->diag, e->span,
+               "expected one standard deviation, as in random_noise(0.1), found '%s'",
                expr_to_text(k->b->arena, e));
     return false;
   }
@@ -147,7 +166,8 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
   const graph_model *model = &k->b->result->models.items[k->train->model];
   const ast_names *per = e ? &e->axes.names : NULL;
   if (e && e->kind != AST_AXES) {
-    diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'", expr_to_text(k->b->arena, e));
+    diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'",
+               expr_to_text(k->b->arena, e));
     return false;
   }
   for (int i = 0; per && i < per->count; i++) {
@@ -156,11 +176,13 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
       for (int axis = 0; axis < model->states.items[n].axis_count; axis++)
         found |= !strcmp(model->states.items[n].axes[axis], per->items[i].text);
     if (found) continue;
-    diag_error(k->b->diag, per->items[i].span, "expected an axis of a state of the model, found '%s'", per->items[i].text);
+    diag_error(k->b->diag, per->items[i].span,
+               "expected an axis of a state of the model, found '%s'", per->items[i].text);
     return false;
   }
   bool before = false;
-  for (int i = 0; i < to->choices.count; i++) before |= to->choices.items[i].kind == FROM_FITTED_NOISE;
+  for (int i = 0; i < to->choices.count; i++)
+    before |= to->choices.items[i].kind == FROM_FITTED_NOISE;
   if (before && !equal_names(to->per, per)) {
     diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
                "expected the same axes for all fitted_noise of a mix, found others");
@@ -171,17 +193,21 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
 }
 
 // A state has one mean and one variance a head, so a mix has one beta.
-static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
+static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight share,
+                              graph_intervention *to) {
   static const char *const names[] = {"beta", "per"};
   setting_call call = {.names = names, .count = 2};
   graph_ramp beta = {0.1, 0.1};
-  if (!setting_arguments(k, e, &call, false) || !read_ramp(k, call.values[0], setting_share, "beta", 1, &beta) ||
+  if (!setting_arguments(k, e, &call, false) ||
+      !read_ramp(k, call.values[0], setting_share, "beta", 1, &beta) ||
       !read_per(k, call.values[1], to))
     return false;
   for (int i = 0; i < to->choices.count; i++) {
     const graph_choice *c = &to->choices.items[i];
-    if (c->kind != FROM_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to)) continue;
-    diag_error(k->b->diag, e->span, "expected one beta for all fitted_noise of a mix, found %g and %g", c->number.from,
+    if (c->kind != FROM_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
+      continue;
+    diag_error(k->b->diag, e->span,
+               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number.from,
                beta.from);
     return false;
   }
@@ -189,9 +215,11 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
   return true;
 }
 
-typedef bool kind_reader(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to);
+typedef bool kind_reader(train_settings *k, const ast_expr *e, graph_weight share,
+                         graph_intervention *to);
 
-// By kind, the function that reads its settings and notes what else it changes. NULL: the kind has no settings.
+// By kind, the function that reads its settings and notes what else it changes. NULL: the kind has
+// no settings.
 static kind_reader *const readers[INTERVENTION_KINDS] = {
     [FROM_LEARNED] = read_learned,
     [FROM_STATE_PASSING] = read_state_passing,
@@ -200,14 +228,17 @@ static kind_reader *const readers[INTERVENTION_KINDS] = {
     [FROM_TBTT] = read_tbtt,
 };
 
-static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, graph_intervention *to) {
+static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to) {
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
   for (int kind = 0; kind < INTERVENTION_KINDS; kind++) {
     if (strcmp(setting_callee(e), intervention_names[kind]) != 0) continue;
-    return readers[kind] ? readers[kind](k, e, share, to) : read_plain(k, e, share, to, (intervention_kind)kind);
+    return readers[kind] ? readers[kind](k, e, share, to)
+                         : read_plain(k, e, share, to, (intervention_kind)kind);
   }
   diag_error(k->b->diag, e->span, "expected %s, or mix { .. }, found '%s'",
-             setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS), expr_to_text(k->b->arena, e));
+             setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS),
+             expr_to_text(k->b->arena, e));
   return false;
 }
 
@@ -215,36 +246,40 @@ static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share, 
 
 static bool read_edge(train_settings *k, const ast_expr *e, int64_t *edge) {
   if (e->kind == AST_NAME && !strcmp(e->name.text, "steps")) return *edge = k->train->steps, true;
-  if (e->kind == AST_PERCENT) return *edge = llround(e->percent.value * (double)k->train->steps), true;
+  if (e->kind == AST_PERCENT)
+    return *edge = llround(e->percent.value * (double)k->train->steps), true;
   return sema_whole(k->scope, e, "a step", 0, edge);
 }
 
 // Entries must follow one another from 0 to `end` in the order written.
-static bool check_cover(train_settings *k, int64_t from, int64_t to, int64_t expected, int64_t end, span where,
-                        const char *what, bool last) {
+static bool check_cover(train_settings *k, int64_t from, int64_t to, int64_t expected, int64_t end,
+                        span where, const char *what, bool last) {
   const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
   if (wrong) {
-    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what, (long long)expected, wrong,
-               (long long)from, (long long)to);
+    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
+               (long long)expected, wrong, (long long)from, (long long)to);
     return false;
   }
   if (to > from && to <= end && (!last || to == end)) return true;
   const char *wanted = to <= from ? "a range that is not empty"
                        : to > end ? "a range inside all"
                                   : "the last range to reach the end of all";
-  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what, (long long)end, (long long)from,
-             (long long)to);
+  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
+             (long long)end, (long long)from, (long long)to);
   return false;
 }
 
-static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth, int64_t *expected) {
+static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth,
+                       int64_t *expected) {
   const ast_setting_entry *entry = &s->entries.items[i];
   graph_train *t = k->train;
   graph_intervention made = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
   bool last = i + 1 == s->entries.count;
   bool ranges = s->entries.items[0].from != NULL, layers = s->entries.items[0].filter != NULL;
-  if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers || (!ranges && !layers && i)) {
-    diag_error(k->b->diag, entry->span, "expected %s before each kind of initial_state, found an entry without",
+  if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers ||
+      (!ranges && !layers && i)) {
+    diag_error(k->b->diag, entry->span,
+               "expected %s before each kind of initial_state, found an entry without",
                layers ? "layers(..)" : "a range of steps");
     return false;
   }
@@ -256,7 +291,8 @@ static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth
   }
   if (layers) {
     if (!setting_layers(k, entry->filter, &made.first_layer, &made.last_layer) ||
-        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers", last))
+        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers",
+                     last))
       return false;
     *expected = made.last_layer;
   }
@@ -271,9 +307,11 @@ static bool one_per(train_settings *k, const ast_setting *s) {
   for (int i = 0; i < s->entries.count && s->entries.items[0].from; i++) {
     const graph_intervention *v = &k->train->interventions.items[i];
     bool fitted = false;
-    for (int n = 0; n < v->choices.count; n++) fitted |= v->choices.items[n].kind == FROM_FITTED_NOISE;
+    for (int n = 0; n < v->choices.count; n++)
+      fitted |= v->choices.items[n].kind == FROM_FITTED_NOISE;
     if (fitted && first && !equal_names(first->per, v->per)) {
-      diag_error(k->b->diag, s->entries.items[i].span, "expected the same axes for all fitted_noise of a block, found others");
+      diag_error(k->b->diag, s->entries.items[i].span,
+                 "expected the same axes for all fitted_noise of a block, found others");
       return false;
     }
     if (fitted) first = v;
@@ -288,7 +326,8 @@ bool read_initial_state(train_settings *k) {
   if (s && s->has_entries) {
     int64_t expected = 0;
     for (int i = 0; i < s->entries.count; i++)
-      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected)) return false;
+      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
+        return false;
     if (s->entries.count) return one_per(k, s);
     diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
     return false;

@@ -60,7 +60,8 @@ static void bind_argument_sizes(instance *in, item_call *c) {
     for (int k = 0; input && k < in->body->axes.count; k++) {
       const typed_axis *axis = &in->body->axes.items[k];
       if (axis_in(axes, k) && names_have(&input->axes, axis->name) && !is_bound(c, axis->name))
-        vec_push(in->b->arena, &c->bindings, (size_binding){.axis = axis->name, .size = axis->size});
+        vec_push(in->b->arena, &c->bindings,
+                 (size_binding){.axis = axis->name, .size = axis->size});
     }
   }
 }
@@ -84,7 +85,8 @@ static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
     if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
   if (!problem && !*path) problem = "a path in the quotes";
   if (problem) {
-    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name, arg->name.text);
+    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
+               arg->name.text);
     return false;
   }
   vec_push(b->arena, &c->weights, (weight_name){arg->name.text, path});
@@ -101,15 +103,17 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
   if (!header_has(&c->callee->item->body.header, arg->name.text)) {
-    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'", c->callee->name,
-               header_text(b->arena, &c->callee->item->body.header), arg->name.text);
+    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
+               c->callee->name, header_text(b->arena, &c->callee->item->body.header),
+               arg->name.text);
     return false;
   }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
   for (int i = 0; i < c->bindings.count; i++) {
     if (c->bindings.items[i].axis != arg->name.text) continue;
     if (c->bindings.items[i].size == size) return true;
-    diag_error(b->diag, arg->span, "expected the size %lld of %s, as the inputs have it, found %lld",
+    diag_error(b->diag, arg->span,
+               "expected the size %lld of %s, as the inputs have it, found %lld",
                (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
     return false;
   }
@@ -124,7 +128,8 @@ static bool read_arguments(instance *in, item_call *c) {
     const ast_arg *arg = &args->items[i];
     if (arg->kind == AST_ARG_NAMED) continue;
     if (arg->kind != AST_ARG_POSITIONAL) {
-      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range", c->callee->name);
+      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
+                 c->callee->name);
       return false;
     }
     sema_operand x = sema_expression(in->scope, arg->value);
@@ -141,7 +146,8 @@ static bool read_arguments(instance *in, item_call *c) {
 static int input_count(const ast_item *item) {
   int count = 0;
   for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_INPUT) count += item->body.statements.items[i]->decls.count;
+    if (item->body.statements.items[i]->kind == AST_INPUT)
+      count += item->body.statements.items[i]->decls.count;
   return count;
 }
 
@@ -176,13 +182,17 @@ static const char *axes_hint(instance *in, const item_call *c, int place, axis_s
   if (missing_count == 1 && extra_count == 1 && (!to || from == to)) {
     const ast_expr *e = c->written.items[place];
     bool sign = e->kind == AST_BINARY || e->kind == AST_NEGATE;
-    return arena_printf(memory, "axes meet by name: write %s%s%s{%s -> %s}%s", sign ? "(" : "", expr_to_text(memory, e),
-                        sign ? ")" : "", extra, missing,
-                        to ? "" : arena_printf(memory, ", with %s = %s in the header of %s", missing, extra, in->item->name));
+    return arena_printf(memory, "axes meet by name: write %s%s%s{%s -> %s}%s", sign ? "(" : "",
+                        expr_to_text(memory, e), sign ? ")" : "", extra, missing,
+                        to ? ""
+                           : arena_printf(memory, ", with %s = %s in the header of %s", missing,
+                                          extra, in->item->name));
   }
   if (!missing_count)
-    return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s", c->callee->name, extra, extra);
-  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value", names_text(memory, wanted, ","));
+    return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s",
+                        c->callee->name, extra, extra);
+  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value",
+                      names_text(memory, wanted, ","));
 }
 
 // Before the callee is looked at: a size from a wrong argument would be reported inside it.
@@ -198,7 +208,8 @@ static bool check_argument_axes(instance *in, const item_call *c) {
     }
     bool spread = !axes && c->callee->item->kind == AST_RECURRENCE;
     if (spread || (present == matched && matched == input->axes.count)) continue;
-    diag_error(in->b->diag, c->written.items[i]->span, "expected [%s] for the input %s of %s, found %s; %s",
+    diag_error(in->b->diag, c->written.items[i]->span,
+               "expected [%s] for the input %s of %s, found %s; %s",
                names_text(in->b->arena, &input->axes, ","), input->name.text, c->callee->name,
                set_text(in->b->arena, in->body, axes), axes_hint(in, c, i, axes));
     good = false;
@@ -211,26 +222,31 @@ static bool check_count(instance *in, const item_call *c) {
   if (c->arguments.count == wanted) return true;
   const char *names = "";
   for (int i = 0; i < wanted; i++)
-    names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "", input_declared(c->callee->item, i)->name.text);
-  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted, wanted == 1 ? "" : "s",
-             c->callee->name, names, c->arguments.count);
+    names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "",
+                         input_declared(c->callee->item, i)->name.text);
+  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted,
+             wanted == 1 ? "" : "s", c->callee->name, names, c->arguments.count);
   return false;
 }
 
 // The caller has no such axis (NULL), or one of another size.
-static void refuse_result_axis(instance *in, const item_call *c, const typed_axis *axis, const typed_axis *own) {
+static void refuse_result_axis(instance *in, const item_call *c, const typed_axis *axis,
+                               const typed_axis *own) {
   arena *memory = in->b->arena;
-  diag_error(in->b->diag, c->call->span, "expected the axis %s = %lld of the result of %s in the header of %s, found %s; %s",
-             axis->name, (long long)axis->size, c->callee->name, in->item->name,
-             own ? arena_printf(memory, "%s = %lld", axis->name, (long long)own->size) : "none",
-             own ? arena_printf(memory, "write %s(.., %s = %lld), or give the axis of %s another name", c->callee->name,
-                                axis->name, (long long)own->size, in->item->name)
-                 : arena_printf(memory, "declare it: %s(.., %s = %lld)", in->item->name, axis->name, (long long)axis->size));
+  diag_error(
+      in->b->diag, c->call->span,
+      "expected the axis %s = %lld of the result of %s in the header of %s, found %s; %s",
+      axis->name, (long long)axis->size, c->callee->name, in->item->name,
+      own ? arena_printf(memory, "%s = %lld", axis->name, (long long)own->size) : "none",
+      own ? arena_printf(memory, "write %s(.., %s = %lld), or give the axis of %s another name",
+                         c->callee->name, axis->name, (long long)own->size, in->item->name)
+          : arena_printf(memory, "declare it: %s(.., %s = %lld)", in->item->name, axis->name,
+                         (long long)axis->size));
 }
 
 // The caller's axes for those of a result; every one must stand in the caller's header.
-static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes, int count,
-                         axis_order *order) {
+static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes,
+                         int count, axis_order *order) {
   *order = (axis_order){.count = count};
   for (int i = 0; i < count; i++) {
     const typed_axis *axis = &body->axes.items[axes[i]];
@@ -247,30 +263,36 @@ static bool caller_order(instance *in, const item_call *c, const typed_body *bod
 
 // ---- recurrences -----------------------------------------------------------------------------
 
-static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes, int count) {
+static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes,
+                                   int count) {
   axis_order order = {.count = count};
-  for (int i = 0; i < count; i++) order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
+  for (int i = 0; i < count; i++)
+    order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
   return order;
 }
 
-static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body, const typed_tensor *tensor,
-                       int place) {
+static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body,
+                       const typed_tensor *tensor, int place) {
   graph_builder *b = in->b;
   value_id x = c->arguments.items[place];
-  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count), tensor->complex};
+  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count),
+                   tensor->complex};
   const typed_value *v = &b->trunk->values.items[row.value];
-  bool fits = (v->axes == order_set(row.order) || !v->axes) && (v->complex == tensor->complex || tensor->complex);
+  bool fits = (v->axes == order_set(row.order) || !v->axes) &&
+              (v->complex == tensor->complex || tensor->complex);
   if (!fits) {
-    diag_error(b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
-               tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name, c->callee->name,
-               v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
+    diag_error(
+        b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
+        tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name,
+        c->callee->name, v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
     return false;
   }
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   return true;
 }
 
-static void add_recurrence_param(instance *in, const item_call *c, int op, const typed_body *body, const typed_tensor *tensor) {
+static void add_recurrence_param(instance *in, const item_call *c, int op, const typed_body *body,
+                                 const typed_tensor *tensor) {
   graph_builder *b = in->b;
   const char *path = tensor->name;
   for (int i = 0; i < c->weights.count; i++)
@@ -278,21 +300,23 @@ static void add_recurrence_param(instance *in, const item_call *c, int op, const
   axis_order order = {.count = tensor->axis_count};
   memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
   int parameter = parameter_add(in, PARAMETER_OWN, path, c->call->span);
-  for (int i = 0; i < order.count; i++) parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
+  for (int i = 0; i < order.count; i++)
+    parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
   parameter_part(in, parameter, NULL, body, order, tensor->start, tensor->span);
   parameter_complex(b, parameter, tensor->complex);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){parameter, 0});
 }
 
-int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body, axis_order order, int64_t depth,
-              bool complex) {
-  graph_state state = {.name = name,
-                       .elements = order_elements(body, order) * (depth ? depth : 1) * (complex ? 2 : 1),
-                       .lag = depth > 0,
-                       .complex = complex,
-                       .repeat_index = repeat_index,
-                       .axis_count = order.count,
-                       .learned = NONE};
+int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
+              axis_order order, int64_t depth, bool complex) {
+  graph_state state = {
+      .name = name,
+      .elements = order_elements(body, order) * (depth ? depth : 1) * (complex ? 2 : 1),
+      .lag = depth > 0,
+      .complex = complex,
+      .repeat_index = repeat_index,
+      .axis_count = order.count,
+      .learned = NONE};
   for (int number = 2, i = 0; i < b->model->states.count; i++)
     if (!strcmp(b->model->states.items[i].name, state.name)) {
       state.name = arena_printf(b->arena, "%s.%d", name, number++);
@@ -323,7 +347,8 @@ static bool value_reached(const typed_body *body, const reach *r, const typed_va
 // One round over the body; true if it found more.
 static bool reach_further(const typed_body *body, reach *r) {
   bool more = false;
-  for (int i = 0; i < body->values.count; i++) r->values[i] |= value_reached(body, r, &body->values.items[i]);
+  for (int i = 0; i < body->values.count; i++)
+    r->values[i] |= value_reached(body, r, &body->values.items[i]);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     bool now = t->kind == TENSOR_STATE && r->values[t->assigned];
@@ -339,21 +364,25 @@ static bool reach_further(const typed_body *body, reach *r) {
 }
 
 static reach reach_of(arena *memory, const typed_body *body) {
-  reach r = {ARENA_ARRAY(memory, bool, body->values.count + 1), ARENA_ARRAY(memory, bool, body->tensors.count + 1),
+  reach r = {ARENA_ARRAY(memory, bool, body->values.count + 1),
+             ARENA_ARRAY(memory, bool, body->tensors.count + 1),
              ARENA_ARRAY(memory, bool, body->lags.count + 1)};
   while (reach_further(body, &r)) continue;
   return r;
 }
 
 // The uses of an operation are by parameter of its body.
-static const graph_begin *begin_of(graph_builder *b, int op, const typed_body *body, const typed_tensor *state) {
+static const graph_begin *begin_of(graph_builder *b, int op, const typed_body *body,
+                                   const typed_tensor *state) {
   if (!state->begin) return NULL;
   graph_begin *begin = ARENA_NEW(b->arena, graph_begin);
-  *begin = (graph_begin){.number = {state->begin->number[0], state->begin->number[1]}, .use = {.parameter = NONE}};
+  *begin = (graph_begin){.number = {state->begin->number[0], state->begin->number[1]},
+                         .use = {.parameter = NONE}};
   if (state->begin->parameter == NO_PARAMETER) return begin;
   const typed_tensor *from = &body->tensors.items[state->begin->parameter];
   int use = 0;
-  for (int i = 0; i < state->begin->parameter; i++) use += body->tensors.items[i].kind == TENSOR_PARAM;
+  for (int i = 0; i < state->begin->parameter; i++)
+    use += body->tensors.items[i].kind == TENSOR_PARAM;
   begin->use = b->ops.items[op].uses.items[use];
   for (int i = 0; i < state->axis_count; i++) {
     int64_t stride = from->complex ? 2 : 1;
@@ -373,15 +402,17 @@ static void add_states(instance *in, int op, const typed_body *body) {
     if (t->kind != TENSOR_STATE) continue;
     axis_order order = {.count = t->axis_count};
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-    int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index, body, order, 0, t->complex);
+    int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
+                          body, order, 0, t->complex);
     b->model->states.items[state].counter = !reached.states[i];
     b->model->states.items[state].begin = begin_of(b, op, body, t);
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    int state = state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index, body,
-                          order_of_set(lag->axes), lag->depth, lag->complex);
+    int state =
+        state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index,
+                  body, order_of_set(lag->axes), lag->depth, lag->complex);
     b->model->states.items[state].counter = !reached.lags[i];
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
@@ -390,8 +421,10 @@ static void add_states(instance *in, int op, const typed_body *body) {
 static bool sizes_known(instance *in, const item_call *c, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     if (body->axes.items[i].size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(in->b->diag, c->call->span, "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
-               body->axes.items[i].name, c->callee->name, c->callee->name, body->axes.items[i].name);
+    diag_error(in->b->diag, c->call->span,
+               "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
+               body->axes.items[i].name, c->callee->name, c->callee->name,
+               body->axes.items[i].name);
     return false;
   }
   return true;
@@ -399,9 +432,11 @@ static bool sizes_known(instance *in, const item_call *c, const typed_body *body
 
 static bool call_recurrence(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
-  typed_body *body = sema_instantiate(b->program->sema, c->callee, c->bindings.items, c->bindings.count, c->call->span);
+  typed_body *body = sema_instantiate(b->program->sema, c->callee, c->bindings.items,
+                                      c->bindings.count, c->call->span);
   if (!body || !sizes_known(in, c, body)) return false;
-  vec_push(b->arena, &b->ops, (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
+  vec_push(b->arena, &b->ops,
+           (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
   int op = b->ops.count - 1, place = 0;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
@@ -414,10 +449,13 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
     axis_order order;
     if (t->kind != TENSOR_OUTPUT) continue;
     if (!caller_order(in, c, body, t->axes, t->axis_count, &order)) return false;
-    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op, b->ops.items[op].outputs.count);
+    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op,
+                                 b->ops.items[op].outputs.count);
     vec_push(b->arena, &b->ops.items[op].outputs, tensor);
     value_id y = instance_add_input(in, t->name, order, t->complex, trunk_input_value(b, tensor));
-    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
+    vec_push(b->arena, out,
+             (sema_operand){
+                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
   }
   return true;
 }
@@ -428,8 +466,8 @@ static bool call_layer(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
   value_id *arguments = ARENA_ARRAY(b->arena, value_id, c->arguments.count + 1);
   for (int i = 0; i < c->arguments.count; i++) arguments[i] = trunk_lift(in, c->arguments.items[i]);
-  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count, arguments, c->arguments.count,
-                                    c->name, c->call->span);
+  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count,
+                                    arguments, c->arguments.count, c->name, c->call->span);
   if (!callee) return false;
   for (int i = 0; i < callee->outputs.count; i++) {
     const typed_tensor *t = &callee->output_tensors.items[i];
@@ -438,7 +476,9 @@ static bool call_layer(instance *in, const item_call *c, operands *out) {
     value_id lifted = trunk_lift(callee, callee->outputs.items[i]);
     bool complex = callee->body->values.items[callee->outputs.items[i]].complex;
     value_id y = instance_add_input(in, t->name, order, complex, lifted);
-    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
+    vec_push(b->arena, out,
+             (sema_operand){
+                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
   }
   return true;
 }
@@ -450,15 +490,18 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
   sema_note_item(in->b->program->sema, call->call.callee.span, c.callee->item);
   *good = false;
   if (c.callee->item->kind == AST_MODEL) {
-    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'", c.callee->name);
-    return true;
-  }
-  if (call->call.has_axes) {
-    diag_error(in->b->diag, call->span, "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)", c.callee->name,
+    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'",
                c.callee->name);
     return true;
   }
+  if (call->call.has_axes) {
+    diag_error(in->b->diag, call->span,
+               "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)",
+               c.callee->name, c.callee->name);
+    return true;
+  }
   if (!read_arguments(in, &c) || !check_count(in, &c) || !check_argument_axes(in, &c)) return true;
-  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out) : call_layer(in, &c, out);
+  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out)
+                                                 : call_layer(in, &c, out);
   return true;
 }

@@ -1,4 +1,5 @@
-// Joins axes that always occur together: the recurrence of a region has one axis where its tensors have several side by side.
+// Joins axes that always occur together: the recurrence of a region has one axis where its tensors
+// have several side by side.
 //
 //   input x[H,P]  let a = x * x  output y[H,P]     ->   input x[HP]  let a = x * x  output y[HP]
 #include <string.h>
@@ -18,7 +19,9 @@ static bool joinable(const typed_body *body, int a, int b) {
   for (int i = 0; i < body->tensors.count; i++)
     if (order_splits(&body->tensors.items[i], a, b)) return false;
   for (int i = 0; i < body->lags.count; i++)
-    if (set_splits(body->lags.items[i].axes, a, b) || (axis_in(body->lags.items[i].axes, a) && b != a + 1)) return false;
+    if (set_splits(body->lags.items[i].axes, a, b) ||
+        (axis_in(body->lags.items[i].axes, a) && b != a + 1))
+      return false;
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
     if (set_splits(v->axes, a, b) || set_splits(v->over, a, b)) return false;
@@ -36,9 +39,11 @@ static axis_set drop_bit(axis_set set, int axis) {
 
 static void join_axes(graph_builder *builder, typed_body *body, int a, int b) {
   typed_axis *first = &body->axes.items[a];
-  first->name = intern(builder->names, arena_printf(builder->arena, "%s%s", first->name, body->axes.items[b].name));
+  first->name = intern(builder->names,
+                       arena_printf(builder->arena, "%s%s", first->name, body->axes.items[b].name));
   first->size *= body->axes.items[b].size;
-  memmove(&body->axes.items[b], &body->axes.items[b + 1], sizeof(typed_axis) * (size_t)(body->axes.count - b - 1));
+  memmove(&body->axes.items[b], &body->axes.items[b + 1],
+          sizeof(typed_axis) * (size_t)(body->axes.count - b - 1));
   body->axes.count--;
   for (int i = 0; i < body->tensors.count; i++) {
     typed_tensor *t = &body->tensors.items[i];
@@ -48,7 +53,8 @@ static void join_axes(graph_builder *builder, typed_body *body, int a, int b) {
     t->axis_count = kept;
     t->axis_set = drop_bit(t->axis_set, b);
   }
-  for (int i = 0; i < body->lags.count; i++) body->lags.items[i].axes = drop_bit(body->lags.items[i].axes, b);
+  for (int i = 0; i < body->lags.count; i++)
+    body->lags.items[i].axes = drop_bit(body->lags.items[i].axes, b);
   for (int i = 0; i < body->values.count; i++) {
     typed_value *v = &body->values.items[i];
     v->axes = drop_bit(v->axes, b);

@@ -13,9 +13,9 @@
 //                  {"zero": to}]}]
 //   "trains": [..], "evaluates": [..]
 //
-// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size], ["legs_imag", stride, size,
-// size of the matrix], ["identity", columns]. Also ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers as
-// themselves.
+// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
+// ["legs_imag", stride, size, size of the matrix], ["identity", columns]. Also ["tap", width],
+// ["weight", parameter, part], ["log", x], .. with numbers as themselves.
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -29,7 +29,9 @@ static cJSON *add_member(cJSON *object, const char *key, cJSON *value) {
   return value;
 }
 
-static void add_whole(cJSON *object, const char *key, int64_t x) { add_member(object, key, whole(x)); }
+static void add_whole(cJSON *object, const char *key, int64_t x) {
+  add_member(object, key, whole(x));
+}
 
 static cJSON *ints(const int *items, int count) {
   cJSON *list = cJSON_CreateArray();
@@ -97,7 +99,8 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
       cJSON_AddItemToArray(legs, step_json(p, start, v->args[0]));
       return legs;
     }
-    case START_LAYER: return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
+    case START_LAYER:
+      return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
     case START_LAYERS: return whole(model_depth(p->model) > 0 ? model_depth(p->model) : 1);
     case START_IDENTITY: return identity_json(p);
     case START_OTHER_DRAW: return other_json(p, v->path);
@@ -110,7 +113,8 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
   if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL)
     cJSON_AddItemToArray(list, whole(step));
   for (int i = 0; i < arity; i++) cJSON_AddItemToArray(list, step_json(p, start, v->args[i]));
-  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) cJSON_AddItemToArray(list, whole(v->exponent));
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER)
+    cJSON_AddItemToArray(list, whole(v->exponent));
   return list;
 }
 
@@ -125,7 +129,8 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", parameter_kind_names[w->kind]);
   if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
-  cJSON *shape = add_member(object, "shape", cJSON_CreateArray()), *parts = add_member(object, "parts", cJSON_CreateArray());
+  cJSON *shape = add_member(object, "shape", cJSON_CreateArray()),
+        *parts = add_member(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
     start_place place = {memory, model, w, &w->parts.items[i]};
@@ -145,10 +150,12 @@ static cJSON *begin_json(const graph_state *s) {
     add_member(object, "number", cJSON_CreateDoubleArray(s->begin->number, 2));
     return object;
   }
-  cJSON *use = add_member(object, "use", cJSON_CreateArray()), *strides = add_member(object, "strides", cJSON_CreateArray());
+  cJSON *use = add_member(object, "use", cJSON_CreateArray()),
+        *strides = add_member(object, "strides", cJSON_CreateArray());
   cJSON_AddItemToArray(use, whole(s->begin->use.parameter));
   cJSON_AddItemToArray(use, whole(s->begin->use.first));
-  for (int i = 0; i < s->axis_count; i++) cJSON_AddItemToArray(strides, whole(s->begin->strides[i]));
+  for (int i = 0; i < s->axis_count; i++)
+    cJSON_AddItemToArray(strides, whole(s->begin->strides[i]));
   return object;
 }
 
@@ -162,10 +169,11 @@ static cJSON *state_json(const graph_state *s) {
   if (s->begin) add_member(object, "begin", begin_json(s));
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
-  // Element e belongs to head e / head_elements mod heads. Heads are all axes but the last two; the depth of a tail stands
-  // before them.
+  // Element e belongs to head e / head_elements mod heads. Heads are all axes but the last two; the
+  // depth of a tail stands before them.
   int64_t head_elements = s->complex ? 2 : 1;
-  for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++) head_elements *= s->sizes[i];
+  for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++)
+    head_elements *= s->sizes[i];
   add_whole(object, "head_elements", head_elements);
   cJSON *axes = add_member(object, "axes", cJSON_CreateArray());
   for (int i = 0; i < s->axis_count; i++) {
@@ -225,27 +233,35 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
   add_whole(object, "logits", model->logits);
   cJSON *parameters = add_member(object, "parameters", cJSON_CreateArray()),
         *states = add_member(object, "states", cJSON_CreateArray());
-  cJSON *tensors = add_member(object, "tensors", cJSON_CreateArray()), *ops = add_member(object, "ops", cJSON_CreateArray());
+  cJSON *tensors = add_member(object, "tensors", cJSON_CreateArray()),
+        *ops = add_member(object, "ops", cJSON_CreateArray());
   cJSON *backward = add_member(object, "backward", cJSON_CreateArray());
   for (int i = 0; i < model->parameters.count; i++)
     cJSON_AddItemToArray(parameters, parameter_json(memory, model, &model->parameters.items[i]));
-  for (int i = 0; i < model->states.count; i++) cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
-  for (int i = 0; i < model->tensors.count; i++) cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
-  for (int i = 0; i < model->ops.count; i++) cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
-  for (int i = 0; i < model->gradient.count; i++) cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
+  for (int i = 0; i < model->states.count; i++)
+    cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
+  for (int i = 0; i < model->tensors.count; i++)
+    cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
+  for (int i = 0; i < model->ops.count; i++)
+    cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
+  for (int i = 0; i < model->gradient.count; i++)
+    cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
   return object;
 }
 
 // ---- the schedule table ----------------------------------------------------------------------
 
-static cJSON *ramp_json(graph_ramp r) { return cJSON_CreateDoubleArray((double[]){r.from, r.to}, 2); }
+static cJSON *ramp_json(graph_ramp r) {
+  return cJSON_CreateDoubleArray((double[]){r.from, r.to}, 2);
+}
 
 static cJSON *choice_json(const graph_choice *c) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "kind", intervention_names[c->kind]);
   cJSON_AddNumberToObject(object, "weight", c->weight.constant);
   cJSON *ramps = add_member(object, "ramps", cJSON_CreateArray());
-  for (int i = 0; i < c->weight.ramps.count; i++) cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
+  for (int i = 0; i < c->weight.ramps.count; i++)
+    cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
   add_member(object, "number", ramp_json(c->number));
   return object;
 }
@@ -257,9 +273,11 @@ static cJSON *intervention_json(const graph_intervention *v) {
   add_whole(object, "first_layer", v->first_layer);
   add_whole(object, "last_layer", v->last_layer);
   cJSON *choices = add_member(object, "mix", cJSON_CreateArray());
-  for (int i = 0; i < v->choices.count; i++) cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
+  for (int i = 0; i < v->choices.count; i++)
+    cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
   cJSON *per = v->per ? add_member(object, "per", cJSON_CreateArray()) : NULL;
-  for (int i = 0; per && i < v->per->count; i++) cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
+  for (int i = 0; per && i < v->per->count; i++)
+    cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
   return object;
 }
 
@@ -320,9 +338,11 @@ static cJSON *train_json(const graph_train *t) {
   add_name(object, "file", t->source.file);
   add_member(object, "source", source_json(&t->source));
   add_member(object, "task", task_json(&t->task));
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   if (t->segments > 1) add_whole(object, "segments", t->segments);
-  if (t->exchange != EXCHANGE_PIPELINE) cJSON_AddStringToObject(object, "exchange", exchange_names[t->exchange]);
+  if (t->exchange != EXCHANGE_PIPELINE)
+    cJSON_AddStringToObject(object, "exchange", exchange_names[t->exchange]);
   cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
   const optimizer_rules *rules = &optimizer_rules_of[t->optimizer];
   if (t->optimizer != OPTIMIZER_ADAMW) cJSON_AddStringToObject(object, "optimizer", rules->name);
@@ -330,10 +350,12 @@ static cJSON *train_json(const graph_train *t) {
   add_member(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
   cJSON *labels = add_member(object, "label_weights", cJSON_CreateArray());
   for (int i = 0; i < t->labels.count; i++)
-    cJSON_AddItemToArray(labels,
-                         cJSON_CreateDoubleArray((double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
+    cJSON_AddItemToArray(
+        labels, cJSON_CreateDoubleArray(
+                    (double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
   cJSON *list = add_member(object, "initial_state", cJSON_CreateArray());
-  for (int i = 0; i < t->interventions.count; i++) cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
+  for (int i = 0; i < t->interventions.count; i++)
+    cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
   return object;
 }
 
@@ -345,7 +367,8 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON_AddNumberToObject(object, "tolerance", e->tolerance);
   add_whole(object, "state_norm", e->state_until);
   cJSON *lengths = add_member(object, "accuracy", cJSON_CreateArray());
-  for (int i = 0; i < e->lengths.count; i++) cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
+  for (int i = 0; i < e->lengths.count; i++)
+    cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   add_whole(object, "remembrance", e->remembrance);
   add_whole(object, "attention", e->attention);
   add_whole(object, "overflow", e->overflow);
@@ -362,8 +385,10 @@ char *graph_to_json(arena *memory, const graph_program *program) {
         *evaluates = add_member(object, "evaluates", cJSON_CreateArray());
   for (int i = 0; i < program->kernels.count; i++)
     cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
-  for (int i = 0; i < program->models.count; i++) cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
-  for (int i = 0; i < program->trains.count; i++) cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
+  for (int i = 0; i < program->models.count; i++)
+    cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
+  for (int i = 0; i < program->trains.count; i++)
+    cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
   for (int i = 0; i < program->evaluates.count; i++)
     cJSON_AddItemToArray(evaluates, evaluate_json(&program->evaluates.items[i]));
   char *printed = cJSON_PrintUnformatted(object);

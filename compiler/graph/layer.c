@@ -31,9 +31,14 @@ static const typed_tensor *find_output(instance *in, const char *name, int *plac
 
 // ---- declarations ----------------------------------------------------------------------------
 
-static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind, typed_tensor *tensor) {
+static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind,
+                            typed_tensor *tensor) {
   graph_builder *b = in->b;
-  *tensor = (typed_tensor){.kind = kind, .name = decl->name.text, .doc = decl->doc, .assigned = NO_VALUE, .span = decl->span};
+  *tensor = (typed_tensor){.kind = kind,
+                           .name = decl->name.text,
+                           .doc = decl->doc,
+                           .assigned = NO_VALUE,
+                           .span = decl->span};
   int order[TYPED_MAX_AXES] = {0};
   if (decl->has_axes && !sema_axes(in->scope, &decl->axes, &tensor->axis_set, order)) return false;
   tensor->axis_count = decl->has_axes ? decl->axes.count : 0;
@@ -56,27 +61,32 @@ static axis_order tensor_order(const typed_tensor *tensor) {
 }
 
 static void set_tensor_value(instance *in, value_id trunk_value) {
-  while (in->tensor_value.count < in->body->tensors.count) vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
+  while (in->tensor_value.count < in->body->tensors.count)
+    vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
   in->tensor_value.items[in->body->tensors.count - 1] = trunk_value;
 }
 
 static value_id last_tensor_value(instance *in, value_op op) {
   const typed_tensor *t = &in->body->tensors.items[in->body->tensors.count - 1];
-  return body_append(in->b->arena, in->body,
-                     (typed_value){.op = op, .index = in->body->tensors.count - 1, .name = t->name, .span = t->span});
+  return body_append(
+      in->b->arena, in->body,
+      (typed_value){
+          .op = op, .index = in->body->tensors.count - 1, .name = t->name, .span = t->span});
 }
 
-static bool declare_input(instance *in, const ast_decl *decl, const value_id *arguments, int argument_count, int place,
-                          span call) {
+static bool declare_input(instance *in, const ast_decl *decl, const value_id *arguments,
+                          int argument_count, int place, span call) {
   graph_builder *b = in->b;
   typed_tensor tensor;
-  if (!declared_tensor(in, decl, TENSOR_INPUT, &tensor) || !sema_bind_tensor(in->scope, &tensor)) return false;
+  if (!declared_tensor(in, decl, TENSOR_INPUT, &tensor) || !sema_bind_tensor(in->scope, &tensor))
+    return false;
   if (in->model) {
     int token = trunk_add_input(b, tensor.name, (axis_order){0}, false, NONE, 0);
     b->trunk->tensors.items[token].span = decl->name.span;
     set_tensor_value(in, trunk_input_value(b, token));
     if (tensor.axis_count || place) {
-      diag_error(b->diag, decl->span, "expected one input without axes, the token, as the input of a model, found '%s'",
+      diag_error(b->diag, decl->span,
+                 "expected one input without axes, the token, as the input of a model, found '%s'",
                  tensor.name);
       return false;
     }
@@ -91,7 +101,8 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
     axis_set wanted = order_set(trunk_order(in, tensor_order(&tensor)));
     const typed_value *found = &b->trunk->values.items[argument];
     if (found->axes != wanted || found->complex != tensor.complex) {
-      diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s", tensor.complex ? "complex " : "",
+      diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s",
+                 tensor.complex ? "complex " : "",
                  order_text(b->arena, in->body, tensor_order(&tensor)), tensor.name, in->item->name,
                  found->complex ? "complex " : "", set_text(b->arena, b->trunk, found->axes));
       return false;
@@ -113,20 +124,25 @@ static bool declare_param(instance *in, const ast_decl *decl) {
   if (!sema_bind_tensor(in->scope, &tensor)) return false;
   axis_order order = tensor_order(&tensor);
   int parameter = parameter_add(in, PARAMETER_OWN, tensor.name, decl->span);
-  for (int i = 0; i < order.count; i++) parameter_shape(b, parameter, in->body->axes.items[order.axes[i]].size);
+  for (int i = 0; i < order.count; i++)
+    parameter_shape(b, parameter, in->body->axes.items[order.axes[i]].size);
   parameter_part(in, parameter, NULL, in->body, order, tensor.start, decl->span);
   parameter_complex(b, parameter, tensor.complex);
-  set_tensor_value(in, trunk_add_param(in, tensor.name, order, tensor.complex, (graph_use){parameter, 0}));
+  set_tensor_value(
+      in, trunk_add_param(in, tensor.name, order, tensor.complex, (graph_use){parameter, 0}));
   add_binding(in, tensor.name, last_tensor_value(in, VALUE_PARAM), decl->name.span, false);
   return true;
 }
 
 // ---- right sides -----------------------------------------------------------------------------
 
-bool call_is(const ast_expr *e, const char *name) { return e->kind == AST_CALL && !strcmp(e->call.callee.text, name); }
+bool call_is(const ast_expr *e, const char *name) {
+  return e->kind == AST_CALL && !strcmp(e->call.callee.text, name);
+}
 
 // A value bound to stated axes has exactly these, or none.
-static bool fits_target(instance *in, const layer_target *target, sema_operand operand, const char *what) {
+static bool fits_target(instance *in, const layer_target *target, sema_operand operand,
+                        const char *what) {
   axis_set wanted = order_set(target->order);
   if (!target->has_axes || operand.axes == wanted || !operand.axes) return true;
   diag_error(in->b->diag, target->span, "expected axes %s for %s %s, found %s",
@@ -144,7 +160,8 @@ static bool single(instance *in, const ast_expr *e, operands *out) {
 
 static bool run_repeat(instance *in, const ast_expr *e, operands *out);
 
-static bool right_side(instance *in, const ast_expr *value, const layer_target *targets, int target_count, operands *out) {
+static bool right_side(instance *in, const ast_expr *value, const layer_target *targets,
+                       int target_count, operands *out) {
   graph_builder *b = in->b;
   const char *outer = in->bound_to;
   in->bound_to = targets[0].name;
@@ -153,7 +170,8 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
   if (call_is(value, "linear")) {
     good = call_linear(in, value, targets, target_count, out);
   } else if (call_is(value, "embed") || call_is(value, "unembed")) {
-    good = call_is(value, "embed") ? call_embed(in, value, &targets[0], &one) : call_unembed(in, value, &targets[0], &one);
+    good = call_is(value, "embed") ? call_embed(in, value, &targets[0], &one)
+                                   : call_unembed(in, value, &targets[0], &one);
     if (good) vec_push(b->arena, out, one);
   } else if (value->kind == AST_REPEAT) {
     good = run_repeat(in, value, out);
@@ -162,7 +180,8 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
   }
   in->bound_to = outer;
   if (good && out->count != target_count) {
-    diag_error(b->diag, value->span, "expected %d value%s, found %d", target_count, target_count == 1 ? "" : "s", out->count);
+    diag_error(b->diag, value->span, "expected %d value%s, found %d", target_count,
+               target_count == 1 ? "" : "s", out->count);
     return false;
   }
   return good;
@@ -170,7 +189,8 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
 
 // ---- repeat ----------------------------------------------------------------------------------
 
-static sema_scope *inner_scope(instance *in, const ast_expr *e, const value_id *carried, const char *label) {
+static sema_scope *inner_scope(instance *in, const ast_expr *e, const value_id *carried,
+                               const char *label) {
   sema_scope *scope = sema_scope_new(in->b->program->sema, in->item->file, in->body);
   sema_scope_set_hook(scope, layer_call, in);
   for (int i = 0; i < in->bindings.count; i++) {
@@ -203,8 +223,10 @@ static bool repeat_statements(instance *in, const ast_expr *e, value_id *next) {
     }
     int place = carried_place(e, s->assign.name.text);
     if (place < 0 || next[place] != NO_VALUE) {
-      diag_error(b->diag, s->assign.name.span, "expected %s, found '%s'",
-                 place < 0 ? "a name that the repeat carries" : "one assignment of each carried name", s->assign.name.text);
+      diag_error(
+          b->diag, s->assign.name.span, "expected %s, found '%s'",
+          place < 0 ? "a name that the repeat carries" : "one assignment of each carried name",
+          s->assign.name.text);
       return false;
     }
     layer_target target = {.name = s->assign.name.text, .span = s->assign.name.span};
@@ -215,18 +237,22 @@ static bool repeat_statements(instance *in, const ast_expr *e, value_id *next) {
   return true;
 }
 
-static bool repeat_once(instance *in, const ast_expr *e, int carried_count, const char *label, const value_id *carried,
-                        value_id *next) {
+static bool repeat_once(instance *in, const ast_expr *e, int carried_count, const char *label,
+                        const value_id *carried, value_id *next) {
   if (e->repeat.body) {
     operands values = {0};
-    if (carried_count == 1 ? !single(in, e->repeat.body, &values) : !layer_tuple(in, e->repeat.body, &values)) return false;
+    if (carried_count == 1 ? !single(in, e->repeat.body, &values)
+                           : !layer_tuple(in, e->repeat.body, &values))
+      return false;
     if (values.count != carried_count) {
-      diag_error(in->b->diag, e->repeat.body->span, "expected %d values, one for each carried name, found %d", carried_count,
+      diag_error(in->b->diag, e->repeat.body->span,
+                 "expected %d values, one for each carried name, found %d", carried_count,
                  values.count);
       return false;
     }
     for (int i = 0, k = 0; i < e->repeat.carried.count; i++)
-      if (e->repeat.carried.items[i].name.text != label) next[i] = sema_value(in->scope, values.items[k++]);
+      if (e->repeat.carried.items[i].name.text != label)
+        next[i] = sema_value(in->scope, values.items[k++]);
   } else if (!repeat_statements(in, e, next)) {
     return false;
   }
@@ -234,10 +260,13 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
     const ast_name *name = &e->repeat.carried.items[i].name;
     if (name->text == label) continue;
     if (next[i] == NO_VALUE) next[i] = carried[i];
-    axis_set before = in->body->values.items[carried[i]].axes, after = in->body->values.items[next[i]].axes;
+    axis_set before = in->body->values.items[carried[i]].axes,
+             after = in->body->values.items[next[i]].axes;
     if (before == after) continue;
-    diag_error(in->b->diag, name->span, "expected '%s' to keep its axes %s from one repetition to the next, found %s",
-               name->text, set_text(in->b->arena, in->body, before), set_text(in->b->arena, in->body, after));
+    diag_error(in->b->diag, name->span,
+               "expected '%s' to keep its axes %s from one repetition to the next, found %s",
+               name->text, set_text(in->b->arena, in->body, before),
+               set_text(in->b->arena, in->body, after));
     return false;
   }
   return true;
@@ -249,8 +278,8 @@ static void warn_unused(instance *in, const binding *known) {
 }
 
 // Runs the body once more in names of its own; `outer` are the names that it sees.
-static bool repeat_instance(instance *in, const ast_expr *e, int carried_count, const char *label, const value_id *carried,
-                            value_id *next) {
+static bool repeat_instance(instance *in, const ast_expr *e, int carried_count, const char *label,
+                            const value_id *carried, value_id *next) {
   sema_scope *outer_scope = in->scope;
   int outer_bindings = in->bindings.count;
   sema_scope *scope = inner_scope(in, e, carried, label);
@@ -290,12 +319,13 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   if (!name) return false;
   if (!sema_whole(in->scope, e->repeat.count, "the count of repeat", 0, &count)) return false;
   if (count > MOST_REPETITIONS) {
-    diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld", MOST_REPETITIONS,
-               (long long)count);
+    diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",
+               MOST_REPETITIONS, (long long)count);
     return false;
   }
   int n = e->repeat.carried.count, carried_count = 0;
-  value_id *carried = ARENA_ARRAY(b->arena, value_id, n), *next = ARENA_ARRAY(b->arena, value_id, n);
+  value_id *carried = ARENA_ARRAY(b->arena, value_id, n),
+           *next = ARENA_ARRAY(b->arena, value_id, n);
   for (int i = 0; i < n; i++) {
     const ast_binding *c = &e->repeat.carried.items[i];
     if (c->name.text == label) continue;
@@ -320,7 +350,9 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   for (int i = 0; good && i < n; i++) {
     if (e->repeat.carried.items[i].name.text == label) continue;
     const typed_value *v = &in->body->values.items[carried[i]];
-    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = carried[i], .axes = v->axes, .complex = v->complex});
+    vec_push(b->arena, out,
+             (sema_operand){
+                 .kind = OPERAND_VALUE, .id = carried[i], .axes = v->axes, .complex = v->complex});
   }
   return good;
 }
@@ -343,7 +375,8 @@ static bool layer_let(instance *in, const ast_stmt *s) {
   operands values = {0};
   bool good = right_side(in, s->let.value, targets, count, &values);
   for (int i = 0; good && i < count; i++)
-    good = fits_target(in, &targets[i], values.items[i], "the let") && bind_let(in, &targets[i], values.items[i]);
+    good = fits_target(in, &targets[i], values.items[i], "the let") &&
+           bind_let(in, &targets[i], values.items[i]);
   return good;
 }
 
@@ -352,17 +385,22 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
   int place;
   const typed_tensor *tensor = find_output(in, name->text, &place);
   if (!tensor) {
-    diag_error(b->diag, name->span, "expected an output, found '%s'; write let %s = ...", name->text, name->text);
+    diag_error(b->diag, name->span, "expected an output, found '%s'; write let %s = ...",
+               name->text, name->text);
     return false;
   }
   if (in->outputs.items[place] != NO_VALUE) {
-    diag_error(b->diag, name->span, "expected one assignment of the output '%s', found a second", name->text);
+    diag_error(b->diag, name->span, "expected one assignment of the output '%s', found a second",
+               name->text);
     return false;
   }
   sema_note_name(b->program->sema, name, tensor->span, "output");
-  layer_target target = {.name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};
+  layer_target target = {
+      .name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};
   operands values = {0};
-  if (!right_side(in, value, &target, 1, &values) || !fits_target(in, &target, values.items[0], "the output")) return false;
+  if (!right_side(in, value, &target, 1, &values) ||
+      !fits_target(in, &target, values.items[0], "the output"))
+    return false;
   in->outputs.items[place] = sema_value(in->scope, values.items[0]);
   add_binding(in, name->text, in->outputs.items[place], name->span, false);
   in->bindings.items[in->bindings.count - 1].used = true;
@@ -385,10 +423,12 @@ typedef struct statement_run {
 } statement_run;
 
 static bool declaration(instance *in, const ast_stmt *s, const ast_decl *decl, statement_run *run) {
-  if (s->kind == AST_INPUT) return declare_input(in, decl, run->arguments, run->argument_count, run->inputs++, run->call);
+  if (s->kind == AST_INPUT)
+    return declare_input(in, decl, run->arguments, run->argument_count, run->inputs++, run->call);
   if (s->kind == AST_PARAM) return declare_param(in, decl);
   if (s->kind == AST_OUTPUT) return declare_output(in, decl);
-  diag_error(in->b->diag, decl->span, "expected no state in a %s, found '%s'; states belong to recurrences",
+  diag_error(in->b->diag, decl->span,
+             "expected no state in a %s, found '%s'; states belong to recurrences",
              in->model ? "model" : "layer", decl->name.text);
   return false;
 }
@@ -419,7 +459,8 @@ static bool reads_failed(const instance *in, const ast_stmt *s) {
 // All of them: a refused one silences those that read its names, and no other.
 static bool statements(instance *in, const ast_stmts *list, statement_run *run) {
   for (int i = 0; i < list->count; i++)
-    if (reads_failed(in, list->items[i]) || !statement(in, list->items[i], run)) fail_names(in, list->items[i]);
+    if (reads_failed(in, list->items[i]) || !statement(in, list->items[i], run))
+      fail_names(in, list->items[i]);
   return in->failed.count == 0;
 }
 
@@ -444,47 +485,55 @@ static void check_leftovers(instance *in) {
   const ast_header *header = &in->item->item->body.header;
   for (int i = 0; i < in->outputs.count; i++)
     if (in->outputs.items[i] == NO_VALUE)
-      diag_error(b->diag, in->output_tensors.items[i].span, "expected a value for the output '%s', found none; write %s = ...",
+      diag_error(b->diag, in->output_tensors.items[i].span,
+                 "expected a value for the output '%s', found none; write %s = ...",
                  in->output_tensors.items[i].name, in->output_tensors.items[i].name);
   if (!in->outputs.count)
-    diag_error(b->diag, in->item->item->name.span, "expected an output in '%s', found none", in->item->name);
+    diag_error(b->diag, in->item->item->name.span, "expected an output in '%s', found none",
+               in->item->name);
   for (int i = 0; i < in->bindings.count; i++) {
     const binding *known = &in->bindings.items[i];
     if (known->used || sema_is_used(in->scope, known->name)) continue;
     if (known->is_let)
       diag_unused_warning(b->diag, known->span, "'%s' is never used", known->name);
     else
-      diag_unused_error(b->diag, known->span, "expected a use of '%s', found none; remove it", known->name);
+      diag_unused_error(b->diag, known->span, "expected a use of '%s', found none; remove it",
+                        known->name);
   }
   for (int i = 0; i < in->body->axes.count; i++)
     if (!axis_is_used(in, i, header))
-      diag_unused_error(b->diag, in->body->axes.items[i].span, "expected a use of '%s', found none; remove it from the header",
+      diag_unused_error(b->diag, in->body->axes.items[i].span,
+                        "expected a use of '%s', found none; remove it from the header",
                         in->body->axes.items[i].name);
 }
 
 // ---- instances -------------------------------------------------------------------------------
 
-// Layers that call others twice double with each level: refused while they are written out, before memory fills.
+// Layers that call others twice double with each level: refused while they are written out, before
+// memory fills.
 static bool is_too_large(graph_builder *b, const typed_name *item, span call) {
   enum { MOST_LAYERS = 16384, MOST_VALUES = 65536 };
   bool layers = b->built.count >= MOST_LAYERS;
   if (!layers && b->trunk->values.count < MOST_VALUES) return false;
-  diag_error(b->diag, call, "expected a model of at most %d %s, found more at '%s'", layers ? MOST_LAYERS : MOST_VALUES,
-             layers ? "layers" : "operations", item->name);
+  diag_error(b->diag, call, "expected a model of at most %d %s, found more at '%s'",
+             layers ? MOST_LAYERS : MOST_VALUES, layers ? "layers" : "operations", item->name);
   return true;
 }
 
-static bool open_instance(graph_builder *b, instance *in, const size_binding *bindings, int binding_count, span call) {
+static bool open_instance(graph_builder *b, instance *in, const size_binding *bindings,
+                          int binding_count, span call) {
   const ast_item *item = in->item->item;
   in->body = ARENA_NEW(b->arena, typed_body);
   in->body->name = in->item->name;
   in->body->span = item->span;
-  if (!sema_header(b->program->sema, in->item, &item->body.header, bindings, binding_count, in->body)) return false;
+  if (!sema_header(b->program->sema, in->item, &item->body.header, bindings, binding_count,
+                   in->body))
+    return false;
   for (int i = 0; i < in->body->axes.count; i++) {
     const typed_axis *axis = &in->body->axes.items[i];
     if (axis->size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(b->diag, call, "expected a size for '%s' of %s, found none; write %s(%s = ...)", axis->name, in->item->name,
-               in->item->name, axis->name);
+    diag_error(b->diag, call, "expected a size for '%s' of %s, found none; write %s(%s = ...)",
+               axis->name, in->item->name, in->item->name, axis->name);
     return false;
   }
   in->scope = sema_scope_new(b->program->sema, in->item->file, in->body);
@@ -492,12 +541,14 @@ static bool open_instance(graph_builder *b, instance *in, const size_binding *bi
   return true;
 }
 
-instance *layer_instance(graph_builder *b, instance *caller, const typed_name *item, const size_binding *bindings,
-                         int binding_count, const value_id *arguments, int argument_count, const char *name, span call) {
+instance *layer_instance(graph_builder *b, instance *caller, const typed_name *item,
+                         const size_binding *bindings, int binding_count, const value_id *arguments,
+                         int argument_count, const char *name, span call) {
   for (int i = 0; i < b->active.count; i++)
     if (b->active.items[i]->item == item->item) {
-      diag_error(b->diag, call, "expected a layer that does not contain itself, found '%s' inside '%s'", item->name,
-                 item->name);
+      diag_error(b->diag, call,
+                 "expected a layer that does not contain itself, found '%s' inside '%s'",
+                 item->name, item->name);
       return NULL;
     }
   if (is_too_large(b, item, call)) return NULL;

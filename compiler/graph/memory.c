@@ -23,7 +23,8 @@ static void touch(const graph_model *model, lifetime *lives, int tensor, int whe
   if (when > life->last) life->last = when;
 }
 
-static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count, int when) {
+static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count,
+                      int when) {
   for (int i = 0; i < count; i++) touch(model, lives, tensors[i], when);
 }
 
@@ -52,7 +53,9 @@ static int larger_first(const void *a, const void *b) {
   return x->buffer - y->buffer;
 }
 
-static bool meet(const lifetime *a, const lifetime *b) { return a->first <= b->last && b->first <= a->last; }
+static bool meet(const lifetime *a, const lifetime *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 // The lowest place where the i-th buffer fits beside those already placed.
 static int64_t find_place(const graph_model *model, const lifetime *lives, int i) {
@@ -70,12 +73,14 @@ static int64_t find_place(const graph_model *model, const lifetime *lives, int i
 void memory_plan(arena *memory, graph_model *model) {
   int n = model->buffers.count;
   lifetime *lives = ARENA_ARRAY(memory, lifetime, n + 1);
-  for (int i = 0; i < n; i++) lives[i] = (lifetime){i, -1, -1, (model->buffers.items[i].elements + 15) / 16 * 16};
+  for (int i = 0; i < n; i++)
+    lives[i] = (lifetime){i, -1, -1, (model->buffers.items[i].elements + 15) / 16 * 16};
   find_lifetimes(model, lives);
   qsort(lives, (size_t)n, sizeof *lives, larger_first);
   for (int i = 0; i < n; i++) {
     int64_t place = find_place(model, lives, i);
     model->buffers.items[lives[i].buffer].place = place;
-    if (place + lives[i].elements > model->row_elements) model->row_elements = place + lives[i].elements;
+    if (place + lives[i].elements > model->row_elements)
+      model->row_elements = place + lives[i].elements;
   }
 }

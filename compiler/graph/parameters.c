@@ -13,7 +13,8 @@
 // ---- starts of the field ---------------------------------------------------------------------
 
 static int push_number(arena *memory, typed_start *start, double number) {
-  vec_push(memory, &start->values, (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
+  vec_push(memory, &start->values,
+           (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
   return start->values.count - 1;
 }
 
@@ -39,14 +40,16 @@ const typed_start *start_normal(arena *memory, double mean, double deviation) {
 }
 
 // The start with its axes told by their place in memory order, and sizes as numbers.
-static const typed_start *start_resolve(arena *memory, const typed_body *body, axis_order order, const typed_start *start) {
+static const typed_start *start_resolve(arena *memory, const typed_body *body, axis_order order,
+                                        const typed_start *start) {
   if (!start) return NULL;
   typed_start *resolved = ARENA_NEW(memory, typed_start);
   resolved->source = start->source;
   for (int i = 0; i < start->values.count; i++) {
     start_value v = start->values.items[i];
     if (v.kind == START_VALUE && v.op == VALUE_AXIS_SIZE)
-      v = (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = (double)body->axes.items[v.axis].size};
+      v = (start_value){
+          .kind = START_VALUE, .op = VALUE_NUMBER, .number = (double)body->axes.items[v.axis].size};
     if (v.kind == START_INDEX || v.kind == START_LEGS_IMAG || v.kind == START_LEGS_INPUT) {
       int place = 0;
       while (place < order.count && order.axes[place] != v.axis) place++;
@@ -65,8 +68,9 @@ static const graph_parameter *find_path(const graph_model *model, const char *pa
   return NULL;
 }
 
-// A path that a weight of another layer has already taken gets the layer's name in it. The norm before a layer is
-// `layers.0.norm.weight`, the norm inside it `layers.0.Mamba2.norm.weight`. Two weights of one layer need `name =`.
+// A path that a weight of another layer has already taken gets the layer's name in it. The norm
+// before a layer is `layers.0.norm.weight`, the norm inside it `layers.0.Mamba2.norm.weight`. Two
+// weights of one layer need `name =`.
 static const char *free_path(instance *in, const char *local, span where) {
   graph_builder *b = in->b;
   const char *path = arena_printf(b->arena, "%s%s", in->prefix, local);
@@ -76,7 +80,10 @@ static const char *free_path(instance *in, const char *local, span where) {
     taken = find_path(b->model, path);
   }
   if (!taken) return path;
-  diag_error(b->diag, where, "expected a path of its own for the weight, found '%s' twice; name = \"...\" gives another", path);
+  diag_error(
+      b->diag, where,
+      "expected a path of its own for the weight, found '%s' twice; name = \"...\" gives another",
+      path);
   diag_note(b->diag, taken->span, "the other one");
   return path;
 }
@@ -111,8 +118,8 @@ void parameter_complex(graph_builder *b, int parameter, bool complex) {
                p->local);
 }
 
-void parameter_part(instance *in, int parameter, const char *name, const typed_body *body, axis_order order,
-                    const typed_start *start, span where) {
+void parameter_part(instance *in, int parameter, const char *name, const typed_body *body,
+                    axis_order order, const typed_start *start, span where) {
   graph_builder *b = in->b;
   graph_parameter *p = &b->model->parameters.items[parameter];
   start = start_resolve(b->arena, body, order, start);
@@ -135,11 +142,13 @@ void parameter_part(instance *in, int parameter, const char *name, const typed_b
 
 // Does `path` mean part `part` of the parameter? `in_proj` and `in_proj.weight` mean all of its
 // parts.
-static bool path_means(arena *memory, const graph_parameter *p, const graph_part *part, const char *path) {
+static bool path_means(arena *memory, const graph_parameter *p, const graph_part *part,
+                       const char *path) {
   if (!strcmp(path, p->local)) return true;
   size_t length = strlen(p->local);
   const char *weight = ".weight";
-  if (length <= strlen(weight) || strcmp(p->local + length - strlen(weight), weight) != 0) return false;
+  if (length <= strlen(weight) || strcmp(p->local + length - strlen(weight), weight) != 0)
+    return false;
   const char *base = arena_strndup(memory, p->local, length - strlen(weight));
   if (!strcmp(path, base)) return true;
   return part->name && !strcmp(path, arena_printf(memory, "%s.%s", base, part->name));
@@ -151,8 +160,8 @@ bool parameter_named(arena *memory, const graph_parameter *p, const char *path) 
          path_means(memory, p, &none, path);
 }
 
-bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near, const graph_part *own,
-                         const char *path, int *parameter, int *part) {
+bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
+                         const graph_part *own, const char *path, int *parameter, int *part) {
   if (path_means(memory, near, own, path)) {
     *parameter = (int)(near - model->parameters.items);
     *part = (int)(own - near->parts.items);
@@ -181,8 +190,8 @@ typedef struct init_run {
   const graph_part *part;
 } init_run;
 
-// "A_log, in_proj.weight (x, z)": the weights of a layer or model as an init calls them, those of its
-// first instance.
+// "A_log, in_proj.weight (x, z)": the weights of a layer or model as an init calls them, those of
+// its first instance.
 static const char *weights_text(const init_run *run) {
   const char *text = "", *prefix = NULL;
   for (int i = 0; i < run->model->parameters.count; i++) {
@@ -193,36 +202,42 @@ static const char *weights_text(const init_run *run) {
     const char *parts = "";
     for (int k = 0; k < p->parts.count; k++)
       if (p->parts.items[k].name)
-        parts = arena_printf(run->b->arena, "%s%s%s", parts, *parts ? ", " : "", p->parts.items[k].name);
-    text = arena_printf(run->b->arena, "%s%s%s%s%s%s", text, *text ? ", " : "", p->local, *parts ? " (" : "", parts,
-                        *parts ? ")" : "");
+        parts = arena_printf(run->b->arena, "%s%s%s", parts, *parts ? ", " : "",
+                             p->parts.items[k].name);
+    text = arena_printf(run->b->arena, "%s%s%s%s%s%s", text, *text ? ", " : "", p->local,
+                        *parts ? " (" : "", parts, *parts ? ")" : "");
   }
   return *text ? text : "none in this model";
 }
 
 static void refuse_weight(const init_run *run, span where, const char *path) {
-  diag_error(run->b->diag, where, "expected a weight of '%s', found '%s'; it has %s", run->item->init.target.text, path,
-             weights_text(run));
+  diag_error(run->b->diag, where, "expected a weight of '%s', found '%s'; it has %s",
+             run->item->init.target.text, path, weights_text(run));
 }
 
 static bool known_path(void *context, const ast_expr *path) {
   init_run *run = context;
   int parameter, part;
-  const char *text = path->kind == AST_NAME ? path->name.text : names_text(run->b->arena, &path->path.steps, ".");
-  if (!parameter_find_path(run->b->arena, run->model, run->near, run->part, text, &parameter, &part)) {
+  const char *text =
+      path->kind == AST_NAME ? path->name.text : names_text(run->b->arena, &path->path.steps, ".");
+  if (!parameter_find_path(run->b->arena, run->model, run->near, run->part, text, &parameter,
+                           &part)) {
     if (path->kind == AST_NAME) return false;  // sema knows better what else a name may be
     refuse_weight(run, path->span, text);
     return true;
   }
   int64_t found = run->model->parameters.items[parameter].parts.items[part].count;
   if (found != run->part->count)
-    diag_error(run->b->diag, path->span, "expected a weight of %lld numbers like the one that starts here, found '%s' of %lld",
-               (long long)run->part->count, text, (long long)found);
+    diag_error(
+        run->b->diag, path->span,
+        "expected a weight of %lld numbers like the one that starts here, found '%s' of %lld",
+        (long long)run->part->count, text, (long long)found);
   return true;
 }
 
 // An init's expressions know the numbers of its header and the axes of the weight.
-static const typed_start *entry_start(init_run *run, const ast_init_entry *entry, const graph_part *part) {
+static const typed_start *entry_start(init_run *run, const ast_init_entry *entry,
+                                      const graph_part *part) {
   graph_builder *b = run->b;
   typed_body *body = ARENA_NEW(b->arena, typed_body);
   body->name = run->item->name.text;
@@ -232,18 +247,21 @@ static const typed_start *entry_start(init_run *run, const ast_init_entry *entry
     int axis = 0;
     while (axis < body->axes.count && body->axes.items[axis].name != part->axes[i]) axis++;
     if (axis == body->axes.count)
-      vec_push(b->arena, &body->axes, (typed_axis){.name = part->axes[i], .size = part->sizes[i], .span = part->span});
+      vec_push(b->arena, &body->axes,
+               (typed_axis){.name = part->axes[i], .size = part->sizes[i], .span = part->span});
     order.axes[order.count++] = axis;
   }
   sema_scope *scope = sema_scope_new(b->program->sema, run->name->file, body);
   if (!sema_bind_header(scope, run->name, run->bindings, run->binding_count)) return NULL;
   run->part = part;
-  const typed_start *start = sema_check_start(scope, entry->start, order_set(order), known_path, run);
+  const typed_start *start =
+      sema_check_start(scope, entry->start, order_set(order), known_path, run);
   return start_resolve(b->arena, body, order, start);
 }
 
 static bool in_layers(const graph_parameter *p, int first, int last) {
-  return p->repeat_index == NONE ? last == INT32_MAX : p->repeat_index >= first && p->repeat_index < last;
+  return p->repeat_index == NONE ? last == INT32_MAX
+                                 : p->repeat_index >= first && p->repeat_index < last;
 }
 
 static void apply_entry(init_run *run, const ast_init_entry *entry, int first, int last) {
@@ -276,12 +294,15 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
       for (int k = 0; k < run->item->init.header.count; k++)
         known |= run->item->init.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span, "expected a name of the header of init '%s' (%s) with its value, found %s",
+      diag_error(b->diag, arg->span,
+                 "expected a name of the header of init '%s' (%s) with its value, found %s",
                  run->item->name.text, header_text(b->arena, &run->item->init.header),
-                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text) : "another argument");
+                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
+                                            : "another argument");
       return false;
     }
-    sema_scope *scope = sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
+    sema_scope *scope =
+        sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
     double number;
     if (!sema_constant(scope, arg->value, "a number of an init", &number)) return false;
     run->bindings[run->binding_count++] = (number_binding){arg->name.text, number};
@@ -289,10 +310,12 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
   return true;
 }
 
-bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first, int last) {
+bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first,
+                     int last) {
   const ast_name *name = setting->kind == AST_CALL ? &setting->call.callee : &setting->name;
   if (setting->kind != AST_CALL && setting->kind != AST_NAME) {
-    diag_error(b->diag, setting->span, "expected an init, as in mimetic(c = 8), found another expression");
+    diag_error(b->diag, setting->span,
+               "expected an init, as in mimetic(c = 8), found another expression");
     return false;
   }
   int errors = diag_error_count(b->diag);
@@ -305,25 +328,29 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
     const char *known = "";
     for (int i = 0; i < b->program->layers.count; i++)
       if (b->program->layers.items[i].item->kind == AST_INIT)
-        known = arena_printf(b->arena, "%s%s%s", known, *known ? ", " : "", b->program->layers.items[i].name);
-    diag_error(b->diag, name->span, "expected an init, found '%s'; declared or imported: %s", name->text,
-               *known ? known : "none");
+        known = arena_printf(b->arena, "%s%s%s", known, *known ? ", " : "",
+                             b->program->layers.items[i].name);
+    diag_error(b->diag, name->span, "expected an init, found '%s'; declared or imported: %s",
+               name->text, *known ? known : "none");
     return false;
   }
   sema_note_item(b->program->sema, name->span, run.item);
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;
   run.bindings = ARENA_ARRAY(b->arena, number_binding, count + 1);
   if (!init_bindings(&run, setting)) return false;
-  for (int i = 0; i < run.item->init.entries.count; i++) apply_entry(&run, &run.item->init.entries.items[i], first, last);
+  for (int i = 0; i < run.item->init.entries.count; i++)
+    apply_entry(&run, &run.item->init.entries.items[i], first, last);
   return diag_error_count(b->diag) == errors;
 }
 
 int model_depth(const graph_model *model) {
   int depth = 0;
   for (int i = 0; i < model->states.count; i++)
-    if (model->states.items[i].repeat_index >= depth) depth = model->states.items[i].repeat_index + 1;
+    if (model->states.items[i].repeat_index >= depth)
+      depth = model->states.items[i].repeat_index + 1;
   for (int i = 0; i < model->parameters.count; i++)
-    if (model->parameters.items[i].repeat_index >= depth) depth = model->parameters.items[i].repeat_index + 1;
+    if (model->parameters.items[i].repeat_index >= depth)
+      depth = model->parameters.items[i].repeat_index + 1;
   return depth;
 }
 
@@ -342,7 +369,8 @@ static void learn_state(graph_builder *b, graph_model *model, graph_state *s) {
   for (int i = 0; i < s->axis_count; i++) made.shape[made.rank++] = s->sizes[i];
   if (s->complex) made.shape[made.rank++] = 2;
   const typed_start *zero = start_number(b->arena, 0);
-  vec_push(b->arena, &made.parts, (graph_part){.count = s->elements, .by_default = zero, .start = zero});
+  vec_push(b->arena, &made.parts,
+           (graph_part){.count = s->elements, .by_default = zero, .start = zero});
   s->learned = model->parameters.count;
   vec_push(b->arena, &model->parameters, made);
 }

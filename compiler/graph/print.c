@@ -16,7 +16,8 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
   switch (v->kind) {
     case START_VALUE:
       if (v->op == VALUE_NUMBER) return arena_printf(memory, "%.6g", v->number);
-      if (v->op == VALUE_WHOLE_POWER) return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
+      if (v->op == VALUE_WHOLE_POWER)
+        return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
       return arena_printf(memory, "%s(%s)", value_op_text(v->op), list);
     case START_INDEX: return arena_printf(memory, "index(%d)", v->axis);
     case START_UNIFORM: return arena_printf(memory, "uniform(%s)", list);
@@ -44,8 +45,9 @@ static void put_parameters(FILE *out, arena *memory, const graph_model *model) {
     fprintf(out, "]");
     for (int k = 0; k < p->parts.count; k++) {
       const graph_part *part = &p->parts.items[k];
-      fprintf(out, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "", part->name ? "" : "",
-              part->start ? start_text(memory, part->start, part->start->values.count - 1) : "given");
+      fprintf(
+          out, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "", part->name ? "" : "",
+          part->start ? start_text(memory, part->start, part->start->values.count - 1) : "given");
     }
     fprintf(out, "\n");
   }
@@ -64,7 +66,8 @@ static void put_tensors(FILE *out, const graph_model *model, const int *tensors,
   for (int i = 0; i < count; i++) put_tensor(out, model, tensors[i]);
 }
 
-static void put_op(FILE *out, const graph_program *program, const graph_model *model, const graph_op *op) {
+static void put_op(FILE *out, const graph_program *program, const graph_model *model,
+                   const graph_op *op) {
   fprintf(out, "%s", model_op_names[op->kind]);
   if (op->kind == OP_CALL) fprintf(out, " %s", program->kernels.items[op->kernel].name);
   put_tensors(out, model, op->inputs.items, op->inputs.count);
@@ -75,7 +78,8 @@ static void put_op(FILE *out, const graph_program *program, const graph_model *m
   if (op->outputs.count) fprintf(out, " ->");
   put_tensors(out, model, op->outputs.items, op->outputs.count);
   if (op->states.count) fprintf(out, " carries");
-  for (int i = 0; i < op->states.count; i++) fprintf(out, " %s", model->states.items[op->states.items[i]].name);
+  for (int i = 0; i < op->states.count; i++)
+    fprintf(out, " %s", model->states.items[op->states.items[i]].name);
   fprintf(out, "\n");
 }
 
@@ -85,7 +89,8 @@ static void put_backward(FILE *out, const graph_program *program, const graph_mo
     const gradient_step *s = &model->gradient.items[i];
     fprintf(out, "    ");
     if (s->kind == GRADIENT_ADD)
-      fprintf(out, "add"), put_tensor(out, model, s->from), fprintf(out, " to"), put_tensor(out, model, s->to);
+      fprintf(out, "add"), put_tensor(out, model, s->from), fprintf(out, " to"),
+          put_tensor(out, model, s->to);
     if (s->kind == GRADIENT_ZERO) fprintf(out, "zero"), put_tensor(out, model, s->to);
     if (s->kind == GRADIENT_OF) {
       const graph_op *op = &model->ops.items[s->op];
@@ -101,20 +106,23 @@ static void put_backward(FILE *out, const graph_program *program, const graph_mo
   }
 }
 
-static void put_model(FILE *out, arena *memory, const graph_program *program, const graph_model *model) {
+static void put_model(FILE *out, arena *memory, const graph_program *program,
+                      const graph_model *model) {
   fprintf(out, "model %s vocabulary %d\n", model->text, model->vocabulary);
   put_parameters(out, memory, model);
   for (int i = 0; i < model->states.count; i++)
-    fprintf(out, "  state %s %" PRId64 "\n", model->states.items[i].name, model->states.items[i].elements);
+    fprintf(out, "  state %s %" PRId64 "\n", model->states.items[i].name,
+            model->states.items[i].elements);
   fprintf(out, "  forward\n");
-  for (int i = 0; i < model->ops.count; i++) fprintf(out, "    "), put_op(out, program, model, &model->ops.items[i]);
+  for (int i = 0; i < model->ops.count; i++)
+    fprintf(out, "    "), put_op(out, program, model, &model->ops.items[i]);
   put_backward(out, program, model);
   fprintf(out, "  memory %" PRId64 " numbers a token\n", model->row_elements);
   for (int i = 0; i < model->tensors.count; i++) {
     const graph_tensor *x = &model->tensors.items[i];
     const graph_buffer *buffer = &model->buffers.items[x->buffer];
-    fprintf(out, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i, x->name, buffer->place,
-            x->offset, x->elements, buffer->elements);
+    fprintf(out, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i,
+            x->name, buffer->place, x->offset, x->elements, buffer->elements);
   }
 }
 
@@ -126,16 +134,19 @@ static void put_ramp(FILE *out, graph_ramp r) {
 // What a block has beyond the usual.
 static void put_recipe(FILE *out, const graph_model *model, const graph_train *train) {
   for (int i = 0; i < train->no_decay.count; i++)
-    fprintf(out, "%s %s", i ? "," : "  no decay of", model->parameters.items[train->no_decay.items[i]].name);
+    fprintf(out, "%s %s", i ? "," : "  no decay of",
+            model->parameters.items[train->no_decay.items[i]].name);
   if (train->no_decay.count) fprintf(out, "\n");
   if (train->accumulate > 1) fprintf(out, "  accumulates %" PRId64 " parts\n", train->accumulate);
   if (train->segments > 1) {
     fprintf(out, "  context in %" PRId64 " segments", train->segments);
-    if (train->exchange != EXCHANGE_PIPELINE) fprintf(out, " by %s", exchange_names[train->exchange]);
+    if (train->exchange != EXCHANGE_PIPELINE)
+      fprintf(out, " by %s", exchange_names[train->exchange]);
     fprintf(out, "\n");
   }
   if (train->loss_from) fprintf(out, "  loss from token %" PRId64 "\n", train->loss_from);
-  if (train->loss_rest != 1) fprintf(out, "  loss of other tokens than answers %g\n", train->loss_rest);
+  if (train->loss_rest != 1)
+    fprintf(out, "  loss of other tokens than answers %g\n", train->loss_rest);
   for (int i = 0; i < train->labels.count; i++)
     fprintf(out, "%s %" PRId64 ": %g", i ? "," : "  loss of labels", train->labels.items[i].label,
             train->labels.items[i].weight);
@@ -152,20 +163,21 @@ static void put_source(FILE *out, const graph_source *s) {
 }
 
 static void put_train(FILE *out, const graph_program *program, const graph_train *train) {
-  fprintf(out, "train %s%s%s: %s", train->name, train->after ? " after " : "", train->after ? train->after : "",
-          program->models.items[train->model].text);
+  fprintf(out, "train %s%s%s: %s", train->name, train->after ? " after " : "",
+          train->after ? train->after : "", program->models.items[train->model].text);
   if (train->init_text) fprintf(out, " init %s", train->init_text);
   if (train->task.rules)
     fprintf(out, "\n  %s", train->task.text);
   else
     put_source(out, &train->source);
-  fprintf(out, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n", train->context, train->batch,
-          train->steps, train->seed);
+  fprintf(out, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
+          train->context, train->batch, train->steps, train->seed);
   const optimizer_rules *rules = &optimizer_rules_of[train->optimizer];
   fprintf(out, "  %s", rules->name);
   if (rules->own) fprintf(out, " %s %g", rules->own, train->optimizer_own);
-  fprintf(out, " lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64, train->rate, train->beta1, train->beta2,
-          train->epsilon, train->weight_decay, train->clip, schedule_names[train->schedule], train->warmup);
+  fprintf(out, " lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64, train->rate,
+          train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
+          schedule_names[train->schedule], train->warmup);
   if (train->schedule == SCHEDULE_STABLE) fprintf(out, " decay %" PRId64, train->decay);
   fprintf(out, " floor %g\n", train->floor);
   put_recipe(out, &program->models.items[train->model], train);
@@ -176,12 +188,15 @@ static void put_train(FILE *out, const graph_program *program, const graph_train
     for (int k = 0; k < v->choices.count; k++) {
       const graph_choice *c = &v->choices.items[k];
       fprintf(out, "%s %g", k ? "," : ":", c->weight.constant);
-      for (int n = 0; n < c->weight.ramps.count; n++) fprintf(out, " "), put_ramp(out, c->weight.ramps.items[n]);
+      for (int n = 0; n < c->weight.ramps.count; n++)
+        fprintf(out, " "), put_ramp(out, c->weight.ramps.items[n]);
       fprintf(out, " %s", intervention_names[c->kind]);
-      if (intervention_noise[c->kind]) fprintf(out, "("), put_ramp(out, c->number), fprintf(out, ")");
+      if (intervention_noise[c->kind])
+        fprintf(out, "("), put_ramp(out, c->number), fprintf(out, ")");
     }
     if (v->per) fprintf(out, " per [");
-    for (int k = 0; v->per && k < v->per->count; k++) fprintf(out, "%s%s", k ? "," : "", v->per->items[k].text);
+    for (int k = 0; v->per && k < v->per->count; k++)
+      fprintf(out, "%s%s", k ? "," : "", v->per->items[k].text);
     if (v->per) fprintf(out, "]");
     fprintf(out, "\n");
   }
@@ -191,11 +206,13 @@ static void put_evaluate(FILE *out, const graph_evaluate *e) {
   fprintf(out, "evaluate %s after %s:", e->name, e->after);
   if (e->until) fprintf(out, " perplexity until %" PRId64, e->until);
   if (e->until && e->tolerance != 0.05) fprintf(out, " tolerance %g", e->tolerance);
-  if (e->state_until) fprintf(out, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
-  for (int i = 0; i < e->lengths.count; i++) fprintf(out, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
+  if (e->state_until)
+    fprintf(out, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
+  for (int i = 0; i < e->lengths.count; i++)
+    fprintf(out, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
   if (e->remembrance)
-    fprintf(out, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "", e->remembrance,
-            distance_names[e->distance]);
+    fprintf(out, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
+            e->remembrance, distance_names[e->distance]);
   if (e->attention) fprintf(out, " attention of %" PRId64, e->attention);
   if (e->overflow) fprintf(out, " overflow of %" PRId64, e->overflow);
   if (e->learned) fprintf(out, " from learned states");
@@ -205,9 +222,13 @@ static void put_evaluate(FILE *out, const graph_evaluate *e) {
 char *graph_print(arena *memory, const graph_program *program) {
   text_stream text;
   FILE *out = text_begin(&text);
-  for (int i = 0; i < program->kernels.count; i++) fprintf(out, "%s", typed_print_body(memory, program->kernels.items[i].body));
-  for (int i = 0; i < program->models.count; i++) put_model(out, memory, program, &program->models.items[i]);
-  for (int i = 0; i < program->trains.count; i++) put_train(out, program, &program->trains.items[i]);
-  for (int i = 0; i < program->evaluates.count; i++) put_evaluate(out, &program->evaluates.items[i]);
+  for (int i = 0; i < program->kernels.count; i++)
+    fprintf(out, "%s", typed_print_body(memory, program->kernels.items[i].body));
+  for (int i = 0; i < program->models.count; i++)
+    put_model(out, memory, program, &program->models.items[i]);
+  for (int i = 0; i < program->trains.count; i++)
+    put_train(out, program, &program->trains.items[i]);
+  for (int i = 0; i < program->evaluates.count; i++)
+    put_evaluate(out, &program->evaluates.items[i]);
   return text_end(&text, memory);
 }

@@ -12,12 +12,15 @@
 static bool read_betas(train_settings *k, const ast_expr *betas) {
   if (!betas) return true;
   if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
-    diag_error(k->b->diag, betas->span, "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
+    diag_error(k->b->diag, betas->span,
+               "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
                expr_to_text(k->b->arena, betas));
     return false;
   }
-  return setting_share(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999, &k->train->beta1) &&
-         setting_share(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999, &k->train->beta2);
+  return setting_share(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
+                       &k->train->beta1) &&
+         setting_share(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999,
+                       &k->train->beta2);
 }
 
 // Kinds of weights by name, single weights by their path in quotes.
@@ -26,9 +29,10 @@ static bool exclude(train_settings *k, const ast_expr *e) {
   int found = 0;
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
-    bool same = e->kind == AST_STRING                                   ? parameter_named(k->b->arena, p, e->string.text)
-                : e->kind == AST_NAME && parameter_kind_decays[p->kind] ? !strcmp(e->name.text, parameter_kind_names[p->kind])
-                                                                        : false;
+    bool same = e->kind == AST_STRING ? parameter_named(k->b->arena, p, e->string.text)
+                : e->kind == AST_NAME && parameter_kind_decays[p->kind]
+                    ? !strcmp(e->name.text, parameter_kind_names[p->kind])
+                    : false;
     if (!same) continue;
     found++;
     bool again = false;
@@ -39,7 +43,8 @@ static bool exclude(train_settings *k, const ast_expr *e) {
   diag_error(k->b->diag, e->span,
              "expected linear, embedding, convolution or a weight's path in quotes in no_decay, "
              "found '%s'%s",
-             expr_to_text(k->b->arena, e), e->kind == AST_STRING ? ", which no weight of the model has" : "");
+             expr_to_text(k->b->arena, e),
+             e->kind == AST_STRING ? ", which no weight of the model has" : "");
   return false;
 }
 
@@ -68,7 +73,8 @@ bool read_optimizer(train_settings *k) {
   setting_call call = {.names = names, .count = 6};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
   if (!k->settings[OPTIMIZER]) {
-    diag_error(k->b->diag, t->item->name.span, "expected the setting 'optimizer' in train '%s', found none", t->name);
+    diag_error(k->b->diag, t->item->name.span,
+               "expected the setting 'optimizer' in train '%s', found none", t->name);
     return false;
   }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
@@ -82,11 +88,13 @@ bool read_optimizer(train_settings *k) {
     diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
     return false;
   }
-  return setting_share(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) && read_betas(k, call.values[1]) &&
+  return setting_share(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) &&
+         read_betas(k, call.values[1]) &&
          setting_optional(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
          setting_optional(k, call.values[2], "eps", 0, 1, &t->epsilon) &&
          setting_share(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&
-         setting_optional(k, call.values[4], "clip", 0, 1e30, &t->clip) && read_no_decay(k, call.values[5]);
+         setting_optional(k, call.values[4], "clip", 0, 1e30, &t->clip) &&
+         read_no_decay(k, call.values[5]);
 }
 
 // A number of steps, or a part of all of them. A fraction is neither: 0.1 of a step is nothing.
@@ -101,14 +109,17 @@ static bool read_steps(train_settings *k, const ast_expr *e, const char *what, d
                what, *steps);
     return false;
   }
-  return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0, all);
+  return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0,
+                          all);
 }
 
 static bool find_schedule(train_settings *k, const ast_expr *e) {
   for (int i = 0; i < SCHEDULE_KINDS; i++)
-    if (!strcmp(setting_callee(e), schedule_names[i])) return k->train->schedule = (schedule_kind)i, true;
+    if (!strcmp(setting_callee(e), schedule_names[i]))
+      return k->train->schedule = (schedule_kind)i, true;
   diag_error(k->b->diag, e->span, "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
-             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS), expr_to_text(k->b->arena, e));
+             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS),
+             expr_to_text(k->b->arena, e));
   return false;
 }
 
@@ -122,7 +133,8 @@ static bool read_floor(train_settings *k, const ast_expr *e) {
 bool check_floor(const train_settings *k) {
   const graph_train *t = k->train;
   if (t->floor <= t->rate) return true;
-  diag_error(k->b->diag, k->floor->span, "expected a floor of at most %g, the lr of train '%s', found %g", t->rate, t->name,
+  diag_error(k->b->diag, k->floor->span,
+             "expected a floor of at most %g, the lr of train '%s', found %g", t->rate, t->name,
              t->floor);
   return false;
 }
@@ -136,15 +148,17 @@ bool read_schedule(train_settings *k) {
     e = setting_value(k, SCHEDULE, "cosine(...)");
     if (!e || !find_schedule(k, e)) return false;
     setting_call call = {.names = names, .count = schedule_settings[t->schedule]};
-    if (!setting_arguments(k, e, &call, false) || !read_steps(k, call.values[0], "warm-up", &warmup) ||
-        !read_floor(k, call.values[1]) || !read_steps(k, call.values[2], "decay", &decay))
+    if (!setting_arguments(k, e, &call, false) ||
+        !read_steps(k, call.values[0], "warm-up", &warmup) || !read_floor(k, call.values[1]) ||
+        !read_steps(k, call.values[2], "decay", &decay))
       return false;
   }
   t->warmup = llround(warmup);
   t->decay = t->schedule == SCHEDULE_STABLE ? llround(decay) : 0;
   if (t->warmup + t->decay <= t->steps) return true;
-  diag_error(k->b->diag, e->span, "expected warm-up and decay within %lld steps, found %lld and %lld", (long long)t->steps,
-             (long long)t->warmup, (long long)t->decay);
+  diag_error(k->b->diag, e->span,
+             "expected warm-up and decay within %lld steps, found %lld and %lld",
+             (long long)t->steps, (long long)t->warmup, (long long)t->decay);
   return false;
 }
 
@@ -157,12 +171,14 @@ static bool read_label(train_settings *k, const ast_arg *arg) {
       !setting_share(k, arg->to, "the weight of a label", 0, 1e6, &made.weight))
     return false;
   bool again = false;
-  for (int i = 0; i < k->train->labels.count; i++) again |= k->train->labels.items[i].label == made.label;
+  for (int i = 0; i < k->train->labels.count; i++)
+    again |= k->train->labels.items[i].label == made.label;
   if (made.label < vocabulary && !again) {
     vec_push(k->b->arena, &k->train->labels, made);
     return true;
   }
-  diag_error(k->b->diag, arg->span, "expected %s, found %lld", again ? "each label once" : "a label of the model's vocabulary",
+  diag_error(k->b->diag, arg->span, "expected %s, found %lld",
+             again ? "each label once" : "a label of the model's vocabulary",
              (long long)made.label);
   return false;
 }
@@ -176,7 +192,8 @@ static bool read_from(train_settings *k, const ast_expr *e) {
   if (!sema_whole(k->scope, e, "from", 0, &t->loss_from)) return false;
   if (t->loss_from < tokens) return true;
   diag_error(k->b->diag, e->span, "expected a loss from a token below the %s of %lld, found %lld",
-             generated ? "longest sequence" : "context", (long long)tokens, (long long)t->loss_from);
+             generated ? "longest sequence" : "context", (long long)tokens,
+             (long long)t->loss_from);
   return false;
 }
 
@@ -189,12 +206,15 @@ bool read_loss(train_settings *k) {
   const ast_expr *e = setting_value(k, LOSS, "cross_entropy(...)");
   if (!e) return false;
   if (strcmp(setting_callee(e), "cross_entropy") != 0) {
-    diag_error(k->b->diag, e->span, "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
+    diag_error(k->b->diag, e->span,
+               "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
                expr_to_text(k->b->arena, e));
     return false;
   }
   if (!setting_arguments(k, e, &call, false)) return false;
-  if (!read_from(k, call.values[0]) || !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest)) return false;
+  if (!read_from(k, call.values[0]) ||
+      !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest))
+    return false;
   if (call.values[1] && !(t->task.rules && t->task.all)) {
     diag_error(k->b->diag, call.values[1]->span,
                "expected 'rest' beside a task with loss = all, which has answers and other tokens, "
@@ -202,6 +222,7 @@ bool read_loss(train_settings *k) {
     return false;
   }
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++)
-    if (e->call.args.items[i].kind == AST_ARG_ARROW && !read_label(k, &e->call.args.items[i])) return false;
+    if (e->call.args.items[i].kind == AST_ARG_ARROW && !read_label(k, &e->call.args.items[i]))
+      return false;
   return true;
 }

@@ -23,13 +23,15 @@ static bool read_generated(train_settings *k, const ast_expr *e, const task_rule
   setting_call call = {.names = rules->settings, .count = task_settings(rules)};
   t->source.separator = -1;
   t->task = (graph_task){.rules = rules, .text = expr_to_text(k->b->arena, e)};
-  return setting_arguments(k, e, &call, false) && task_read(k->b, k->scope, e, call.values, &t->task);
+  return setting_arguments(k, e, &call, false) &&
+         task_read(k->b, k->scope, e, call.values, &t->task);
 }
 
 static bool read_data(train_settings *k) {
   graph_train *t = k->train;
   if (!k->settings[DATA]) {
-    diag_error(k->b->diag, t->item->name.span, "expected the setting 'data' in train '%s', found none", t->name);
+    diag_error(k->b->diag, t->item->name.span,
+               "expected the setting 'data' in train '%s', found none", t->name);
     return false;
   }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
@@ -38,7 +40,8 @@ static bool read_data(train_settings *k) {
   if (rules) return read_generated(k, e, rules);
   const source_rules *files = source_rules_find(setting_callee(e));
   if (!files) {
-    diag_error(k->b->diag, e->span, "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
+    diag_error(k->b->diag, e->span,
+               "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
                task_list(k->b->arena), expr_to_text(k->b->arena, e));
     return false;
   }
@@ -56,12 +59,14 @@ static bool apply_init(train_settings *k, graph_model *model) {
     const ast_setting_entry *entry = &s->entries.items[i];
     int first = 0, last = INT32_MAX, depth = model_depth(model);
     if (entry->from) {
-      diag_error(k->b->diag, entry->span, "expected layers(..) before an init, found a range of steps");
+      diag_error(k->b->diag, entry->span,
+                 "expected layers(..) before an init, found a range of steps");
       return false;
     }
     if (entry->filter && !setting_layers(k, entry->filter, &first, &last)) return false;
     if (entry->filter && (last > depth || first >= last)) {
-      diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d", depth, first, last);
+      diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d",
+                 depth, first, last);
       return false;
     }
     if (!parameters_init(k->b, model, entry->kind, first, last)) return false;
@@ -75,17 +80,20 @@ static const char *init_text(arena *memory, const ast_setting *s) {
   if (s->value) return expr_to_text(memory, s->value);
   for (int i = 0; i < s->entries.count; i++) {
     const ast_setting_entry *e = &s->entries.items[i];
-    text = arena_printf(memory, "%s%s%s%s%s", text, i ? ", " : "", e->filter ? expr_to_text(memory, e->filter) : "",
-                        e->filter ? ": " : "", expr_to_text(memory, e->kind));
+    text = arena_printf(memory, "%s%s%s%s%s", text, i ? ", " : "",
+                        e->filter ? expr_to_text(memory, e->filter) : "", e->filter ? ": " : "",
+                        expr_to_text(memory, e->kind));
   }
   return text;
 }
 
 static const typed_name *find_model(train_settings *k, const ast_expr *e) {
-  const typed_name *item = *setting_callee(e) ? sema_find(k->b->program->main, setting_callee(e)) : NULL;
+  const typed_name *item =
+      *setting_callee(e) ? sema_find(k->b->program->main, setting_callee(e)) : NULL;
   if (item) sema_note_item(k->b->program->sema, e->span, item->item);
   if (item && item->item->kind == AST_MODEL) return item;
-  diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'", expr_to_text(k->b->arena, e));
+  diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'",
+             expr_to_text(k->b->arena, e));
   return NULL;
 }
 
@@ -93,7 +101,8 @@ static bool read_model(train_settings *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
   if (!k->settings[MODEL]) {
-    diag_error(b->diag, k->train->item->name.span, "expected the setting 'model' in train '%s', found none", k->train->name);
+    diag_error(b->diag, k->train->item->name.span,
+               "expected the setting 'model' in train '%s', found none", k->train->name);
     return false;
   }
   const ast_expr *e = setting_value(k, MODEL, "a model");
@@ -127,7 +136,8 @@ static bool read_settings(train_settings *k, bool continues) {
       return false;
     }
     if (seen[place]) {
-      diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice", s->name.text);
+      diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice",
+                 s->name.text);
       diag_note(k->b->diag, seen[place]->span, "the first one");
       return false;
     }
@@ -171,9 +181,12 @@ static bool is_refused(const graph_builder *b, const ast_item *item, const char 
 
 static bool check_segments(const train_settings *k) {
   const graph_train *t = k->train;
-  if (t->segments == 1 || (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0)) return true;
+  if (t->segments == 1 ||
+      (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0))
+    return true;
   diag_error(k->b->diag, k->settings[SEGMENTS]->span,
-             "expected segments to cut the context of %lld into parts of a multiple of %d steps, found %lld",
+             "expected segments to cut the context of %lld into parts of a multiple of %d steps, "
+             "found %lld",
              (long long)t->context, SEGMENT_STEPS, (long long)t->segments);
   return false;
 }
@@ -183,9 +196,11 @@ static bool read_exchange(train_settings *k) {
   const ast_expr *e = setting_value(k, EXCHANGE, "pipeline or chain");
   if (!e) return false;
   for (int i = 0; e->kind == AST_NAME && i < EXCHANGE_KINDS; i++)
-    if (!strcmp(e->name.text, exchange_names[i])) return k->train->exchange = (exchange_kind)i, true;
+    if (!strcmp(e->name.text, exchange_names[i]))
+      return k->train->exchange = (exchange_kind)i, true;
   diag_error(k->b->diag, e->span, "expected %s as exchange, found '%s'",
-             setting_choice(k->b->arena, exchange_names, EXCHANGE_KINDS), expr_to_text(k->b->arena, e));
+             setting_choice(k->b->arena, exchange_names, EXCHANGE_KINDS),
+             expr_to_text(k->b->arena, e));
   return false;
 }
 
@@ -194,7 +209,8 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   const ast_name *after = &item->train.after;
   const graph_train *before = find_before(b, after);
   if (find_train(p, item->name.text)) {
-    diag_error(b->diag, item->name.span, "expected a name of its own for the train block, found '%s' twice", item->name.text);
+    diag_error(b->diag, item->name.span,
+               "expected a name of its own for the train block, found '%s' twice", item->name.text);
     return;
   }
   if (after->text && !before && is_refused(b, item, after->text)) return;
@@ -202,8 +218,8 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
     const char *known = "";
     for (int i = 0; i < p->trains.count; i++)
       known = arena_printf(b->arena, "%s%s%s", known, i ? ", " : "", p->trains.items[i].name);
-    diag_error(b->diag, after->span, "expected an earlier train block (%s), found '%s'", *known ? known : "there is none",
-               after->text);
+    diag_error(b->diag, after->span, "expected an earlier train block (%s), found '%s'",
+               *known ? known : "there is none", after->text);
     return;
   }
   graph_train train = {.name = item->name.text, .after = after->text, .item = item, .model = NONE};
@@ -231,12 +247,14 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   }
   if (good) good = check_floor(&k) && read_loss(&k);
   if (good && train.accumulate > train.batch) {
-    diag_error(b->diag, k.settings[ACCUMULATE]->span, "expected accumulate to be at most the batch of %lld, found %lld",
+    diag_error(b->diag, k.settings[ACCUMULATE]->span,
+               "expected accumulate to be at most the batch of %lld, found %lld",
                (long long)train.batch, (long long)train.accumulate);
     good = false;
   }
   if (good) good = check_segments(&k);
-  if (good && train.task.rules) good = task_check(b, &train, &p->models.items[train.model], k.settings[DATA]->span);
+  if (good && train.task.rules)
+    good = task_check(b, &train, &p->models.items[train.model], k.settings[DATA]->span);
   if (!good) return;
   vec_push(b->arena, &p->trains, train);
   k.train = ARENA_NEW(b->arena, graph_train);
@@ -246,7 +264,8 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
 
 // ---- evaluate --------------------------------------------------------------------------------
 
-static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_train *judged, graph_evaluate *to) {
+static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_train *judged,
+                          graph_evaluate *to) {
   static const char *const names[] = {"lengths"};
   setting_call call = {.names = names, .count = 1};
   if (!judged->task.rules) {
@@ -268,44 +287,55 @@ static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_trai
 
 static bool read_distance(graph_builder *b, const ast_expr *e, distance_kind *distance) {
   for (int i = 0; i < DISTANCE_KINDS; i++)
-    if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, distance_names[i]))) return *distance = (distance_kind)i, true;
-  diag_error(b->diag, e->span, "expected %s as distance, found '%s'", setting_list(b->arena, distance_names, DISTANCE_KINDS),
-             expr_to_text(b->arena, e));
+    if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, distance_names[i])))
+      return *distance = (distance_kind)i, true;
+  diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
+             setting_list(b->arena, distance_names, DISTANCE_KINDS), expr_to_text(b->arena, e));
   return false;
 }
 
 // initial_state(learned), initial_state(zero): what is judged starts from.
-static bool read_start(graph_builder *b, const ast_expr *e, const graph_train *judged, graph_evaluate *to) {
+static bool read_start(graph_builder *b, const ast_expr *e, const graph_train *judged,
+                       graph_evaluate *to) {
   const ast_arg *arg = e->kind == AST_CALL && e->call.args.count == 1 ? e->call.args.items : NULL;
-  const char *start = arg && arg->kind == AST_ARG_POSITIONAL && arg->value->kind == AST_NAME ? arg->value->name.text : "";
+  const char *start = arg && arg->kind == AST_ARG_POSITIONAL && arg->value->kind == AST_NAME
+                          ? arg->value->name.text
+                          : "";
   bool learned = !strcmp(start, "learned"), can = false;
   if (!learned && strcmp(start, "zero") != 0) {
-    diag_error(b->diag, e->span, "expected initial_state(zero) or initial_state(learned), found '%s'",
+    diag_error(b->diag, e->span,
+               "expected initial_state(zero) or initial_state(learned), found '%s'",
                expr_to_text(b->arena, e));
     return false;
   }
   const graph_model *model = &b->result->models.items[judged->model];
   for (int i = 0; i < model->states.count; i++) can |= model->states.items[i].learned != NONE;
   if (learned && !can)
-    diag_error(b->diag, e->span, "expected initial_state(zero) for '%s', found learned; it learns no states", judged->name);
+    diag_error(b->diag, e->span,
+               "expected initial_state(zero) for '%s', found learned; it learns no states",
+               judged->name);
   to->learned = learned;
   return !learned || can;
 }
 
-static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged, graph_evaluate *to) {
-  static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T", "distance"};
+static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
+                      graph_evaluate *to) {
+  static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T",
+                                                                                    "distance"};
   const char *name = setting_callee(task);
-  bool remembers = !strcmp(name, "remembrance"), attends = !strcmp(name, "attention") || !strcmp(name, "overflow");
+  bool remembers = !strcmp(name, "remembrance"),
+       attends = !strcmp(name, "attention") || !strcmp(name, "overflow");
   setting_call call = {.names = remembers || attends ? memories : lengths,
                        .count = remembers || !strcmp(name, "perplexity") ? 2 : 1};
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (!strcmp(name, "initial_state")) return read_start(b, task, judged, to);
   if (judged->task.rules && !attends) {
-    diag_error(b->diag, task->span,
-               "expected accuracy(lengths = N), attention(T = N) or overflow(T = N) for '%s', which "
-               "reads a task, found '%s'",
-               judged->name, expr_to_text(b->arena, task));
+    diag_error(
+        b->diag, task->span,
+        "expected accuracy(lengths = N), attention(T = N) or overflow(T = N) for '%s', which "
+        "reads a task, found '%s'",
+        judged->name, expr_to_text(b->arena, task));
     return false;
   }
   int64_t *length = !strcmp(name, "perplexity")   ? &to->until
@@ -331,7 +361,8 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
     return false;
   }
   return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
-         (remembers || attends || setting_optional(&k, call.values[1], "tolerance", 0, 100, &to->tolerance)) &&
+         (remembers || attends ||
+          setting_optional(&k, call.values[1], "tolerance", 0, 100, &to->tolerance)) &&
          (!attends || setting_in_range(&k, call.values[0], "T", (double)*length, 2, 4096)) &&
          (!remembers || read_distance(b, call.values[1], &to->distance));
 }
@@ -342,9 +373,11 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
   const ast_name *after = &item->evaluate.after;
   for (int i = 0; i < p->evaluates.count; i++)
     if (p->evaluates.items[i].name == made.name)
-      diag_error(b->diag, item->name.span, "expected a name of its own for the evaluate block, found '%s' twice", made.name);
+      diag_error(b->diag, item->name.span,
+                 "expected a name of its own for the evaluate block, found '%s' twice", made.name);
   if (after->text ? !find_before(b, after) : !p->trains.count) {
-    diag_error(b->diag, after->text ? after->span : item->name.span, "expected a train block to judge, found %s",
+    diag_error(b->diag, after->text ? after->span : item->name.span,
+               "expected a train block to judge, found %s",
                after->text ? arena_printf(b->arena, "'%s'", after->text) : "none in this file");
     return;
   }
@@ -365,5 +398,6 @@ void settings_build(graph_builder *b) {
     train_failed |= diag_error_count(b->diag) > before;
   }
   for (int i = 0; i < b->program->layers.count && !train_failed; i++)
-    if (b->program->layers.items[i].item->kind == AST_EVALUATE) build_evaluate(b, b->program->layers.items[i].item);
+    if (b->program->layers.items[i].item->kind == AST_EVALUATE)
+      build_evaluate(b, b->program->layers.items[i].item);
 }

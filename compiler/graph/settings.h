@@ -1,4 +1,5 @@
-// Inside the readers of train and evaluate blocks: settings.c, recipe.c, initial_state.c; setting_values.c is what they share.
+// Inside the readers of train and evaluate blocks: settings.c, recipe.c, initial_state.c;
+// setting_values.c is what they share.
 #ifndef REC_GRAPH_SETTINGS_H
 #define REC_GRAPH_SETTINGS_H
 
@@ -47,15 +48,19 @@ bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call,
 const ast_expr *setting_value(train_settings *k, int setting, const char *wanted);
 // A whole number from `least` on; `by_default` where the setting is not there, below 0: it must be.
 bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_default, int64_t *x);
-const char *setting_callee(const ast_expr *e);                                   // "" if it is no name and no call
+// "" if it is no name and no call
+const char *setting_callee(const ast_expr *e);
 const char *setting_list(arena *memory, const char *const *names, int count);    // a, b, c
 const char *setting_choice(arena *memory, const char *const *names, int count);  // a, b or c
 // A number, or a percentage of the whole.
 bool setting_part(train_settings *k, const ast_expr *e, const char *what, double whole, double *x);
-bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low, double high);
+bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
+                      double high);
 // They leave *x as it is if `e` is NULL. setting_share: 10% is 0.1.
-bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
-bool setting_share(train_settings *k, const ast_expr *e, const char *what, double low, double high, double *x);
+bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low,
+                      double high, double *x);
+bool setting_share(train_settings *k, const ast_expr *e, const char *what, double low, double high,
+                   double *x);
 // layers(a..b)
 bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *last);
 
@@ -66,8 +71,10 @@ bool check_floor(const train_settings *k);
 bool read_loss(train_settings *k);
 
 // ---- source.c ----
-// The file of the data `e`, which comes after the model. `values`: by place in the names of its rules.
-bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file, const ast_expr *const *values);
+// The file of the data `e`, which comes after the model. `values`: by place in the names of its
+// rules.
+bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
+                 const ast_expr *const *values);
 
 // ---- initial_state.c ----
 bool read_initial_state(train_settings *k);

@@ -9,8 +9,10 @@
 enum { FORMAT, SPLIT, ORDER, DOCUMENTS, SEPARATOR, TOKENS, BITS = TOKENS };
 
 // The last one differs.
-static const char *const text_names[] = {"format", "split", "order", "documents", "separator", "tokens"};
-static const char *const ids_names[] = {"format", "split", "order", "documents", "separator", "bits"};
+static const char *const text_names[] = {"format",    "split",     "order",
+                                         "documents", "separator", "tokens"};
+static const char *const ids_names[] = {"format",    "split",     "order",
+                                        "documents", "separator", "bits"};
 
 static const source_rules rules[] = {{"text", text_names, 6}, {"tokens", ids_names, 6}};
 
@@ -21,14 +23,14 @@ const source_rules *source_rules_find(const char *name) {
 }
 
 // One of `count` words; absent: the first.
-static bool read_word(graph_builder *b, const ast_expr *e, const char *setting, const char *const *words, int count,
-                      int *place) {
+static bool read_word(graph_builder *b, const ast_expr *e, const char *setting,
+                      const char *const *words, int count, int *place) {
   const char *word = e && e->kind == AST_NAME ? e->name.text : "";
   *place = 0;
   while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
   if (*place < count) return true;
-  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting, setting_choice(b->arena, words, count),
-             expr_to_text(b->arena, e));
+  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting,
+             setting_choice(b->arena, words, count), expr_to_text(b->arena, e));
   return false;
 }
 
@@ -42,7 +44,8 @@ static bool read_bits(train_settings *k, const ast_expr *e, graph_source *to) {
                       : to->format != FORMAT_BY_CONTENT && to->format != FORMAT_RAW
                           ? "no bits beside a format whose header says them"
                           : NULL;
-  if (wrong) diag_error(k->b->diag, e->span, "expected %s, found bits = %lld", wrong, (long long)bits);
+  if (wrong)
+    diag_error(k->b->diag, e->span, "expected %s, found bits = %lld", wrong, (long long)bits);
   return !wrong;
 }
 
@@ -55,13 +58,17 @@ static bool read_separator(train_settings *k, const ast_expr *e, graph_source *t
   if (!sema_whole(k->scope, e, "separator", 0, &to->separator)) return false;
   if (k->train->model != NONE && p->models.items[k->train->model].vocabulary <= most)
     most = p->models.items[k->train->model].vocabulary - 1;
-  const char *wrong = !to->apart                        ? "documents = apart beside separator"
-                      : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
-                      : to->separator > most
-                          ? arena_printf(k->b->arena, "a separator of at most %lld, the last %s", (long long)most,
-                                         to->tokens == SOURCE_BYTES && most == UINT8_MAX ? "byte" : "token of the model")
-                          : NULL;
-  if (wrong) diag_error(k->b->diag, e->span, "expected %s, found separator = %lld", wrong, (long long)to->separator);
+  const char *wrong =
+      !to->apart                        ? "documents = apart beside separator"
+      : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
+      : to->separator > most
+          ? arena_printf(
+                k->b->arena, "a separator of at most %lld, the last %s", (long long)most,
+                to->tokens == SOURCE_BYTES && most == UINT8_MAX ? "byte" : "token of the model")
+          : NULL;
+  if (wrong)
+    diag_error(k->b->diag, e->span, "expected %s, found separator = %lld", wrong,
+               (long long)to->separator);
   return !wrong;
 }
 
@@ -72,20 +79,23 @@ static bool check_documents(graph_builder *b, const ast_expr *e, const graph_sou
   return false;
 }
 
-bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file, const ast_expr *const *values) {
+bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
+                 const ast_expr *const *values) {
   graph_builder *b = k->b;
   graph_source *to = &k->train->source;
-  static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined", "apart"};
+  static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined",
+                                                                                       "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
   int kind = 0, format, streaming, apart;
   if (!file || file->kind != AST_STRING) {
-    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s", ids ? "tokens" : "text",
-               file ? "another expression" : "none");
+    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
+               ids ? "tokens" : "text", file ? "another expression" : "none");
     return false;
   }
   to->file = file->string.text;
   to->split = 0.95;
-  if (!read_word(b, values[FORMAT], "format", token_format_names, ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
+  if (!read_word(b, values[FORMAT], "format", token_format_names,
+                 ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
       (!ids && !read_word(b, values[TOKENS], "tokens", source_names, 2, &kind)) ||
       !setting_share(k, values[SPLIT], "split", 0.01, 0.999, &to->split) ||
       !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||

@@ -12,7 +12,8 @@ int trunk_axis(graph_builder *b, const char *name, int64_t size) {
   for (int i = 0; i < b->trunk->axes.count; i++)
     if (b->trunk->axes.items[i].name == name && b->trunk->axes.items[i].size == size) return i;
   if (b->trunk->axes.count == TYPED_MAX_AXES) {
-    diag_error(b->diag, b->trunk->span, "expected at most %d different axes in a model, found more at '%s'", TYPED_MAX_AXES,
+    diag_error(b->diag, b->trunk->span,
+               "expected at most %d different axes in a model, found more at '%s'", TYPED_MAX_AXES,
                name);
     return 0;
   }
@@ -54,7 +55,9 @@ int64_t order_elements(const typed_body *body, axis_order order) {
   const int64_t most = (int64_t)1 << 48;  // more is refused where memory is planned
   int64_t elements = 1;
   for (int i = 0; i < order.count; i++)
-    if (__builtin_mul_overflow(elements, body->axes.items[order.axes[i]].size, &elements) || elements > most) elements = most;
+    if (__builtin_mul_overflow(elements, body->axes.items[order.axes[i]].size, &elements) ||
+        elements > most)
+      elements = most;
   return elements;
 }
 
@@ -68,7 +71,9 @@ const char *set_text(arena *memory, const typed_body *body, axis_set set) {
 
 // ---- values ----------------------------------------------------------------------------------
 
-static value_id append(graph_builder *b, typed_value value) { return body_append(b->arena, b->trunk, value); }
+static value_id append(graph_builder *b, typed_value value) {
+  return body_append(b->arena, b->trunk, value);
+}
 
 value_id trunk_input_value(graph_builder *b, int tensor) {
   typed_tensor *t = &b->trunk->tensors.items[tensor];
@@ -87,7 +92,8 @@ static int *copy_axes(arena *memory, axis_order order) {
   return axes;
 }
 
-static int add_tensor(graph_builder *b, typed_body *body, tensor_kind kind, const char *name, axis_order order, bool complex) {
+static int add_tensor(graph_builder *b, typed_body *body, tensor_kind kind, const char *name,
+                      axis_order order, bool complex) {
   vec_push(b->arena, &body->tensors,
            (typed_tensor){.kind = kind,
                           .name = name,
@@ -99,18 +105,20 @@ static int add_tensor(graph_builder *b, typed_body *body, tensor_kind kind, cons
   return body->tensors.count - 1;
 }
 
-int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, bool complex, int op, int output) {
+int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, bool complex, int op,
+                    int output) {
   vec_push(b->arena, &b->tensors, (trunk_tensor){.op = op, .output = output, .use = {NONE, 0}});
   return add_tensor(b, b->trunk, TENSOR_INPUT, name, trunk_axes, complex);
 }
 
 static void remember_tensor(instance *in, value_id trunk_value) {
-  while (in->tensor_value.count < in->body->tensors.count - 1) vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
+  while (in->tensor_value.count < in->body->tensors.count - 1)
+    vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
   vec_push(in->b->arena, &in->tensor_value, trunk_value);
 }
 
-static value_id instance_tensor(instance *in, tensor_kind kind, const char *name, axis_order order, bool complex,
-                                value_id trunk_value) {
+static value_id instance_tensor(instance *in, tensor_kind kind, const char *name, axis_order order,
+                                bool complex, value_id trunk_value) {
   int tensor = add_tensor(in->b, in->body, kind, name, order, complex);
   remember_tensor(in, trunk_value);
   return body_append(in->b->arena, in->body,
@@ -122,19 +130,23 @@ static value_id instance_tensor(instance *in, tensor_kind kind, const char *name
                                    .name = name});
 }
 
-value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex, value_id trunk_value) {
+value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex,
+                            value_id trunk_value) {
   return instance_tensor(in, TENSOR_INPUT, name, order, complex, trunk_value);
 }
 
-value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex, graph_use use) {
+value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,
+                         graph_use use) {
   graph_builder *b = in->b;
   int tensor = add_tensor(b, b->trunk, TENSOR_PARAM, name, trunk_order(in, order), complex);
   vec_push(b->arena, &b->tensors, (trunk_tensor){.op = NONE, .output = NONE, .use = use});
   return trunk_input_value(b, tensor);
 }
 
-value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex, graph_use use) {
-  return instance_tensor(in, TENSOR_PARAM, name, order, complex, trunk_add_param(in, name, order, complex, use));
+value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex,
+                            graph_use use) {
+  return instance_tensor(in, TENSOR_PARAM, name, order, complex,
+                         trunk_add_param(in, name, order, complex, use));
 }
 
 void instance_note_lags(instance *in) {
@@ -156,8 +168,11 @@ static int lift_lag(instance *in, int lag) {
                        .depth = own.depth,
                        .axes = lift_set(in, own.axes),
                        .complex = own.complex});
-  lag_place place = lag < in->lag_places.count ? in->lag_places.items[lag] : (lag_place){in->prefix, in->repeat_index};
-  vec_push(b->arena, &b->lags, (trunk_lag){arena_printf(b->arena, "%s%s.lag", place.prefix, own.name), place.repeat_index});
+  lag_place place = lag < in->lag_places.count ? in->lag_places.items[lag]
+                                               : (lag_place){in->prefix, in->repeat_index};
+  vec_push(
+      b->arena, &b->lags,
+      (trunk_lag){arena_printf(b->arena, "%s%s.lag", place.prefix, own.name), place.repeat_index});
   return b->trunk->lags.count - 1;
 }
 
@@ -175,7 +190,8 @@ value_id trunk_lift(instance *in, value_id value) {
     case VALUE_INPUT:
     case VALUE_PARAM:
       result = v.index < in->tensor_value.count ? in->tensor_value.items[v.index] : NO_VALUE;
-      if (result == NO_VALUE) ICE("graph", "tensor '%s' of '%s' is bound to nothing", v.name, in->body->name);
+      if (result == NO_VALUE)
+        ICE("graph", "tensor '%s' of '%s' is bound to nothing", v.name, in->body->name);
       break;
     case VALUE_AXIS_SIZE:
       lifted.op = VALUE_NUMBER;

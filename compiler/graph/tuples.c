@@ -1,11 +1,13 @@
-// Several values at once: tuples, calls with several outputs, and a call of a tuple, which is the tuple of the calls.
+// Several values at once: tuples, calls with several outputs, and a call of a tuple, which is the
+// tuple of the calls.
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
 
 static int output_count(const ast_item *item) {
   int count = 0;
   for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_OUTPUT) count += item->body.statements.items[i]->decls.count;
+    if (item->body.statements.items[i]->kind == AST_OUTPUT)
+      count += item->body.statements.items[i]->decls.count;
   return count;
 }
 
@@ -23,9 +25,12 @@ static bool map_call(instance *in, const ast_expr *call, operands *out) {
   operands xs = {0};
   if (!layer_tuple(in, call_positional(call, 0), &xs)) return false;
   for (int i = 0; i < xs.count; i++) {
-    const char *name = intern(in->b->names, arena_printf(in->b->arena, "(component %d)", in->hidden++));
-    if (!sema_bind_let(in->scope, name, call->span, sema_value(in->scope, xs.items[i]))) return false;
-    ast_expr *component = ARENA_NEW(in->b->arena, ast_expr), *mapped = ARENA_NEW(in->b->arena, ast_expr);
+    const char *name =
+        intern(in->b->names, arena_printf(in->b->arena, "(component %d)", in->hidden++));
+    if (!sema_bind_let(in->scope, name, call->span, sema_value(in->scope, xs.items[i])))
+      return false;
+    ast_expr *component = ARENA_NEW(in->b->arena, ast_expr),
+             *mapped = ARENA_NEW(in->b->arena, ast_expr);
     *component = (ast_expr){.kind = AST_NAME, .span = call->span, .name = {name, call->span}};
     *mapped = *call;
     mapped->call.args = (ast_args){0};

@@ -5,7 +5,9 @@
 
 #include "compiler/plan/kernel_plan.h"
 
-unsigned codegen_clones(const codegen_options *options) { return codegen_clones_asked(options->clones); }
+unsigned codegen_clones(const codegen_options *options) {
+  return codegen_clones_asked(options->clones);
+}
 
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
   const host_plan *made = host_plan_of(a, k, codegen_clones(&options), options.dtype);

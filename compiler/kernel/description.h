@@ -1,4 +1,5 @@
-// Host kernels without compiling them: descriptions for all clones that are asked for, and plans as text.
+// Host kernels without compiling them: descriptions for all clones that are asked for, and plans as
+// text.
 #ifndef REC_KERNEL_DESCRIPTION_H
 #define REC_KERNEL_DESCRIPTION_H
 
@@ -15,13 +16,16 @@ typedef struct codegen_options {
 // Those that the options ask for, bits.
 unsigned codegen_clones(const codegen_options *options);
 
-// What a kernel's slots, scratch and symbols are, without compiling it (tables are laid out before codegen_compile).
+// What a kernel's slots, scratch and symbols are, without compiling it (tables are laid out before
+// codegen_compile).
 codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options options);
 
 // For --emit=plan: the plans of kernels, and where their memory lies.
-char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype);
+char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone,
+                    number_type dtype);
 
 // For --emit=plan, with the names of those targets that have the kernel.
-char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
+char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count,
+                        codegen_gpu_options options);
 
 #endif

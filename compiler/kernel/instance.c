@@ -4,10 +4,15 @@
 #include "compiler/kernel/frame.h"
 
 static frame_program program_of(const program_plan *at) {
-  return (frame_program){.at = at, .program = at->program, .p = at->p, .carried = at->carried, .backward = at->backward};
+  return (frame_program){.at = at,
+                         .program = at->program,
+                         .p = at->p,
+                         .carried = at->carried,
+                         .backward = at->backward};
 }
 
-kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol, const kernel_hooks *hooks) {
+kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol,
+                       const kernel_hooks *hooks) {
   return (kernel_frame){.hooks = hooks,
                         .a = a,
                         .plan = w,
@@ -20,7 +25,8 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol, const
                         .recomputes = w->recomputes};
 }
 
-// Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does.
+// Instances that have nothing of their own in a value would store the same, where the tensor lacks
+// the axis: the first does.
 ir frame_stores_result(kernel_frame *h, const frame_program *p, const tile_result *r) {
   return frame_is_first(h, ~(p->p->values[r->value].own | kernel_axes_of_place(&r->place)));
 }
@@ -32,14 +38,17 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
   l->outside = h->at;
   l->tile_first = h->tile_first;
   for (int i = 0; h->plan->in_tiles && i < p->p->buffers.count; i++) {
-    if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
+    if (p->p->buffers.items[i].persistent)
+      l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
   }
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
-      l->carried[c] = buffer_view(l, &p->carried.items[c].memory, frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
+      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
+                                  frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
     }
     for (int i = 0; i < p->p->buffers.count; i++) {
-      if (p->p->buffers.items[i].persistent) l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
+      if (p->p->buffers.items[i].persistent)
+        l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
     }
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -59,10 +68,13 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
-    if (!kernel_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE || r->place.role == TILE_D_STATE) continue;
+    if (!kernel_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
+        r->place.role == TILE_D_STATE)
+      continue;
     ir data;
     p->result_memory[i] = frame_memory_view(h, r->place.role, &r->place, &data);
-    p->result_time_stride[i] = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
+    p->result_time_stride[i] =
+        frame_slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
     int slot = kernel_find_slot(h->described, r->place.role, &r->place);

@@ -23,19 +23,21 @@ static const char *kinds_of(arena *a, const kernel *const *kernels, int count, i
   for (int i = 0; i < count; i++) {
     if (strcmp(kernels[i]->symbol, kernels[index]->symbol) != 0) continue;
     if (i < index) return NULL;
-    text = text ? arena_printf(a, "%s, %s", text, kind_text(kernels[i]->kind)) : kind_text(kernels[i]->kind);
+    text = text ? arena_printf(a, "%s, %s", text, kind_text(kernels[i]->kind))
+                : kind_text(kernels[i]->kind);
   }
   return text;
 }
 
-char *kernel_plans(arena *a, const kernel *const *kernels, int count, kernel_text *text, const void *data) {
+char *kernel_plans(arena *a, const kernel *const *kernels, int count, kernel_text *text,
+                   const void *data) {
   const char *chars = "";
   for (int i = 0; i < count; i++) {
     const char *kinds = kinds_of(a, kernels, count, i);
     if (!kinds) continue;
     kernel_words words = text(a, kernels[i], data);
-    chars = arena_printf(a, "%s%skernel %s for %s: %s\n%s", chars, *chars ? "\n" : "", kernels[i]->symbol, words.targets, kinds,
-                         words.programs);
+    chars = arena_printf(a, "%s%skernel %s for %s: %s\n%s", chars, *chars ? "\n" : "",
+                         kernels[i]->symbol, words.targets, kinds, words.programs);
   }
   return arena_strdup(a, chars);
 }

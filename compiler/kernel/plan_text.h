@@ -12,6 +12,7 @@ typedef struct kernel_words {
 typedef kernel_words kernel_text(arena *a, const kernel *k, const void *data);
 
 // All kernels, one after another; `text` is called for each function once.
-char *kernel_plans(arena *a, const kernel *const *kernels, int count, kernel_text *text, const void *data);
+char *kernel_plans(arena *a, const kernel *const *kernels, int count, kernel_text *text,
+                   const void *data);
 
 #endif

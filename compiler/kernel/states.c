@@ -16,7 +16,8 @@ void frame_save_before_chunk(kernel_frame *h, ir chunk) {
   branch_end(e, &branch);
 }
 
-void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
+void frame_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
+                      const view *to) {
   h->hooks->copy_state(h, p, place, from, to, false);
 }
 
@@ -28,10 +29,12 @@ typedef struct fill_data {
 
 static void fill_point(lower *l, const place_in_loops *at, void *data) {
   const fill_data *f = data;
-  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, at->vector_axis >= 0 ? at->lanes : 0));
+  view_store(l, f->to, at, f->axes,
+             real_number(l->e, f->number, at->vector_axis >= 0 ? at->lanes : 0));
 }
 
-void frame_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number, const view *to) {
+void frame_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number,
+                      const view *to) {
   fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
   bool lane = h->m.kind == MAP_LANES && plan_has_lane(&h->m, f.axes);
   p->l.outside = h->at;

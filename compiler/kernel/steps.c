@@ -1,5 +1,5 @@
-// Step form: the loops over the steps of a sequence, and the rows that are kept of steps. Chunk form: what the loops over chunks
-// share (host/time_loop.c, gpu/time_loop.c).
+// Step form: the loops over the steps of a sequence, and the rows that are kept of steps. Chunk
+// form: what the loops over chunks share (host/time_loop.c, gpu/time_loop.c).
 //
 //   forward, step form:   for each chunk: save the state; its steps
 //   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
@@ -43,7 +43,9 @@ static void run_step(kernel_frame *h, frame_program *p, ir t) {
 // ---- rows kept of steps and of chunks ----
 
 view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step, lower *l) {
-  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words_of_kept_row(h->main.p, b, at.in_shared)));
+  ir row =
+      int_mul(h->e, step,
+              lower_extent(h->e, h->axis_size, plan_words_of_kept_row(h->main.p, b, at.in_shared)));
   return h->hooks->view_of(h, l, b, at, row);
 }
 
@@ -57,7 +59,8 @@ void frame_keep_states(kernel_frame *h, ir index) {
     for (int c = 0; c < again->carried.count; c++) {
       if (!plan_same_state(&again->carried.items[c].place, place)) continue;
       h->hooks->copy_state(h, again, place, &again->l.carried[c], &row, beside);
-      beside = beside || again->p->carried[c].accumulator < 0;  // a state in registers waits for nothing
+      // a state in registers waits for nothing
+      beside = beside || again->p->carried[c].accumulator < 0;
     }
   }
 }
@@ -70,7 +73,8 @@ static void recompute_step(kernel_frame *h, ir t, ir step) {
     if (place->role != TILE_KEEP) continue;
     result_target *target = &again->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
-    target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &again->l);
+    target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash],
+                                step, &again->l);
   }
   run_step(h, again, t);
 }
@@ -83,7 +87,8 @@ static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
       p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
-      p->l.arguments[i] = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
+      p->l.arguments[i] = frame_kept_row(h, &h->plan->stashes[place->stash],
+                                         h->plan->stash_at[place->stash], step, &p->l);
     }
   }
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -121,7 +126,9 @@ static void steps_between(kernel_frame *h, ir begin, ir end) {
   loop_end(h->e, &loop);
 }
 
-static bool copies_ahead(kernel_frame *h) { return h->hooks->steps_ahead && h->hooks->steps_ahead(h); }
+static bool copies_ahead(kernel_frame *h) {
+  return h->hooks->steps_ahead && h->hooks->steps_ahead(h);
+}
 
 static void steps_forward(kernel_frame *h) {
   emitter *e = h->e;
@@ -131,11 +138,13 @@ static void steps_forward(kernel_frame *h) {
     return;
   }
   ir count = frame_chunk_count(h);
-  if (ahead) h->hooks->open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  if (ahead)
+    h->hooks->open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   if (ahead) {
     ir next = int_add(e, chunks.index, integer(e, 1));
-    h->hooks->next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
+    h->hooks->next_steps(h, chunks.index, chunks.index, next,
+                         int_compare(e, LLVMIntSLT, next, count));
   }
   if (h->described->writes_saved) h->hooks->save_states(h, &h->main, chunks.index);
   ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
@@ -160,7 +169,8 @@ static void steps_backward(kernel_frame *h) {
   ir chunk = int_sub(e, last, chunks.index);
   if (ahead) {
     ir after = int_add(e, chunks.index, integer(e, 1));
-    h->hooks->next_steps(h, chunks.index, chunk, int_sub(e, last, after), int_compare(e, LLVMIntSLT, after, count));
+    h->hooks->next_steps(h, chunks.index, chunk, int_sub(e, last, after),
+                         int_compare(e, LLVMIntSLT, after, count));
   }
   ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
   ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
@@ -173,11 +183,14 @@ static void steps_backward(kernel_frame *h) {
   loop_end(e, &chunks);
 }
 
-void frame_loop_over_steps(kernel_frame *h) { (h->main.backward ? steps_backward : steps_forward)(h); }
+void frame_loop_over_steps(kernel_frame *h) {
+  (h->main.backward ? steps_backward : steps_forward)(h);
+}
 
 // ---- one chunk ----
 
-void frame_groups_back(kernel_frame *h, void (*back)(kernel_frame *h, ir group, ir first, ir chunks)) {
+void frame_groups_back(kernel_frame *h,
+                       void (*back)(kernel_frame *h, ir group, ir first, ir chunks)) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = frame_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);

@@ -8,9 +8,12 @@
 
 // ---- reading the frame ----
 
-ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) { return load_field(h->e, base, offset, type); }
+ir frame_field(kernel_frame *h, ir base, int64_t offset, LLVMTypeRef type) {
+  return load_field(h->e, base, offset, type);
+}
 
-ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset, LLVMTypeRef type) {
+ir frame_slot_field(kernel_frame *h, tile_role role, const tile_place *place, size_t offset,
+                    LLVMTypeRef type) {
   int slot = kernel_find_slot(h->described, role, place);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
   return frame_field(h, h->slots, slot * h->hooks->slot_bytes + (int64_t)offset, type);
@@ -21,9 +24,11 @@ void frame_read_sizes(kernel_frame *h) {
   const tile_program *program = h->k->program;
   for (int axis = 0; axis < program->axes.count; axis++) {
     const tile_axis *t = &program->axes.items[axis];
-    h->axis_size[axis] =
-        t->size != TILE_RUNTIME_SIZE ? integer(e, t->size) : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
-    if (axis_in(h->m.tiled, axis)) h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
+    h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE
+                             ? integer(e, t->size)
+                             : frame_field(h, h->sizes, 8 * t->body_axis, e->i64);
+    if (axis_in(h->m.tiled, axis))
+      h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
   }
 }
 
@@ -37,7 +42,8 @@ void frame_move_to_tile(kernel_frame *h, view *v, axis_set axes) {
 }
 
 // The tensor of a place for this batch entry; every axis has its stride.
-view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *place, ir *data, number_type stored) {
+view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *place, ir *data,
+                          number_type stored) {
   emitter *e = h->e;
   view v = {.stored = stored};
   ir base = frame_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
@@ -64,7 +70,9 @@ view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place,
   return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
 
-static bool is_kept(const tile_place *place) { return place->role == TILE_STASH || place->role == TILE_KEEP; }
+static bool is_kept(const tile_place *place) {
+  return place->role == TILE_STASH || place->role == TILE_KEEP;
+}
 
 static ir elements_ir(kernel_frame *h, axis_set axes) {
   ir n = integer(h->e, 1);
@@ -96,15 +104,20 @@ static ir saved_offset(kernel_frame *h, const tile_place *place) {
     const typed_lag *lag = &body->lags.items[i];
     ir n = elements_ir(h, lag->axes);
     int64_t parts = lag->complex ? 2 : 1;
-    if (i == place->lag) return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
+    if (i == place->lag)
+      return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
     offset = int_add(e, offset, int_mul(e, n, integer(e, kernel_parts_of_lag(lag))));
   }
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
 }
 
-ir frame_saved_data(kernel_frame *h) { return frame_field(h, h->frame, h->hooks->saved_at, h->e->data); }
+ir frame_saved_data(kernel_frame *h) {
+  return frame_field(h, h->frame, h->hooks->saved_at, h->e->data);
+}
 
-ir frame_saved_batch_stride(kernel_frame *h) { return frame_field(h, h->frame, h->hooks->saved_stride_at, h->e->i64); }
+ir frame_saved_batch_stride(kernel_frame *h) {
+  return frame_field(h, h->frame, h->hooks->saved_stride_at, h->e->i64);
+}
 
 view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
@@ -137,14 +150,17 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
 
 // ---- a part inside a function ----
 
-ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) { return element(h->e, h->e->real, base, integer(h->e, offset)); }
+ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) {
+  return element(h->e, h->e->real, base, integer(h->e, offset));
+}
 
 // In the call's scratch: constant sizes first, then blocks of run-time size.
 ir frame_located(kernel_frame *h, location at) {
   if (at.in_shared) return frame_scratch_at(h, h->shared, at.offset);
   if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->plan->shared_numbers);
-  for (int i = 0; i < at.sized; i++) offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->plan->sized.items[i]));
+  for (int i = 0; i < at.sized; i++)
+    offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->plan->sized.items[i]));
   return element(h->e, h->e->real, h->scratch, offset);
 }
 
@@ -173,7 +189,8 @@ void frame_open_program(kernel_frame *h, frame_program *p) {
   p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
   memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
   for (int axis = 0; axis < p->program->axes.count; axis++) {
-    if (axis_in(h->m.tiled, axis)) l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
+    if (axis_in(h->m.tiled, axis))
+      l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
   }
   if (p->p->steps >= 0) l->axis_size[p->p->steps] = integer(e, h->k->chunk);
   for (int id = 0; id < values; id++) {
@@ -196,7 +213,8 @@ void frame_open_program(kernel_frame *h, frame_program *p) {
   l->kept = ARENA_ARRAY(h->a, register_accumulators, p->carried.count);
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->persistent && !h->plan->in_tiles) l->buffers[i] = frame_memory_for(h, b, p->at->persistent_at[i], "sum");
+    if (b->persistent && !h->plan->in_tiles)
+      l->buffers[i] = frame_memory_for(h, b, p->at->persistent_at[i], "sum");
   }
 }
 
@@ -214,8 +232,11 @@ ir frame_is_first(kernel_frame *h, axis_set axes) {
   return here;
 }
 
-// Only the first of the instances that hold the same state writes it; parts of one that is partial are added.
-ir frame_writes_state(kernel_frame *h, const tile_place *place) { return frame_is_first(h, ~plan_own_axes(place)); }
+// Only the first of the instances that hold the same state writes it; parts of one that is partial
+// are added.
+ir frame_writes_state(kernel_frame *h, const tile_place *place) {
+  return frame_is_first(h, ~plan_own_axes(place));
+}
 
 view frame_at_time(kernel_frame *h, view v, ir t, ir stride) {
   v.base = element(h->e, view_type(h->e, &v), v.base, int_mul(h->e, t, stride));

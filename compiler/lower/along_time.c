@@ -22,11 +22,15 @@ static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
 }
 
 static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
-  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis) ? at->lanes : 0;
+  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis)
+             ? at->lanes
+             : 0;
 }
 
 // The row number of iteration `i`: from the start or from the end.
-static ir row_of(lower *l, ir i, bool from_end, int64_t size) { return from_end ? int_from_end(l->e, size - 1, 1, i) : i; }
+static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
+  return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
+}
 
 // The sum of a column, and what it has come to so far.
 typedef struct prefix {
@@ -47,16 +51,19 @@ static void prefix_row(lower *l, const prefix *n, ir number) {
   lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
 
-// Rows of a group lie constants apart from its first one in memory. A variable counts that one down where sums begin at the end:
-// LLVM would take the difference from the loop's index apart, and each row would compute its own address.
+// Rows of a group lie constants apart from its first one in memory. A variable counts that one down
+// where sums begin at the end: LLVM would take the difference from the loop's index apart, and each
+// row would compute its own address.
 static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_once) {
   emitter *e = l->e;
   bool from_end = tile_is_from_end(value(l, n->id));
   ir next = stack_slot(e, e->i32, "next");
-  LLVMBuildStore(e->b, LLVMConstInt(e->i32, from_end ? (uint64_t)(size - rows_at_once) : 0, false), next);
+  LLVMBuildStore(e->b, LLVMConstInt(e->i32, from_end ? (uint64_t)(size - rows_at_once) : 0, false),
+                 next);
   emit_loop groups = loop_begin(e, integer(e, 0), integer(e, size), rows_at_once, "rows");
   ir first = LLVMBuildLoad2(e->b, e->i32, next, "");
-  LLVMBuildStore(e->b, int_add(e, first, integer(e, from_end ? -rows_at_once : rows_at_once)), next);
+  LLVMBuildStore(e->b, int_add(e, first, integer(e, from_end ? -rows_at_once : rows_at_once)),
+                 next);
   emit_loop rows = loop_begin(e, integer(e, 0), integer(e, rows_at_once), 1, "row");
   ir row = row_of(l, int_below(e, rows.index, rows_at_once), from_end, rows_at_once);
   prefix_row(l, n, int_add(e, int_multiple(e, first, rows_at_once), row));
@@ -86,7 +93,8 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   if (along->rows_at_once >= size)
     rows_written_out(l, &n, size);
   else
-    along->rows_at_once > 1 ? rows_in_groups(l, &n, size, along->rows_at_once) : rows_in_order(l, &n, size);
+    along->rows_at_once > 1 ? rows_in_groups(l, &n, size, along->rows_at_once)
+                            : rows_in_order(l, &n, size);
 }
 
 // [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.
@@ -103,7 +111,8 @@ static void segment_column(lower *l, const place_in_loops *at, void *data) {
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
   row.index[t] = loop.index;
   ir zero = real_number(e, 0, lanes);
-  ir below = real_compare(e, LLVMRealOGT, lower_real_of_index(l, &row, t), lower_real_of_index(l, &row, s));
+  ir below = real_compare(e, LLVMRealOGT, lower_real_of_index(l, &row, t),
+                          lower_real_of_index(l, &row, s));
   if (lanes) below = spread(e, below, lanes);
   ir before = load_real(e, sum, lanes);
   ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
@@ -119,7 +128,8 @@ static void segment_column(lower *l, const place_in_loops *at, void *data) {
   loop_end(e, &loop);
 }
 
-// dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j.
+// dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up,
+// then over s < j.
 static void segment_adjoint_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
@@ -130,7 +140,9 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
   // column sums live in vectors of a whole row when s is in the lanes
   bool vector = at->vector_axis < 0;
   int lanes = vector ? (int)size : lanes_at(l, at, g);
-  ir columns = stack_slot(e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size), "columns");
+  ir columns = stack_slot(
+      e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size),
+      "columns");
   place_in_loops row = *at;
   if (vector) {
     row.vector_axis = s;
@@ -139,7 +151,8 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
     store_real(e, real_number(e, 0, lanes), columns);
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
     row.index[t] = row_of(l, loop.index, true, size);
-    ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes), lower_real_of_index(l, &row, s));
+    ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes),
+                            lower_real_of_index(l, &row, s));
     ir zero = real_number(e, 0, lanes);
     ir before = load_real(e, columns, lanes);
     ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
@@ -164,7 +177,8 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
   ir before = load_real(e, address, lanes);
   ir after = real_add(e, before, operand_at(l, &row, g));
   store_real(e, after, address);
-  store_real(e, real_add(e, load_real(e, total, lanes), tile_is_exclusive(v) ? before : after), total);
+  store_real(e, real_add(e, load_real(e, total, lanes), tile_is_exclusive(v) ? before : after),
+             total);
   loop_end(e, &pair);
   place_in_loops out = *at;
   out.index[t] = row.index[t];
@@ -173,7 +187,8 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
 }
 
 // Each of these columns. What it reads and stores has no part in other columns.
-static void each_column(lower *l, const plan_nest *nest, axis_set columns, point_function *body, along_time n) {
+static void each_column(lower *l, const plan_nest *nest, axis_set columns, point_function *body,
+                        along_time n) {
   lower_forget(l);
   lower_point_loops(l, columns, nest->lane, body, &n);
   lower_forget(l);
@@ -201,12 +216,14 @@ void lower_segment_adjoint(lower *l, const plan_nest *nest) {
 
 // ---- the first extreme entry ----
 //
-// A first loop over the entries finds the position, a second one writes 1 there and 0 elsewhere. Entries are compared with one
-// another alone: the extreme that forward found may have been computed in another rounding.
+// A first loop over the entries finds the position, a second one writes 1 there and 0 elsewhere.
+// Entries are compared with one another alone: the extreme that forward found may have been
+// computed in another rounding.
 
 typedef struct first_extreme {
   tile_id id;
-  ir best, position, next;  // slots: the extreme so far, where it was, the position of the entry at hand
+  // slots: the extreme so far, where it was, the position of the entry at hand
+  ir best, position, next;
   int lanes;
   loop_axes over;
 } first_extreme;
@@ -225,21 +242,25 @@ static void find_extreme(lower *l, const place_in_loops *at, void *data) {
   ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), best = load_real(e, f->best, f->lanes);
   ir better = real_compare(e, v->op == TILE_FIRST_MAX ? LLVMRealOGT : LLVMRealOLT, x, best);
   store_real(e, choose(e, better, x, best), f->best);
-  store_real(e, choose(e, better, take_position(l, f), load_real(e, f->position, f->lanes)), f->position);
+  store_real(e, choose(e, better, take_position(l, f), load_real(e, f->position, f->lanes)),
+             f->position);
 }
 
 static void mark_extreme(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
   const first_extreme *f = data;
   ir position = load_real(e, f->position, f->lanes);
-  lower_keep_value(l, at, f->id, lower_one_if(l, real_compare(e, LLVMRealOEQ, take_position(l, f), position)));
+  lower_keep_value(l, at, f->id,
+                   lower_one_if(l, real_compare(e, LLVMRealOEQ, take_position(l, f), position)));
 }
 
 static void first_extreme_of_point(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
   const first_extreme *f = data;
   ir zero = real_number(e, 0, f->lanes);
-  store_real(e, real_number(e, value(l, f->id)->op == TILE_FIRST_MAX ? -INFINITY : INFINITY, f->lanes), f->best);
+  store_real(e,
+             real_number(e, value(l, f->id)->op == TILE_FIRST_MAX ? -INFINITY : INFINITY, f->lanes),
+             f->best);
   store_real(e, zero, f->position);
   for (int pass = 0; pass < 2; pass++) {
     place_in_loops inner = *at;

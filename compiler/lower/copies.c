@@ -1,4 +1,5 @@
-// Copies of tensors, and packs: operands of products in the order of axes in which products read them.
+// Copies of tensors, and packs: operands of products in the order of axes in which products read
+// them.
 #include <string.h>
 
 #include "compiler/lower/nest_target.h"
@@ -12,8 +13,10 @@ typedef struct pack_data {
 // Where a matrix that is multiplied by vectors has the column: plan_has_fours_apart.
 static ir place_of_column(emitter *e, ir column) {
   enum { FOUR = 4 };
-  ir apart = integer(e, PLAN_FOURS_APART), all = integer(e, 2 * PLAN_FOURS_APART), four = integer(e, FOUR);
-  ir block = int_mul(e, int_div(e, column, all), all), second = int_div(e, int_rem(e, column, all), apart);
+  ir apart = integer(e, PLAN_FOURS_APART), all = integer(e, 2 * PLAN_FOURS_APART),
+     four = integer(e, FOUR);
+  ir block = int_mul(e, int_div(e, column, all), all),
+     second = int_div(e, int_rem(e, column, all), apart);
   ir number = int_div(e, int_rem(e, column, apart), four), within = int_rem(e, column, four);
   ir place = int_add(e, int_mul(e, number, integer(e, 2 * FOUR)), int_mul(e, second, four));
   return int_add(e, int_add(e, block, place), within);

@@ -3,7 +3,9 @@
 //   [t, N]     for t: for N by 16: ..
 #include "compiler/lower/nest_target.h"
 
-loop_axes lower_by_rank(const lower *l, axis_set axes) { return plan_by_rank(l->m, l->p->program, axes); }
+loop_axes lower_by_rank(const lower *l, axis_set axes) {
+  return plan_by_rank(l->m, l->p->program, axes);
+}
 
 enum { MOST_UNROLLED = 64 };
 
@@ -18,13 +20,15 @@ static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
   }
 }
 
-void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, nest_function *inner, void *data) {
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
+                      nest_function *inner, void *data) {
   if (from == axes->count) {
     inner(l, at, data);
     return;
   }
   int axis = axes->axes[from];
-  emit_loop loop = loop_begin(l->e, integer(l->e, 0), l->axis_size[axis], 1, l->p->program->axes.items[axis].name);
+  emit_loop loop = loop_begin(l->e, integer(l->e, 0), l->axis_size[axis], 1,
+                              l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
   lower_loops_over(l, axes, from + 1, at, inner, data);
   at->index[axis] = NULL;
@@ -39,10 +43,12 @@ nest_vectors lower_vectors_of(lower *l, int axis) {
     return (nest_vectors){int_sub(e, l->axis_size[axis], rest), (int)width, true, 0};
   }
   if (size <= 2 * width) whole = 0;
-  return (nest_vectors){integer(e, whole), whole ? (int)width : 0, size > whole, (int)(size - whole)};
+  return (nest_vectors){integer(e, whole), whole ? (int)width : 0, size > whole,
+                        (int)(size - whole)};
 }
 
-static void along_axis(lower *l, int axis, ir begin, ir end, int step, place_in_loops *at, nest_function *inner, void *data) {
+static void along_axis(lower *l, int axis, ir begin, ir end, int step, place_in_loops *at,
+                       nest_function *inner, void *data) {
   emit_loop loop = loop_begin(l->e, begin, end, step, l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
   inner(l, at, data);
@@ -79,7 +85,8 @@ place_in_loops lower_start_place(lower *l, bool lane) {
   return at;
 }
 
-static void all_loops(lower *l, axis_set axes, bool lane, bool copies, point_function *body, void *data) {
+static void all_loops(lower *l, axis_set axes, bool lane, bool copies, point_function *body,
+                      void *data) {
   loop_axes all = lower_by_rank(l, axes);
   if (lane) {
     place_in_loops at = lower_start_place(l, true);

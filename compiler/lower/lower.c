@@ -1,4 +1,5 @@
-// Lowering of regions and of nests: the plan says what they compute, the target's table (nest_target.h) how.
+// Lowering of regions and of nests: the plan says what they compute, the target's table
+// (nest_target.h) how.
 #include "compiler/emit/marks.h"
 #include "compiler/lower/nest_target.h"
 
@@ -15,7 +16,10 @@ static void mark_nest(lower *l, const plan_nest *nest) {
   int n = (int)(nest - l->p->nests.items);
   tile_id purpose = purpose_of(l, nest);
   span where = purpose == NO_TILE ? (span){0} : value(l, purpose)->where;
-  mark_place(l->e, arena_printf(l->e->a, "%s %s", l->p->program->name, plan_print_nest(l->e->a, l->m, l->p, n)), where);
+  mark_place(
+      l->e,
+      arena_printf(l->e->a, "%s %s", l->p->program->name, plan_print_nest(l->e->a, l->m, l->p, n)),
+      where);
 }
 
 // False: all that a nest of points computes has its place already.

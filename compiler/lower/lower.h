@@ -1,7 +1,7 @@
 // Lowering: nests of a plan become LLVM loops.
 //
-// The frame of the kernel (kernel/) says where arguments and results lie and which instance runs. `lower_region` emits the
-// nests of one region for one run.
+// The frame of the kernel (kernel/) says where arguments and results lie and which instance runs.
+// `lower_region` emits the nests of one region for one run.
 #ifndef REC_LOWER_LOWER_H
 #define REC_LOWER_LOWER_H
 
@@ -15,13 +15,15 @@ typedef struct view {
   ir stride[PLAN_MAX_AXES];
   ir present;          // i1: false reads zeros; NULL: there
   plan_layout layout;  // which numbers trade places
-  int width;           // GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c)
-  int64_t tile;        // elements from one tile to the next
-  ir offset;           // with such a layout: the offset that index maps have added; NULL: none
-  int alignment;       // the base is a multiple of so many elements; 0: not known
-  ir aligned;          // GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known
-  bool internal;       // scratch: holds only the current lanes, so the lane index does not count
-  number_type stored;  // a 16-bit type: converted by loads and stores; else the type of the computation
+  // GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c)
+  int width;
+  int64_t tile;   // elements from one tile to the next
+  ir offset;      // with such a layout: the offset that index maps have added; NULL: none
+  int alignment;  // the base is a multiple of so many elements; 0: not known
+  ir aligned;     // GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known
+  bool internal;  // scratch: holds only the current lanes, so the lane index does not count
+  // a 16-bit type: converted by loads and stores; else the type of the computation
+  number_type stored;
 } view;
 
 enum { VIEW_TILE = PLAN_TILE_COLUMNS };  // view.width: columns of a tile
@@ -45,16 +47,20 @@ typedef struct result_target {
   bool in_passes;     // GPU: passes over value-axis tiles add up in `sums`; the last pass stores
   view sums;
   ir first_pass, last_pass;  // i1
-  ir single;                 // GPU, i1: there are no copies, and the result goes to `tensor`; NULL: never
+  // GPU, i1: there are no copies, and the result goes to `tensor`; NULL: never
+  ir single;
   view tensor;
 } result_target;
 
 // GPU: the threads of a block.
 typedef struct team {
   ir thread;  // i32
-  ir warp;    // i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call
+  // i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests
+  // call
+  ir warp;
   int threads;
-  bool shares;           // MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis
+  // MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis
+  bool shares;
   int resident;          // blocks among which the registers of a multiprocessor are divided
   bool lacks_registers;  // states from chunk to chunk take a quarter of a thread's share, or more
   ir inside;             // MAP_THREADS, i1: this thread has an entry
@@ -69,7 +75,8 @@ typedef struct register_accumulators {
   ir slots[GPU_MOST_KEPT][4];
 } register_accumulators;
 
-// What products prefetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c).
+// What products prefetch while they run: words of a list on the stack, and bytes of a line
+// (kernel/host/prefetch.c).
 enum { FETCH_NEXT, FETCH_LAST, FETCH_ENTRIES, FETCH_LINE = 64 };
 typedef struct fetch_list {
   ir list;
@@ -99,23 +106,27 @@ typedef struct lower {
   result_target *results;       // by result
   view *carried;                // by carried value
   register_accumulators *kept;  // by carried value; tiles 0: in memory
-  ir **matrices;                // GPU: by nest, the slots of a matrix of parameters; NULL: it is in memory
-  const ir *row_sums;           // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
-  ir *buffers;                  // base addresses by buffer
-  ir *variables;                // HELD_SCALAR, by value
-  ir rows;                      // chunk form: rows of the chunk that lie inside the sequence
-  ir steps;                     // REGION_STEPS: steps that are added up
-  fetch_list fetch;             // host, chunk form; NULL: nothing is fetched
-  ir tile_first;                // mapping.tiled: the first entry of the current value-axis tile
-  memory_since *since;          // GPU, threads that share out nests; else NULL
-  scratch_use scratch;          // GPU, threads that share out nests: of the nest at hand
-  ir *memo;                     // values at the current point
-  ir *entries;                  // by value: entries of slices and places, and numbers, that differ between turns of a repeat
+  // GPU: by nest, the slots of a matrix of parameters; NULL: it is in memory
+  ir **matrices;
+  // GPU: sums of the current row of a product, by position in its nest (row_sums.c)
+  const ir *row_sums;
+  ir *buffers;          // base addresses by buffer
+  ir *variables;        // HELD_SCALAR, by value
+  ir rows;              // chunk form: rows of the chunk that lie inside the sequence
+  ir steps;             // REGION_STEPS: steps that are added up
+  fetch_list fetch;     // host, chunk form; NULL: nothing is fetched
+  ir tile_first;        // mapping.tiled: the first entry of the current value-axis tile
+  memory_since *since;  // GPU, threads that share out nests; else NULL
+  scratch_use scratch;  // GPU, threads that share out nests: of the nest at hand
+  ir *memo;             // values at the current point
+  // by value: entries of slices and places, and numbers, that differ between turns of a repeat
+  ir *entries;
 } lower;
 
 // The number that an extent stands for, with these sizes.
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
-// Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many elements.
+// Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many
+// elements.
 void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 LLVMTypeRef view_type(emitter *e, const view *v);  // of what it holds
@@ -124,7 +135,8 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
 bool view_moves_along(lower *l, const view *v, const place_in_loops *at, axis_set axes, int axis);
 // swizzle.c: the same in memory whose pieces trade places.
 ir view_address_swizzled(lower *l, const view *v, const place_in_loops *at, axis_set axes);
-// Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them.
+// Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis
+// is among them.
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 view value_view(lower *l, tile_id id);
@@ -135,7 +147,8 @@ void lower_nest(lower *l, const plan_nest *nest);
 void lower_region(lower *l, region r);
 // After all nests of a run: next states that were not made in place are copied over the old ones.
 void lower_commit(lower *l);
-// Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes.
+// Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it
+// has lanes.
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 // The same for bodies that only load and store.

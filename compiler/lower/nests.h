@@ -5,12 +5,19 @@
 #include "compiler/emit/lines.h"
 #include "compiler/lower/lower.h"
 
-static inline const tile_value *value(const lower *l, tile_id id) { return &l->p->program->values.items[id]; }
+static inline const tile_value *value(const lower *l, tile_id id) {
+  return &l->p->program->values.items[id];
+}
 
-static inline int64_t known_size(const lower *l, int axis) { return plan_axis_size(l->m, l->p->program, axis); }
+static inline int64_t known_size(const lower *l, int axis) {
+  return plan_axis_size(l->m, l->p->program, axis);
+}
 
-// The next instructions belong to the line of this value. Returns the line before, for lower_line_back.
-static inline LLVMMetadataRef lower_line(lower *l, tile_id id) { return lines_at(l->e, value(l, id)->where); }
+// The next instructions belong to the line of this value. Returns the line before, for
+// lower_line_back.
+static inline LLVMMetadataRef lower_line(lower *l, tile_id id) {
+  return lines_at(l->e, value(l, id)->where);
+}
 
 static inline void lower_line_back(lower *l, LLVMMetadataRef before) {
   if (l->e->scope) LLVMSetCurrentDebugLocation2(l->e->b, before);
@@ -40,7 +47,8 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 // results.c: result number `result` at a place.
 void lower_store_result(lower *l, const place_in_loops *at, int result);
 
-// combine.c: whether a value is a sum or an extreme over axes of a nest; the sum so far combined with the value here.
+// combine.c: whether a value is a sum or an extreme over axes of a nest; the sum so far combined
+// with the value here.
 ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
 // Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller.
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
@@ -51,7 +59,8 @@ double lower_identity(tile_op op);
 place_in_loops lower_start_place(lower *l, bool lane);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 // Scalar loops over `axes` from position `from` on, then `inner`.
-void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, nest_function *inner, void *data);
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
+                      nest_function *inner, void *data);
 // lower_points and lower_copies, where all that ran before has stored what it stores.
 void lower_point_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
@@ -65,7 +74,8 @@ typedef struct nest_vectors {
 nest_vectors lower_vectors_of(lower *l, int axis);
 void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner, void *data);
 
-// points.c: the value at a place, and where it is held; states that the nest updates in place, before it does.
+// points.c: the value at a place, and where it is held; states that the nest updates in place,
+// before it does.
 void lower_compute(lower *l, const place_in_loops *at, tile_id id);
 void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest);
 
@@ -80,19 +90,22 @@ struct point_nest {
   ir *sums;        // accumulators by position in nest->values, for vectors of `sum_lanes`
   ir *short_sums;  // for the rest at the end: of a shorter vector or of single entries
   int sum_lanes;
-  // Takes result number `position` of the nest at a place, to add it up behind the loops; false: it is to be stored at once.
+  // Takes result number `position` of the nest at a place, to add it up behind the loops; false: it
+  // is to be stored at once.
   bool (*stage)(lower *l, const point_nest *n, int position, const place_in_loops *at);
   const void *staged;  // what `stage` needs
 };
 // `vector`: the axis in vectors, or -1.
 point_nest lower_open_points(lower *l, const plan_nest *nest, int vector);
-// At one point of the outer axes, `data` a point_nest: starts the sums, loops over what is reduced, stores the sums.
+// At one point of the outer axes, `data` a point_nest: starts the sums, loops over what is reduced,
+// stores the sums.
 void lower_outer_point(lower *l, const place_in_loops *at, void *data);
 // The parts of it: accumulators begin, at one point of all axes.
 void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes);
 void lower_inner_point(lower *l, const place_in_loops *at, void *data);
 
-// copies.c: an operand of products in another order of axes; a copy of a tensor by loops, and one number of it.
+// copies.c: an operand of products in another order of axes; a copy of a tensor by loops, and one
+// number of it.
 typedef struct view_copy {
   const view *from;  // NULL: zeros
   view to;

@@ -6,8 +6,8 @@
 //     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
 //     x6 = acc
 //
-// An axis whose size is no multiple of the vector width ends with one shorter vector. If its size is known only at run time,
-// it ends entry by entry.
+// An axis whose size is no multiple of the vector width ends with one shorter vector. If its size
+// is known only at run time, it ends entry by entry.
 #include "compiler/lower/nests.h"
 
 // ---- values ----
@@ -30,7 +30,8 @@ void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
   }
   ir args[3];
   for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
-  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0]) : expr_apply(l->e, v->op, args);
+  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
+                                                 : expr_apply(l->e, v->op, args);
   l->memo[id] = x;
   lower_keep_value(l, at, id, x);
 }
@@ -43,7 +44,8 @@ void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest
     int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
     for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
       const tile_value *v = value(l, id);
-      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed) lower_value_at(l, at, id);
+      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed)
+        lower_value_at(l, at, id);
     }
   }
 }
@@ -62,7 +64,8 @@ static int sum_lanes_of(const lower *l, const point_nest *n, tile_id id, int lan
   return n->vector >= 0 ? lanes : 0;
 }
 
-static void reduce_point(lower *l, const place_in_loops *at, const point_nest *n, int position, tile_id id) {
+static void reduce_point(lower *l, const place_in_loops *at, const point_nest *n, int position,
+                         tile_id id) {
   bool whole = !n->vector_reduced || at->lanes == n->sum_lanes;
   ir slot = whole ? n->sums[position] : n->short_sums[position];
   int lanes = sum_lanes_of(l, n, id, at->lanes);
@@ -107,12 +110,14 @@ static ir total_of(lower *l, const point_nest *n, int i, const nest_vectors *v) 
   return x ? lower_combine(l->e, op, x, rest) : rest;
 }
 
-static void finish_sums(lower *l, const place_in_loops *at, const point_nest *n, const nest_vectors *v) {
+static void finish_sums(lower *l, const place_in_loops *at, const point_nest *n,
+                        const nest_vectors *v) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     lower_line(l, id);
-    ir x = n->vector_reduced ? total_of(l, n, i, v) : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
+    ir x = n->vector_reduced ? total_of(l, n, i, v)
+                             : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
     lower_keep_value(l, at, id, x);
   }
 }

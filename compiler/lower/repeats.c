@@ -2,9 +2,10 @@
 //
 //   8 nests, 8 nests, 8 nests, ..      ->      call turn(a, b, x); call turn(b, c, y); call turn(c, d, z); ..
 //
-// Each turn is lowered into a function of its own. Its parameters are the values of the surroundings that its code reads, in
-// the order of the reads. If the text equals that of an earlier turn, the function is dropped and the earlier one is called.
-// The turns are thus the same whatever lowering does. Where a target hands over values, a turn has variables of its own: the
+// Each turn is lowered into a function of its own. Its parameters are the values of the
+// surroundings that its code reads, in the order of the reads. If the text equals that of an
+// earlier turn, the function is dropped and the earlier one is called. The turns are thus the same
+// whatever lowering does. Where a target hands over values, a turn has variables of its own: the
 // function gets the values of those that it reads, and returns those that it sets.
 #include "compiler/lower/repeats.h"
 
@@ -24,7 +25,8 @@ typedef struct repeat_calls {
 // Positions in the lists of a turn, in the order of their uses.
 typedef VEC(int) positions;
 
-// A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the parameters are known.
+// A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the
+// parameters are known.
 typedef struct open_turn {
   emitter emitter;
   lower inside;
@@ -32,7 +34,8 @@ typedef struct open_turn {
   ir function, nowhere;
   ir_list outside, own;  // the surroundings, and the loads in place of them
   ir *loads;
-  ir *slots;                // the turn's own variables, where they are handed over as values; others: NULL
+  // the turn's own variables, where they are handed over as values; others: NULL
+  ir *slots;
   positions read, results;  // those variables that the turn reads, and those that it sets
   positions parameters;
 } open_turn;
@@ -43,7 +46,9 @@ static bool is_in(const positions *x, int position) {
   return false;
 }
 
-static bool is_among(const ir *x, const ir *first, int count) { return x >= first && x < first + count; }
+static bool is_among(const ir *x, const ir *first, int count) {
+  return x >= first && x < first + count;
+}
 
 static bool is_variable(const open_turn *t, const ir *x) {
   return is_among(x, t->inside.variables, t->inside.p->program->values.count);
@@ -63,7 +68,8 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   size_t length;
   const char *owner = LLVMGetValueName2(e->function, &length);
   t->name = arena_printf(e->a, "%s_turn", owner);  // LLVM numbers equal names
-  t->function = new_function(e, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0));
+  t->function =
+      new_function(e, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0));
   t->emitter = *e;
   t->emitter.a = arena_new();  // hundreds of turns may follow
   t->emitter.b = LLVMCreateBuilderInContext(e->context);
@@ -76,7 +82,8 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   t->slots = ARENA_ARRAY(t->emitter.a, ir, t->own.count);
   for (int i = 0; i < t->own.count; i++) {
     bool handed = l->target->hands_values && is_variable(t, t->own.items[i]);
-    LLVMTypeRef type = handed ? LLVMGetAllocatedType(*t->outside.items[i]) : LLVMTypeOf(*t->own.items[i]);
+    LLVMTypeRef type =
+        handed ? LLVMGetAllocatedType(*t->outside.items[i]) : LLVMTypeOf(*t->own.items[i]);
     t->loads[i] = LLVMBuildLoad2(t->emitter.b, type, t->nowhere, "");
     if (handed) t->slots[i] = stack_slot(&t->emitter, type, "");
     *t->own.items[i] = handed ? t->slots[i] : t->loads[i];
@@ -96,7 +103,8 @@ static void note_use(open_turn *t, ir operand) {
 }
 
 static void each_instruction(open_turn *t, void (*body)(open_turn *t, ir instruction)) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block; block = LLVMGetNextBasicBlock(block))
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block;
+       block = LLVMGetNextBasicBlock(block))
     for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) body(t, i);
 }
 
@@ -107,8 +115,8 @@ static void note_uses(open_turn *t, ir instruction) {
 
 // ---- variables that are handed over as values ----
 
-// Notes a variable that the instruction reads or sets. Slots are put in the order of their uses, so that equal turns have equal
-// texts.
+// Notes a variable that the instruction reads or sets. Slots are put in the order of their uses, so
+// that equal turns have equal texts.
 static void note_variable(open_turn *t, ir instruction) {
   bool stores = LLVMIsAStoreInst(instruction);
   if (!stores && !LLVMIsALoadInst(instruction)) return;
@@ -128,7 +136,8 @@ static void note_variable(open_turn *t, ir instruction) {
 
 // Variables that the turn reads begin with their values outside.
 static void set_variables(open_turn *t) {
-  if (t->read.count) LLVMPositionBuilderBefore(t->emitter.b, LLVMGetNextInstruction(t->loads[t->own.count - 1]));
+  if (t->read.count)
+    LLVMPositionBuilderBefore(t->emitter.b, LLVMGetNextInstruction(t->loads[t->own.count - 1]));
   for (int i = 0; i < t->read.count; i++) {
     int at = t->read.items[i];
     LLVMBuildStore(t->emitter.b, t->loads[at], t->slots[at]);
@@ -183,7 +192,8 @@ static void move_blocks(ir from, ir to) {
 // The buffer whose address stands there, or NULL.
 static const plan_buffer *buffer_of(const open_turn *t, const ir *x) {
   const plan *p = t->inside.p;
-  return is_among(x, t->inside.buffers, p->buffers.count) ? &p->buffers.items[x - t->inside.buffers] : NULL;
+  return is_among(x, t->inside.buffers, p->buffers.count) ? &p->buffers.items[x - t->inside.buffers]
+                                                          : NULL;
 }
 
 // Scratch of one buffer is that of another when the first is dead, which may be within one turn.
@@ -209,7 +219,8 @@ static void tell_apart(const open_turn *t, ir function) {
   unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
   for (int i = 0; i < t->parameters.count; i++) {
     if (!is_apart(t, t->own.items[t->parameters.items[i]])) continue;
-    LLVMAddAttributeAtIndex(function, (unsigned)i + 1, LLVMCreateEnumAttribute(t->emitter.context, noalias, 0));
+    LLVMAddAttributeAtIndex(function, (unsigned)i + 1,
+                            LLVMCreateEnumAttribute(t->emitter.context, noalias, 0));
   }
 }
 
@@ -229,7 +240,8 @@ static turn_function with_parameters(open_turn *t) {
   return f;
 }
 
-// Where a number of metadata begins that each function has of its own: of lines, and of how loops are unrolled.
+// Where a number of metadata begins that each function has of its own: of lines, and of how loops
+// are unrolled.
 static size_t metadata_at(const char *text) {
   static const char *const kinds[] = {"!dbg !", "!llvm.loop !"};
   for (int i = 0; i < 2; i++)
@@ -285,7 +297,8 @@ static void lower_turn(repeat_calls *r, nest_range nests) {
   emitter *e = r->outside->e;
   open_turn t = {0};
   open(r, &t, nests);
-  for (int n = nests.first; n <= nests.last; n++) lower_nest(&t.inside, &t.inside.p->nests.items[n]);
+  for (int n = nests.first; n <= nests.last; n++)
+    lower_nest(&t.inside, &t.inside.p->nests.items[n]);
   call_turn(e, &t, close(r, &t));
   arena_free(t.emitter.a);
 }
@@ -323,14 +336,17 @@ static bool may_call(const lower *l, int first, int count) {
 static void lower_turns(repeat_calls *r, nest_range nests, int size) {
   lower *l = r->outside;
   l->entries = entries_of(l, r->varies);
-  for (int n = nests.first; n <= nests.last; n += size) lower_turn(r, (nest_range){nests.region, n, n + size - 1});
+  for (int n = nests.first; n <= nests.last; n += size)
+    lower_turn(r, (nest_range){nests.region, n, n + size - 1});
   l->entries = NULL;
 }
 
-// Nests that come often, in whatever order, where the work of each is such that a call does not count.
+// Nests that come often, in whatever order, where the work of each is such that a call does not
+// count.
 static int lower_frequent(repeat_calls *r, nest_range nests, int at) {
   const plan *p = r->outside->p;
-  if (!r->outside->target->calls_frequent || !plan_is_frequent(p, nests.first, nests.last, at)) return 0;
+  if (!r->outside->target->calls_frequent || !plan_is_frequent(p, nests.first, nests.last, at))
+    return 0;
   if (!may_call(r->outside, at, 1)) return 0;
   int before = plan_alike_before(p, nests.first, at), behind = plan_alike_behind(p, at, nests.last);
   if (before >= 0) plan_mark_varying(p, before, at, 1, r->varies);

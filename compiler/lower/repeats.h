@@ -13,7 +13,8 @@ typedef struct turn_function {
 
 typedef VEC(turn_function) turn_functions;
 
-// Lowers nest number `at` of these, or all turns of the repeat that begins there. Returns how many nests that were.
+// Lowers nest number `at` of these, or all turns of the repeat that begins there. Returns how many
+// nests that were.
 int lower_nests_from(lower *l, nest_range nests, int at, turn_functions *made);
 
 #endif

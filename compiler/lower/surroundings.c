@@ -1,5 +1,5 @@
-// The surroundings of a nest: the values in `lower` that its code may read, such as tensors, strides, buffers, variables and
-// indices.
+// The surroundings of a nest: the values in `lower` that its code may read, such as tensors,
+// strides, buffers, variables and indices.
 #include "compiler/lower/surroundings.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ typedef struct listing {
   arena *a;
   lower *l;
   ir_list list;
-  bool *read, *arguments;  // of the program's values and arguments, those that a turn may read; NULL: all
+  // of the program's values and arguments, those that a turn may read; NULL: all
+  bool *read, *arguments;
 } listing;
 
 static void list_any(listing *s, ir *x) {
@@ -54,7 +55,8 @@ static void note_value(void *data, tile_id id) { ((bool *)data)[id] = true; }
 
 static bool *values_read(arena *a, const lower *l, nest_range nests) {
   bool *read = ARENA_ARRAY(a, bool, l->p->program->values.count);
-  for (int n = nests.first; n <= nests.last; n++) plan_each_value(l->p, &l->p->nests.items[n], note_value, read);
+  for (int n = nests.first; n <= nests.last; n++)
+    plan_each_value(l->p, &l->p->nests.items[n], note_value, read);
   return read;
 }
 
@@ -81,7 +83,8 @@ static bool stores_result(const listing *s, nest_range nests, int result) {
   return false;
 }
 
-// Prologue and epilogue see parameters alone: where they stand, what belongs to a step or chunk does not exist.
+// Prologue and epilogue see parameters alone: where they stand, what belongs to a step or chunk
+// does not exist.
 static void list_tensors(listing *s, nest_range nests, bool run) {
   const tile_program *program = s->l->p->program;
   for (int i = 0; i < program->arguments.count; i++) {
@@ -96,7 +99,8 @@ static void list_tensors(listing *s, nest_range nests, bool run) {
 
 static void list_all(listing *s, nest_range nests) {
   lower *l = s->l;
-  bool run = nests.region == REGION_SHARED || nests.region == REGION_BODY || nests.region == REGION_STEPS;
+  bool run =
+      nests.region == REGION_SHARED || nests.region == REGION_BODY || nests.region == REGION_STEPS;
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     list_one(s, &l->axis_size[axis]);
     list_one(s, &l->outside.index[axis]);

@@ -2,9 +2,10 @@
 //
 //   row r, column c of 64 numbers of 16 bits      r * 64 + (c xor 8 * (r mod 8))
 //
-// An index is a sum of terms: of the lane, of the loops, of constants. A swizzle reads and changes low bits alone. A term that
-// has none of them, such as 16 rows times a loop's index, is added behind the swizzle. Of the low bits, those of constants
-// trade places by a constant. What remains depends on the lane: LLVM computes it once.
+// An index is a sum of terms: of the lane, of the loops, of constants. A swizzle reads and changes
+// low bits alone. A term that has none of them, such as 16 rows times a loop's index, is added
+// behind the swizzle. Of the low bits, those of constants trade places by a constant. What remains
+// depends on the lane: LLVM computes it once.
 //
 //   row 16 * i + lane / 4 + 8, column 2 * (lane % 4) + 8 * n      (x xor 8 * (n % 8)) + 1024 * i + 512
 //                                                                 x: the swizzled place of row lane / 4, column 2 * (lane % 4)
@@ -29,7 +30,8 @@ static swizzle swizzle_of(const view *v) {
   s.count = plan_swaps_of(layout, v->stored, s.swaps);
   // Shorter rows of tiles have fewer pieces.
   if (v->width && v->width < VIEW_TILE) s.swaps[0].bits &= v->width - 1;
-  for (int i = 0; i < s.count; i++) s.changed |= s.swaps[i].bits, s.read |= s.swaps[i].bits << s.swaps[i].down;
+  for (int i = 0; i < s.count; i++)
+    s.changed |= s.swaps[i].bits, s.read |= s.swaps[i].bits << s.swaps[i].down;
   while (s.reach <= s.read) s.reach *= 2;
   return s;
 }
@@ -71,10 +73,14 @@ static void part(const swizzle *s, const int_terms *all, int_terms *low, int_ter
   high->constant = all->constant - low->constant;
 }
 
-static ir moved(lower *l, const view *v, ir base, ir by) { return element(l->e, view_type(l->e, v), base, by); }
+static ir moved(lower *l, const view *v, ir base, ir by) {
+  return element(l->e, view_type(l->e, v), base, by);
+}
 
 static int bytes_of_row(lower *l, const view *v) {
-  return number_is_narrow(v->stored) ? 2 : view_type(l->e, v) == LLVMDoubleTypeInContext(l->e->context) ? 8 : 4;
+  return number_is_narrow(v->stored)                                    ? 2
+         : view_type(l->e, v) == LLVMDoubleTypeInContext(l->e->context) ? 8
+                                                                        : 4;
 }
 
 // Terms of 64 bits, which the sizes of the caller's tensors decide, and the others.
@@ -94,12 +100,16 @@ static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int
   int_terms wide, narrow;
   if (!l->target->by_bits || !l->target->by_bits(l, &f)) return NULL;
   part_by_width(e, offset, &wide, &narrow);
-  if ((wide.count && s->count) || !int_fields_of(&f, &narrow) || f.count * (1 + s->count) > INT_MOST_FIELDS) return NULL;
-  for (int i = 0; i < s->count; i++) swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};
+  if ((wide.count && s->count) || !int_fields_of(&f, &narrow) ||
+      f.count * (1 + s->count) > INT_MOST_FIELDS)
+    return NULL;
+  for (int i = 0; i < s->count; i++)
+    swaps[i] = (int_swap){(uint32_t)s->swaps[i].bits, s->swaps[i].down};
   int_fields_swap(&f, swaps, s->count);
   if (!int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of_row(l, v)))) return NULL;
   LLVMTypeRef byte = LLVMInt8TypeInContext(e->context);
-  ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base, number = int_fields_number(e, &f);
+  ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base,
+     number = int_fields_number(e, &f);
   if (number) base = element(e, byte, base, number);
   return element(e, byte, base, integer(e, f.constant));
 }
@@ -114,13 +124,15 @@ static ir address_of(lower *l, const view *v, const int_terms *offset) {
   int64_t place = low.constant;
   low.constant = 0;
   ir variable = low.count ? int_sum(e, &low) : NULL;
-  if (variable && int_bits(variable) & (uint64_t)place) variable = int_add(e, variable, integer(e, place)), place = 0;
+  if (variable && int_bits(variable) & (uint64_t)place)
+    variable = int_add(e, variable, integer(e, place)), place = 0;
   place = swizzled_constant(&s, place);
   ir base = v->base;
   if (variable) {
     variable = swizzled(e, &s, variable);
     if (place & s.changed)
-      variable = LLVMBuildXor(e->b, variable, LLVMConstInt(LLVMTypeOf(variable), (unsigned)(place & s.changed), 0), "");
+      variable = LLVMBuildXor(
+          e->b, variable, LLVMConstInt(LLVMTypeOf(variable), (unsigned)(place & s.changed), 0), "");
     base = moved(l, v, base, variable);
     place &= ~s.changed;
   }
@@ -150,13 +162,15 @@ static void add_columns(emitter *e, const view *v, int_terms *column, int_terms 
   for (int i = 0; i < column->count; i++) {
     ir x = column->items[i];
     uint64_t bits = int_bits(x);
-    if (bits & (VIEW_TILE - 1)) int_add_terms(e, offset, bits >= VIEW_TILE ? int_rem(e, x, width) : x, 1);
+    if (bits & (VIEW_TILE - 1))
+      int_add_terms(e, offset, bits >= VIEW_TILE ? int_rem(e, x, width) : x, 1);
     if (bits >= VIEW_TILE) int_add_terms(e, offset, int_div(e, x, width), v->tile);
   }
   offset->constant += column->constant % VIEW_TILE + column->constant / VIEW_TILE * v->tile;
 }
 
-static void add_index(lower *l, const view *v, ir index, int64_t stride, int_terms *row, int_terms *column) {
+static void add_index(lower *l, const view *v, ir index, int64_t stride, int_terms *row,
+                      int_terms *column) {
   if (stride % v->width)
     int_add_terms(l->e, column, index, stride);
   else
@@ -172,7 +186,8 @@ static int_terms offset_in_tiles(lower *l, const view *v, const place_in_loops *
     int_add_terms(e, &column, int_rem(e, v->offset, integer(e, v->width)), 1);
   }
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
-    if (view_moves_along(l, v, at, axes, axis)) add_index(l, v, at->index[axis], known(v->stride[axis]), &row, &column);
+    if (view_moves_along(l, v, at, axes, axis))
+      add_index(l, v, at->index[axis], known(v->stride[axis]), &row, &column);
   int width = v->width < VIEW_TILE ? v->width : VIEW_TILE;
   for (int i = 0; i < row.count; i++) int_add_terms(e, &offset, row.items[i], width);
   offset.constant += row.constant * width;

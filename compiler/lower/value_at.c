@@ -3,8 +3,8 @@
 //   at t = 5, K in lanes:   %7 = rename %3 t -> s     %3 at s = 5
 //                           %8 = place %4 half = 1    half == 1 ? %4 : 0
 //
-// A value in a buffer or a variable is loaded. Index maps move the point. If a map takes the lanes of an axis apart, the lanes
-// are computed one after another.
+// A value in a buffer or a variable is loaded. Index maps move the point. If a map takes the lanes
+// of an axis apart, the lanes are computed one after another.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -17,12 +17,17 @@ static ir index_of(lower *l, const place_in_loops *at, int axis) {
   if (!at->lanes || at->vector_axis != axis) return index;
   ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
   for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
-  return LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes), LLVMConstVector(lane, (unsigned)at->lanes), "");
+  return LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
+                         LLVMConstVector(lane, (unsigned)at->lanes), "");
 }
 
-static ir real_of(emitter *e, ir index) { return LLVMBuildSIToFP(e->b, index, real_type(e, ir_lanes(index)), ""); }
+static ir real_of(emitter *e, ir index) {
+  return LLVMBuildSIToFP(e->b, index, real_type(e, ir_lanes(index)), "");
+}
 
-ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) { return real_of(l->e, index_of(l, at, axis)); }
+ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
+  return real_of(l->e, index_of(l, at, axis));
+}
 
 static LLVMRealPredicate of_reals(LLVMIntPredicate p) {
   switch (p) {
@@ -33,11 +38,13 @@ static LLVMRealPredicate of_reals(LLVMIntPredicate p) {
   }
 }
 
-// Compares steps: integers, which need no conversion; lanes as reals, whose masks are as wide as what they choose from.
+// Compares steps: integers, which need no conversion; lanes as reals, whose masks are as wide as
+// what they choose from.
 static ir compare_steps(lower *l, LLVMIntPredicate p, ir t, ir s) {
   emitter *e = l->e;
   bool lanes = ir_lanes(t) || ir_lanes(s);
-  return lanes ? real_compare(e, of_reals(p), real_of(e, t), real_of(e, s)) : int_compare(e, p, t, s);
+  return lanes ? real_compare(e, of_reals(p), real_of(e, t), real_of(e, s))
+               : int_compare(e, p, t, s);
 }
 
 ir lower_one_if(lower *l, ir condition) {
@@ -91,8 +98,10 @@ static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
     from.lanes = 0;
     from.mask = NULL;
     ir varying = varying_entry(l, id);
-    ir entry = varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, tile_entry(v), 0);
-    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, tile_entry_axis(v)), spread(e, entry, at->lanes));
+    ir entry =
+        varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, tile_entry(v), 0);
+    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, tile_entry_axis(v)),
+                        spread(e, entry, at->lanes));
   } else {
     here = int_compare(e, LLVMIntEQ, at->index[tile_entry_axis(v)], lower_entry(l, id));
   }
@@ -117,7 +126,9 @@ static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   return all;
 }
 
-static bool in_lanes(const place_in_loops *at, int axis) { return at->lanes && at->vector_axis == axis; }
+static bool in_lanes(const place_in_loops *at, int axis) {
+  return at->lanes && at->vector_axis == axis;
+}
 
 static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
@@ -125,13 +136,15 @@ static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   if (in_lanes(at, tile_outer_axis(v))) return by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  ir first = int_mul(e, at->index[tile_outer_axis(v)], integer(e, known_size(l, tile_inner_axis(v))));
+  ir first =
+      int_mul(e, at->index[tile_outer_axis(v)], integer(e, known_size(l, tile_inner_axis(v))));
   from.index[tile_whole_axis(v)] = int_add(e, first, at->index[tile_inner_axis(v)]);
   if (in_lanes(at, tile_inner_axis(v))) from.vector_axis = tile_whole_axis(v);
   return lower_value_at(l, &from, v->args[0]);
 }
 
-// Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis.
+// Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the
+// outer axis.
 static bool within_inner(ir index, int lanes, int64_t inner) {
   int64_t begin;
   if (int_known(index, &begin)) return begin % inner + lanes <= inner;
@@ -184,17 +197,22 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
       ir varying = varying_entry(l, id);
       return varying ? varying : real_number(e, v->number, 0);
     }
-    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[tile_index_axis(v)], e->real, "");
+    case TILE_AXIS_SIZE:
+      return LLVMBuildSIToFP(e->b, l->axis_size[tile_index_axis(v)], e->real, "");
     case TILE_INDEX: return index_at(l, at, tile_index_axis(v));
-    case TILE_VALID: return lower_one_if(l, compare_steps(l, LLVMIntSLT, index_of(l, at, program->time_axis), l->rows));
+    case TILE_VALID:
+      return lower_one_if(
+          l, compare_steps(l, LLVMIntSLT, index_of(l, at, program->time_axis), l->rows));
     case TILE_LENGTH: return real_of(e, l->rows);
     case TILE_AT_END: {
       ir step = int_sub(e, l->rows, integer(e, 1 + tile_steps_before_end(v)));
-      return lower_one_if(l, compare_steps(l, LLVMIntEQ, index_of(l, at, program->time_axis), step));
+      return lower_one_if(l,
+                          compare_steps(l, LLVMIntEQ, index_of(l, at, program->time_axis), step));
     }
     case TILE_CAUSAL: {
       ir t = index_of(l, at, tile_step_axis(v)), s = index_of(l, at, tile_other_step_axis(v));
-      return lower_one_if(l, compare_steps(l, tile_is_exclusive(v) ? LLVMIntSGT : LLVMIntSGE, t, s));
+      return lower_one_if(l,
+                          compare_steps(l, tile_is_exclusive(v) ? LLVMIntSGT : LLVMIntSGE, t, s));
     }
     case TILE_ARGUMENT: return view_load(l, &l->arguments[tile_argument_number(v)], at, v->axes);
     case TILE_STOP:
@@ -235,7 +253,9 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   return x;
 }
 
-void lower_forget(lower *l) { memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo); }
+void lower_forget(lower *l) {
+  memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
+}
 
 // Where a value under renames of this one is at the same point.
 place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of) {

@@ -3,8 +3,8 @@
 //   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
 //   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
 //
-// Nothing is copied. A view has an address and a stride for each axis; a load through the view returns the value that the map
-// says.
+// Nothing is copied. A view has an address and a stride for each axis; a load through the view
+// returns the value that the map says.
 #include "compiler/base/ice.h"
 #include "compiler/lower/nest_target.h"
 
@@ -19,7 +19,8 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
-  if (last >= 0 && b->axis_count > 1 && !b->kept && !b->by_vectors) v.layout = l->target->layout(l, b, base);
+  if (last >= 0 && b->axis_count > 1 && !b->kept && !b->by_vectors)
+    v.layout = l->target->layout(l, b, base);
   if (b->wgmma_layout && v.layout.pattern && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   int spacing = l->target->spacing(l, b, &v.base);
@@ -46,13 +47,15 @@ void view_in_tiles(view *v, int64_t row, int64_t rows) {
 bool view_moves_along(lower *l, const view *v, const place_in_loops *at, axis_set axes, int axis) {
   if (!axis_in(axes, axis) || !v->stride[axis]) return false;
   if (v->internal && axis == l->m->lane_axis) return false;
-  if (!at->index[axis]) ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+  if (!at->index[axis])
+    ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
   return true;
 }
 
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  if (v->width || v->layout.pattern || l->target->by_bits) return view_address_swizzled(l, v, at, axes);
+  if (v->width || v->layout.pattern || l->target->by_bits)
+    return view_address_swizzled(l, v, at, axes);
   ir offset = integer(e, 0);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (!view_moves_along(l, v, at, axes, axis)) continue;
@@ -65,9 +68,13 @@ bool view_in_lanes(const view *v, const place_in_loops *at, axis_set axes) {
   return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
 }
 
-ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) { return l->target->load(l, v, at, axes); }
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  return l->target->load(l, v, at, axes);
+}
 
-void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) { l->target->store(l, v, at, axes, x); }
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  l->target->store(l, v, at, axes, x);
+}
 
 view lower_buffer(lower *l, int buffer) {
   const plan_buffer *b = &l->p->buffers.items[buffer];
@@ -100,7 +107,8 @@ static view sliced_view(lower *l, view x, int axis, ir entry) {
 static view split_view(lower *l, view x, const tile_value *v) {
   ir stride = x.stride[tile_whole_axis(v)];
   x.stride[tile_whole_axis(v)] = NULL;
-  x.stride[tile_outer_axis(v)] = int_mul(l->e, stride, integer(l->e, known_size(l, tile_inner_axis(v))));
+  x.stride[tile_outer_axis(v)] =
+      int_mul(l->e, stride, integer(l->e, known_size(l, tile_inner_axis(v))));
   x.stride[tile_inner_axis(v)] = stride;
   return x;
 }
@@ -118,8 +126,10 @@ view value_view(lower *l, tile_id id) {
   switch (v->op) {
     case TILE_ARGUMENT: return l->arguments[tile_argument_number(v)];
     case TILE_STOP: return value_view(l, v->args[0]);
-    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), tile_renamed_from(v), tile_renamed_to(v));
-    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), tile_entry_axis(v), lower_entry(l, id));
+    case TILE_RENAME:
+      return renamed_view(value_view(l, v->args[0]), tile_renamed_from(v), tile_renamed_to(v));
+    case TILE_SLICE:
+      return sliced_view(l, value_view(l, v->args[0]), tile_entry_axis(v), lower_entry(l, id));
     case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
     case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
     case TILE_EXPAND: {
@@ -138,8 +148,12 @@ view view_of_product(lower *l, tile_id operand, view sum) {
   switch (v->op) {
     case TILE_DOT: return sum;
     case TILE_JOIN: return view_of_product(l, v->args[0], split_view(l, sum, v));
-    case TILE_PLACE: return view_of_product(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
-    case TILE_RENAME: return view_of_product(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
+    case TILE_PLACE:
+      return view_of_product(l, v->args[0],
+                             sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
+    case TILE_RENAME:
+      return view_of_product(l, v->args[0],
+                             renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
     default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));
   }
 }

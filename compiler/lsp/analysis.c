@@ -1,7 +1,9 @@
-// A text through the front end: the passes of `recc --emit=types`, in their order. Each message is one that recc prints.
+// A text through the front end: the passes of `recc --emit=types`, in their order. Each message is
+// one that recc prints.
 //
-// After a mistake of syntax the rest of the tree is checked nevertheless. What is then said is kept from the user, for half of it
-// follows from what is missing; but the names of the rest are known to hovers and completions.
+// After a mistake of syntax the rest of the tree is checked nevertheless. What is then said is kept
+// from the user, for half of it follows from what is missing; but the names of the rest are known
+// to hovers and completions.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// What may stand at a place: names in scope, words of the language, files of the standard library, arguments, weights.
+// What may stand at a place: names in scope, words of the language, files of the standard library,
+// arguments, weights.
 //
 //   import std.ma|                 mamba1, mamba2, mamba3
 //   y = sum[|                      the axes of the recurrence
@@ -32,11 +33,15 @@ typedef struct completer {
   name_map offered;  // by label
 } completer;
 
-static bool is_here(const completer *c, int index, const char *spelling) { return lsp_token_is(c->analysis, index, spelling); }
+static bool is_here(const completer *c, int index, const char *spelling) {
+  return lsp_token_is(c->analysis, index, spelling);
+}
 
 static const char *text_of(completer *c, int index) {
   const token *t = lsp_token(c->analysis, index);
-  return t ? arena_strndup(c->scratch, c->analysis->text->text + t->span.begin, t->span.end - t->span.begin) : "";
+  return t ? arena_strndup(c->scratch, c->analysis->text->text + t->span.begin,
+                           t->span.end - t->span.begin)
+           : "";
 }
 
 // Each name once.
@@ -54,10 +59,12 @@ static cJSON *offer(completer *c, const char *label, int kind, const char *detai
 
 static void offer_words(completer *c, unsigned kinds) {
   static const int icons[WORD_KINDS] = {
-      [WORD_ITEM] = ITEM_KEYWORD,      [WORD_STATEMENT] = ITEM_KEYWORD,  [WORD_KEYWORD] = ITEM_KEYWORD,
-      [WORD_FUNCTION] = ITEM_FUNCTION, [WORD_START] = ITEM_FUNCTION,     [WORD_LAYER] = ITEM_FUNCTION,
-      [WORD_SETTING] = ITEM_PROPERTY,  [WORD_OPTIMIZER] = ITEM_FUNCTION, [WORD_SCHEDULE] = ITEM_FUNCTION,
-      [WORD_LOSS] = ITEM_FUNCTION,     [WORD_DATA] = ITEM_FUNCTION,      [WORD_START_STATE] = ITEM_VALUE,
+      [WORD_ITEM] = ITEM_KEYWORD,      [WORD_STATEMENT] = ITEM_KEYWORD,
+      [WORD_KEYWORD] = ITEM_KEYWORD,   [WORD_FUNCTION] = ITEM_FUNCTION,
+      [WORD_START] = ITEM_FUNCTION,    [WORD_LAYER] = ITEM_FUNCTION,
+      [WORD_SETTING] = ITEM_PROPERTY,  [WORD_OPTIMIZER] = ITEM_FUNCTION,
+      [WORD_SCHEDULE] = ITEM_FUNCTION, [WORD_LOSS] = ITEM_FUNCTION,
+      [WORD_DATA] = ITEM_FUNCTION,     [WORD_START_STATE] = ITEM_VALUE,
       [WORD_TASK] = ITEM_FUNCTION,     [WORD_VALUE] = ITEM_VALUE};
   for (const lsp_word *w = lsp_words; w->name; w++) {
     if (!(kinds & lsp_kind_bit(w->kind))) continue;
@@ -66,7 +73,8 @@ static void offer_words(completer *c, unsigned kinds) {
   }
 }
 
-// ---- names in scope ----------------------------------------------------------------------------------------------------------
+// ---- names in scope
+// ----------------------------------------------------------------------------------------------------------
 
 // A name where it is declared, with its axes where they are known.
 static void offer_declared(completer *c, const lsp_analysis *a, const ast_name *name) {
@@ -76,17 +84,20 @@ static void offer_declared(completer *c, const lsp_analysis *a, const ast_name *
 
 static void offer_statement(completer *c, const lsp_analysis *a, const ast_stmt *stmt) {
   if (stmt->kind == AST_ASSIGN) return;
-  for (int i = 0; stmt->kind == AST_LET && i < stmt->let.binds.count; i++) offer_declared(c, a, &stmt->let.binds.items[i].name);
-  for (int i = 0; stmt->kind != AST_LET && i < stmt->decls.count; i++) offer_declared(c, a, &stmt->decls.items[i].name);
+  for (int i = 0; stmt->kind == AST_LET && i < stmt->let.binds.count; i++)
+    offer_declared(c, a, &stmt->let.binds.items[i].name);
+  for (int i = 0; stmt->kind != AST_LET && i < stmt->decls.count; i++)
+    offer_declared(c, a, &stmt->decls.items[i].name);
 }
 
 // What is declared inside of expressions: the running values of folds, what a repeat carries.
 static void offer_inner_names(completer *c, const lsp_analysis *a, const ast_item *item) {
   for (int i = 0; i < a->uses->list.count; i++) {
     const name_use *use = &a->uses->list.items[i];
-    bool declares = use->where.begin == use->declared.begin && use->where.source == use->declared.source && !use->item;
-    bool inside =
-        use->where.source == item->span.source && use->where.begin >= item->span.begin && use->where.end <= item->span.end;
+    bool declares = use->where.begin == use->declared.begin &&
+                    use->where.source == use->declared.source && !use->item;
+    bool inside = use->where.source == item->span.source && use->where.begin >= item->span.begin &&
+                  use->where.end <= item->span.end;
     if (declares && inside) offer(c, use->name, ITEM_VARIABLE, name_use_text(c->scratch, use));
   }
 }
@@ -100,14 +111,17 @@ static void offer_header(completer *c, const lsp_analysis *a, const ast_header *
 }
 
 // The names that an item declares, or its axes alone.
-static void offer_names_inside(completer *c, const lsp_analysis *a, const ast_item *item, bool only_axes) {
-  bool has_body = item->kind == AST_RECURRENCE || item->kind == AST_LAYER || item->kind == AST_MODEL;
+static void offer_names_inside(completer *c, const lsp_analysis *a, const ast_item *item,
+                               bool only_axes) {
+  bool has_body =
+      item->kind == AST_RECURRENCE || item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (item->kind == AST_FN) offer_names_of(c, &item->fn.axes);
   if (item->kind == AST_FN && !only_axes) offer_names_of(c, &item->fn.params);
   if (item->kind == AST_INIT) offer_header(c, a, &item->init.header);
   if (has_body) offer_header(c, a, &item->body.header);
   if (only_axes) return;
-  for (int i = 0; has_body && i < item->body.statements.count; i++) offer_statement(c, a, item->body.statements.items[i]);
+  for (int i = 0; has_body && i < item->body.statements.count; i++)
+    offer_statement(c, a, item->body.statements.items[i]);
   offer_inner_names(c, a, item);
 }
 
@@ -119,11 +133,14 @@ static const ast_item *item_named(const lsp_analysis *a, const char *name) {
   return NULL;
 }
 
-// What the last text without errors had in this item is offered, too: the present one may lack what is just being written.
+// What the last text without errors had in this item is offered, too: the present one may lack what
+// is just being written.
 static void offer_scope(completer *c, bool only_axes) {
   const lsp_analysis *good = c->question->document->good;
-  const ast_item *before = good != c->analysis ? item_named(good, text_of(c, c->here.item + 1)) : NULL;
-  bool better = before && before->kind != AST_RECURRENCE;  // axes of layers are known where there is no error at all
+  const ast_item *before =
+      good != c->analysis ? item_named(good, text_of(c, c->here.item + 1)) : NULL;
+  // axes of layers are known where there is no error at all
+  bool better = before && before->kind != AST_RECURRENCE;
   if (better) offer_names_inside(c, good, before, only_axes);
   if (c->here.tree) offer_names_inside(c, c->analysis, c->here.tree, only_axes);
   if (before && !better) offer_names_inside(c, good, before, only_axes);
@@ -144,10 +161,12 @@ static void offer_items(completer *c, unsigned kinds) {
 static void offer_blocks(completer *c, ast_item_kind kind) {
   const typed_program *program = c->analysis->program;
   for (int i = 0; program && i < program->layers.count; i++)
-    if (program->layers.items[i].item->kind == kind) offer(c, program->layers.items[i].name, ITEM_CLASS, NULL);
+    if (program->layers.items[i].item->kind == kind)
+      offer(c, program->layers.items[i].name, ITEM_CLASS, NULL);
 }
 
-// ---- arguments ---------------------------------------------------------------------------------------------------------------
+// ---- arguments
+// ---------------------------------------------------------------------------------------------------------------
 
 // The names before a `=` in the brackets of a word's signature.
 static void offer_arguments_of_word(completer *c, const lsp_word *w) {
@@ -157,7 +176,8 @@ static void offer_arguments_of_word(completer *c, const lsp_word *w) {
     const char *end = at;
     if (!isalpha((unsigned char)*at)) continue;
     while (isalnum((unsigned char)*end) || *end == '_') end++;
-    if (strncmp(end, " = ", 3) == 0) offer(c, arena_strndup(c->scratch, at, (size_t)(end - at)), ITEM_PROPERTY, w->signature);
+    if (strncmp(end, " = ", 3) == 0)
+      offer(c, arena_strndup(c->scratch, at, (size_t)(end - at)), ITEM_PROPERTY, w->signature);
     at = end - 1;
   }
 }
@@ -167,7 +187,8 @@ static bool offer_values(completer *c) {
   if (!is_here(c, c->here.opening, "(") || !is_here(c, c->here.next - 1, "=")) return false;
   const char *argument = arena_printf(c->scratch, "%s = ", text_of(c, c->here.next - 2));
   for (const lsp_word *w = lsp_words; w->name; w++)
-    if (w->kind == WORD_VALUE && strncmp(w->signature, argument, strlen(argument)) == 0) offer(c, w->name, ITEM_VALUE, w->text);
+    if (w->kind == WORD_VALUE && strncmp(w->signature, argument, strlen(argument)) == 0)
+      offer(c, w->name, ITEM_VALUE, w->text);
   return true;
 }
 
@@ -187,16 +208,19 @@ static void offer_arguments(completer *c, unsigned kinds) {
   for (int i = 0; program && i < program->main->names.count; i++) {
     const ast_item *item = program->main->names.items[i].item;
     if (strcmp(item->name.text, name) != 0 || item->kind == AST_FN) continue;
-    for (int k = 0; k < item->body.header.count; k++) offer(c, item->body.header.items[k].name.text, ITEM_PROPERTY, "axis");
+    for (int k = 0; k < item->body.header.count; k++)
+      offer(c, item->body.header.items[k].name.text, ITEM_PROPERTY, "axis");
   }
 }
 
-// ---- items -------------------------------------------------------------------------------------------------------------------
+// ---- items
+// -------------------------------------------------------------------------------------------------------------------
 
 // The words of a path before the present one: "in_proj.".
 static const char *path_before(completer *c) {
   const char *path = "";
-  for (int i = c->here.next - 1; is_here(c, i, "."); i -= 2) path = arena_printf(c->scratch, "%s.%s", text_of(c, i - 1), path);
+  for (int i = c->here.next - 1; is_here(c, i, "."); i -= 2)
+    path = arena_printf(c->scratch, "%s.%s", text_of(c, i - 1), path);
   return path;
 }
 
@@ -204,19 +228,25 @@ static void complete_import(completer *c) {
   const char *before = path_before(c);
   if (is_here(c, c->here.next - 1, "import")) offer(c, "std", ITEM_MODULE, "the standard library");
   for (const embedded_file *file = embedded_stdlib; file->name; file++) {
-    const char *text = (const char *)file->data, *name = arena_printf(c->scratch, "std.%s", file->name);
-    const char *detail = strncmp(text, "// ", 3) == 0 ? arena_strndup(c->scratch, text + 3, strcspn(text + 3, "\n")) : NULL;
-    if (*before && strncmp(name, before, strlen(before)) == 0) offer(c, name + strlen(before), ITEM_MODULE, detail);
+    const char *text = (const char *)file->data,
+               *name = arena_printf(c->scratch, "std.%s", file->name);
+    const char *detail = strncmp(text, "// ", 3) == 0
+                             ? arena_strndup(c->scratch, text + 3, strcspn(text + 3, "\n"))
+                             : NULL;
+    if (*before && strncmp(name, before, strlen(before)) == 0)
+      offer(c, name + strlen(before), ITEM_MODULE, detail);
   }
 }
 
 static bool in_square_brackets(const completer *c) {
-  return is_here(c, c->here.opening, "[") && !is_here(c, c->here.next - 1, "=") && !is_here(c, c->here.opening - 1, "in");
+  return is_here(c, c->here.opening, "[") && !is_here(c, c->here.next - 1, "=") &&
+         !is_here(c, c->here.opening - 1, "in");
 }
 
 // The first word of a line inside of no bracket but the item's, or the first of the item.
 static bool begins_line(const completer *c) {
-  const token *next = lsp_token(c->analysis, c->here.next), *last = lsp_token(c->analysis, c->here.next - 1);
+  const token *next = lsp_token(c->analysis, c->here.next),
+              *last = lsp_token(c->analysis, c->here.next - 1);
   const source *text = c->analysis->text;
   uint32_t word = lsp_word_begin(text, c->question->offset), end = last ? last->span.end : 0;
   bool first = next && next->span.begin == word && next->first_on_line;
@@ -253,7 +283,8 @@ static void complete_body(completer *c) {
   if (!offer_values(c)) offer_arguments(c, calls);
   offer_scope(c, false);
   offer_items(c, layer ? 1u << AST_FN | 1u << AST_RECURRENCE | 1u << AST_LAYER : 1u << AST_FN);
-  offer_words(c, lsp_kind_bit(WORD_FUNCTION) | calls | (in_start(c) ? lsp_kind_bit(WORD_START) : 0));
+  offer_words(c,
+              lsp_kind_bit(WORD_FUNCTION) | calls | (in_start(c) ? lsp_kind_bit(WORD_START) : 0));
   if (layer) offer(c, "repeat", ITEM_KEYWORD, "repeat depth (x = x0) { .. }");
 }
 
@@ -265,7 +296,8 @@ static const char *target_of_init(completer *c) {
 }
 
 static void offer_path(completer *c, const char *path, const char *before, const char *detail) {
-  if (strncmp(path, before, strlen(before)) == 0) offer(c, path + strlen(before), ITEM_FIELD, detail);
+  if (strncmp(path, before, strlen(before)) == 0)
+    offer(c, path + strlen(before), ITEM_FIELD, detail);
 }
 
 static void offer_parts(completer *c, const graph_parameter *p, const char *before) {
@@ -273,11 +305,14 @@ static void offer_parts(completer *c, const graph_parameter *p, const char *befo
   int length = dot ? (int)(dot - p->local) : 0;
   for (int i = 0; dot && i < p->parts.count; i++) {
     const char *name = p->parts.items[i].name;
-    if (name) offer_path(c, arena_printf(c->scratch, "%.*s.%s", length, p->local, name), before, "part of a weight");
+    if (name)
+      offer_path(c, arena_printf(c->scratch, "%.*s.%s", length, p->local, name), before,
+                 "part of a weight");
   }
 }
 
-static void offer_weights_of(completer *c, const graph_model *model, const char *target, const char *before) {
+static void offer_weights_of(completer *c, const graph_model *model, const char *target,
+                             const char *before) {
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
     if (!p->owner || strcmp(p->owner->name.text, target) != 0) continue;
@@ -287,11 +322,15 @@ static void offer_weights_of(completer *c, const graph_model *model, const char 
 }
 
 static void offer_weights(completer *c) {
-  const lsp_analysis *a = c->analysis->graph || !c->question->document->good ? c->analysis : c->question->document->good;
+  const lsp_analysis *a = c->analysis->graph || !c->question->document->good
+                              ? c->analysis
+                              : c->question->document->good;
   const char *target = target_of_init(c), *before = path_before(c);
   if (!a->graph) return;
-  for (int i = 0; i < a->graph->models.count; i++) offer_weights_of(c, &a->graph->models.items[i], target, before);
-  for (int i = 0; i < a->graph->alone.count; i++) offer_weights_of(c, &a->graph->alone.items[i], target, before);
+  for (int i = 0; i < a->graph->models.count; i++)
+    offer_weights_of(c, &a->graph->models.items[i], target, before);
+  for (int i = 0; i < a->graph->alone.count; i++)
+    offer_weights_of(c, &a->graph->alone.items[i], target, before);
 }
 
 static void complete_init(completer *c) {
@@ -325,8 +364,9 @@ static void complete_value(completer *c, int setting) {
   if (is_here(c, setting, "init")) offer_blocks(c, AST_INIT);
 }
 
-static const unsigned called_in_blocks =
-    1u << WORD_OPTIMIZER | 1u << WORD_SCHEDULE | 1u << WORD_LOSS | 1u << WORD_DATA | 1u << WORD_START_STATE | 1u << WORD_TASK;
+static const unsigned called_in_blocks = 1u << WORD_OPTIMIZER | 1u << WORD_SCHEDULE |
+                                         1u << WORD_LOSS | 1u << WORD_DATA |
+                                         1u << WORD_START_STATE | 1u << WORD_TASK;
 
 static void complete_train(completer *c) {
   int last = c->here.next - 1;
@@ -370,8 +410,10 @@ static void complete(completer *c) {
   static const struct {
     const char *word;
     void (*complete)(completer *c);
-  } items[] = {
-      {"import", complete_import}, {"init", complete_init}, {"train", complete_train}, {"evaluate", complete_evaluate}};
+  } items[] = {{"import", complete_import},
+               {"init", complete_init},
+               {"train", complete_train},
+               {"evaluate", complete_evaluate}};
   int item = c->here.item;
   if (item < 0) {
     offer_words(c, lsp_kind_bit(WORD_ITEM));
@@ -398,8 +440,10 @@ static bool begins_new_item(const completer *c) {
 cJSON *lsp_completion(const lsp_question *q) {
   cJSON *list = cJSON_CreateObject();
   cJSON_AddBoolToObject(list, "isIncomplete", false);
-  completer c = {
-      .question = q, .analysis = q->analysis, .scratch = arena_new(), .items = cJSON_AddArrayToObject(list, "items")};
+  completer c = {.question = q,
+                 .analysis = q->analysis,
+                 .scratch = arena_new(),
+                 .items = cJSON_AddArrayToObject(list, "items")};
   c.names = interner_new(c.scratch);
   if (q->analysis->text) {
     c.here = lsp_surroundings_of(q->analysis, q->offset);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- places --------------------------------------------------------------------------------------------------------------
+// ---- places
+// --------------------------------------------------------------------------------------------------------------
 
 // A character at text[at]: its bytes, and the units that a column counts it as.
 static size_t step(const char *text, size_t at, size_t end, bool utf8, int *units) {
@@ -38,14 +39,18 @@ lsp_place lsp_place_of(const source *text, bool utf8, uint32_t offset) {
   if (offset > text->size) offset = text->size;
   lsp_place place = {.line = source_locate(text, offset).line - 1};
   size_t at = text->line_starts[place.line];
-  for (int units; at < offset; place.column += units) at += step(text->text, at, text->size, utf8, &units);
+  for (int units; at < offset; place.column += units)
+    at += step(text->text, at, text->size, utf8, &units);
   return place;
 }
 
-// ---- URIs ----------------------------------------------------------------------------------------------------------------
+// ---- URIs
+// ----------------------------------------------------------------------------------------------------------------
 
 static int hexadecimal(char c) {
-  return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
+  return isdigit((unsigned char)c)    ? c - '0'
+         : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+                                      : -1;
 }
 
 // The path of a file:// URI, one that no file has of any other URI.
@@ -60,7 +65,8 @@ static char *path_of(const char *uri) {
   }
   const char *from = strchr(uri + sizeof scheme - 1, '/');  // behind the host
   for (from = from ? from : ""; *from; from++) {
-    int high = *from == '%' ? hexadecimal(from[1]) : -1, low = high >= 0 ? hexadecimal(from[2]) : -1;
+    int high = *from == '%' ? hexadecimal(from[1]) : -1,
+        low = high >= 0 ? hexadecimal(from[2]) : -1;
     bool escape = low >= 0 && (high || low);
     *to++ = escape ? (char)(high * 16 + low) : *from;
     if (escape) from += 2;
@@ -80,7 +86,8 @@ char *lsp_uri_of(arena *memory, const char *path) {
   return uri;
 }
 
-// ---- documents -----------------------------------------------------------------------------------------------------------
+// ---- documents
+// -----------------------------------------------------------------------------------------------------------
 
 static char *copy(const char *text, size_t size) {
   char *made = malloc(size + 1);
@@ -110,7 +117,8 @@ static lsp_document *add_document(lsp_documents *all, const char *uri) {
   return all->items[all->count++] = d;
 }
 
-lsp_document *lsp_document_open(lsp_documents *all, const char *uri, const char *text, double version) {
+lsp_document *lsp_document_open(lsp_documents *all, const char *uri, const char *text,
+                                double version) {
   lsp_document *d = lsp_document_find(all, uri);
   if (!d) d = add_document(all, uri);
   lsp_document_replace(d, 0, d->size, text);

@@ -9,9 +9,10 @@
 #include "compiler/syntax/syntax.h"
 #include "compiler/syntax/token.h"
 
-// ---- places --------------------------------------------------------------------------------------------------------------
-// The protocol counts lines and columns from 0; a column counts UTF-16 units, or bytes where client and server agree on it. Lines
-// end with \n, perhaps behind \r.
+// ---- places
+// --------------------------------------------------------------------------------------------------------------
+// The protocol counts lines and columns from 0; a column counts UTF-16 units, or bytes where client
+// and server agree on it. Lines end with \n, perhaps behind \r.
 
 typedef struct lsp_place {
   int line, column;
@@ -21,7 +22,8 @@ typedef struct lsp_place {
 size_t lsp_offset(const char *text, size_t size, bool utf8, lsp_place place);
 lsp_place lsp_place_of(const source *text, bool utf8, uint32_t offset);
 
-// ---- analyses ------------------------------------------------------------------------------------------------------------
+// ---- analyses
+// ------------------------------------------------------------------------------------------------------------
 
 // All about one version of a text; everything lives in its arena.
 typedef struct lsp_analysis {
@@ -41,7 +43,8 @@ typedef struct lsp_analysis {
   bool imports_files;  // so that it depends on other texts
 } lsp_analysis;
 
-// ---- documents -----------------------------------------------------------------------------------------------------------
+// ---- documents
+// -----------------------------------------------------------------------------------------------------------
 
 typedef struct lsp_document {
   char *uri, *path;
@@ -50,7 +53,8 @@ typedef struct lsp_document {
   double version;
   bool changed;            // since the messages were published
   lsp_analysis *analysis;  // of this text; NULL: not made yet
-  lsp_analysis *good;      // the last one without errors, perhaps of an earlier text; NULL: there was none
+  // the last one without errors, perhaps of an earlier text; NULL: there was none
+  lsp_analysis *good;
 } lsp_document;
 
 typedef struct lsp_documents {
@@ -60,7 +64,8 @@ typedef struct lsp_documents {
 
 lsp_document *lsp_document_find(const lsp_documents *all, const char *uri);  // NULL: not open
 // Opens it, or replaces its text.
-lsp_document *lsp_document_open(lsp_documents *all, const char *uri, const char *text, double version);
+lsp_document *lsp_document_open(lsp_documents *all, const char *uri, const char *text,
+                                double version);
 void lsp_document_close(lsp_documents *all, lsp_document *d);
 void lsp_documents_free(lsp_documents *all);
 // Puts `text` in place of the bytes [begin, end).

@@ -4,20 +4,24 @@
 #include "compiler/lsp/server.h"
 #include "runtime/shared/json.h"
 
-// One edit, from the first line that differs to the last: marks and cursors elsewhere stay where they are.
+// One edit, from the first line that differs to the last: marks and cursors elsewhere stay where
+// they are.
 static cJSON *edit_between(const lsp_question *q, const char *formatted) {
   const source *text = q->analysis->text;
-  uint32_t size = (uint32_t)strlen(formatted), shorter = size < text->size ? size : text->size, first = 0, last = 0;
+  uint32_t size = (uint32_t)strlen(formatted), shorter = size < text->size ? size : text->size,
+           first = 0, last = 0;
   while (first < shorter && formatted[first] == text->text[first]) first++;
   while (first > 0 && formatted[first - 1] != '\n') first--;
-  while (last < shorter - first && formatted[size - 1 - last] == text->text[text->size - 1 - last]) last++;
+  while (last < shorter - first && formatted[size - 1 - last] == text->text[text->size - 1 - last])
+    last++;
   while (last > 0 && formatted[size - 1 - last] != '\n') last--;
   span where = {text->id, first, text->size - last};
   arena *scratch = arena_new();
   cJSON *edits = cJSON_CreateArray();
   if (size != text->size || first < size)
     cJSON_AddItemToArray(edits,
-                         lsp_edit(q->server, text, where, arena_strndup(scratch, formatted + first, size - last - first)));
+                         lsp_edit(q->server, text, where,
+                                  arena_strndup(scratch, formatted + first, size - last - first)));
   arena_free(scratch);
   return edits;
 }
@@ -27,15 +31,18 @@ cJSON *lsp_formatting(const lsp_question *q) {
   arena *scratch = arena_new();
   sources *all = sources_new(scratch);
   const char *error;
-  const source *text =
-      q->analysis->text ? sources_add(all, q->document->path, q->document->text, q->document->size, &error) : NULL;
-  char *formatted = text ? format_source(scratch, interner_new(scratch), diag_new(scratch, all), text) : NULL;
+  const source *text = q->analysis->text ? sources_add(all, q->document->path, q->document->text,
+                                                       q->document->size, &error)
+                                         : NULL;
+  char *formatted =
+      text ? format_source(scratch, interner_new(scratch), diag_new(scratch, all), text) : NULL;
   cJSON *edits = formatted ? edit_between(q, formatted) : NULL;
   arena_free(scratch);
   return edits;
 }
 
-// ---- fixes -----------------------------------------------------------------------------------------------------------------
+// ---- fixes
+// -----------------------------------------------------------------------------------------------------------------
 
 static const char *fix_title(arena *scratch, const source *text, const diag_message *m) {
   int length = (int)(m->fix_where.end - m->fix_where.begin);
@@ -52,8 +59,9 @@ static cJSON *fix_action(const lsp_question *q, const diag_message *m) {
   cJSON_AddStringToObject(action, "kind", "quickfix");
   cJSON *diagnostics = cJSON_AddArrayToObject(action, "diagnostics");
   cJSON_AddItemToArray(diagnostics, lsp_diagnostic_of(q->server, q->document, m));
-  cJSON *edits =
-      cJSON_AddArrayToObject(cJSON_AddObjectToObject(cJSON_AddObjectToObject(action, "edit"), "changes"), q->document->uri);
+  cJSON *edits = cJSON_AddArrayToObject(
+      cJSON_AddObjectToObject(cJSON_AddObjectToObject(action, "edit"), "changes"),
+      q->document->uri);
   cJSON_AddItemToArray(edits, lsp_edit(q->server, q->analysis->text, m->fix_where, m->fix));
   arena_free(scratch);
   return action;
@@ -61,7 +69,8 @@ static cJSON *fix_action(const lsp_question *q, const diag_message *m) {
 
 static uint32_t offset_of(const lsp_question *q, const cJSON *place) {
   const cJSON *line = json_get(place, "line"), *column = json_get(place, "character");
-  lsp_place p = {cJSON_IsNumber(line) ? line->valueint : 0, cJSON_IsNumber(column) ? column->valueint : 0};
+  lsp_place p = {cJSON_IsNumber(line) ? line->valueint : 0,
+                 cJSON_IsNumber(column) ? column->valueint : 0};
   return (uint32_t)lsp_offset(q->document->text, q->document->size, q->server->utf8, p);
 }
 
@@ -70,12 +79,14 @@ cJSON *lsp_code_actions(const lsp_question *q) {
   const lsp_analysis *a = q->analysis;
   if (!a->text) return actions;
   const cJSON *range = json_get(q->params, "range");
-  uint32_t begin = offset_of(q, json_get(range, "start")), end = offset_of(q, json_get(range, "end"));
+  uint32_t begin = offset_of(q, json_get(range, "start")),
+           end = offset_of(q, json_get(range, "end"));
   int count;
   const diag_message *const *messages = diag_messages(a->messages, &count);
   for (int i = 0; i < count; i++) {
     const diag_message *m = messages[i];
-    bool here = m->fix && m->fix_where.source == a->text->id && m->where.begin <= end && m->where.end >= begin;
+    bool here = m->fix && m->fix_where.source == a->text->id && m->where.begin <= end &&
+                m->where.end >= begin;
     if (here) cJSON_AddItemToArray(actions, fix_action(q, m));
   }
   return actions;

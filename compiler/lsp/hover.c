@@ -1,12 +1,13 @@
-// What stands under the cursor: a name with its kind, axes and their sizes, and of a state what the analysis of its recurrence
-// found; a word of the language with its description.
+// What stands under the cursor: a name with its kind, axes and their sizes, and of a state what the
+// analysis of its recurrence found; a word of the language with its description.
 #include <string.h>
 
 #include "compiler/base/text.h"
 #include "compiler/lsp/server.h"
 #include "compiler/recurrence/recurrence.h"
 
-// ---- names -----------------------------------------------------------------------------------------------------------------
+// ---- names
+// -----------------------------------------------------------------------------------------------------------------
 
 static const typed_body *checked_recurrence(const lsp_analysis *a, const typed_body *body) {
   for (int i = 0; a->complete && i < a->program->recurrences.count; i++)
@@ -26,10 +27,13 @@ static const typed_body *recurrence_of_item(const lsp_analysis *a, const ast_ite
 static void print_structure(FILE *out, arena *scratch, const lsp_analysis *a, const name_use *use) {
   int tensor = name_use_tensor(use);
   bool state = tensor >= 0 && use->body->tensors.items[tensor].kind == TENSOR_STATE;
-  const typed_body *body = state ? checked_recurrence(a, use->body) : use->item ? recurrence_of_item(a, use->item) : NULL;
+  const typed_body *body = state       ? checked_recurrence(a, use->body)
+                           : use->item ? recurrence_of_item(a, use->item)
+                                       : NULL;
   if (!body) return;
   const recurrence *r = recurrence_analyse(scratch, body);
-  const char *report = state ? recurrence_report_state(scratch, a->all, r, use->name) : recurrence_report(scratch, a->all, r);
+  const char *report = state ? recurrence_report_state(scratch, a->all, r, use->name)
+                             : recurrence_report(scratch, a->all, r);
   const char *colon = state ? strchr(report, ':') : NULL;
   fprintf(out, "\n%s", colon ? colon + 2 : report);
 }
@@ -38,7 +42,8 @@ static const char *header_text(arena *scratch, const ast_header *header) {
   const char *text = "";
   for (int i = 0; i < header->count; i++) {
     const ast_header_axis *axis = &header->items[i];
-    const char *value = axis->value ? arena_printf(scratch, " = %s", expr_to_text(scratch, axis->value)) : "";
+    const char *value =
+        axis->value ? arena_printf(scratch, " = %s", expr_to_text(scratch, axis->value)) : "";
     text = arena_printf(scratch, "%s%s%s%s", text, i ? ", " : "", axis->name.text, value);
   }
   return text;
@@ -49,14 +54,17 @@ static const char *item_text(arena *scratch, const name_use *use) {
   switch (item->kind) {
     case AST_RECURRENCE:
     case AST_LAYER:
-    case AST_MODEL: return arena_printf(scratch, "%s %s(%s)", use->kind, use->name, header_text(scratch, &item->body.header));
+    case AST_MODEL:
+      return arena_printf(scratch, "%s %s(%s)", use->kind, use->name,
+                          header_text(scratch, &item->body.header));
     case AST_FN:
       return arena_printf(scratch, "fn %s%s%s%s(%s) = %s", use->name, item->fn.has_axes ? "[" : "",
                           names_text(scratch, &item->fn.axes, ","), item->fn.has_axes ? "]" : "",
-                          names_text(scratch, &item->fn.params, ", "), expr_to_text(scratch, item->fn.value));
+                          names_text(scratch, &item->fn.params, ", "),
+                          expr_to_text(scratch, item->fn.value));
     case AST_INIT:
-      return arena_printf(scratch, "init %s(%s) for %s", use->name, header_text(scratch, &item->init.header),
-                          item->init.target.text);
+      return arena_printf(scratch, "init %s(%s) for %s", use->name,
+                          header_text(scratch, &item->init.header), item->init.target.text);
     default: return arena_printf(scratch, "%s %s", use->kind, use->name);
   }
 }
@@ -71,7 +79,9 @@ typedef struct page {
   bool markdown;
 } page;
 
-static void print_code(const page *p, const char *code) { fprintf(p->out, p->markdown ? "```rec\n%s\n```\n" : "%s\n", code); }
+static void print_code(const page *p, const char *code) {
+  fprintf(p->out, p->markdown ? "```rec\n%s\n```\n" : "%s\n", code);
+}
 
 static void print_name(const page *p, arena *scratch, const lsp_named *named) {
   const name_use *declared = name_uses_declaration(named->analysis->uses, named->use);
@@ -82,7 +92,8 @@ static void print_name(const page *p, arena *scratch, const lsp_named *named) {
   print_structure(p->out, scratch, named->analysis, use);
 }
 
-// ---- words of the language -----------------------------------------------------------------------------------------------------
+// ---- words of the language
+// -----------------------------------------------------------------------------------------------------
 
 // The kinds of words that stand before others at a place, where one word has several meanings.
 static unsigned likely_kinds(const lsp_analysis *a, const lsp_surroundings *s) {
@@ -110,7 +121,8 @@ static const lsp_word *word_at(const lsp_question *q, arena *scratch) {
   return s.in_text ? NULL : find_word(name, likely_kinds(a, &s));
 }
 
-// ---- the answer ----------------------------------------------------------------------------------------------------------------
+// ---- the answer
+// ----------------------------------------------------------------------------------------------------------------
 
 static cJSON *answer(const lsp_question *q, const char *text) {
   cJSON *hover = cJSON_CreateObject(), *contents = cJSON_AddObjectToObject(hover, "contents");

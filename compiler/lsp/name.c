@@ -11,7 +11,9 @@ typedef struct change {
 static change change_between(const source *old, const source *new) {
   uint32_t shorter = old->size < new->size ? old->size : new->size, first = 0, last = 0;
   while (first < shorter && old->text[first] == new->text[first]) first++;
-  while (last < shorter - first && old->text[old->size - 1 - last] == new->text[new->size - 1 - last]) last++;
+  while (last < shorter - first &&
+         old->text[old->size - 1 - last] == new->text[new->size - 1 - last])
+    last++;
   return (change){first, old->size - last, new->size - last};
 }
 

@@ -1,4 +1,5 @@
-// What stands around a place of a text, by its tokens: they are there even where no statement can be read yet.
+// What stands around a place of a text, by its tokens: they are there even where no statement can
+// be read yet.
 #include <ctype.h>
 #include <string.h>
 
@@ -12,10 +13,12 @@ bool lsp_token_is(const lsp_analysis *a, int index, const char *spelling) {
   const token *t = lsp_token(a, index);
   if (!t || !t->kind) return false;
   size_t length = strlen(spelling);
-  return t->span.end - t->span.begin == length && memcmp(a->text->text + t->span.begin, spelling, length) == 0;
+  return t->span.end - t->span.begin == length &&
+         memcmp(a->text->text + t->span.begin, spelling, length) == 0;
 }
 
-// ---- words -----------------------------------------------------------------------------------------------------------------
+// ---- words
+// -----------------------------------------------------------------------------------------------------------------
 
 static bool is_word_byte(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
@@ -30,7 +33,8 @@ const char *lsp_word_around(arena *memory, const source *text, uint32_t offset) 
   return arena_strndup(memory, text->text + begin, end - begin);
 }
 
-// ---- brackets --------------------------------------------------------------------------------------------------------------
+// ---- brackets
+// --------------------------------------------------------------------------------------------------------------
 
 static bool opens(const lsp_analysis *a, int i) {
   return lsp_token_is(a, i, "(") || lsp_token_is(a, i, "[") || lsp_token_is(a, i, "{");
@@ -46,7 +50,8 @@ static bool is_item_word_at(const lsp_analysis *a, int i) {
   return false;
 }
 
-// An item begins at its word, outside of all brackets; or first on a line without an indent, where one was left open.
+// An item begins at its word, outside of all brackets; or first on a line without an indent, where
+// one was left open.
 static bool begins_item(const lsp_analysis *a, int i, int depth) {
   if (!is_item_word_at(a, i)) return false;
   const token *t = lsp_token(a, i);

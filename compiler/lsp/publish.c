@@ -1,9 +1,11 @@
-// The messages of recc as diagnostics of the protocol. A message about a file that is imported stands at the import.
+// The messages of recc as diagnostics of the protocol. A message about a file that is imported
+// stands at the import.
 #include <string.h>
 
 #include "compiler/lsp/server.h"
 
-// The import through which a text came in, or the first one; the beginning of the text if there is none.
+// The import through which a text came in, or the first one; the beginning of the text if there is
+// none.
 static span import_of(const lsp_analysis *a, uint32_t imported) {
   span first = {a->text->id, 0, 0};
   for (int i = 0; a->program && i < a->program->main->imports.count; i++) {
@@ -11,7 +13,8 @@ static span import_of(const lsp_analysis *a, uint32_t imported) {
     if (import->file->file->source->id == imported) return import->span;
   }
   for (int i = a->file->items.count - 1; i >= 0; i--)
-    if (a->file->items.items[i]->kind == AST_IMPORT) first = a->file->items.items[i]->import.target_span;
+    if (a->file->items.items[i]->kind == AST_IMPORT)
+      first = a->file->items.items[i]->import.target_span;
   return first;
 }
 
@@ -20,7 +23,8 @@ static span place_here(const lsp_analysis *a, span where) {
 }
 
 // Notes, and the place of a message that stands elsewhere.
-static void add_related(cJSON *to, const lsp_server *s, arena *scratch, const lsp_analysis *a, const diag_message *m) {
+static void add_related(cJSON *to, const lsp_server *s, arena *scratch, const lsp_analysis *a,
+                        const diag_message *m) {
   cJSON *related = cJSON_CreateArray();
   bool elsewhere = m->where.source && m->where.source != a->text->id;
   for (const diag_message *n = elsewhere ? m : m->note; n; n = n->note) {
@@ -51,8 +55,10 @@ cJSON *lsp_diagnostic_of(const lsp_server *s, const lsp_document *d, const diag_
   const lsp_analysis *a = d->analysis;
   arena *scratch = arena_new();
   span where = place_here(a, m->where);
-  if (where.end == where.begin && where.end < a->text->size && a->text->text[where.end] != '\n') where.end++;
-  const source *other = where.source != m->where.source ? sources_get(a->all, m->where.source) : NULL;
+  if (where.end == where.begin && where.end < a->text->size && a->text->text[where.end] != '\n')
+    where.end++;
+  const source *other =
+      where.source != m->where.source ? sources_get(a->all, m->where.source) : NULL;
   const char *text = other ? arena_printf(scratch, "%s: %s", other->path, m->text) : m->text;
   cJSON *json = diagnostic(lsp_range(s, a->text, where), m->severity, text);
   if (m->unused) cJSON_AddItemToObject(json, "tags", cJSON_CreateIntArray((const int[]){1}, 1));

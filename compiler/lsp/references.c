@@ -26,7 +26,8 @@ static cJSON *location(const lsp_question *q, arena *scratch, const lsp_analysis
 cJSON *lsp_definition(const lsp_question *q) {
   lsp_named named = lsp_name_at(q);
   arena *scratch = arena_new();
-  cJSON *found = named.use ? location(q, scratch, named.analysis, named.use->declared) : imported_file(q, scratch);
+  cJSON *found = named.use ? location(q, scratch, named.analysis, named.use->declared)
+                           : imported_file(q, scratch);
   arena_free(scratch);
   return found;
 }
@@ -41,7 +42,9 @@ static cJSON *list_uses(const lsp_question *q, each_use *add) {
   cJSON *list = cJSON_CreateArray();
   for (int i = 0; named.use && i < named.analysis->uses->list.count; i++) {
     const name_use *use = &named.analysis->uses->list.items[i];
-    if (!same_place(use->declared, named.use->declared) || use->where.source != named.analysis->text->id) continue;
+    if (!same_place(use->declared, named.use->declared) ||
+        use->where.source != named.analysis->text->id)
+      continue;
     span where = lsp_present(q, named.analysis, use->where);
     if (!where.source) continue;
     where.source = q->analysis->text->id;

@@ -1,4 +1,5 @@
-// The language server: takes messages of the protocol, keeps the texts, and answers from their analysis.
+// The language server: takes messages of the protocol, keeps the texts, and answers from their
+// analysis.
 #include "compiler/lsp/server.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@ enum {
   NOT_INITIALIZED = -32002
 };
 
-// ---- what is sent ------------------------------------------------------------------------------------------------------------
+// ---- what is sent
+// ------------------------------------------------------------------------------------------------------------
 
 // Ends the message.
 static void send(lsp_server *s, cJSON *message) {
@@ -58,7 +60,8 @@ static void refuse(lsp_server *s, const cJSON *id, int code, const char *text) {
   send(s, message);
 }
 
-// ---- messages about programs ---------------------------------------------------------------------------------------------------
+// ---- messages about programs
+// ---------------------------------------------------------------------------------------------------
 
 static void publish(lsp_server *s, lsp_document *d) {
   lsp_analyse(&s->documents, d);
@@ -80,7 +83,8 @@ static void importers_are_stale(lsp_server *s, const lsp_document *changed) {
   }
 }
 
-// ---- the texts -----------------------------------------------------------------------------------------------------------------
+// ---- the texts
+// -----------------------------------------------------------------------------------------------------------------
 
 static lsp_document *document_of(const lsp_server *s, const cJSON *params) {
   return lsp_document_find(&s->documents, json_text(json_get(params, "textDocument"), "uri"));
@@ -94,14 +98,15 @@ static double version_of(const cJSON *params) {
 static void did_open(lsp_server *s, const cJSON *params) {
   const cJSON *given = json_get(params, "textDocument");
   if (!cJSON_IsString(json_get(given, "uri")) || !cJSON_IsString(json_get(given, "text"))) return;
-  importers_are_stale(s,
-                      lsp_document_open(&s->documents, json_text(given, "uri"), json_text(given, "text"), version_of(params)));
+  importers_are_stale(s, lsp_document_open(&s->documents, json_text(given, "uri"),
+                                           json_text(given, "text"), version_of(params)));
 }
 
 static bool read_place(const cJSON *json, lsp_place *place) {
   const cJSON *line = json_get(json, "line"), *column = json_get(json, "character");
   if (!cJSON_IsNumber(line) || !cJSON_IsNumber(column)) return false;
-  *place = (lsp_place){line->valueint < 0 ? 0 : line->valueint, column->valueint < 0 ? 0 : column->valueint};
+  *place = (lsp_place){line->valueint < 0 ? 0 : line->valueint,
+                       column->valueint < 0 ? 0 : column->valueint};
   return true;
 }
 
@@ -111,7 +116,8 @@ static void change(const lsp_server *s, lsp_document *d, const cJSON *edit) {
   size_t begin = 0, end = d->size;
   if (!cJSON_IsString(json_get(edit, "text"))) return;
   if (range) {
-    if (!read_place(json_get(range, "start"), &from) || !read_place(json_get(range, "end"), &to)) return;
+    if (!read_place(json_get(range, "start"), &from) || !read_place(json_get(range, "end"), &to))
+      return;
     begin = lsp_offset(d->text, d->size, s->utf8, from);
     end = lsp_offset(d->text, d->size, s->utf8, to);
     if (end < begin) return;
@@ -150,11 +156,13 @@ static void end(lsp_server *s, const cJSON *params) {
   s->ended = true;
 }
 
-// ---- the beginning ---------------------------------------------------------------------------------------------------------------
+// ---- the beginning
+// ---------------------------------------------------------------------------------------------------------------
 
 static bool lists(const cJSON *array, const char *word) {
   const cJSON *item;
-  cJSON_ArrayForEach(item, array) if (cJSON_IsString(item) && strcmp(item->valuestring, word) == 0) return true;
+  cJSON_ArrayForEach(
+      item, array) if (cJSON_IsString(item) && strcmp(item->valuestring, word) == 0) return true;
   return false;
 }
 
@@ -168,7 +176,8 @@ static cJSON *capabilities(const lsp_server *s) {
   cJSON *sync = cJSON_AddObjectToObject(json, "textDocumentSync");
   cJSON_AddBoolToObject(sync, "openClose", true);
   cJSON_AddNumberToObject(sync, "change", 2);  // by ranges
-  for (size_t i = 0; i < sizeof able / sizeof *able; i++) cJSON_AddBoolToObject(json, able[i], true);
+  for (size_t i = 0; i < sizeof able / sizeof *able; i++)
+    cJSON_AddBoolToObject(json, able[i], true);
   cJSON_AddItemToObject(cJSON_AddObjectToObject(json, "completionProvider"), "triggerCharacters",
                         cJSON_CreateStringArray(triggers, 3));
   cJSON_AddItemToObject(cJSON_AddObjectToObject(json, "codeActionProvider"), "codeActionKinds",
@@ -179,7 +188,8 @@ static cJSON *capabilities(const lsp_server *s) {
 static cJSON *initialize(lsp_server *s, const cJSON *params) {
   const cJSON *able = json_get(params, "capabilities");
   s->utf8 = lists(json_get(json_get(able, "general"), "positionEncodings"), "utf-8");
-  s->markdown = lists(json_get(json_get(json_get(able, "textDocument"), "hover"), "contentFormat"), "markdown");
+  s->markdown = lists(json_get(json_get(json_get(able, "textDocument"), "hover"), "contentFormat"),
+                      "markdown");
   s->initialized = true;
   cJSON *result = cJSON_CreateObject(), *info;
   cJSON_AddItemToObject(result, "capabilities", capabilities(s));
@@ -195,7 +205,8 @@ static cJSON *shut_down(lsp_server *s, const cJSON *params) {
   return NULL;
 }
 
-// ---- methods -----------------------------------------------------------------------------------------------------------------------
+// ---- methods
+// -----------------------------------------------------------------------------------------------------------------------
 
 typedef struct method {
   const char *name;
@@ -233,7 +244,8 @@ static void ask(lsp_server *s, const method *m, const cJSON *id, const cJSON *pa
   lsp_document *d = document_of(s, params);
   lsp_place place = {0};
   if (!d) {
-    refuse(s, id, INVALID_PARAMS, "expected the URI of an open document as textDocument.uri, found none");
+    refuse(s, id, INVALID_PARAMS,
+           "expected the URI of an open document as textDocument.uri, found none");
   } else if (m->at_place && !read_place(json_get(params, "position"), &place)) {
     refuse(s, id, INVALID_PARAMS, "expected position.line and position.character, found none");
   } else {
@@ -263,11 +275,14 @@ static void request(lsp_server *s, const char *name, const cJSON *id, const cJSO
 
 // An answer to a request of this server, which makes none, has no method.
 static void take_message(lsp_server *s, const cJSON *message) {
-  const cJSON *id = json_get(message, "id"), *name = json_get(message, "method"), *params = json_get(message, "params");
+  const cJSON *id = json_get(message, "id"), *name = json_get(message, "method"),
+              *params = json_get(message, "params");
   bool answers = json_get(message, "result") || json_get(message, "error");
   if (cJSON_IsObject(message) && !name && answers) return;
-  if (!cJSON_IsObject(message) || !cJSON_IsString(name) || (id && !cJSON_IsString(id) && !cJSON_IsNumber(id))) {
-    refuse(s, NULL, INVALID_REQUEST, "expected an object with a method and perhaps an id, found something else");
+  if (!cJSON_IsObject(message) || !cJSON_IsString(name) ||
+      (id && !cJSON_IsString(id) && !cJSON_IsNumber(id))) {
+    refuse(s, NULL, INVALID_REQUEST,
+           "expected an object with a method and perhaps an id, found something else");
   } else if (id) {
     request(s, name->valuestring, id, params);
   } else {
@@ -277,7 +292,8 @@ static void take_message(lsp_server *s, const cJSON *message) {
   }
 }
 
-// ---- the loop -----------------------------------------------------------------------------------------------------------------------
+// ---- the loop
+// -----------------------------------------------------------------------------------------------------------------------
 
 static void take_text(lsp_server *s, const char *text, size_t size) {
   cJSON *message = cJSON_ParseWithLength(text, size);
@@ -288,7 +304,8 @@ static void take_text(lsp_server *s, const char *text, size_t size) {
   cJSON_Delete(message);
 }
 
-// Programs are checked when nothing more has arrived: of edits that come faster, the last one counts.
+// Programs are checked when nothing more has arrived: of edits that come faster, the last one
+// counts.
 int lsp_serve(lsp_input *in, FILE *out) {
   lsp_server s = {.out = out};
   const char *text, *problem;

@@ -1,4 +1,5 @@
-// The language server: what it answers to an editor. `rec lsp` runs it over standard input and output.
+// The language server: what it answers to an editor. `rec lsp` runs it over standard input and
+// output.
 //
 //   initialize, initialized, shutdown, exit               what client and server can, columns in UTF-8 where both want that
 //   textDocument/didOpen, didChange, didClose             the texts; recc's messages are published behind each change
@@ -18,10 +19,12 @@ typedef struct lsp_server {
   bool initialized, shut_down, ended;
 } lsp_server;
 
-// Until the client ends it, or its input does. Returns the exit status: 0 behind `shutdown` and `exit`.
+// Until the client ends it, or its input does. Returns the exit status: 0 behind `shutdown` and
+// `exit`.
 int lsp_serve(lsp_input *in, FILE *out);
 
-// ---- answers: the `result` of a request; NULL is null -----------------------------------------------------------------------
+// ---- answers: the `result` of a request; NULL is null
+// -----------------------------------------------------------------------
 
 // A request about a place of a document.
 typedef struct lsp_question {
@@ -45,28 +48,33 @@ cJSON *lsp_code_actions(const lsp_question *q);
 cJSON *lsp_diagnostics(const lsp_server *s, const lsp_document *d);
 cJSON *lsp_diagnostic_of(const lsp_server *s, const lsp_document *d, const diag_message *m);
 
-// ---- what they share ----------------------------------------------------------------------------------------------------------
+// ---- what they share
+// ----------------------------------------------------------------------------------------------------------
 
 cJSON *lsp_range(const lsp_server *s, const source *text, span where);
-// {uri, range}; the file of a text of the standard library is one of the installation, or a copy in the user's cache.
+// {uri, range}; the file of a text of the standard library is one of the installation, or a copy in
+// the user's cache.
 cJSON *lsp_location(const lsp_server *s, arena *scratch, const lsp_analysis *a, span where);
 // {range, newText}
 cJSON *lsp_edit(const lsp_server *s, const source *text, span where, const char *instead);
 
-// stdlib_file.c: the file of a source: its path, or for a text of the standard library ("stdlib/gla.rec") a file that has it. NULL:
-// there is none and none can be made.
+// stdlib_file.c: the file of a source: its path, or for a text of the standard library
+// ("stdlib/gla.rec") a file that has it. NULL: there is none and none can be made.
 const char *lsp_source_file(arena *scratch, const char *path);
 
-// A name of the text and the analysis that knows it: the present one, or the last one without errors, for what has not changed since.
+// A name of the text and the analysis that knows it: the present one, or the last one without
+// errors, for what has not changed since.
 typedef struct lsp_named {
   const lsp_analysis *analysis;
   const name_use *use;  // NULL: no known name
 } lsp_named;
 lsp_named lsp_name_at(const lsp_question *q);
-// A span of the analysis in the present text; no place if it has changed. Spans of other texts stay.
+// A span of the analysis in the present text; no place if it has changed. Spans of other texts
+// stay.
 span lsp_present(const lsp_question *q, const lsp_analysis *a, span where);
 
-// ---- words.c --------------------------------------------------------------------------------------------------------------------
+// ---- words.c
+// --------------------------------------------------------------------------------------------------------------------
 
 typedef enum lsp_word_kind {
   WORD_ITEM,
@@ -96,13 +104,15 @@ extern const lsp_word lsp_words[];  // up to one without a name
 // The kinds that may stand at a place, as bits.
 unsigned lsp_kind_bit(lsp_word_kind kind);
 
-// ---- place.c: what stands around a place --------------------------------------------------------------------------------------
+// ---- place.c: what stands around a place
+// --------------------------------------------------------------------------------------
 
 typedef struct lsp_surroundings {
-  bool in_text;          // inside a comment or a string: nothing is offered there
-  int next;              // the first token that does not end before the word at the place
-  int item;              // the token of the item's word ("recurrence"), -1 outside of items
-  int opening;           // the token of the innermost open bracket of the item, -1: none, and of its own braces
+  bool in_text;  // inside a comment or a string: nothing is offered there
+  int next;      // the first token that does not end before the word at the place
+  int item;      // the token of the item's word ("recurrence"), -1 outside of items
+  // the token of the innermost open bracket of the item, -1: none, and of its own braces
+  int opening;
   bool in_braces;        // inside the braces of the item
   const ast_item *tree;  // the item, in the tree of `analysis`; NULL: none was read
 } lsp_surroundings;

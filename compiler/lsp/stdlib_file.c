@@ -1,5 +1,5 @@
-// Files of the standard library that an editor can open. rec carries their texts; the installation has them beside it. Elsewhere
-// a copy is written for the user, which nobody can change by mistake.
+// Files of the standard library that an editor can open. rec carries their texts; the installation
+// has them beside it. Elsewhere a copy is written for the user, which nobody can change by mistake.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static const char *installed(arena *scratch, const embedded_file *file) {
   if (length <= 0) return NULL;
   self[length] = '\0';
   *strrchr(self, '/') = '\0';
-  const char *path = arena_printf(scratch, "%s/../share/rec/%s", self, program_standard_path(scratch, file->name));
+  const char *path =
+      arena_printf(scratch, "%s/../share/rec/%s", self, program_standard_path(scratch, file->name));
   char *real = realpath(path, NULL);
   path = real && holds(real, file) ? arena_strdup(scratch, real) : NULL;
   free(real);
@@ -59,14 +60,16 @@ static bool make_folders(char *path) {
 static bool write_copy(const char *path, const embedded_file *file) {
   output copy;
   if (!output_open(&copy, path, 0)) return false;
-  bool written = output_put(&copy, file->data, file->size) && !fchmod(copy.handle, 0444) && output_finish(&copy, 0);
+  bool written = output_put(&copy, file->data, file->size) && !fchmod(copy.handle, 0444) &&
+                 output_finish(&copy, 0);
   output_drop(&copy);
   return written;
 }
 
 const char *lsp_source_file(arena *scratch, const char *path) {
   const embedded_file *file = path[0] == '/' ? NULL : standard_file(scratch, path);
-  const char *found = file ? installed(scratch, file) : path, *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *found = file ? installed(scratch, file) : path, *cache = getenv("XDG_CACHE_HOME"),
+             *home = getenv("HOME");
   if (found) return found;
   if ((!cache || cache[0] != '/') && (!home || home[0] != '/')) return NULL;
   const char *folder = cache && cache[0] == '/' ? cache : arena_printf(scratch, "%s/.cache", home);

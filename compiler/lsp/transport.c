@@ -9,7 +9,8 @@
 
 enum { PORTION = 1 << 16, LONGEST_LINE = 4096 };
 
-// ---- bytes ------------------------------------------------------------------------------------------------------------
+// ---- bytes
+// ------------------------------------------------------------------------------------------------------------
 
 static bool make_room(lsp_input *in, size_t more) {
   if (in->begin > 0) {
@@ -42,7 +43,8 @@ bool lsp_waits(const lsp_input *in) {
   return poll(&ready, 1, 0) > 0;
 }
 
-// ---- the head ----------------------------------------------------------------------------------------------------------
+// ---- the head
+// ----------------------------------------------------------------------------------------------------------
 
 // The next line, without its end; NULL: there is none. A line that does not end is cut.
 static char *read_line(lsp_input *in) {
@@ -86,7 +88,8 @@ static lsp_arrival read_head(lsp_input *in, size_t *length, const char **problem
     const char *field = length_field(line);
     if (!*line && !any) continue;
     if (!*line) {
-      if (!known && !*problem) *problem = "expected the field Content-Length before a message, found none";
+      if (!known && !*problem)
+        *problem = "expected the field Content-Length before a message, found none";
       return *problem ? LSP_BROKEN : LSP_MESSAGE;
     }
     any = true;
@@ -97,7 +100,8 @@ static lsp_arrival read_head(lsp_input *in, size_t *length, const char **problem
   return LSP_END;
 }
 
-// ---- messages ------------------------------------------------------------------------------------------------------------
+// ---- messages
+// ------------------------------------------------------------------------------------------------------------
 
 lsp_arrival lsp_read(lsp_input *in, const char **text, size_t *size, const char **problem) {
   lsp_arrival head = read_head(in, size, problem);

@@ -25,7 +25,8 @@ typedef enum lsp_arrival {
   LSP_END,
 } lsp_arrival;
 
-// Waits for a message. Its text lies in the input and lives until the next call. `problem` says what is wrong with a broken one.
+// Waits for a message. Its text lies in the input and lives until the next call. `problem` says
+// what is wrong with a broken one.
 lsp_arrival lsp_read(lsp_input *in, const char **text, size_t *size, const char **problem);
 
 // Whether the next message has begun to arrive, or the input has ended.

@@ -1,5 +1,5 @@
-// The GPU kernels of models: embeddings, the loss, sums, AdamW; their matrix product is in product.c. One
-// module, whose sizes all come with a launch.
+// The GPU kernels of models: embeddings, the loss, sums, AdamW; their matrix product is in
+// product.c. One module, whose sizes all come with a launch.
 //
 //   rec_model_adamw_f32:   for i = thread of all; i < count; i += threads of all:
 //                            d = gradient[i] * scale; m[i] = ..; v[i] = ..; values[i] = ..
@@ -17,11 +17,17 @@ static ir field_at(const model_kernel *k, size_t offset) {
   return element(k->e, bytes, k->parameter, integer(k->e, (int64_t)offset));
 }
 
-ir model_number(const model_kernel *k, size_t offset) { return LLVMBuildLoad2(k->e->b, k->e->i64, field_at(k, offset), ""); }
+ir model_number(const model_kernel *k, size_t offset) {
+  return LLVMBuildLoad2(k->e->b, k->e->i64, field_at(k, offset), "");
+}
 
-static ir model_float(const model_kernel *k, size_t offset) { return load_real(k->e, field_at(k, offset), 0); }
+static ir model_float(const model_kernel *k, size_t offset) {
+  return load_real(k->e, field_at(k, offset), 0);
+}
 
-ir model_pointer(const model_kernel *k, size_t offset) { return LLVMBuildLoad2(k->e->b, k->e->data, field_at(k, offset), ""); }
+ir model_pointer(const model_kernel *k, size_t offset) {
+  return LLVMBuildLoad2(k->e->b, k->e->data, field_at(k, offset), "");
+}
 
 ir model_load(const model_kernel *k, number_type type, ir data, ir place) {
   emitter *e = k->e;
@@ -39,8 +45,10 @@ void model_store(const model_kernel *k, number_type type, ir x, ir data, ir plac
 
 void model_barrier(const model_kernel *k) { gpu_call(k->e, GPU_BARRIER, NULL, 0); }
 
-#define ROWS(k, type, member, name) model_number(k, offsetof(type, member) + offsetof(model_rows, name))
-#define ROWS_DATA(k, type, member) model_pointer(k, offsetof(type, member) + offsetof(model_rows, data))
+#define ROWS(k, type, member, name) \
+  model_number(k, offsetof(type, member) + offsetof(model_rows, name))
+#define ROWS_DATA(k, type, member) \
+  model_pointer(k, offsetof(type, member) + offsetof(model_rows, data))
 
 static ir load_token(const model_kernel *k, ir tokens, ir place) {
   emitter *e = k->e;
@@ -49,14 +57,17 @@ static ir load_token(const model_kernel *k, ir tokens, ir place) {
 }
 
 // A loop over all numbers of `count` by the threads of all blocks.
-static emit_loop loop_of_all(const model_kernel *k, ir count) { return loop_begin_by(k->e, k->first, count, k->all, "number"); }
+static emit_loop loop_of_all(const model_kernel *k, ir count) {
+  return loop_begin_by(k->e, k->first, count, k->all, "number");
+}
 
 // A loop over the columns of a row by the threads of the block.
 static emit_loop loop_of_block(const model_kernel *k, ir count) {
   return loop_begin_by(k->e, k->thread, count, integer(k->e, MODEL_THREADS), "column");
 }
 
-// The sum or the largest of the threads' numbers, for all of them: halves on halves in shared memory.
+// The sum or the largest of the threads' numbers, for all of them: halves on halves in shared
+// memory.
 static ir of_block(const model_kernel *k, ir x, bool sum) {
   emitter *e = k->e;
   ir shared = gpu_call(e, GPU_SHARED, NULL, 0), own = element(e, e->real, shared, k->thread);
@@ -64,7 +75,8 @@ static ir of_block(const model_kernel *k, ir x, bool sum) {
   for (int half = MODEL_THREADS / 2; half > 0; half /= 2) {
     model_barrier(k);
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, k->thread, integer(e, half)));
-    ir other = load_real(e, element(e, e->real, shared, int_add(e, k->thread, integer(e, half))), 0);
+    ir other =
+        load_real(e, element(e, e->real, shared, int_add(e, k->thread, integer(e, half))), 0);
     ir mine = load_real(e, own, 0);
     ir larger = choose(e, real_compare(e, LLVMRealOGT, other, mine), other, mine);
     store_real(e, sum ? real_add(e, mine, other) : larger, own);
@@ -81,11 +93,14 @@ static ir one_argument(const model_kernel *k, gpu_op op, ir x) { return gpu_call
 // ---- kernels ----
 
 static void product_kernel(const model_kernel *k) { model_product_body(k, NUMBER_F32, k->rows); }
-static void weight_product_kernel(const model_kernel *k) { model_product_body(k, k->rows, NUMBER_F32); }
+static void weight_product_kernel(const model_kernel *k) {
+  model_product_body(k, k->rows, NUMBER_F32);
+}
 
 static void column_sums_kernel(const model_kernel *k) {
   emitter *e = k->e;
-  ir from = ROWS_DATA(k, model_column_sums, from), to = model_pointer(k, offsetof(model_column_sums, to));
+  ir from = ROWS_DATA(k, model_column_sums, from),
+     to = model_pointer(k, offsetof(model_column_sums, to));
   ir stride = ROWS(k, model_column_sums, from, stride), sum = stack_slot(e, e->real, "sum");
   emit_loop columns = loop_of_all(k, ROWS(k, model_column_sums, from, width));
   store_real(e, model_load(k, NUMBER_F32, to, columns.index), sum);
@@ -110,7 +125,8 @@ static void embed_kernel(const model_kernel *k) {
   loop_end(e, &loop);
 }
 
-// A thread has a column and every MODEL_PARTS-th symbol: nobody else adds where it adds, in the order of the tokens.
+// A thread has a column and every MODEL_PARTS-th symbol: nobody else adds where it adds, in the
+// order of the tokens.
 static void embed_backward_kernel(const model_kernel *k) {
   emitter *e = k->e;
   ir tokens = model_pointer(k, offsetof(model_embed, tokens));
@@ -199,13 +215,15 @@ static void cross_entropy_kernel(const model_kernel *k) {
   emitter *e = k->e;
   ir width = ROWS(k, model_cross_entropy, logits, width);
   ir losses = model_pointer(k, offsetof(model_cross_entropy, losses));
-  emit_loop rows = loop_begin_by(e, k->block, ROWS(k, model_cross_entropy, logits, count), k->blocks, "row");
+  emit_loop rows =
+      loop_begin_by(e, k->block, ROWS(k, model_cross_entropy, logits, count), k->blocks, "row");
   loss_row r = {.logits = ROWS_DATA(k, model_cross_entropy, logits)};
   r.first = int_mul(e, rows.index, ROWS(k, model_cross_entropy, logits, stride));
   read_target(k, &r, rows.index);
   sum_row(k, &r, width);
   write_gradient(k, &r, rows.index, width);
-  ir log = real_mul(e, one_argument(k, GPU_LOG2_F32, r.sum), real_number(e, 0.69314718055994531, 0));
+  ir log =
+      real_mul(e, one_argument(k, GPU_LOG2_F32, r.sum), real_number(e, 0.69314718055994531, 0));
   ir loss = real_mul(e, r.weight, real_add(e, log, real_sub(e, r.largest, r.at_target)));
   ir none = real_compare(e, LLVMRealOEQ, r.weight, real_number(e, 0, 0));
   emit_branch one = branch_begin(e, int_compare(e, LLVMIntEQ, k->thread, integer(e, 0)));
@@ -234,10 +252,12 @@ static void add_kernel(const model_kernel *k) {
 static void square_sums_kernel(const model_kernel *k) {
   emitter *e = k->e;
   ir from = ROWS_DATA(k, model_square_sums, from), own = stack_slot(e, e->real, "own");
-  ir width = ROWS(k, model_square_sums, from, width), stride = ROWS(k, model_square_sums, from, stride);
+  ir width = ROWS(k, model_square_sums, from, width),
+     stride = ROWS(k, model_square_sums, from, stride);
   store_real(e, real_number(e, 0, 0), own);
   emit_loop loop = loop_of_all(k, int_mul(e, ROWS(k, model_square_sums, from, count), width));
-  ir place = int_add(e, int_mul(e, int_div(e, loop.index, width), stride), int_rem(e, loop.index, width));
+  ir place =
+      int_add(e, int_mul(e, int_div(e, loop.index, width), stride), int_rem(e, loop.index, width));
   ir x = model_load(k, k->rows, from, place);
   store_real(e, real_fma(e, x, x, load_real(e, own, 0)), own);
   loop_end(e, &loop);
@@ -254,7 +274,8 @@ static ir move_moment(const model_kernel *k, size_t moment, size_t beta_at, ir n
   emitter *e = k->e;
   ir data = model_pointer(k, moment), beta = model_float(k, beta_at);
   ir rest = real_sub(e, real_number(e, 1, 0), beta);
-  ir x = real_add(e, real_mul(e, beta, model_load(k, NUMBER_F32, data, place)), real_mul(e, rest, now));
+  ir x = real_add(e, real_mul(e, beta, model_load(k, NUMBER_F32, data, place)),
+                  real_mul(e, rest, now));
   model_store(k, NUMBER_F32, x, data, place);
   return x;
 }
@@ -269,7 +290,8 @@ static void adamw_kernel(const model_kernel *k) {
   ir v = move_moment(k, ADAMW(moment2), ADAMW(beta2), real_mul(e, d, d), i);
   ir spread_v = real_mul(e, v, model_float(k, ADAMW(spread)));
   ir root = call_intrinsic(e, "llvm.sqrt", &e->real, 1, &spread_v, 1);
-  ir step = real_div(e, real_mul(e, model_float(k, ADAMW(rate)), m), real_add(e, root, model_float(k, ADAMW(epsilon))));
+  ir step = real_div(e, real_mul(e, model_float(k, ADAMW(rate)), m),
+                     real_add(e, root, model_float(k, ADAMW(epsilon))));
   ir kept = real_mul(e, model_float(k, ADAMW(shrink)), model_load(k, NUMBER_F32, values, i));
   model_store(k, NUMBER_F32, real_sub(e, kept, step), values, i);
   loop_end(e, &loop);
@@ -282,7 +304,8 @@ static void combine_kernel(const model_kernel *k) {
   ir to = model_pointer(k, COMBINE(to)), from = model_pointer(k, COMBINE(from));
   emit_loop loop = loop_of_all(k, model_number(k, COMBINE(count)));
   ir kept = real_mul(e, model_float(k, COMBINE(alpha)), model_load(k, NUMBER_F32, to, loop.index));
-  ir added = real_mul(e, model_float(k, COMBINE(beta)), model_load(k, NUMBER_F32, from, loop.index));
+  ir added =
+      real_mul(e, model_float(k, COMBINE(beta)), model_load(k, NUMBER_F32, from, loop.index));
   model_store(k, NUMBER_F32, real_add(e, kept, added), to, loop.index);
   loop_end(e, &loop);
 }
@@ -308,7 +331,8 @@ static void normalize_kernel(const model_kernel *k) {
 }
 
 static void round_kernel(const model_kernel *k) {
-  ir from = model_pointer(k, offsetof(model_round, from)), to = model_pointer(k, offsetof(model_round, to));
+  ir from = model_pointer(k, offsetof(model_round, from)),
+     to = model_pointer(k, offsetof(model_round, to));
   emit_loop loop = loop_of_all(k, model_number(k, offsetof(model_round, count)));
   model_store(k, k->rows, model_load(k, NUMBER_F32, from, loop.index), to, loop.index);
   loop_end(k->e, &loop);
@@ -316,8 +340,8 @@ static void round_kernel(const model_kernel *k) {
 
 // ---- the module ----
 
-static void make_kernel(arena *a, llvm_module *m, const char *name, int64_t parameter_bytes, void (*body)(const model_kernel *),
-                        number_type rows) {
+static void make_kernel(arena *a, llvm_module *m, const char *name, int64_t parameter_bytes,
+                        void (*body)(const model_kernel *), number_type rows) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   const char *symbol = arena_printf(a, "rec_model_%s_%s", name, number_type_text(rows));
   model_kernel k = {.e = e, .rows = rows};
@@ -336,7 +360,8 @@ gpu_model_images codegen_gpu_model(arena *a) {
   static const number_type types[] = {NUMBER_F32, NUMBER_BF16};
   llvm_module m = gpu_module_new("rec_model");
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-#define MAKE(name, parameter) make_kernel(a, &m, #name, (int64_t)sizeof(parameter), name##_kernel, types[i]);
+#define MAKE(name, parameter) \
+  make_kernel(a, &m, #name, (int64_t)sizeof(parameter), name##_kernel, types[i]);
     MODEL_KERNELS(MAKE)
 #undef MAKE
   }

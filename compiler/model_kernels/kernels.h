@@ -1,5 +1,5 @@
-// The GPU kernels of models (runtime/shared/model_kernels.h), in one module for both types of rows. Made once, when rec is
-// built (compiler/model_kernels.c): librec carries them.
+// The GPU kernels of models (runtime/shared/model_kernels.h), in one module for both types of rows.
+// Made once, when rec is built (compiler/model_kernels.c): librec carries them.
 #ifndef REC_MODEL_KERNELS_KERNELS_H
 #define REC_MODEL_KERNELS_KERNELS_H
 

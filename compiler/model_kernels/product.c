@@ -1,5 +1,5 @@
-// The matrix product of the GPU kernels of models, used without cuBLAS. A block makes tiles of 64 x 64; each thread has 16
-// elements of a tile in registers.
+// The matrix product of the GPU kernels of models, used without cuBLAS. A block makes tiles of 64 x
+// 64; each thread has 16 elements of a tile in registers.
 //
 //   for tile = block; tile < tiles; tile += blocks:
 //     for k = 0; k < depth; k += 16 (bf16: 32):
@@ -21,7 +21,8 @@ enum {
 typedef struct product {
   const model_kernel *k;
   number_type b, to;
-  bool on_cores;   // 16 bits in shared memory, row by row: [64][32 + 8]; else f32, column by column: [16][64]
+  // 16 bits in shared memory, row by row: [64][32 + 8]; else f32, column by column: [16][64]
+  bool on_cores;
   int deep;        // of the factors in shared memory
   ir row, column;  // of the tile's first number
   ir rows, columns, depth;
@@ -42,7 +43,8 @@ static ir below(emitter *e, ir x, ir limit) { return int_compare(e, LLVMIntSLT, 
 static void put_number(const product *p, const factor *f, ir x, ir i, ir d) {
   emitter *e = p->k->e;
   if (p->on_cores)
-    model_store(p->k, NUMBER_BF16, x, f->tile, int_add(e, int_mul(e, i, integer(e, MODEL_PITCH)), d));
+    model_store(p->k, NUMBER_BF16, x, f->tile,
+                int_add(e, int_mul(e, i, integer(e, MODEL_PITCH)), d));
   else
     model_store(p->k, NUMBER_F32, x, f->tile, int_add(e, int_mul(e, d, integer(e, MODEL_TILE)), i));
 }
@@ -54,8 +56,10 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
   ir deep_inside = int_compare(e, LLVMIntEQ, f->deep, integer(e, 1));
   for (int r = 0; r < MODEL_TILE * p->deep / MODEL_THREADS; r++) {
     ir number = int_add(e, k->thread, integer(e, r * MODEL_THREADS));
-    ir i = int_choose(e, deep_inside, int_div(e, number, integer(e, p->deep)), int_rem(e, number, integer(e, MODEL_TILE)));
-    ir d = int_choose(e, deep_inside, int_rem(e, number, integer(e, p->deep)), int_div(e, number, integer(e, MODEL_TILE)));
+    ir i = int_choose(e, deep_inside, int_div(e, number, integer(e, p->deep)),
+                      int_rem(e, number, integer(e, MODEL_TILE)));
+    ir d = int_choose(e, deep_inside, int_rem(e, number, integer(e, p->deep)),
+                      int_div(e, number, integer(e, MODEL_TILE)));
     ir at = int_add(e, f->first, i), deep = int_add(e, depth_first, d);
     ir inside = LLVMBuildAnd(e->b, below(e, at, f->size), below(e, deep, p->depth), "");
     ir safe_at = int_choose(e, inside, at, integer(e, 0));
@@ -70,7 +74,8 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
 
 static void multiply_plainly(const product *p) {
   emitter *e = p->k->e;
-  ir y = int_div(e, p->k->thread, integer(e, ACROSS)), x = int_rem(e, p->k->thread, integer(e, ACROSS));
+  ir y = int_div(e, p->k->thread, integer(e, ACROSS)),
+     x = int_rem(e, p->k->thread, integer(e, ACROSS));
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, MODEL_DEPTH), 1, "k");
   ir line = int_mul(e, loop.index, integer(e, MODEL_TILE)), a[EACH], b[EACH];
   for (int i = 0; i < EACH; i++) {
@@ -79,7 +84,8 @@ static void multiply_plainly(const product *p) {
     at = int_add(e, int_mul(e, x, integer(e, EACH)), integer(e, i));
     b[i] = model_load(p->k, NUMBER_F32, p->tile_b, int_add(e, line, at));
   }
-  for (int r = 0; r < SUMS; r++) store_real(e, real_fma(e, a[r / EACH], b[r % EACH], load_real(e, p->sums[r], 0)), p->sums[r]);
+  for (int r = 0; r < SUMS; r++)
+    store_real(e, real_fma(e, a[r / EACH], b[r % EACH], load_real(e, p->sums[r], 0)), p->sums[r]);
   loop_end(e, &loop);
 }
 
@@ -123,14 +129,16 @@ static void multiply_on_cores(const product *p) {
   for (int k = 0; k < p->deep; k += 16) {
     ir args[10];
     for (int r = 0; r < 4; r++)
-      args[r] = two_numbers(p, p->tile_a, int_add(e, row, integer(e, r % 2 * 8)), int_add(e, pair, integer(e, k + r / 2 * 8)));
+      args[r] = two_numbers(p, p->tile_a, int_add(e, row, integer(e, r % 2 * 8)),
+                            int_add(e, pair, integer(e, k + r / 2 * 8)));
     for (int tile = 0; tile < WARP_COLUMNS / 8; tile++) {
       for (int r = 0; r < 2; r++)
-        args[4 + r] =
-            two_numbers(p, p->tile_b, int_add(e, column, integer(e, tile * 8)), int_add(e, pair, integer(e, k + r * 8)));
+        args[4 + r] = two_numbers(p, p->tile_b, int_add(e, column, integer(e, tile * 8)),
+                                  int_add(e, pair, integer(e, k + r * 8)));
       for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[4 * tile + r], 0);
       ir d = gpu_call(e, GPU_MMA_M16N8K16_BF16, args, 10);
-      for (unsigned r = 0; r < 4; r++) store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[4 * tile + (int)r]);
+      for (unsigned r = 0; r < 4; r++)
+        store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[4 * tile + (int)r]);
     }
   }
 }
@@ -145,7 +153,8 @@ static void place_of_register(const product *p, int r, ir *i, ir *j) {
     *j = int_add(e, int_add(e, warp_column(p), lane_pair(p)), integer(e, r / 4 * 8 + r % 2));
     return;
   }
-  ir y = int_div(e, p->k->thread, integer(e, ACROSS)), x = int_rem(e, p->k->thread, integer(e, ACROSS));
+  ir y = int_div(e, p->k->thread, integer(e, ACROSS)),
+     x = int_rem(e, p->k->thread, integer(e, ACROSS));
   *i = int_add(e, int_mul(e, y, integer(e, EACH)), integer(e, r / EACH));
   *j = int_add(e, int_mul(e, x, integer(e, EACH)), integer(e, r % EACH));
 }
@@ -186,8 +195,9 @@ static void one_tile(product *p) {
   emitter *e = k->e;
   factor a = {model_pointer(k, FIELD(a)),       p->row,  p->rows,  model_number(k, FIELD(a_row)),
               model_number(k, FIELD(a_column)), k->rows, p->tile_a};
-  factor b = {model_pointer(k, FIELD(b)),    p->column, p->columns, model_number(k, FIELD(b_column)),
-              model_number(k, FIELD(b_row)), p->b,      p->tile_b};
+  factor b = {
+      model_pointer(k, FIELD(b)),    p->column, p->columns, model_number(k, FIELD(b_column)),
+      model_number(k, FIELD(b_row)), p->b,      p->tile_b};
   for (int r = 0; r < SUMS; r++) store_real(e, real_number(e, 0, 0), p->sums[r]);
   emit_loop loop = loop_begin(e, integer(e, 0), p->depth, p->deep, "depth");
   copy_tile(p, &a, loop.index);

@@ -5,7 +5,8 @@
 //   %51 [D,E] = mul %h %d, accumulate %51                 ->   rows of %h and %d for the steps of a chunk; behind them, one
 //                                                              product that is added to the gradient
 //
-// A rank-1 update for each step would load and store the gradient of all weights, to add one product to each.
+// A rank-1 update for each step would load and store the gradient of all weights, to add one
+// product to each.
 #include "compiler/plan/planner.h"
 
 enum { FEWEST_NUMBERS = 256 };
@@ -19,9 +20,13 @@ typedef struct finder {
   bool gathers;  // gradients are products over the steps of a chunk
 } finder;
 
-static const tile_value *old_value(const finder *f, tile_id id) { return &f->from->values.items[id]; }
+static const tile_value *old_value(const finder *f, tile_id id) {
+  return &f->from->values.items[id];
+}
 
-static axis_set tile_of(const finder *f, tile_id id) { return plan_tile_axes(f->m, old_value(f, id)->axes); }
+static axis_set tile_of(const finder *f, tile_id id) {
+  return plan_tile_axes(f->m, old_value(f, id)->axes);
+}
 
 static bool is_large(const finder *f, axis_set axes) {
   double size = 1;
@@ -74,12 +79,15 @@ static bool has_outer_product(const finder *f, tile_id id) {
   if (outer_product(f, id, &over)) return true;
   const tile_value *v = old_value(f, id);
   bool has = false;
-  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_outer_product(f, v->args[k]);
+  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++)
+    has |= has_outer_product(f, v->args[k]);
   return has;
 }
 
 static tile_id dot_of(const finder *f, const tile_value *mul, axis_set over) {
-  tile_value dot = {.op = TILE_DOT, .args = {f->image[mul->args[0]], f->image[mul->args[1]], NO_TILE}, .over = over};
+  tile_value dot = {.op = TILE_DOT,
+                    .args = {f->image[mul->args[0]], f->image[mul->args[1]], NO_TILE},
+                    .over = over};
   return tile_append_exact(f->to, dot);
 }
 
@@ -92,7 +100,8 @@ static tile_id accumulated(const finder *f, tile_id id) {
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = accumulated(f, v.args[k]);
     return tile_append_exact(f->to, v);
   }
-  tile_value sum = {.op = TILE_ACCUMULATE, .args = {mul ? dot_of(f, mul, over) : f->image[id], NO_TILE, NO_TILE}};
+  tile_value sum = {.op = TILE_ACCUMULATE,
+                    .args = {mul ? dot_of(f, mul, over) : f->image[id], NO_TILE, NO_TILE}};
   return tile_append_exact(f->to, sum);
 }
 
@@ -171,11 +180,13 @@ static bool is_history(const planner *q, tile_id root) {
   return role == TILE_STATE || role == TILE_STASH;
 }
 
-// Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with `last` contiguous. On a GPU they
-// may lie outside of shared memory: what the step itself reads again and again has a place of its own.
+// Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with
+// `last` contiguous. On a GPU they may lie outside of shared memory: what the step itself reads
+// again and again has a place of its own.
 static int keep_operand(planner *q, tile_id id, int last) {
   tile_id root = plan_root(q->program, id);
-  bool lies = last < 0 || (plan_viewable(q->m, q->p, id) && plan_contiguous_axis(q->m, q->p, id) == last);
+  bool lies =
+      last < 0 || (plan_viewable(q->m, q->p, id) && plan_contiguous_axis(q->m, q->p, id) == last);
   if (lies && plan_viewable(q->m, q->p, id)) {
     if (is_history(q, root)) return -1;
     int buffer = q->p->values[root].buffer;
@@ -192,8 +203,8 @@ static int keep_operand(planner *q, tile_id id, int last) {
   return nest.pack;
 }
 
-// The columns of the product if `b` is its right operand: contiguous there without a copy, if there is such an axis. On a GPU
-// strides do not matter, but tiles are filled by long axes alone.
+// The columns of the product if `b` is its right operand: contiguous there without a copy, if there
+// is such an axis. On a GPU strides do not matter, but tiles are filled by long axes alone.
 static int columns_in(const planner *q, tile_id b, axis_set own) {
   if (q->m->kind == MAP_BLOCK) return plan_largest(q, own);
   int axis = plan_viewable(q->m, q->p, b) ? plan_contiguous_axis(q->m, q->p, b) : -1;
@@ -203,7 +214,8 @@ static int columns_in(const planner *q, tile_id b, axis_set own) {
 void plan_gathered(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   axis_set first = q->p->values[v->args[0]].tile, second = q->p->values[v->args[1]].tile;
-  int columns[] = {columns_in(q, v->args[0], first & ~second), columns_in(q, v->args[1], second & ~first)};
+  int columns[] = {columns_in(q, v->args[0], first & ~second),
+                   columns_in(q, v->args[1], second & ~first)};
   bool right = q->m->rank[columns[1]] > q->m->rank[columns[0]];  // so lies the gradient in memory
   plan_dot dot = {.a = v->args[!right], .b = v->args[right], .k = q->p->steps, .j = columns[right]};
   dot.i = plan_largest(q, right ? first & ~second : second & ~first);

@@ -1,4 +1,5 @@
-// Facts about axes, places and values that all plan passes ask for; functions that add a nest or a buffer.
+// Facts about axes, places and values that all plan passes ask for; functions that add a nest or a
+// buffer.
 //
 //   %7 [t,P] under a rename of %3      its memory is that of %3; its contiguous axis is the renamed one
 #include <string.h>
@@ -7,7 +8,9 @@
 
 // ---- axes and buffers ----
 
-axis_set plan_cut_axes(const mapping *m) { return m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0); }
+axis_set plan_cut_axes(const mapping *m) {
+  return m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
+}
 
 axis_set plan_tile_axes(const mapping *m, axis_set axes) { return axes & ~plan_cut_axes(m); }
 
@@ -36,7 +39,8 @@ axis_list plan_by_rank(const mapping *m, const tile_program *program, axis_set a
   for (int axis = 0; axis < program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
     int at = list.count++;
-    for (; at > 0 && m->rank[list.axes[at - 1]] > m->rank[axis]; at--) list.axes[at] = list.axes[at - 1];
+    for (; at > 0 && m->rank[list.axes[at - 1]] > m->rank[axis]; at--)
+      list.axes[at] = list.axes[at - 1];
     list.axes[at] = axis;
   }
   return list;
@@ -48,15 +52,19 @@ int plan_numbers_at_once(int64_t size, int64_t count, int threads) {
   return numbers;
 }
 
-bool plan_has_lane(const mapping *m, axis_set axes) { return m->lane_axis >= 0 && axis_in(axes, m->lane_axis); }
+bool plan_has_lane(const mapping *m, axis_set axes) {
+  return m->lane_axis >= 0 && axis_in(axes, m->lane_axis);
+}
 
 // Axes by rank, `last_axis` (if any) behind all others.
-plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane, int last_axis) {
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis) {
   plan_buffer b = {.lane = lane, .carried = -1, .first = 0x7fffffff, .last = -1, .offset = -1};
   for (int axis = 0; axis < program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
     int at = b.axis_count++;
-    while (at > 0 && axis != last_axis && (b.axes[at - 1] == last_axis || m->rank[b.axes[at - 1]] > m->rank[axis])) {
+    while (at > 0 && axis != last_axis &&
+           (b.axes[at - 1] == last_axis || m->rank[b.axes[at - 1]] > m->rank[axis])) {
       b.axes[at] = b.axes[at - 1];
       at--;
     }
@@ -82,12 +90,13 @@ extent plan_words(const plan_buffer *b) {
   return words;
 }
 
-// Products over the steps of a chunk read a column of several rows at once. Rows of whole blocks of banks would lie bank under
-// bank.
+// Products over the steps of a chunk read a column of several rows at once. Rows of whole blocks of
+// banks would lie bank under bank.
 extent plan_words_of_kept_row(const plan *p, const plan_buffer *b, bool in_shared) {
   enum { BETWEEN_ROWS = 4 };
   extent words = plan_words(b);
-  if (in_shared && p->steps >= 0 && !words.sizes && words.factor % PLAN_BANKS == 0) words.factor += BETWEEN_ROWS;
+  if (in_shared && p->steps >= 0 && !words.sizes && words.factor % PLAN_BANKS == 0)
+    words.factor += BETWEEN_ROWS;
   return words;
 }
 
@@ -119,8 +128,8 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
 // ---- states, and what instances have of them ----
 
 bool plan_same_state(const tile_place *x, const tile_place *y) {
-  return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component && x->transfer == y->transfer &&
-         x->source == y->source && (x->lag < 0 || x->slot == y->slot);
+  return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component &&
+         x->transfer == y->transfer && x->source == y->source && (x->lag < 0 || x->slot == y->slot);
 }
 
 axis_set plan_place_axes(const tile_place *place) {
@@ -131,9 +140,12 @@ axis_set plan_place_axes(const tile_place *place) {
 
 axis_set plan_own_axes(const tile_place *place) { return plan_place_axes(place) | place->partial; }
 
-bool plan_is_shared(const mapping *m, axis_set own) { return m->chunks_outside && !axis_in(own, m->shared_axis); }
+bool plan_is_shared(const mapping *m, axis_set own) {
+  return m->chunks_outside && !axis_in(own, m->shared_axis);
+}
 
-static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list, const tile_place *place) {
+static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list,
+                  const tile_place *place) {
   for (int i = 0; i < list->count; i++) {
     if (plan_same_state(&list->items[i].place, place)) return;
   }
@@ -146,21 +158,30 @@ static void carry(arena *a, const mapping *m, const tile_program *program, carri
 
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward) {
   carried_list list = {0};
-  tile_role read = backward ? TILE_D_NEXT_STATE : TILE_STATE, written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
+  tile_role read = backward ? TILE_D_NEXT_STATE : TILE_STATE,
+            written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
   for (int i = 0; i < program->results.count; i++) {
-    if (program->results.items[i].place.role == written) carry(a, m, program, &list, &program->results.items[i].place);
+    if (program->results.items[i].place.role == written)
+      carry(a, m, program, &list, &program->results.items[i].place);
   }
   for (int i = 0; i < program->arguments.count; i++) {
-    if (program->arguments.items[i].role == read) carry(a, m, program, &list, &program->arguments.items[i]);
+    if (program->arguments.items[i].role == read)
+      carry(a, m, program, &list, &program->arguments.items[i]);
   }
   return list;
 }
 
-bool plan_is_carried_role(tile_role role) { return role == TILE_NEXT_STATE || role == TILE_D_STATE; }
+bool plan_is_carried_role(tile_role role) {
+  return role == TILE_NEXT_STATE || role == TILE_D_STATE;
+}
 
-bool plan_is_steps(const planner *q) { return q->m->kind == MAP_LANES && q->m->kernel->program->form == TILE_STEP; }
+bool plan_is_steps(const planner *q) {
+  return q->m->kind == MAP_LANES && q->m->kernel->program->form == TILE_STEP;
+}
 
-bool plan_gathers_steps(const planner *q) { return q->m->kind != MAP_THREADS && q->m->kernel->program->form == TILE_STEP; }
+bool plan_gathers_steps(const planner *q) {
+  return q->m->kind != MAP_THREADS && q->m->kernel->program->form == TILE_STEP;
+}
 
 // ---- what a value is ----
 
@@ -183,13 +204,16 @@ bool plan_is_wide_value(const planner *q, tile_id id) {
 
 // ---- where a value lies ----
 
-// Step form reads tokens where they are: they are no numbers there if they take 16 bits, and a cotangent may be absent.
+// Step form reads tokens where they are: they are no numbers there if they take 16 bits, and a
+// cotangent may be absent.
 static bool in_numbers(const mapping *m, const tile_program *program, const tile_place *place) {
   if (program->form == TILE_CHUNK || !place->time) return true;
   return !number_is_narrow(m->dtype) && place->role != TILE_D_OUTPUT;
 }
 
-static int64_t size_of_inner(const plan *p, const tile_value *v) { return p->program->axes.items[tile_inner_axis(v)].size; }
+static int64_t size_of_inner(const plan *p, const tile_value *v) {
+  return p->program->axes.items[tile_inner_axis(v)].size;
+}
 
 // The strides of a value in a buffer, through index maps; false where memory outside lies below.
 static bool known_strides(const plan *p, tile_id id, extent *stride) {
@@ -239,7 +263,8 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ARGUMENT) {
     const tile_place *place = tile_place_of(program, v);
-    bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
+    bool state =
+        place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
     if (state) {
       plan_buffer b = plan_buffer_for(m, program, plan_tile_axes(m, v->axes), false, -1);
       return b.axis_count ? b.axes[b.axis_count - 1] : -1;

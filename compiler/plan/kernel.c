@@ -20,7 +20,9 @@ bool kernel_couples(const tile_program *ends, int tensor, int other) {
   return false;
 }
 
-double kernel_first_transfer(const tile_place *place) { return place->component || place->relative || place->source ? 0 : 1; }
+double kernel_first_transfer(const tile_place *place) {
+  return place->component || place->relative || place->source ? 0 : 1;
+}
 
 bool kernel_is_maximum(const tile_place *place) {
   return place->relative && !place->transfer && place->relative - 1 == place->tensor;

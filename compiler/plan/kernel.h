@@ -1,10 +1,13 @@
-// Kernels: tile programs with a mapping of their axes to loops, lanes and tasks. The schedule chooses them.
+// Kernels: tile programs with a mapping of their axes to loops, lanes and tasks. The schedule
+// chooses them.
 //
-// A kernel is lowered once for every host clone, with the lane width of the clone. Each kernel becomes one function
+// A kernel is lowered once for every host clone, with the lane width of the clone. Each kernel
+// becomes one function
 //
 //   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
 //
-// (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the whole time range.
+// (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the
+// whole time range.
 #ifndef REC_PLAN_KERNEL_H
 #define REC_PLAN_KERNEL_H
 
@@ -12,23 +15,30 @@
 #include "compiler/chunk/chunk.h"
 
 typedef enum kernel_kind {
-  KERNEL_FORWARD,   // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for
+  // outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked
+  // for
+  KERNEL_FORWARD,
   KERNEL_STEP,      // one step (the step program, time == 1)
   KERNEL_STATES,    // the saved values alone, where backward must recompute them
   KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
-  KERNEL_CARRY,     // the states alone, without increments; only where time may be cut (chunk_build_carry)
-  KERNEL_SUMMARY,   // what a segment makes of the states before it; GPU: of each time slice, from zero states (tile_transfer)
+  // the states alone, without increments; only where time may be cut (chunk_build_carry)
+  KERNEL_CARRY,
+  // what a segment makes of the states before it; GPU: of each time slice, from zero states
+  // (tile_transfer)
+  KERNEL_SUMMARY,
   KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;
 
 // GPU: how a kernel uses lane_axis.
 typedef enum kernel_lanes {
-  LANES_OWN,     // lanes of the host; GPU threads with an entry each
-  LANES_TILE,    // a tile of lane_block entries, which the threads of a block divide
-  LANES_IN_TURN  // lane_block entries that a thread block computes one after another, in every group of chunks
+  LANES_OWN,   // lanes of the host; GPU threads with an entry each
+  LANES_TILE,  // a tile of lane_block entries, which the threads of a block divide
+  // lane_block entries that a thread block computes one after another, in every group of chunks
+  LANES_IN_TURN
 } kernel_lanes;
 
-// GPU: the devices that a kernel is for, by the shared memory of a thread block. A sum of classes: one form for both.
+// GPU: the devices that a kernel is for, by the shared memory of a thread block. A sum of classes:
+// one form for both.
 typedef enum device_class {
   CLASS_ANY,        // one form for all
   CLASS_SMALL = 1,  // devices without the memory of CLASS_LARGE
@@ -40,71 +50,92 @@ typedef enum device_class {
 typedef struct gpu_variant {
   device_class device_class;
   kernel_lanes lanes;
-  bool warpgroups;    // products may be made by warpgroups
-  int threads;        // of a block that runs an instance; 0: GPU_BLOCK_THREADS
-  int shared_kib;     // KiB of shared memory that a block may have; 0: GPU_SMALL_KIB
-  int beside_kib;     // KiB that the schedule grants a block, so that others run beside it; 0: shared_kib
-  int value_axis;     // a block computes tiles of this axis one after another, in every group of chunks
-  int value_entries;  // entries of such a tile, and the size of the axis in the program, as with LANES_TILE; 0: the axis is whole
+  bool warpgroups;  // products may be made by warpgroups
+  int threads;      // of a block that runs an instance; 0: GPU_BLOCK_THREADS
+  int shared_kib;   // KiB of shared memory that a block may have; 0: GPU_SMALL_KIB
+  // KiB that the schedule grants a block, so that others run beside it; 0: shared_kib
+  int beside_kib;
+  // a block computes tiles of this axis one after another, in every group of chunks
+  int value_axis;
+  // entries of such a tile, and the size of the axis in the program, as with LANES_TILE; 0: the
+  // axis is whole
+  int value_entries;
   int combine_steps;    // with `summary`: the cost of combining one summary, in steps of a block
   int summary_percent;  // the cost of making the summaries, in percent of the steps themselves
-  bool few;             // FORWARD, BACKWARD: for calls with fewer instances than the device has multiprocessors
-  // The same in chunks, modelled: cycles of 64 steps of a block by itself on a multiprocessor, and as one of `blocks_each`
+  // FORWARD, BACKWARD: for calls with fewer instances than the device has multiprocessors
+  bool few;
+  // The same in chunks, modelled: cycles of 64 steps of a block by itself on a multiprocessor, and
+  // as one of `blocks_each`
   int cycles_alone, cycles_each, blocks_each;
-  struct gpu_plan *plan;  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
+  // its plan (plan/kernel_plan.h), which is lowered as it is; NULL: it has none yet
+  struct gpu_plan *plan;
 } gpu_variant;
 
 typedef struct kernel {
   kernel_kind kind;
-  const recurrence *recurrence;   // whose tensors and axes the program's places name
-  const char *symbol;             // without the clone's suffix
-  const tile_program *program;    // FORWARD, STEP, STATES: forward program; BACKWARD: backward program
-  const tile_program *recompute;  // BACKWARD in step form: the steps of one chunk again (tile_gradient); in chunk form
-                                  // the states alone, where fewer are saved than there are chunks
-  int chunk;                      // steps between saved states, in step form too
-  int grid_count;                 // instances: grid axes in nest order, outermost first
-  int grid_axes[TYPED_MAX_AXES];  // instance number = ((i0 * size1 + i1) * size2 + ..), lane blocks last
-  int lane_axis;                  // grid axis that lies in the lanes, or -1 (then each operation takes its own)
-  int lane_block;                 // entries of the lane axis in one instance (a multiple of every clone's width); 1
-                                  // without a lane axis
-  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of KERNEL_SUMMARY, KERNEL_SUMMARY_BACK
-  // makes; NULL: time is not cut.
+  const recurrence *recurrence;  // whose tensors and axes the program's places name
+  const char *symbol;            // without the clone's suffix
+  // FORWARD, STEP, STATES: forward program; BACKWARD: backward program
+  const tile_program *program;
+  // BACKWARD in step form: the steps of one chunk again (tile_gradient); in chunk form
+  // the states alone, where fewer are saved than there are chunks
+  const tile_program *recompute;
+  int chunk;       // steps between saved states, in step form too
+  int grid_count;  // instances: grid axes in nest order, outermost first
+  // instance number = ((i0 * size1 + i1) * size2 + ..), lane blocks last
+  int grid_axes[TYPED_MAX_AXES];
+  // grid axis that lies in the lanes, or -1 (then each operation takes its own)
+  int lane_axis;
+  // entries of the lane axis in one instance (a multiple of every clone's width); 1
+  // without a lane axis
+  int lane_block;
+  // FORWARD, STATES, BACKWARD: time slices start from the summaries that this program of
+  // KERNEL_SUMMARY, KERNEL_SUMMARY_BACK makes; NULL: time is not cut.
   const tile_program *summary;
-  // States that mix their entries (tile/columns.c): the numbers of a column along this axis, in an instance. SUMMARY and
-  // SUMMARY_BACK compute that many columns of the identity besides; kernels with `summary` multiply by the matrix. 0: there is none.
+  // States that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
+  // instance. SUMMARY and SUMMARY_BACK compute that many columns of the identity besides; kernels
+  // with `summary` multiply by the matrix. 0: there is none.
   int transition_size, value_axis;
-  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach it; those results are discarded.
-  // The slices of SUMMARY_BACK begin and end so many steps later.
+  // BACKWARD: a slice warms up on the `chunk` steps after its own, because their cotangents reach
+  // it; those results are discarded. The slices of SUMMARY_BACK begin and end so many steps later.
   bool warms_up;
-  // Host: SUMMARY, SUMMARY_BACK of a segment of time. It begins from the states that it is given, and has memory for its transfer.
+  // Host: SUMMARY, SUMMARY_BACK of a segment of time. It begins from the states that it is given,
+  // and has memory for its transfer.
   bool segment;
-  axis_set transition_axes;        // of a segment with `transition_size`: axes of all such states, in which matrices differ
-  const tile_program *saved_with;  // SUMMARY_BACK of a segment: the program whose values forward has saved, before its states
-  // Sequences that an instance computes at once: the programs have an axis of their own for them, as states and tokens have
-  // (plan/kernel/batched.c). 0: one sequence, and no such axis.
+  // of a segment with `transition_size`: axes of all such states, in which matrices differ
+  axis_set transition_axes;
+  // SUMMARY_BACK of a segment: the program whose values forward has saved, before its states
+  const tile_program *saved_with;
+  // Sequences that an instance computes at once: the programs have an axis of their own for them,
+  // as states and tokens have (plan/kernel/batched.c). 0: one sequence, and no such axis.
   int sequences, sequences_axis;
-  axis_set cut;               // grid axes that may be cut, instances or not
-  const pass_names *without;  // what its plan and its code are made without; NULL: nothing is left out
-  struct host_plan *plan;     // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
+  axis_set cut;  // grid axes that may be cut, instances or not
+  // what its plan and its code are made without; NULL: nothing is left out
+  const pass_names *without;
+  // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet
+  struct host_plan *plan;
   gpu_variant gpu;
 } kernel;
 
-// kernel/gpu/mapping.c: does the schedule give each thread of a GPU an entry of the lane axis? True for a kernel of the host whose
-// lane axis lies in lanes.
+// kernel/gpu/mapping.c: does the schedule give each thread of a GPU an entry of the lane axis? True
+// for a kernel of the host whose lane axis lies in lanes.
 bool kernel_has_own_lanes(const kernel *k);
 // Does a block go through the entries of the lane axis one after another? False for the host.
 bool kernel_takes_lanes_in_turn(const kernel *k);
-// Has a slice summary a factor of this state (by tensor)? Otherwise it has columns of a matrix, or is relative to a maximum.
+// Has a slice summary a factor of this state (by tensor)? Otherwise it has columns of a matrix, or
+// is relative to a maximum.
 bool kernel_has_factor(const tile_program *ends, int tensor);
 // Are these two states made of each other, entry by entry, or one of the other (tile_place.source)?
 bool kernel_couples(const tile_program *ends, int tensor, int other);
 
-// Host, chunk form: has a product no part of the innermost instances' axis, so that neighbours could share it?
+// Host, chunk form: has a product no part of the innermost instances' axis, so that neighbours
+// could share it?
 bool kernel_shares_work(const kernel *k);
 
 // What a transfer is before the first step. Of a logarithm it is 0.
 double kernel_first_transfer(const tile_place *place);
-// A running maximum, and the number below every one that counts. A sum of two such numbers is still finite.
+// A running maximum, and the number below every one that counts. A sum of two such numbers is still
+// finite.
 bool kernel_is_maximum(const tile_place *place);
 #define KERNEL_NO_MAXIMUM (-1e30)
 

@@ -1,5 +1,6 @@
-// The plan of a kernel, for one clone or for GPUs. It says how axes are mapped, holds the plans of the programs, and places
-// states, buffers and rows of tokens in memory. kernel/ lowers it as it is.
+// The plan of a kernel, for one clone or for GPUs. It says how axes are mapped, holds the plans of
+// the programs, and places states, buffers and rows of tokens in memory. kernel/ lowers it as it
+// is.
 //
 // The files of plan/kernel/ make it. Each section of functions names its file.
 #ifndef REC_PLAN_KERNEL_PLAN_H
@@ -12,7 +13,8 @@
 #include "compiler/plan/tensor_cores.h"
 #include "runtime/shared/gpu_frame.h"
 
-// A place in scratch: `offset` elements from the start, or in the block of run-time size number `sized`.
+// A place in scratch: `offset` elements from the start, or in the block of run-time size number
+// `sized`.
 typedef struct location {
   int64_t offset;  // -1: on the stack
   int sized;       // position in kernel_plan.sized; -1: none; LOCATION_OF_INSTANCE
@@ -28,7 +30,8 @@ typedef struct staging_buffer {
   int64_t stride[PLAN_MAX_AXES];
 } staging_buffer;
 
-// The plan of a program of the kernel (its program, or the recomputation of the steps of a chunk), and its memory.
+// The plan of a program of the kernel (its program, or the recomputation of the steps of a chunk),
+// and its memory.
 typedef struct program_plan {
   const tile_program *program;
   plan *p;
@@ -38,7 +41,8 @@ typedef struct program_plan {
   location *carried_at, *persistent_at;  // by carried value, by buffer
   location *buffer_at;                   // GPU: by buffer
   location *kept_at;                     // by buffer: of those with a row for every step of a chunk
-  plan_buffer *history;                  // by argument: states before each step of the chunk, or each chunk of the group
+  // by argument: states before each step of the chunk, or each chunk of the group
+  plan_buffer *history;
   location *history_at;
   staging_buffer *staging_buffers;  // by argument
 } program_plan;
@@ -48,32 +52,40 @@ typedef struct kernel_plan {
   const kernel *k;
   const codegen_kernel *described;
   mapping m;
-  program_plan main, recompute;  // the program, and the one that computes the states of a chunk again
+  // the program, and the one that computes the states of a chunk again
+  program_plan main, recompute;
   bool recomputes;
   int64_t shared_numbers, instance_numbers;  // elements of scratch: of the call, of each instance
-  VEC(extent) sized;                         // step form: blocks of scratch whose size is known at run time
-  location *stash_at;                        // by stash
+  // step form: blocks of scratch whose size is known at run time
+  VEC(extent) sized;
+  location *stash_at;  // by stash
   plan_buffer *stashes;
   int stash_count;
-  const struct kernel_plan *batched;  // for several sequences in one pass over time, in the same function; NULL: there is none
-  const struct kernel_plan
-      *one_lane;  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
-  // Memory for so many elements, until the kernel ends: scratch of the call; GPU: shared memory while there is some.
+  // for several sequences in one pass over time, in the same function; NULL: there is none
+  const struct kernel_plan *batched;
+  // host: for the last lanes of an axis, one by one; NULL: none are left, or a mask hides them
+  const struct kernel_plan *one_lane;
+  // Memory for so many elements, until the kernel ends: scratch of the call; GPU: shared memory
+  // while there is some.
   location (*take)(struct kernel_plan *w, int64_t numbers);
-  int64_t copies;       // of memory of run-time size: one for each thread that shares nothing
-  int64_t value_tiles;  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
+  int64_t copies;  // of memory of run-time size: one for each thread that shares nothing
+  // GPU: value-axis tiles whose memory the scratch of a call has; 0: it has that of the instances
+  int64_t value_tiles;
 
   // GPU
   int threads;                         // of a block
   int64_t shared_words, shared_limit;  // elements of shared memory: taken, and at most
   int64_t history;                     // elements of scratch for the states before each chunk
   int64_t sums;                        // where in shared memory results are summed over threads
-  bool register_pressure;  // register pressure: each thread holds states in registers, and no sums or prologue values
-  location combined_at;    // the states before a time slice while summaries are combined
-  bool in_tiles;           // value-axis tiles, one after another within a group of chunks
-  location *spill_at;      // in_tiles, by carried value: where it lies between tiles
-  location *sums_at;       // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
-  int64_t spill_elements, tile_sums;  // in_tiles, elements of scratch: states between groups, sums within a group
+  // register pressure: each thread holds states in registers, and no sums or prologue values
+  bool register_pressure;
+  location combined_at;  // the states before a time slice while summaries are combined
+  bool in_tiles;         // value-axis tiles, one after another within a group of chunks
+  location *spill_at;    // in_tiles, by carried value: where it lies between tiles
+  // in_tiles, by result of the main program: where tiles sum it; offset -1: they do not
+  location *sums_at;
+  // in_tiles, elements of scratch: states between groups, sums within a group
+  int64_t spill_elements, tile_sums;
 } kernel_plan;
 
 // batched.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing.
@@ -93,7 +105,8 @@ bool kernel_is_saved(bool backward, const tile_place *place);
 // Backward: reads the states before, or values saved for them.
 bool kernel_reads_saved(const kernel *k);
 int64_t kernel_parts_of_lag(const typed_lag *lag);
-// Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer.
+// Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if
+// there are fewer.
 const tile_place *kernel_kept_value(const kernel *k, int number);
 
 // mapping.c
@@ -105,13 +118,16 @@ mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtyp
 axis_set kernel_tiled_axes(const kernel *k);
 void kernel_map_to_threads(mapping *m);
 
-// A kernel that is mapped, and not planned yet: the one that is described, or the one for several sequences in its function.
-kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype);
+// A kernel that is mapped, and not planned yet: the one that is described, or the one for several
+// sequences in its function.
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k,
+                            codegen_clone clone, number_type dtype);
 // The passes over whole kernels.
 enum {
   KERNEL_PASS_BATCHED,  // batched.c: another kernel, for several sequences
-  KERNEL_PASS_HOST,     // host_plan_make, which runs the passes of plan.c and places what they leave
-  KERNEL_PASS_GPU,      // gpu_plan_make, likewise
+  // host_plan_make, which runs the passes of plan.c and places what they leave
+  KERNEL_PASS_HOST,
+  KERNEL_PASS_GPU,  // gpu_plan_make, likewise
   KERNEL_PASSES
 };
 extern const pass_stage kernel_stage;
@@ -124,7 +140,8 @@ void gpu_plan_make(kernel_plan *w);
 // What a host kernel carries (kernel.plan): the plans of its function.
 typedef struct host_plan {
   number_type dtype;
-  codegen_kernel described;                // of the kernel that was planned, the first with its symbol
+  // of the kernel that was planned, the first with its symbol
+  codegen_kernel described;
   const kernel_plan *clones[CLONE_COUNT];  // NULL: not asked for
 } host_plan;
 // The plans that the kernel carries, or those made for these clones (bits 1 << CLONE_..).
@@ -139,11 +156,13 @@ void kernel_verify_places(const kernel_plan *w);
 char *kernel_plan_text(arena *a, const kernel_plan *w);
 
 // place.c
-// Scratch of the call; of each instance; of the call, in an amount that may be known at run time alone.
+// Scratch of the call; of each instance; of the call, in an amount that may be known at run time
+// alone.
 location kernel_take_scratch(kernel_plan *w, int64_t numbers);
 location kernel_take_of_instance(kernel_plan *w, int64_t numbers);
 location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times);
-void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward);
+void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program,
+                         bool backward);
 typedef location buffer_placer(kernel_plan *w, const plan_buffer *b);
 // Buffers that live from run to run.
 void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *place);
@@ -158,7 +177,8 @@ void kernel_place_kept(kernel_plan *w, program_plan *p);
 codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w);
 
 // gpu/memory.c
-// Shared memory while there is some, else scratch. Where threads share nothing, each thread has its own elements.
+// Shared memory while there is some, else scratch. Where threads share nothing, each thread has its
+// own elements.
 location gpu_take(kernel_plan *w, int64_t numbers);
 // From `at` on the first place in shared memory where so many words may begin.
 int64_t gpu_shared_place(const kernel_plan *w, int64_t at, int64_t words);
@@ -169,14 +189,15 @@ bool gpu_makes_summaries(const kernel *k);
 const tile_program *gpu_summary_program(const kernel *k);
 // Elements of a slice summary: states at its end, and its transition.
 codegen_bytes gpu_summary_numbers(arena *a, const kernel *k);
-// The state transition of a summary is a matrix for states that mix their entries. Has the summary columns of this state?
-// Transition blocks of KERNEL_SUMMARY; elements of a row of the matrix.
+// The state transition of a summary is a matrix for states that mix their entries. Has the summary
+// columns of this state? Transition blocks of KERNEL_SUMMARY; elements of a row of the matrix.
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_transition_blocks(const kernel *k);
 int64_t gpu_row_numbers(const kernel *k);
 void gpu_place_columns(kernel_plan *w);
-// A mark says that a slice must not be combined. The axes along which instances have marks; the most marks of an instance; the
-// elements of kernel_plan.sums, one of each warp, by which a block reads them.
+// A mark says that a slice must not be combined. The axes along which instances have marks; the
+// most marks of an instance; the elements of kernel_plan.sums, one of each warp, by which a block
+// reads them.
 axis_set gpu_overflow_axes(const kernel *k);
 int64_t gpu_most_blocks(const kernel *k);
 int64_t gpu_overflow_sums(const kernel_plan *w);
@@ -202,7 +223,8 @@ typedef struct placed_program {
   const kernel_plan *w;
   const program_plan *of;
 } placed_program;
-// Of a buffer; of a tensor as the caller has it; of a value below index maps; of an operand of a product, or its copy.
+// Of a buffer; of a tensor as the caller has it; of a value below index maps; of an operand of a
+// product, or its copy.
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer);
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place);
 plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_map *maps);
@@ -213,7 +235,8 @@ void gpu_mark_products(const kernel_plan *w, const program_plan *of);
 // gpu/step_rows.c: threads by themselves, whose tokens come a chunk ahead.
 void gpu_place_steps(kernel_plan *w);
 bool gpu_is_step_ahead(const program_plan *p, int argument);
-// Whether the program copies these rows itself: backward, the steps that are computed again read the rows of the steps back.
+// Whether the program copies these rows itself: backward, the steps that are computed again read
+// the rows of the steps back.
 bool gpu_copies_step(const kernel_plan *w, const program_plan *p, int argument);
 typedef struct row_shape {
   axis_set axes;

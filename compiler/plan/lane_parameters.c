@@ -1,15 +1,16 @@
-// Steps: parameters are copied before the first step, on the host those whose neighbouring lanes lie apart.
+// Steps: parameters are copied before the first step, on the host those whose neighbouring lanes
+// lie apart.
 //
 //   A[E,N], lanes along E:  lane e of entry n at e * N + n
 //
 //   %3 [E,N] = mul %1 %2      body, %1 = A         %4 [E,N] = round %1      prologue: b0, lanes side by side
 //                                            ->    %3 [E,N] = mul %4 %2     body
 //
-// A step would gather its lanes one by one. Values of the prologue read the parameter itself, for they are copies already.
-// Products have copies of their own (dense_products.c).
+// A step would gather its lanes one by one. Values of the prologue read the parameter itself, for
+// they are copies already. Products have copies of their own (dense_products.c).
 //
-// GPU, a thread for each lane: parameters of one number a thread are copied into registers. A step that stores a result would
-// load them again, for the result might have overwritten them.
+// GPU, a thread for each lane: parameters of one number a thread are copied into registers. A step
+// that stores a result would load them again, for the result might have overwritten them.
 #include "compiler/plan/planner.h"
 
 typedef struct copying {
@@ -25,7 +26,8 @@ static bool is_copied(const copying *c, const tile_value *v) {
   const tile_place *place = tile_place_of(c->q->program, v);
   if (place->role != TILE_PARAM) return false;
   if (m->kind == MAP_THREADS) return !plan_tile_axes(m, plan_place_axes(place));
-  return plan_has_lane(m, plan_place_axes(place)) && place->axes[place->axis_count - 1] != m->lane_axis;
+  return plan_has_lane(m, plan_place_axes(place)) &&
+         place->axes[place->axis_count - 1] != m->lane_axis;
 }
 
 static tile_id with_operands(copying *c, tile_value v, const tile_id *image) {
@@ -55,7 +57,9 @@ static void copy_value(copying *c, tile_id id) {
 void plan_copy_parameters(planner *q) {
   const tile_program *program = q->program;
   int count = program->values.count;
-  copying c = {.q = q, .sections = tile_sections(q->a, program), .to = tile_program_like(q->a, program->name, program)};
+  copying c = {.q = q,
+               .sections = tile_sections(q->a, program),
+               .to = tile_program_like(q->a, program->name, program)};
   c.image = ARENA_ARRAY(q->a, tile_id, count);
   c.own = ARENA_ARRAY(q->a, tile_id, count);
   for (tile_id id = 0; id < count; id++) copy_value(&c, id);

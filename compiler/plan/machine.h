@@ -42,8 +42,10 @@ typedef struct clone_target {
   int vector_bytes;
   int vector_registers;
   codegen_processor processor;
-  bool masks;          // masked loads and stores; without them the last lanes of an axis go one by one
-  bool fetches;        // products fetch ahead what they read next; the oldest processors multiply slowly enough
+  // masked loads and stores; without them the last lanes of an axis go one by one
+  bool masks;
+  // products fetch ahead what they read next; the oldest processors multiply slowly enough
+  bool fetches;
   bool converts_half;  // F16C, fcvtn
   bool masks_halves;   // masked loads and stores of 16-bit numbers
   bool scales;         // x * 2^n is one instruction of 512 bits
@@ -72,9 +74,9 @@ const char *codegen_gpu_target_name(codegen_gpu_target target);  // "sm_80", ..,
 int codegen_gpu_capability(codegen_gpu_target target);           // 80: compute capability 8.0
 bool codegen_gpu_exact(codegen_gpu_target target);               // not for later devices
 
-// KiB of shared memory, as NVIDIA states them (gpu_targets.def). A thread block may have GPU_SMALL_KIB on every device,
-// GPU_LARGE_KIB on targets with CLASS_LARGE. The system takes GPU_SYSTEM_KIB for each block from the memory of the
-// multiprocessor.
+// KiB of shared memory, as NVIDIA states them (gpu_targets.def). A thread block may have
+// GPU_SMALL_KIB on every device, GPU_LARGE_KIB on targets with CLASS_LARGE. The system takes
+// GPU_SYSTEM_KIB for each block from the memory of the multiprocessor.
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 device_class codegen_gpu_class(codegen_gpu_target target);
 bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class device_class);
@@ -98,7 +100,8 @@ typedef struct gpu_target_row {
   bool exact;                  // for no later devices
   device_class device_class;   // whose kernels it has
   codegen_gpu_target text_of;  // LLVM writes the same for it, but for the head
-  const char *ptx;             // LLVM's name of the lowest PTX version that has what it needs; NULL: none
+  // LLVM's name of the lowest PTX version that has what it needs; NULL: none
+  const char *ptx;
   machine_device device;
 } gpu_target_row;
 

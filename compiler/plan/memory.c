@@ -1,4 +1,5 @@
-// Where the values of a plan are held: in registers, variables or buffers; states in place; buffers in scratch.
+// Where the values of a plan are held: in registers, variables or buffers; states in place; buffers
+// in scratch.
 //
 //   %6 read by a later nest     ->   buffer, alive from its nest to the last reader; later buffers take its place
 //   S' = a * S + ..             ->   the memory of S, if no nest reads the old S afterwards
@@ -13,7 +14,8 @@ static void note_use(planner *q, tile_id id, int nest, bool moved) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
-    for (int k = 0; k < tile_arity(v->op); k++) note_use(q, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
+    for (int k = 0; k < tile_arity(v->op); k++)
+      note_use(q, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
     return;
   }
   if (pv->nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
@@ -72,12 +74,14 @@ static bool reads_argument(planner *q, tile_id id, int argument, bool moved, boo
   if (!plan_at_hand(q->p, id)) return false;
   bool reads = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
-    reads |= reads_argument(q, v->args[k], argument, moved || tile_op_is(v->op, TILE_MOVES_INDEX), at_other_point);
+    reads |= reads_argument(q, v->args[k], argument, moved || tile_op_is(v->op, TILE_MOVES_INDEX),
+                            at_other_point);
   }
   return reads;
 }
 
-// The nest that starts to overwrite the memory of `id`: a chain of sums in place begins with its first operand.
+// The nest that starts to overwrite the memory of `id`: a chain of sums in place begins with its
+// first operand.
 static int writing_nest(planner *q, tile_id id) {
   int buffer = q->p->values[id].buffer;
   for (int n = 0; n < q->p->nests.count; n++) {
@@ -102,9 +106,11 @@ static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
     }
   }
   for (int i = 0; i < nest->results.count; i++) {
-    reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument, false, at_other_point);
+    reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument,
+                            false, at_other_point);
   }
-  if (nest->kind == NEST_PACK) reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
+  if (nest->kind == NEST_PACK)
+    reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
   return reads;
 }
 
@@ -117,7 +123,8 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
   int written = writing_nest(q, id);
   if (written < 0) return false;
   const plan_nest *w = &q->p->nests.items[written];
-  bool points = w->kind == NEST_POINTS && !tile_op_is(value(q, id)->op, TILE_REDUCES) && w->axes == pv->tile;
+  bool points =
+      w->kind == NEST_POINTS && !tile_op_is(value(q, id)->op, TILE_REDUCES) && w->axes == pv->tile;
   for (int n = written; pair->argument >= 0 && n < q->p->nests.count; n++) {
     bool other_point = false;
     if (!nest_reads(q, n, pair->argument, &other_point)) continue;
@@ -139,7 +146,8 @@ static bool update_in_place(planner *q, int c) {
   plan *p = q->p;
   const carried_pair *pair = &p->carried[c];
   if (!may_update_in_place(q, pair)) return false;
-  plan_buffer *b = &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
+  plan_buffer *b =
+      &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
   const plan_buffer *memory = &q->carried->items[c].memory;
   if (memcmp(b->stride, memory->stride, sizeof b->stride)) return false;
   b->carried = c;
@@ -147,7 +155,8 @@ static bool update_in_place(planner *q, int c) {
 }
 
 int plan_copied_buffer(const plan *p, tile_id id) {
-  while (plan_at_hand(p, id) && p->program->values.items[id].op == TILE_RENAME) id = p->program->values.items[id].args[0];
+  while (plan_at_hand(p, id) && p->program->values.items[id].op == TILE_RENAME)
+    id = p->program->values.items[id].args[0];
   return p->values[id].held == HELD_BUFFER ? p->values[id].buffer : -1;
 }
 
@@ -161,25 +170,30 @@ void plan_states(planner *q) {
     for (int i = 0; i < q->program->arguments.count; i++) {
       const tile_place *place = &q->program->arguments.items[i];
       bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
-      bool backward = q->carried->items[c].place.role == TILE_D_STATE || q->carried->items[c].place.role == TILE_D_NEXT_STATE;
-      if (carried && (place->role == TILE_D_NEXT_STATE) == backward && plan_same_state(place, &q->carried->items[c].place)) {
+      bool backward = q->carried->items[c].place.role == TILE_D_STATE ||
+                      q->carried->items[c].place.role == TILE_D_NEXT_STATE;
+      if (carried && (place->role == TILE_D_NEXT_STATE) == backward &&
+          plan_same_state(place, &q->carried->items[c].place)) {
         pair->argument = i;
       }
     }
     for (int i = 0; i < q->program->results.count; i++) {
       const tile_place *place = &q->program->results.items[i].place;
-      if (plan_is_carried_role(place->role) && plan_same_state(place, &q->carried->items[c].place)) pair->result = i;
+      if (plan_is_carried_role(place->role) && plan_same_state(place, &q->carried->items[c].place))
+        pair->result = i;
     }
     if (pair->result < 0) continue;
     pair->in_place = update_in_place(q, c);
-    if (pair->in_place || plan_copied_buffer(p, q->program->results.items[pair->result].value) >= 0) continue;
+    if (pair->in_place || plan_copied_buffer(p, q->program->results.items[pair->result].value) >= 0)
+      continue;
     plan_buffer staging = q->carried->items[c].memory;
     staging.persistent = false;
     pair->staging = plan_new_buffer(q, staging);
   }
 }
 
-// A sum whose first operand is itself such a sum, used nowhere else, shares the memory: the whole chain adds in place.
+// A sum whose first operand is itself such a sum, used nowhere else, shares the memory: the whole
+// chain adds in place.
 void plan_share_sum_buffers(planner *q) {
   for (int i = q->order_count - 1; i >= 0; i--) {
     const plan_value *pv = &q->p->values[q->order[i]];
@@ -231,7 +245,8 @@ void plan_find_lives(planner *q) {
       if (p->values[id].partial_sums >= 0) note_life(p, p->values[id].partial_sums, n);
       if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
       for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-        if (plan_reads_itself(nest, i, value(q, id)->args[k])) live_operand(q, value(q, id)->args[k], n);
+        if (plan_reads_itself(nest, i, value(q, id)->args[k]))
+          live_operand(q, value(q, id)->args[k], n);
     }
     const plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
     for (int k = 0; nest->two && k < 2; k++) {
@@ -263,7 +278,8 @@ void plan_find_lives(planner *q) {
     if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) continue;
     if (nest->kind == NEST_PACK) note_life(p, nest->pack, end);
     for (int i = 0; i < nest->values.count; i++) {
-      if (p->values[nest->values.items[i]].buffer >= 0) note_life(p, p->values[nest->values.items[i]].buffer, end);
+      if (p->values[nest->values.items[i]].buffer >= 0)
+        note_life(p, p->values[nest->values.items[i]].buffer, end);
     }
   }
 }
@@ -278,7 +294,8 @@ static extent *scratch_of(planner *q, axis_set sizes) {
 }
 
 static bool fits_stack(const planner *q, const plan_buffer *b) {
-  return !q->m->chunks_outside && b->lane && !b->numbers.sizes && b->numbers.factor / q->m->width <= PLAN_STACK_VECTORS;
+  return !q->m->chunks_outside && b->lane && !b->numbers.sizes &&
+         b->numbers.factor / q->m->width <= PLAN_STACK_VECTORS;
 }
 
 static bool needs_place(const plan_buffer *b) {
@@ -290,7 +307,8 @@ static void place_buffer(planner *q, plan_buffer *b, placed_list *placed_so_far)
   int64_t line = b->numbers.sizes ? 1 : 16, end;
   int next = 0;
   b->offset = 0;
-  while ((end = first_fit_end(placed_so_far, &next, b->offset, b->numbers.factor, b->first, b->last)) >= 0)
+  while ((end = first_fit_end(placed_so_far, &next, b->offset, b->numbers.factor, b->first,
+                              b->last)) >= 0)
     b->offset = (end + line - 1) / line * line;
   end = b->offset + b->numbers.factor;
   first_fit_add(q->a, placed_so_far, (placed){b->offset, end, b->first, b->last});

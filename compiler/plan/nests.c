@@ -5,10 +5,11 @@
 //   %6 []  = sum %5 over N      nest over nothing: %7
 //   %7 []  = add %6 %1
 //
-// A value joins the earliest nest with the same loops in which its operands are ready. Operands are values of earlier nests, or
-// of the same nest at the same point. A value that a later nest reads gets a buffer. Products over large spaces are nests of
-// their own (lower/host/products.c). A sum `x + dot` is made by adding the product to x in place. A state is updated in place
-// where no nest reads its old value afterwards.
+// A value joins the earliest nest with the same loops in which its operands are ready. Operands are
+// values of earlier nests, or of the same nest at the same point. A value that a later nest reads
+// gets a buffer. Products over large spaces are nests of their own (lower/host/products.c). A sum
+// `x + dot` is made by adding the product to x in place. A state is updated in place where no nest
+// reads its old value afterwards.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
@@ -30,11 +31,13 @@ static void add_need(planner *q, tile_id id, bool moved, need *n) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
-    for (int k = 0; k < tile_arity(v->op); k++) add_need(q, v->args[k], moved || tile_op_is(v->op, TILE_MOVES_INDEX), n);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      add_need(q, v->args[k], moved || tile_op_is(v->op, TILE_MOVES_INDEX), n);
     return;
   }
   if (pv->nest < n->nest) return;
-  bool same = !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+  bool same = !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) &&
+              v->op != TILE_ACCUMULATE;
   same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
   if (pv->nest > n->nest) n->same_point = true;
   n->nest = pv->nest;
@@ -77,7 +80,8 @@ static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
   if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
   if (nest->wide != pv->wide) return false;
-  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space) return false;
+  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
+    return false;
   axis_set over = reduced_axes(q, id);
   if (over && nest->over && over != nest->over) return false;
   return true;
@@ -106,7 +110,12 @@ static void join_points(planner *q, tile_id id) {
     pv->nest = pv->start = i;
     return;
   }
-  plan_nest nest = {.kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .wide = pv->wide, .pack = -1};
+  plan_nest nest = {.kind = NEST_POINTS,
+                    .region = pv->region,
+                    .axes = pv->space,
+                    .lane = lane,
+                    .wide = pv->wide,
+                    .pack = -1};
   nest.over = reduced_axes(q, id);
   nest.instructions = instructions_of(q, id);
   vec_push(q->a, &nest.values, id);
@@ -139,7 +148,11 @@ static void plan_own_nest(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
-  plan_nest nest = {.kind = own_kind(v->op), .region = pv->region, .axes = pv->space, .lane = uses_lane(q, id), .pack = -1};
+  plan_nest nest = {.kind = own_kind(v->op),
+                    .region = pv->region,
+                    .axes = pv->space,
+                    .lane = uses_lane(q, id),
+                    .pack = -1};
   vec_push(q->a, &nest.values, id);
   if (nest.kind == NEST_DOT) {
     plan_product(q, id, &nest);
@@ -197,13 +210,16 @@ static void plan_result(planner *q, int index) {
   }
   if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
-    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE && !tile_op_is(v->op, TILE_REDUCES)) {
+    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
+        !tile_op_is(v->op, TILE_REDUCES)) {
       vec_push(q->a, &nest->results, index);
       return;
     }
   }
-  plan_nest nest = {.kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
-  if (!plan_at_hand(q->p, r->value) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
+  plan_nest nest = {
+      .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
+  if (!plan_at_hand(q->p, r->value) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE &&
+      pv->tile)
     plan_force_buffer(q, r->value, -1);
   vec_push(q->a, &nest.results, index);
   plan_new_nest(q, nest);
@@ -215,7 +231,8 @@ void plan_make_results(planner *q) {
   }
 }
 
-// Nests are made region by region, but results and packs of a region come late: bring them into order.
+// Nests are made region by region, but results and packs of a region come late: bring them into
+// order.
 void plan_sort_nests(planner *q) {
   plan *p = q->p;
   int count = p->nests.count, next = 0;

@@ -1,6 +1,7 @@
 // The list of plan passes. A plan says how a tile program runs: loop nests over buffers, in order.
 //
-// Each pass is a file of this folder or a function of one, and plan_verify knows what a plan must be behind each of them.
+// Each pass is a file of this folder or a function of one, and plan_verify knows what a plan must
+// be behind each of them.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
@@ -11,7 +12,9 @@ static bool is_block(const planner *q) { return q->m->kind == MAP_BLOCK; }
 
 static bool is_block_or_steps(const planner *q) { return is_block(q) || plan_is_steps(q); }
 
-static bool has_lane_steps(const planner *q) { return plan_is_steps(q) || q->m->kind == MAP_THREADS; }
+static bool has_lane_steps(const planner *q) {
+  return plan_is_steps(q) || q->m->kind == MAP_THREADS;
+}
 
 static bool is_host_f32(const planner *q) { return q->m->kind == MAP_LANES && !q->m->f64; }
 
@@ -84,17 +87,20 @@ static plan *run_passes(planner *q, bool each) {
   return wrong ? NULL : q->p;
 }
 
-static planner planner_for(arena *a, const mapping *m, const tile_program *program, const carried_list *carried) {
+static planner planner_for(arena *a, const mapping *m, const tile_program *program,
+                           const carried_list *carried) {
   return (planner){.a = a, .m = m, .carried = carried, .whole = program};
 }
 
-plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried) {
+plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program,
+                           const carried_list *carried) {
   planner q = planner_for(a, m, program, carried);
   return run_passes(&q, true);
 }
 
 // A release looks at the finished plan. If that is wrong, it plans again to find the pass at fault.
-plan *plan_program(arena *a, const mapping *m, const tile_program *program, const carried_list *carried) {
+plan *plan_program(arena *a, const mapping *m, const tile_program *program,
+                   const carried_list *carried) {
 #ifdef REC_VERIFY_EACH_PASS
   return plan_program_checked(a, m, program, carried);
 #else

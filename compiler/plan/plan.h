@@ -1,4 +1,5 @@
-// Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the mechanisms.
+// Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the
+// mechanisms.
 #ifndef REC_PLAN_PLAN_H
 #define REC_PLAN_PLAN_H
 
@@ -10,28 +11,32 @@
 // Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess.
 #define PLAN_STACK_VECTORS 32
 
-// Who runs a kernel. MAP_LANES: the host's lanes. MAP_THREADS: GPU threads that each hold an entry of the lane axis and share
-// nothing. MAP_BLOCK: a GPU thread block that divides the points of every nest.
+// Who runs a kernel. MAP_LANES: the host's lanes. MAP_THREADS: GPU threads that each hold an entry
+// of the lane axis and share nothing. MAP_BLOCK: a GPU thread block that divides the points of
+// every nest.
 typedef enum mapping_kind { MAP_LANES, MAP_THREADS, MAP_BLOCK } mapping_kind;
 
-// How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
-// or a tile axis (a loop inside a run).
+// How the axes of a kernel are used. Every axis is one of: an instance axis (one index per
+// instance), the lane axis, or a tile axis (a loop inside a run).
 typedef struct mapping {
   mapping_kind kind;
   const kernel *kernel;
   number_type dtype;
   bool f64;
-  bool looped;      // MAP_THREADS: arrays of a thread lie in shared memory, and loops over them are not unrolled
+  // MAP_THREADS: arrays of a thread lie in shared memory, and loops over them are not unrolled
+  bool looped;
   bool tf32;        // GPU: a product of f32 operands is one product in tf32
   bool warpgroups;  // GPU: warpgroups make products of 16-bit elements (wgmma.c)
   int threads;      // MAP_BLOCK: threads of a block
   int shared_kib;   // GPU: KiB of shared memory that a block may have
   int width;        // elements in a machine vector
   axis_set instance;
-  axis_set tiled;           // GPU: tile axes of which the programs have one value-axis tile
-  int lane_axis, lanes;     // `lanes` entries of the lane axis are computed together; -1: none
-  bool chunks_outside;      // the loop over chunks encloses the loop over instances: shared values are computed once
-  int shared_axis;          // chunks_outside: instances along this axis follow each other (plan_is_shared); else -1
+  axis_set tiled;        // GPU: tile axes of which the programs have one value-axis tile
+  int lane_axis, lanes;  // `lanes` entries of the lane axis are computed together; -1: none
+  // the loop over chunks encloses the loop over instances: shared values are computed once
+  bool chunks_outside;
+  // chunks_outside: instances along this axis follow each other (plan_is_shared); else -1
+  int shared_axis;
   int rank[PLAN_MAX_AXES];  // order of axes in memory: the highest rank is contiguous
 } mapping;
 
@@ -51,14 +56,15 @@ typedef enum region {
   REGION_COUNT
 } region;
 
-// A count that may depend on sizes known at run time: `factor` times the product of the sizes of these axes.
+// A count that may depend on sizes known at run time: `factor` times the product of the sizes of
+// these axes.
 typedef struct extent {
   int64_t factor;
   axis_set sizes;
 } extent;
 
-// Which numbers of a line of shared memory trade places, by the number of the line (gpu/banks.c). A line is a row of 32 numbers
-// or more, or 32 numbers.
+// Which numbers of a line of shared memory trade places, by the number of the line (gpu/banks.c). A
+// line is a row of 32 numbers or more, or 32 numbers.
 typedef enum plan_pattern {
   PATTERN_PLAIN,
   PATTERN_PIECES,            // 16 bytes, by 8 lines
@@ -85,24 +91,27 @@ typedef struct plan_buffer {
   extent stride[PLAN_MAX_AXES];  // by axis, in numbers
   extent numbers;                // of the whole array
   bool lane;
-  bool stack;          // small: in the function's frame, so that LLVM can keep it in registers
-  bool persistent;     // lives through all runs of an instance
-  bool kept;           // steps: the buffer has a row for every step of a chunk
-  bool gathered;       // persistent: a product over all steps of a chunk is added once a chunk
-  number_type stored;  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
+  bool stack;       // small: in the function's frame, so that LLVM can keep it in registers
+  bool persistent;  // lives through all runs of an instance
+  bool kept;        // steps: the buffer has a row for every step of a chunk
+  bool gathered;    // persistent: a product over all steps of a chunk is added once a chunk
+  // GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed
+  number_type stored;
   bool wgmma_layout;   // GPU: it lies as warpgroup products read it
   bool by_vectors;     // GPU: products of a matrix and vectors alone read it (gpu/matrix_vector.c)
   plan_layout layout;  // GPU: where its numbers lie in shared memory; 16 bits: plan_layout_of_rows
   int carried;         // the carried value whose memory it is; -1: it has its own
   int first, last;     // nests between which it is alive
-  int64_t offset;      // in the scratch of plan.scratch with the same sizes, in units of their product
+  // in the scratch of plan.scratch with the same sizes, in units of their product
+  int64_t offset;
 } plan_buffer;
 
 typedef struct plan_value {
   bool needed;
   axis_set tile;   // its tile axes
   axis_set space;  // tile axes of its computation
-  axis_set own;    // cut axes along which instances differ; along other cut axes they have the same numbers
+  // cut axes along which instances differ; along other cut axes they have the same numbers
+  axis_set own;
   bool lane;
   bool wide;  // computed in f64 (widen_angles.c)
   region region;
@@ -114,9 +123,12 @@ typedef struct plan_value {
   int first_read, last_read;  // ARGUMENT: nests that read it
   bool inlined;               // GPU: a cheap value that is computed at each use (recompute.c)
   bool zero_above;            // 0 where s > t
-  tile_id into;               // DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE
-  int partial_sums;           // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
-  tile_id dot;                // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
+  // DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE
+  tile_id into;
+  // GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1
+  int partial_sums;
+  // ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE
+  tile_id dot;
 } plan_value;
 
 typedef enum nest_kind {
@@ -130,29 +142,40 @@ typedef enum nest_kind {
   NEST_FIRST_EXTREME
 } nest_kind;
 
-// DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
-// where a is one row; on a GPU b is then a matrix of parameters. In REGION_STEPS the sum is over the steps of a chunk: k is -1 on
-// the host, plan.steps on a GPU.
+// DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes
+// are loops around it. i is -1 where a is one row; on a GPU b is then a matrix of parameters. In
+// REGION_STEPS the sum is over the steps of a chunk: k is -1 on the host, plan.steps on a GPU.
 // SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1.
 typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b;  // buffers of copies, or -1
   int i, j, k;
-  bool along;   // DOT: k is contiguous in a and b, and j in c alone
-  bool wgmma;   // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
-  bool held_b;  // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)
+  bool along;  // DOT: k is contiguous in a and b, and j in c alone
+  // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
+  bool wgmma;
+  // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)
+  bool held_b;
 } plan_dot;
 
-// MAP_BLOCK, POINTS, SEGMENT and its adjoint: how the threads of a block divide a nest (gpu/threads.c). All 0: not a nest of these.
+// MAP_BLOCK, POINTS, SEGMENT and its adjoint: how the threads of a block divide a nest
+// (gpu/threads.c). All 0: not a nest of these.
 typedef struct plan_threads {
-  int lanes;   // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a single point
+  // of a warp, which share the sums of a point; 1: each point has a thread; PLAN_ALL_THREADS: a
+  // single point
+  int lanes;
   bool apart;  // these lanes are not neighbours: neighbouring lanes have neighbouring points
-  bool far;    // of lanes that are apart: neighbours have rows 4 apart, so that they read different banks (plan_far_row)
-  int orders;  // above 1: neighbouring groups of `lanes` take their turns in so many orders, and so read other banks
+  // of lanes that are apart: neighbours have rows 4 apart, so that they read different banks
+  // (plan_far_row)
+  bool far;
+  // above 1: neighbouring groups of `lanes` take their turns in so many orders, and so read other
+  // banks
+  int orders;
   int vector;  // the axis of which a thread takes `width` neighbours at once; width 1: none
   int width;
   int warps;  // SEGMENT with levels: for each column, one for all levels or one for each
-  int begin;  // the warp that has the first of the points or columns, where nests beside this one leave warps without work
+  // the warp that has the first of the points or columns, where nests beside this one leave warps
+  // without work
+  int begin;
   int steps;  // SEGMENT_ADJOINT: that a warp makes of a column; 0: each thread makes a step
 } plan_threads;
 
@@ -166,14 +189,16 @@ typedef struct plan_nest {
   bool wide;         // POINTS: of values in f64
   int instructions;  // an estimate: it keeps nests small enough for one function
   plan_threads threads;
-  bool beside;          // GPU: no barrier stands between it and the nest before (gpu/intervals.c)
-  VEC(tile_id) values;  // GPU, DOT: after the product, the sum that initialises it, or values that continue with it
-  VEC(int) results;     // of the program, stored at each point
+  bool beside;  // GPU: no barrier stands between it and the nest before (gpu/intervals.c)
+  // GPU, DOT: after the product, the sum that initialises it, or values that continue with it
+  VEC(tile_id) values;
+  VEC(int) results;  // of the program, stored at each point
   plan_dot dot;
   bool two;  // GPU, DOT: the sum of this product and `other`, which is made first
   tile_id other;
   plan_dot other_dot;
-  tile_id scaled;  // `two`: the product of the other and a factor, to which this one is added; NO_TILE
+  // `two`: the product of the other and a factor, to which this one is added; NO_TILE
+  tile_id scaled;
   tile_id packed;  // PACK: the value, and its copy
   int pack;
 } plan_nest;
@@ -185,7 +210,8 @@ typedef struct carried_pair {
   bool has_copy;       // other products read the state: shared memory has a copy
   bool wgmma_layout;   // GPU: the copy lies as warpgroup products read it
   plan_layout layout;  // GPU: of the state itself
-  int staging;         // a buffer for a next state that is not made in place, nor copied from a buffer; else -1
+  // a buffer for a next state that is not made in place, nor copied from a buffer; else -1
+  int staging;
 } carried_pair;
 
 typedef struct plan {
@@ -196,9 +222,11 @@ typedef struct plan {
   int steps;              // GPU: the axis of products over the steps of a chunk; -1: there are none
   carried_pair *carried;  // by the kernel's carried values
   int carried_count;
-  bool *wgmma_layout;            // GPU, by argument: its rows lie as warpgroup products read them
-  int products, wgmma_products;  // GPU: products of a chunk; those that warpgroups make, or may make before memory has places
-  VEC(extent) scratch;           // numbers, without persistent buffers: one entry for each set of run-time sizes
+  bool *wgmma_layout;  // GPU, by argument: its rows lie as warpgroup products read them
+  // GPU: products of a chunk; those that warpgroups make, or may make before memory has places
+  int products, wgmma_products;
+  // numbers, without persistent buffers: one entry for each set of run-time sizes
+  VEC(extent) scratch;
 } plan;
 
 // Memory that lives from run to run: a state (forward) or the cotangent of one (backward).
@@ -213,12 +241,14 @@ int64_t plan_axis_size(const mapping *m, const tile_program *program,
                        int axis);  // TILE_RUNTIME_SIZE: at run time
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
-// The axes along which instances have elements of their own in the memory of a place: the axes of the tensor. A cotangent also
-// has those that it is partial over.
+// The axes along which instances have elements of their own in the memory of a place: the axes of
+// the tensor. A cotangent also has those that it is partial over.
 axis_set plan_own_axes(const tile_place *place);
-// chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`.
+// chunks_outside: whether instances that follow each other hold the same numbers, if these are
+// their own along `own`.
 bool plan_is_shared(const mapping *m, axis_set own);
-plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane, int last_axis);
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis);
 // Its numbers of 32 bits (f64: of 64).
 extent plan_words(const plan_buffer *b);
 // Words from the row that a step keeps to the row of the next step.
@@ -226,15 +256,19 @@ extent plan_words_of_kept_row(const plan *p, const plan_buffer *b, bool in_share
 // Whether two places name the same state memory.
 bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
-plan *plan_program(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
+plan *plan_program(arena *a, const mapping *m, const tile_program *program,
+                   const carried_list *carried);
 // The same, verified after each pass.
-plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
-// facts.c: is an operation computed at each use, whatever it is of? Is a result a state of the next run?
+plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program,
+                           const carried_list *carried);
+// facts.c: is an operation computed at each use, whatever it is of? Is a result a state of the next
+// run?
 bool plan_is_inline(tile_op op);
 bool plan_is_carried_role(tile_role role);
 // Whether a value is computed at each use.
 bool plan_at_hand(const plan *p, tile_id id);
-// GPU: the sum whose first operand is in the accumulator of the nest's products before them, where the nest lists it; NO_TILE.
+// GPU: the sum whose first operand is in the accumulator of the nest's products before them, where
+// the nest lists it; NO_TILE.
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
@@ -250,10 +284,12 @@ typedef struct plan_swap {
 int plan_swaps_of(plan_layout layout, number_type stored, plan_swap swaps[PLAN_MOST_SWAPS]);
 // Where the number at this offset lies.
 int64_t plan_offset_in(plan_layout layout, number_type stored, int64_t offset);
-// The wavefronts of an access of a warp: each lane reads or writes `bytes` from its address on. Lanes at -1 take no part.
+// The wavefronts of an access of a warp: each lane reads or writes `bytes` from its address on.
+// Lanes at -1 take no part.
 enum { PLAN_BANKS = 32 };
 int plan_wavefronts(const int64_t addresses[PLAN_BANKS], int bytes);
-// Lanes take each eight rows in this order: 0, 4, 2, 6, 1, 5, 3, 7. It suits the swizzles of gpu/banks.c.
+// Lanes take each eight rows in this order: 0, 4, 2, 6, 1, 5, 3, 7. It suits the swizzles of
+// gpu/banks.c.
 enum { PLAN_FAR_ROWS = 8 };
 int64_t plan_far_row(int64_t row);
 // Does wgmma's layout, in tiles of PLAN_TILE_COLUMNS columns, suit `rows` rows of `row` elements?
@@ -267,46 +303,57 @@ typedef struct axis_list {
   int axes[PLAN_MAX_AXES];
 } axis_list;
 axis_list plan_by_rank(const mapping *m, const tile_program *program, axis_set axes);
-// GPU: how many neighbours along an axis of this size a thread takes at once of `count` numbers, while all threads have some.
+// GPU: how many neighbours along an axis of this size a thread takes at once of `count` numbers,
+// while all threads have some.
 int plan_numbers_at_once(int64_t size, int64_t count, int threads);
 // The number of points over all these axes; -1: a size is known at run time only.
 int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
 // The axis along which the value at hand lies contiguously in memory, or -1.
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
-// The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes.
+// The DOT under an ADD's operand that is added in place: below joins, places and renames, which say
+// where it goes.
 tile_id plan_product_of(const tile_program *program, tile_id operand);
-// The buffer that a next state is copied from, perhaps under other names of its axes; -1: its numbers are computed.
+// The buffer that a next state is copied from, perhaps under other names of its axes; -1: its
+// numbers are computed.
 int plan_copied_buffer(const plan *p, tile_id id);
 // The axes that a product's kernel goes through; others are loops around it.
 axis_set plan_inner_axes(const plan_dot *dot);
 // The value under index maps.
 tile_id plan_root(const tile_program *program, tile_id id);
-// The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes.
+// The row that each step keeps of an operand: a buffer, or in the layout of saved states and
+// stashes.
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
-// gpu/matrix_vector.c: how the threads of a block divide a matrix of parameters times one vector or a few.
+// gpu/matrix_vector.c: how the threads of a block divide a matrix of parameters times one vector or
+// a few.
 enum { GPU_MATRIX_VECTORS = 4 };  // at most
 typedef struct matrix_vector {
   axis_set rows, depth, around;  // of the result; summed; loops around it
   int vectors,
-      vector_axis;  // entries of an axis that the matrix lacks, which share each load of the matrix; 1, -1: the matrix has all axes
-  int last;         // the contiguous axis of the matrix
-  bool along;       // `last` is the summed axis
-  int width;        // numbers along `last` that a thread loads at once
-  bool fours_apart;         // of these, two fours of columns
-  int64_t lanes;            // along: lanes of a warp for each row
-  int64_t splits, in_warp;  // across: threads among which the sum of a column is split (split-K); of these, so many in a warp
-  bool mma;                 // on tensor cores: `splits` are warps, and a warp has 16 rows at a time
+      // entries of an axis that the matrix lacks, which share each load of the matrix; 1, -1: the
+      // matrix has all axes
+      vector_axis;
+  int last;          // the contiguous axis of the matrix
+  bool along;        // `last` is the summed axis
+  int width;         // numbers along `last` that a thread loads at once
+  bool fours_apart;  // of these, two fours of columns
+  int64_t lanes;     // along: lanes of a warp for each row
+  // across: threads among which the sum of a column is split (split-K); of these, so many in a warp
+  int64_t splits, in_warp;
+  bool mma;  // on tensor cores: `splits` are warps, and a warp has 16 rows at a time
 } matrix_vector;
-// May a copy of a matrix of parameters of these rows, summed axes and contiguous axis be multiplied on tensor cores?
-bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows, axis_set depth, int last);
+// May a copy of a matrix of parameters of these rows, summed axes and contiguous axis be multiplied
+// on tensor cores?
+bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows,
+                               axis_set depth, int last);
 // Do lanes read two fours of numbers of the matrix at once that lie PLAN_FOURS_APART columns apart?
 enum { PLAN_FOURS_APART = 32 };
 bool plan_has_fours_apart(const mapping *m, const tile_program *program, const plan_buffer *b);
 matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Elements of shared memory for partial sums of the product, or 0.
 int64_t plan_matrix_sums(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-// Registers of a thread that a matrix of parameters would take, multiplied on tensor cores; 0: it cannot be, or takes too many.
+// Registers of a thread that a matrix of parameters would take, multiplied on tensor cores; 0: it
+// cannot be, or takes too many.
 int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 // Whether value number `index` of the nest reads the memory of the operand itself, and no copy.
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
@@ -334,8 +381,8 @@ extern const pass_stage plan_pass_stage;
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-// gpu/levels.c: levels of a SEGMENT. 0: a warp cannot make them, or the sum has so few steps that levels take
-// more code than time. A lane has so many steps at most.
+// gpu/levels.c: levels of a SEGMENT. 0: a warp cannot make them, or the sum has so few steps that
+// levels take more code than time. A lane has so many steps at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 // GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
@@ -362,6 +409,7 @@ const char *plan_verify_places(arena *a, const plan *p, const plan_place *buffer
 const char *plan_nest_text(nest_kind kind);
 // A line of it: one nest.
 char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n);
-char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at);
+char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states,
+                 const plan_places *at);
 
 #endif

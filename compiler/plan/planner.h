@@ -1,5 +1,5 @@
-// The planner: the state that plan passes change, and the functions that the list of passes in plan.c calls. Each section
-// below names the file of its functions.
+// The planner: the state that plan passes change, and the functions that the list of passes in
+// plan.c calls. Each section below names the file of its functions.
 #ifndef REC_PLAN_PLANNER_H
 #define REC_PLAN_PLANNER_H
 
@@ -22,7 +22,9 @@ typedef struct planner {
   bool *wide;                // by value: computed in f64; NULL: none is
 } planner;
 
-static inline const tile_value *value(const planner *q, tile_id id) { return &q->program->values.items[id]; }
+static inline const tile_value *value(const planner *q, tile_id id) {
+  return &q->program->values.items[id];
+}
 
 // A row of plan.c.
 typedef struct plan_pass {
@@ -52,7 +54,8 @@ void plan_sum_extra_axes(planner *q);
 void plan_describe_values(planner *q);
 void plan_order_values(planner *q);
 
-// nests.c: loop nests, region by region; results and copies of a region come late, and are brought into order.
+// nests.c: loop nests, region by region; results and copies of a region come late, and are brought
+// into order.
 void plan_make_nests(planner *q);
 void plan_make_results(planner *q);
 void plan_sort_nests(planner *q);
@@ -63,11 +66,13 @@ void plan_inline_cheap(planner *q);
 // gpu/row_factors.c: factors of whole rows leave the operands of products.
 void plan_move_factors(planner *q);
 
-// gpu/late_values.c: the first nest that a value may join. Made early, a value of many elements would take shared memory for long.
+// gpu/late_values.c: the first nest that a value may join. Made early, a value of many elements
+// would take shared memory for long.
 int plan_earliest_nest(const planner *q, tile_id id);
 
-// gpu/matrix_vector.c: does the copy of a matrix fit into shared memory, beside the other copies and what else a step needs? If so,
-// its bytes are taken. A single step reads the matrix once, and needs no copy.
+// gpu/matrix_vector.c: does the copy of a matrix fit into shared memory, beside the other copies
+// and what else a step needs? If so, its bytes are taken. A single step reads the matrix once, and
+// needs no copy.
 bool plan_has_room(planner *q, tile_id matrix);
 
 // gpu/fuse.c: elementwise values around a product join its nest.
@@ -81,11 +86,12 @@ void plan_narrow_operands(planner *q);
 
 // gpu/wgmma_layout.c: marks the buffers and rows that warpgroup products read.
 void plan_mark_wgmma(planner *q);
-// gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a copy.
+// gpu/wgmma_layout.c: whether memory will hold an operand in f32, so that warpgroup products need a
+// copy.
 bool plan_stays_wide(const planner *q, tile_id operand);
 
-// gpu/intervals.c: nests that touch no memory of each other go side by side. When lives are known: what such nests read lives
-// until the next barrier, and which nests begin without one.
+// gpu/intervals.c: nests that touch no memory of each other go side by side. When lives are known:
+// what such nests read lives until the next barrier, and which nests begin without one.
 void plan_gather_nests(planner *q);
 void plan_find_barriers(planner *q);
 // The first nest that is said to begin without a barrier, and needs one; -1: none.
@@ -100,12 +106,14 @@ void plan_choose_layouts(planner *q);
 // gpu/register_states.c: states that stay in accumulators.
 void plan_register_states(planner *q);
 
-// dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices.
+// dense_products.c: sums of products with matrices of parameters become products, and so do
+// gradients of such matrices.
 void plan_find_products(planner *q);
 // Marks gradients that are added up in REGION_STEPS.
 void plan_mark_gathered(planner *q);
 void plan_gathered(planner *q, tile_id id, plan_nest *nest);
-// lane_parameters.c: parameters whose neighbouring lanes lie apart are copied before the first step.
+// lane_parameters.c: parameters whose neighbouring lanes lie apart are copied before the first
+// step.
 void plan_copy_parameters(planner *q);
 // widen_angles.c: rewrites the program with values in f64, and marks them in q->wide.
 void plan_widen(planner *q);

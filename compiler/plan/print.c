@@ -4,8 +4,9 @@
 //    3 body points [t 64,V 16]: %13 y = %12 * %7; store output y
 //   b3 %12 [t 64,V 16] f32, 4096 bytes in shared memory at 8192, nests 2 .. 3
 //
-// One line is one nest or one buffer. What is written out in an operand is computed where it is read; `%9` was made before.
-// `{t->s}` behind an operand says how its index moves, which costs nothing.
+// One line is one nest or one buffer. What is written out in an operand is computed where it is
+// read; `%9` was made before. `{t->s}` behind an operand says how its index moves, which costs
+// nothing.
 #include "compiler/base/text.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
@@ -16,9 +17,13 @@ typedef struct printer {
   const plan *p;
 } printer;
 
-static const tile_value *printed_value(const printer *o, tile_id id) { return &o->p->program->values.items[id]; }
+static const tile_value *printed_value(const printer *o, tile_id id) {
+  return &o->p->program->values.items[id];
+}
 
-static const char *axis_name(const printer *o, int axis) { return o->p->program->axes.items[axis].name; }
+static const char *axis_name(const printer *o, int axis) {
+  return o->p->program->axes.items[axis].name;
+}
 
 static void put_size(printer *o, int axis) {
   int64_t size = plan_axis_size(o->m, o->p->program, axis);
@@ -36,7 +41,8 @@ static void put_axes(printer *o, axis_set axes) {
   fprintf(o->out, "[");
   for (int pass = 0; pass < 2; pass++) {
     for (int axis = 0; axis < program->axes.count; axis++) {
-      if (!axis_in(axes, axis) || (program->axes.items[axis].body_axis < 0) != (pass == 0)) continue;
+      if (!axis_in(axes, axis) || (program->axes.items[axis].body_axis < 0) != (pass == 0))
+        continue;
       fprintf(o->out, "%s", separator);
       put_size(o, axis);
       separator = ",";
@@ -86,7 +92,9 @@ static void put_leaf(printer *o, const tile_value *v) {
     case TILE_NUMBER: print_number(o->out, v->number); break;
     case TILE_ARGUMENT: put_argument(o, tile_place_of(o->p->program, v)); break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX: fprintf(o->out, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v))); break;
+    case TILE_INDEX:
+      fprintf(o->out, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v)));
+      break;
     case TILE_CAUSAL:
       fprintf(o->out, "%s %s %s", axis_name(o, tile_step_axis(v)),
               tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
@@ -103,10 +111,12 @@ static void put_map(printer *o, const tile_value *v) {
     case TILE_SLICE: fprintf(o->out, "{%s=%d}", index, tile_entry(v)); break;
     case TILE_PLACE: fprintf(o->out, "{at %s=%d}", index, tile_entry(v)); break;
     case TILE_SPLIT:
-      fprintf(o->out, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)));
+      fprintf(o->out, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)),
+              axis_name(o, tile_inner_axis(v)));
       break;
     case TILE_JOIN:
-      fprintf(o->out, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index);
+      fprintf(o->out, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)),
+              axis_name(o, tile_inner_axis(v)), index);
       break;
     case TILE_SHIFT: fprintf(o->out, "{%s by %d}", index, tile_shift_distance(v)); break;
     default: break;  // broadcasts and stops are what lies below them
@@ -154,7 +164,8 @@ static void put_call(printer *o, const tile_value *v) {
   if (v->over) put_over(o, v->over);
   if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
     bool exclusive = tile_is_exclusive(v), reverse = v->op == TILE_PREFIX && tile_is_from_end(v);
-    fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
+    fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "",
+            reverse ? " reverse" : "");
   }
   fprintf(o->out, "(");
   for (int k = 0; k < tile_arity(v->op); k++) {
@@ -222,7 +233,8 @@ static void put_value(printer *o, int n, tile_id id) {
   put_target(o, pv);
 }
 
-// What the product of the nest is added to, where no nest lists it: its first operand is made here, too.
+// What the product of the nest is added to, where no nest lists it: its first operand is made here,
+// too.
 static tile_id added_sum(const plan *p, const plan_nest *nest) {
   tile_id sum = nest->kind == NEST_DOT ? p->values[nest->values.items[0]].into : NO_TILE;
   for (int i = 0; i < nest->values.count; i++)
@@ -233,7 +245,8 @@ static tile_id added_sum(const plan *p, const plan_nest *nest) {
 static const char *core_text(const printer *o, const plan_dot *dot, bool steps) {
   const mapping *m = o->m;
   if (steps && m->kind == MAP_LANES) return "over the steps of a chunk";
-  if (m->kind == MAP_LANES) return dot->along ? "vectors along the depth" : "vectors along the columns";
+  if (m->kind == MAP_LANES)
+    return dot->along ? "vectors along the depth" : "vectors along the columns";
   if (dot->wgmma) return "wgmma";
   if (!plan_is_mma(m, o->p->program, dot)) return "multiply-adds";
   return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";
@@ -265,7 +278,8 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
     if (axes[i] < 0) continue;
     int64_t size = plan_axis_size(o->m, o->p->program, axes[i]);
     if (size == TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s ?", separator, axis_name(o, axes[i]));
-    if (size != TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
+    if (size != TILE_RUNTIME_SIZE)
+      fprintf(o->out, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
     separator = " x ";
   }
   put_core(o, nest, dot);
@@ -279,13 +293,15 @@ const char *plan_nest_text(nest_kind kind) {
   return kinds[kind];
 }
 
-// Host: points of the axis that is contiguous in buffers are computed together. One axis alone can be no other.
+// Host: points of the axis that is contiguous in buffers are computed together. One axis alone can
+// be no other.
 static void put_vectors(printer *o, const plan_nest *nest) {
   int along = -1;
   bool several = nest->axes & (nest->axes - 1);
   if (o->m->kind != MAP_LANES || nest->kind != NEST_POINTS || nest->lane || !several) return;
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
-    if (axis_in(nest->axes, axis) && (along < 0 || o->m->rank[axis] > o->m->rank[along])) along = axis;
+    if (axis_in(nest->axes, axis) && (along < 0 || o->m->rank[axis] > o->m->rank[along]))
+      along = axis;
   fprintf(o->out, ", vectors along %s", axis_name(o, along));
 }
 
@@ -293,7 +309,8 @@ static void put_vectors(printer *o, const plan_nest *nest) {
 static void put_threads(printer *o, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   if (t->lanes == PLAN_ALL_THREADS) fprintf(o->out, ", all threads for each sum");
-  if (t->lanes > 1) fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
+  if (t->lanes > 1)
+    fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
   if (t->far) fprintf(o->out, ", rows 4 apart");
   if (t->orders > 1) fprintf(o->out, ", in %d orders", t->orders);
   if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
@@ -308,7 +325,9 @@ static void put_lanes_of_system(printer *o, const plan_nest *nest) {
   const tile_program *program = o->p->program;
   int row = tile_row_axis(&program->values.items[nest->values.items[0]]);
   int64_t columns = plan_entries(o->m, program, nest->axes & ~axis_bit(row));
-  int lanes = columns < 0 ? 1 : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(o->m, program, row));
+  int lanes = columns < 0
+                  ? 1
+                  : plan_lanes_of_system(o->m, (double)columns, plan_axis_size(o->m, program, row));
   if (lanes > 1) fprintf(o->out, ", %d lanes for each column", lanes);
 }
 
@@ -465,14 +484,17 @@ static void put_next(printer *o, const carried_pair *pair) {
   tile_id id = o->p->program->results.items[pair->result].value;
   fprintf(o->out, ", next ");
   put_operand(o, id);
-  if (!pair->in_place && pair->staging < 0) fprintf(o->out, " copied from b%d", plan_copied_buffer(o->p, id));
+  if (!pair->in_place && pair->staging < 0)
+    fprintf(o->out, " copied from b%d", plan_copied_buffer(o->p, id));
   if (pair->in_place) fprintf(o->out, " in place");
   if (pair->accumulator >= 0)
-    fprintf(o->out, ", in registers of nest %d%s", pair->accumulator, pair->has_copy ? " with a 16-bit copy" : "");
+    fprintf(o->out, ", in registers of nest %d%s", pair->accumulator,
+            pair->has_copy ? " with a 16-bit copy" : "");
   if (pair->staging >= 0) fprintf(o->out, " by way of b%d", pair->staging);
 }
 
-static void put_state(printer *o, const carried_value *state, const carried_pair *pair, const plan_place *at) {
+static void put_state(printer *o, const carried_value *state, const carried_pair *pair,
+                      const plan_place *at) {
   tile_place place = state->place;
   if (place.role == TILE_NEXT_STATE) place.role = TILE_STATE;
   fprintf(o->out, " ");
@@ -493,11 +515,13 @@ char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n) {
   return line + strspn(line, " ");
 }
 
-char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at) {
+char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states,
+                 const plan_places *at) {
   text_stream text;
   printer o = {.out = text_begin(&text), .m = m, .p = p};
   for (int n = 0; n < p->nests.count; n++) put_nest(&o, n);
-  for (int c = 0; c < p->carried_count; c++) put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
+  for (int c = 0; c < p->carried_count; c++)
+    put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
   for (int i = 0; i < p->buffers.count; i++) put_buffer(&o, i, at ? &at->buffers[i] : NULL);
   return text_end(&text, a);
 }

@@ -1,4 +1,5 @@
-// Products of tiles: which ones get a nest of their own, how the nest walks through them, and where a sum takes them in.
+// Products of tiles: which ones get a nest of their own, how the nest walks through them, and where
+// a sum takes them in.
 //
 //   %12 [t,P] = dot %10 %11 over s      rows t, columns P (contiguous in %11), depth s
 //   %13 [t,s] = dot %8 %9 over N        N contiguous in both: few columns are summed along N; many get a copy of %9
@@ -22,7 +23,8 @@ int plan_largest(const planner *q, axis_set axes) {
   int best = -1;
   for (int axis = 0; axis < q->program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
-    if (best < 0 || plan_axis_size(q->m, q->program, axis) > plan_axis_size(q->m, q->program, best)) best = axis;
+    if (best < 0 || plan_axis_size(q->m, q->program, axis) > plan_axis_size(q->m, q->program, best))
+      best = axis;
   }
   return best;
 }
@@ -45,7 +47,8 @@ static bool is_matrix_product(const planner *q, tile_id id) {
   return q->sections[v->args[0]] == TILE_PROLOGUE || q->sections[v->args[1]] == TILE_PROLOGUE;
 }
 
-// A product of two tiles that is worth the blocked kernel, which knows its sizes. In steps, one of them may be a row.
+// A product of two tiles that is worth the blocked kernel, which knows its sizes. In steps, one of
+// them may be a row.
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
@@ -57,12 +60,14 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
   if (!plan_sized(q->program, a | b)) return false;
   bool blocks = plan_is_steps(q) ? (a & ~b) || (b & ~a) : (a & ~b) && (b & ~a);
   if (!over || !blocks || space_size(q, a | b) < FEWEST_MULTIPLIED) return false;
-  return q->m->kind != MAP_BLOCK || q->program->form == TILE_STEP || !plan_suits_lanes(q->m, q->program, a, b, over);
+  return q->m->kind != MAP_BLOCK || q->program->form == TILE_STEP ||
+         !plan_suits_lanes(q->m, q->program, a, b, over);
 }
 
 // ---- copies ----
 
-// A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if there is none.
+// A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if
+// there is none.
 static int found_pack(const planner *q, tile_id id, int last_axis, region r, bool by_vectors) {
   for (int i = 0; i < q->p->nests.count; i++) {
     const plan_nest *other = &q->p->nests.items[i];
@@ -77,7 +82,8 @@ static int found_pack(const planner *q, tile_id id, int last_axis, region r, boo
 static int new_pack(planner *q, tile_id id, int last_axis, region r) {
   plan_value *pv = &q->p->values[id];
   if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
-  plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .lane = pv->lane, .packed = id};
+  plan_nest nest = {
+      .kind = NEST_PACK, .region = r, .axes = pv->tile, .lane = pv->lane, .packed = id};
   nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
   plan_new_nest(q, nest);
   return nest.pack;
@@ -112,7 +118,9 @@ typedef struct way {
   double cycles;
 } way;
 
-static double size_of_axis(const planner *q, int axis) { return (double)plan_axis_size(q->m, q->program, axis); }
+static double size_of_axis(const planner *q, int axis) {
+  return (double)plan_axis_size(q->m, q->program, axis);
+}
 
 static int contiguous(const planner *q, tile_id id) {
   return plan_viewable(q->m, q->p, id) ? plan_contiguous_axis(q->m, q->p, id) : -1;
@@ -121,7 +129,8 @@ static int contiguous(const planner *q, tile_id id) {
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
   if (found_pack(q, id, last_axis, r, false) >= 0) return 0;
   int from = contiguous(q, id), width = q->m->width;
-  bool blocks = from >= 0 && last_axis >= 0 && plan_axis_size(q->m, q->program, from) % width == 0 &&
+  bool blocks = from >= 0 && last_axis >= 0 &&
+                plan_axis_size(q->m, q->program, from) % width == 0 &&
                 plan_axis_size(q->m, q->program, last_axis) % width == 0;
   bool once = plan_is_steps(q) && q->p->values[id].region == REGION_PROLOGUE;
   double uses = once && q->m->kernel->kind != KERNEL_STEP ? USUAL_STEPS : 1;
@@ -136,17 +145,20 @@ static double reading_cycles(const planner *q, axis_set result, int j) {
 static way across(const planner *q, way w, axis_set all, axis_set result, region r) {
   double columns = size_of_axis(q, w.j), width = q->m->width;
   w.along = false;
-  w.cycles = space_size(q, all) / columns * ceil(columns / width) / 2 + reading_cycles(q, result, w.j);
+  w.cycles =
+      space_size(q, all) / columns * ceil(columns / width) / 2 + reading_cycles(q, result, w.j);
   if (contiguous(q, w.b) != w.j) w.cycles += copy_cycles(q, w.b, w.j, r);
   if (!plan_viewable(q->m, q->p, w.a)) w.cycles += copy_cycles(q, w.a, -1, r);
   return w;
 }
 
-// As many sums at a time as a vector has lanes: each costs three shuffles and additions, once for every run along k.
+// As many sums at a time as a vector has lanes: each costs three shuffles and additions, once for
+// every run along k.
 static way along(const planner *q, way w, axis_set all, axis_set result) {
   double depth = size_of_axis(q, w.k), width = q->m->width;
   w.along = true;
-  w.cycles = space_size(q, all) / depth * (ceil(depth / width) * 0.6 + 2) + reading_cycles(q, result, w.j);
+  w.cycles =
+      space_size(q, all) / depth * (ceil(depth / width) * 0.6 + 2) + reading_cycles(q, result, w.j);
   return w;
 }
 
@@ -154,7 +166,8 @@ static void take_better(way *best, way other) {
   if (other.cycles < best->cycles) *best = other;
 }
 
-// GPU: threads walk along the highest axis of the result, which the right operand has; strides do not matter.
+// GPU: threads walk along the highest axis of the result, which the right operand has; strides do
+// not matter.
 static way way_of_block(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   int last = plan_highest_rank(q, q->p->values[id].tile);
@@ -184,7 +197,8 @@ static way best_way(const planner *q, tile_id id, region r) {
       w.k = plan_largest(q, over);
       take_better(&best, across(q, w, ta | tb, result, r));
       w.k = contiguous(q, w.a);
-      if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b)) take_better(&best, along(q, w, ta | tb, result));
+      if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b))
+        take_better(&best, along(q, w, ta | tb, result));
     }
   }
   return best;
@@ -192,11 +206,12 @@ static way best_way(const planner *q, tile_id id, region r) {
 
 // ---- products of every lane ----
 
-// Is the operand memory in which vectors of lanes lie one after another? Tokens are copied there, parameters and saved
-// states are not.
+// Is the operand memory in which vectors of lanes lie one after another? Tokens are copied there,
+// parameters and saved states are not.
 static bool lies_in_lanes(const planner *q, tile_id id) {
   if (!plan_viewable(q->m, q->p, id)) return false;
-  while (plan_is_inline(value(q, id)->op) && tile_arity(value(q, id)->op)) id = value(q, id)->args[0];
+  while (plan_is_inline(value(q, id)->op) && tile_arity(value(q, id)->op))
+    id = value(q, id)->args[0];
   if (value(q, id)->op != TILE_ARGUMENT) return true;
   const tile_place *place = tile_place_of(q->program, value(q, id));
   return place->time || place->role == TILE_D_NEXT_STATE;
@@ -218,7 +233,8 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
 static bool may_hold_matrix(planner *q, tile_id id, const plan_dot *dot, int last) {
   if (q->m->kernel->kind == KERNEL_STEP || last < 0) return false;
   int64_t registers = plan_matrix_registers(q->m, q->p, id, dot);
-  const int64_t most = q->m->kernel->kind == KERNEL_BACKWARD ? GPU_COST_MATRIX_BACK : GPU_COST_MATRIX;
+  const int64_t most =
+      q->m->kernel->kind == KERNEL_BACKWARD ? GPU_COST_MATRIX_BACK : GPU_COST_MATRIX;
   if (!registers || q->matrix_registers + registers > most) return false;
   q->matrix_registers += registers;
   return true;
@@ -233,9 +249,10 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
   int last = contiguous(q, dot->b);
   bool of_caller = value(q, plan_root(q->program, dot->b))->op == TILE_ARGUMENT;
-  axis_set summed = plan_tile_axes(q->m, v->over), rows = q->p->values[dot->b].tile & ~q->p->values[dot->a].tile;
-  bool by_vectors =
-      last >= 0 && axis_in(summed | rows, last) && !plan_suits_vectors_by_mma(q->m, q->program, rows, summed, last);
+  axis_set summed = plan_tile_axes(q->m, v->over),
+           rows = q->p->values[dot->b].tile & ~q->p->values[dot->a].tile;
+  bool by_vectors = last >= 0 && axis_in(summed | rows, last) &&
+                    !plan_suits_vectors_by_mma(q->m, q->program, rows, summed, last);
   dot->held_b = of_caller && may_hold_matrix(q, id, dot, last);
   bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, by_vectors) >= 0;
   if (!dot->held_b && (there || (of_caller && plan_has_room(q, dot->b))))
@@ -267,11 +284,14 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   if (w.along) return;
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest->region);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
-  if (across || !plan_viewable(q->m, q->p, w.b)) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
+  if (across || !plan_viewable(q->m, q->p, w.b))
+    nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
   if (!plan_may_be_wgmma(q->m, q->program, &nest->dot)) return;
   plan_dot *dot = &nest->dot;
-  if (dot->pack_a < 0 && plan_stays_wide(q, w.a)) dot->pack_a = pack_operand(q, w.a, -1, nest->region);
-  if (dot->pack_b < 0 && plan_stays_wide(q, w.b)) dot->pack_b = pack_operand(q, w.b, -1, nest->region);
+  if (dot->pack_a < 0 && plan_stays_wide(q, w.a))
+    dot->pack_a = pack_operand(q, w.a, -1, nest->region);
+  if (dot->pack_b < 0 && plan_stays_wide(q, w.b))
+    dot->pack_b = pack_operand(q, w.b, -1, nest->region);
 }
 
 // ---- triangular systems ----
@@ -290,7 +310,8 @@ void plan_system(planner *q, tile_id id, plan_nest *nest) {
   axis_set columns = q->p->values[id].tile & ~q->p->values[matrix].tile;
   nest->dot = (plan_dot){.a = matrix, .b = v->args[1], .pack_a = -1, .pack_b = -1};
   nest->dot.j = plan_highest_rank(q, sized_part(q, columns));
-  if (!plan_viewable(q->m, q->p, matrix)) nest->dot.pack_a = pack_operand(q, matrix, -1, nest->region);
+  if (!plan_viewable(q->m, q->p, matrix))
+    nest->dot.pack_a = pack_operand(q, matrix, -1, nest->region);
 }
 
 // ---- products that are added in place ----
@@ -320,12 +341,15 @@ tile_id plan_product_of(const tile_program *program, tile_id operand) {
   }
 }
 
-// May the product below this operand of a sum be added where the operand has it? Its rows must stay rows there.
+// May the product below this operand of a sum be added where the operand has it? Its rows must stay
+// rows there.
 static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum) {
   tile_id dot = plan_product_of(q->program, operand);
   if (dot == NO_TILE || !plan_is_blocked_dot(q, dot)) return false;
   const plan_value *addend = &q->p->values[operand];
-  if (addend->tile != sum->tile || addend->lane != sum->lane || q->p->values[dot].region != sum->region) return false;
+  if (addend->tile != sum->tile || addend->lane != sum->lane ||
+      q->p->values[dot].region != sum->region)
+    return false;
   for (tile_id x = operand;; x = value(q, x)->args[0]) {
     if (q->p->values[x].uses != 1) return false;
     if (x == dot) break;
@@ -336,7 +360,8 @@ static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum)
          (!(b & ~a) || plan_axis_in_sum(q, operand, plan_highest_rank(q, b & ~a)) >= 0);
 }
 
-// x + dot, x - dot: x is computed into the buffer of the sum (join_points), then the product is added to it.
+// x + dot, x - dot: x is computed into the buffer of the sum (join_points), then the product is
+// added to it.
 void plan_added_product(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);

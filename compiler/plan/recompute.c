@@ -2,10 +2,11 @@
 //
 //   %34 [t,P] = mul %0 %6    read by one sum, many nests later      ->      no buffer: the sum computes it
 //
-// On a GPU a stored value takes shared memory, the scarcest resource of a thread block. On the host, single steps would write
-// and read a matrix for each value, which takes as long as several multiply-adds an entry. A value is recomputed if that takes
-// a few additions and multiplications of ready values, and if its readers are nests over points. Products, systems and sums
-// along time read memory.
+// On a GPU a stored value takes shared memory, the scarcest resource of a thread block. On the
+// host, single steps would write and read a matrix for each value, which takes as long as several
+// multiply-adds an entry. A value is recomputed if that takes a few additions and multiplications
+// of ready values, and if its readers are nests over points. Products, systems and sums along time
+// read memory.
 #include "compiler/plan/planner.h"
 
 enum { MOST_USES = 2 };
@@ -26,7 +27,8 @@ static bool reads_memory(const planner *q, tile_id user) {
 
 static void note_uses(inlining *n, const bool *needed) {
   planner *q = n->q;
-  for (int i = 0; i < q->program->results.count; i++) n->kept[q->program->results.items[i].value] = true;
+  for (int i = 0; i < q->program->results.count; i++)
+    n->kept[q->program->results.items[i].value] = true;
   for (tile_id user = q->program->values.count - 1; user >= 0; user--) {
     const tile_value *v = value(q, user);
     bool map = plan_is_inline(v->op);
@@ -71,7 +73,8 @@ static bool is_cheap(inlining *n, tile_id id) {
 static void mark_needed(const planner *q, tile_id id, bool *needed) {
   if (needed[id]) return;
   needed[id] = true;
-  for (int k = 0; k < tile_arity(value(q, id)->op); k++) mark_needed(q, value(q, id)->args[k], needed);
+  for (int k = 0; k < tile_arity(value(q, id)->op); k++)
+    mark_needed(q, value(q, id)->args[k], needed);
 }
 
 void plan_inline_cheap(planner *q) {
@@ -81,7 +84,8 @@ void plan_inline_cheap(planner *q) {
   n.kept = ARENA_ARRAY(q->a, bool, count);
   n.cost = ARENA_ARRAY(q->a, double, count);
   bool *needed = ARENA_ARRAY(q->a, bool, count);
-  for (int i = 0; i < q->program->results.count; i++) mark_needed(q, q->program->results.items[i].value, needed);
+  for (int i = 0; i < q->program->results.count; i++)
+    mark_needed(q, q->program->results.items[i].value, needed);
   note_uses(&n, needed);
   for (tile_id id = 0; id < count; id++) {
     if (needed[id] && is_cheap(&n, id)) q->p->values[id].inlined = true;

@@ -1,10 +1,10 @@
-// Nests that repeat, as those of a fold do. The front end writes the turns of a fold out, and each turn becomes the same
-// nests.
+// Nests that repeat, as those of a fold do. The front end writes the turns of a fold out, and each
+// turn becomes the same nests.
 //
 //   dot, points, points, dot, points, points, dot, ..      ->      3 nests, 30 turns
 //
-// Two nests are alike if they apply the same operations to other values. A repeat is a suggestion: lower/repeats.c compares
-// the code of the turns.
+// Two nests are alike if they apply the same operations to other values. A repeat is a suggestion:
+// lower/repeats.c compares the code of the turns.
 #include "compiler/plan/repeats.h"
 
 enum {
@@ -25,7 +25,8 @@ static bool alike_results(const plan *p, const plan_nest *x, const plan_nest *y)
     const tile_result *r = &p->program->results.items[x->results.items[i]];
     const tile_result *s = &p->program->results.items[y->results.items[i]];
     if (r->place.role != s->place.role) return false;
-    if (tile_place_axes(p->program, &r->place) != tile_place_axes(p->program, &s->place)) return false;
+    if (tile_place_axes(p->program, &r->place) != tile_place_axes(p->program, &s->place))
+      return false;
     if (value(p, r->value)->axes != value(p, s->value)->axes) return false;
   }
   return true;
@@ -44,8 +45,8 @@ static bool alike_values(const plan *p, const plan_nest *x, const plan_nest *y) 
 
 static bool alike(const plan *p, int first, int second) {
   const plan_nest *x = &p->nests.items[first], *y = &p->nests.items[second];
-  return x->kind == y->kind && x->axes == y->axes && x->over == y->over && x->lane == y->lane && x->wide == y->wide &&
-         x->two == y->two && alike_values(p, x, y) && alike_results(p, x, y);
+  return x->kind == y->kind && x->axes == y->axes && x->over == y->over && x->lane == y->lane &&
+         x->wide == y->wide && x->two == y->two && alike_values(p, x, y) && alike_results(p, x, y);
 }
 
 // How many nests from `first` on are like those `nests` further on.
@@ -65,7 +66,8 @@ static int64_t instructions_of(const plan *p, int first, int count) {
 plan_repeat plan_repeat_at(const plan *p, int first, int end) {
   for (int nests = 1; nests <= MOST_NESTS && first + nests * LEAST_TURNS <= end; nests++) {
     int turns = alike_count(p, first, nests, end) / nests + 1;
-    if (turns < LEAST_TURNS || instructions_of(p, first, nests * turns) < LEAST_INSTRUCTIONS) continue;
+    if (turns < LEAST_TURNS || instructions_of(p, first, nests * turns) < LEAST_INSTRUCTIONS)
+      continue;
     if (instructions_of(p, first, nests) < WORTH_A_TURN) continue;
     return (plan_repeat){nests, turns};
   }
@@ -96,7 +98,8 @@ bool plan_is_frequent(const plan *p, int first, int last, int n) {
 static void each_below(const plan *p, tile_id id, plan_reader *reader, void *data) {
   reader(data, id);
   if (!plan_at_hand(p, id)) return;
-  for (int k = 0; k < tile_arity(value(p, id)->op); k++) each_below(p, value(p, id)->args[k], reader, data);
+  for (int k = 0; k < tile_arity(value(p, id)->op); k++)
+    each_below(p, value(p, id)->args[k], reader, data);
 }
 
 static void each_of_product(const plan *p, const plan_dot *dot, plan_reader *reader, void *data) {
@@ -105,7 +108,8 @@ static void each_of_product(const plan *p, const plan_dot *dot, plan_reader *rea
 }
 
 static void each_operand(const plan *p, tile_id id, plan_reader *reader, void *data) {
-  for (int k = 0; k < tile_arity(value(p, id)->op); k++) each_below(p, value(p, id)->args[k], reader, data);
+  for (int k = 0; k < tile_arity(value(p, id)->op); k++)
+    each_below(p, value(p, id)->args[k], reader, data);
 }
 
 void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, void *data) {
@@ -115,7 +119,8 @@ void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, 
     each_operand(p, id, reader, data);
     if (p->values[id].into != NO_TILE) each_operand(p, p->values[id].into, reader, data);
   }
-  if (nest->kind == NEST_DOT || nest->kind == NEST_SOLVE) each_of_product(p, &nest->dot, reader, data);
+  if (nest->kind == NEST_DOT || nest->kind == NEST_SOLVE)
+    each_of_product(p, &nest->dot, reader, data);
   if (nest->two) each_of_product(p, &nest->other_dot, reader, data);
   if (nest->two && nest->scaled != NO_TILE) each_below(p, nest->scaled, reader, data);
   for (int i = 0; i < nest->results.count; i++)
@@ -136,7 +141,8 @@ static void list_value(void *data, tile_id id) {
 
 static value_list values_of(arena *a, const plan *p, int first, int count) {
   value_list list = {.a = a};
-  for (int n = first; n < first + count; n++) plan_each_value(p, &p->nests.items[n], list_value, &list);
+  for (int n = first; n < first + count; n++)
+    plan_each_value(p, &p->nests.items[n], list_value, &list);
   return list;
 }
 

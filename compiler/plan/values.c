@@ -1,4 +1,5 @@
-// The program as one instance sees it, the properties of its values, and the order in which values are made.
+// The program as one instance sees it, the properties of its values, and the order in which values
+// are made.
 //
 //   %6 [] = sum %5 over H      H is cut into instances: %6 is %5, and the stores of the instances add up
 //   %7 [K] = mul ..            result of a place without K: the program gets %8 [] = sum %7 over K
@@ -6,16 +7,17 @@
 
 // ---- the program ----
 
-// GPU: rows of a chunk are staged with zeros beyond the end, so `select valid x 0` of an argument is the argument.
+// GPU: rows of a chunk are staged with zeros beyond the end, so `select valid x 0` of an argument
+// is the argument.
 static bool is_zero_beyond(const mapping *m, const tile_program *p, const tile_value *v) {
   if (m->kind != MAP_BLOCK || v->op != TILE_SELECT || p->form != TILE_CHUNK) return false;
   const tile_value *x = &p->values.items[v->args[1]];
-  return p->values.items[v->args[0]].op == TILE_VALID && tile_is_number(p, v->args[2], 0) && x->op == TILE_ARGUMENT &&
-         tile_place_of(p, x)->time;
+  return p->values.items[v->args[0]].op == TILE_VALID && tile_is_number(p, v->args[2], 0) &&
+         x->op == TILE_ARGUMENT && tile_place_of(p, x)->time;
 }
 
-// A sum over an axis that is cut into instances or lanes adds up one entry. The value is partial and keeps the axis here; the
-// sum is made where it is stored.
+// A sum over an axis that is cut into instances or lanes adds up one entry. The value is partial
+// and keeps the axis here; the sum is made where it is stored.
 void plan_cut_program(planner *q) {
   arena *a = q->a;
   const mapping *m = q->m;
@@ -44,7 +46,8 @@ void plan_cut_program(planner *q) {
   q->program = copy;
 }
 
-// Tile axes that a result's memory lacks are summed here; instances and lanes are summed where it is stored.
+// Tile axes that a result's memory lacks are summed here; instances and lanes are summed where it
+// is stored.
 void plan_sum_extra_axes(planner *q) {
   for (int i = 0; i < q->program->results.count; i++) {
     tile_result *r = &q->program->results.items[i];
@@ -83,7 +86,8 @@ static bool zero_above(const planner *q, const tile_value *v) {
   }
 }
 
-// Of the axes that instances, lanes and parts are cut from. What is computed of an instance's own numbers is its own.
+// Of the axes that instances, lanes and parts are cut from. What is computed of an instance's own
+// numbers is its own.
 static axis_set own_axes(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   axis_set own = v->axes;
@@ -92,9 +96,11 @@ static axis_set own_axes(const planner *q, tile_id id) {
   return own & (plan_cut_axes(q->m) | q->m->tiled);
 }
 
-// A value of the body that all instances along the shared axis would compute alike. A sum over runs is each instance's own.
+// A value of the body that all instances along the shared axis would compute alike. A sum over runs
+// is each instance's own.
 static bool is_shared_value(const planner *q, tile_id id) {
-  return q->sections[id] == TILE_BODY && value(q, id)->op != TILE_ACCUMULATE && plan_is_shared(q->m, q->p->values[id].own);
+  return q->sections[id] == TILE_BODY && value(q, id)->op != TILE_ACCUMULATE &&
+         plan_is_shared(q->m, q->p->values[id].own);
 }
 
 static region region_of(const planner *q, tile_id id) {
@@ -118,7 +124,8 @@ void plan_describe_values(planner *q) {
     pv->lane = plan_has_lane(q->m, v->axes);
     pv->space = pv->tile;
     bool reduces = tile_op_is(v->op, TILE_REDUCES) || v->op == TILE_SEGMENT_ADJOINT;
-    for (int k = 0; reduces && k < tile_arity(v->op); k++) pv->space |= q->p->values[v->args[k]].tile;
+    for (int k = 0; reduces && k < tile_arity(v->op); k++)
+      pv->space |= q->p->values[v->args[k]].tile;
     pv->zero_above = zero_above(q, v);
     pv->own = own_axes(q, id);
     pv->region = region_of(q, id);
@@ -128,10 +135,12 @@ void plan_describe_values(planner *q) {
 // ---- which values, in which order ----
 
 static void count_uses(planner *q) {
-  for (int i = 0; i < q->program->results.count; i++) q->p->values[q->program->results.items[i].value].uses++;
+  for (int i = 0; i < q->program->results.count; i++)
+    q->p->values[q->program->results.items[i].value].uses++;
   for (tile_id id = 0; id < q->program->values.count; id++) {
     if (!q->p->values[id].needed) continue;
-    for (int k = 0; k < tile_arity(value(q, id)->op); k++) q->p->values[value(q, id)->args[k]].uses++;
+    for (int k = 0; k < tile_arity(value(q, id)->op); k++)
+      q->p->values[value(q, id)->args[k]].uses++;
   }
 }
 
@@ -144,8 +153,9 @@ static void visit(planner *q, tile_id id) {
   if (!plan_at_hand(q->p, id)) q->order[q->order_count++] = id;
 }
 
-// Host, steps: what every entry of the state needs comes first. Else a loop over the state could not go on with what is made
-// behind it, and the state would be read once more. `above`: values made of whole rows of the state.
+// Host, steps: what every entry of the state needs comes first. Else a loop over the state could
+// not go on with what is made behind it, and the state would be read once more. `above`: values
+// made of whole rows of the state.
 static void visit_common(planner *q, tile_id id, const bool *above, bool *seen) {
   if (seen[id]) return;
   seen[id] = true;
@@ -162,10 +172,12 @@ static void order_common_first(planner *q) {
     above[id] = plan_is_wide_value(q, id);
     for (int k = 0; k < tile_arity(v->op); k++) above[id] = above[id] || above[v->args[k]];
   }
-  for (int i = 0; i < q->program->results.count; i++) visit_common(q, q->program->results.items[i].value, above, seen);
+  for (int i = 0; i < q->program->results.count; i++)
+    visit_common(q, q->program->results.items[i].value, above, seen);
 }
 
-// Results first, states last: then a state is often updated when its old value has been read by all.
+// Results first, states last: then a state is often updated when its old value has been read by
+// all.
 void plan_order_values(planner *q) {
   int count = q->program->values.count;
   q->order = ARENA_ARRAY(q->a, tile_id, count);

@@ -4,8 +4,9 @@
 //   buffer 2, nests 1 .. 4     nest 6 reads it                                 refused: a life ends too early
 //   S in place by nest 4       nest 6 reads the old S                          refused: an old state is read
 //
-// The checks do not know how a pass decides. They follow every read of every nest down to the values that are made, and ask
-// whether each value is available there. plan.c calls them; a check applies from the stage that first makes what it looks at.
+// The checks do not know how a pass decides. They follow every read of every nest down to the
+// values that are made, and ask whether each value is available there. plan.c calls them; a check
+// applies from the stage that first makes what it looks at.
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -19,13 +20,17 @@ typedef struct checker {
   const char *wrong;  // the first mistake
 } checker;
 
-static const tile_value *checked_value(const checker *c, tile_id id) { return &c->p->program->values.items[id]; }
+static const tile_value *checked_value(const checker *c, tile_id id) {
+  return &c->p->program->values.items[id];
+}
 
 static const plan_value *planned(const checker *c, tile_id id) { return &c->p->values[id]; }
 
 static const plan_nest *nest_of(const checker *c, int n) { return &c->p->nests.items[n]; }
 
-static bool is_result(const checker *c, tile_id id) { return c->p->values[id].needed && !plan_at_hand(c->p, id); }
+static bool is_result(const checker *c, tile_id id) {
+  return c->p->values[id].needed && !plan_at_hand(c->p, id);
+}
 
 // ---- what is said ----
 
@@ -36,9 +41,12 @@ static void refuse(checker *c, const char *where, const char *what) {
 static const char *nest_text(const checker *c, int n) {
   if (n == c->p->nests.count) return "the next states";
   const plan_nest *nest = nest_of(c, n);
-  tile_id id = nest->kind == NEST_PACK ? nest->packed : nest->values.count ? nest->values.items[0] : NO_TILE;
+  tile_id id = nest->kind == NEST_PACK ? nest->packed
+               : nest->values.count    ? nest->values.items[0]
+                                       : NO_TILE;
   if (id == NO_TILE) return arena_printf(c->a, "nest %d", n);
-  return arena_printf(c->a, "nest %d (%%%d = %s)", n, (int)id, tile_op_text(checked_value(c, id)->op));
+  return arena_printf(c->a, "nest %d (%%%d = %s)", n, (int)id,
+                      tile_op_text(checked_value(c, id)->op));
 }
 
 static void refuse_nest(checker *c, int n, const char *what) {
@@ -47,7 +55,8 @@ static void refuse_nest(checker *c, int n, const char *what) {
 
 static void refuse_value(checker *c, tile_id id, const char *what) {
   if (c->wrong) return;
-  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)), what);
+  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)),
+         what);
 }
 
 static void refuse_buffer(checker *c, int buffer, const char *what) {
@@ -56,28 +65,33 @@ static void refuse_buffer(checker *c, int buffer, const char *what) {
 
 // ---- the program ----
 
-// Sums over axes that are cut are gone, so that tile_verify's rules for instances do not hold; those of a straight line do.
+// Sums over axes that are cut are gone, so that tile_verify's rules for instances do not hold;
+// those of a straight line do.
 static void check_program(checker *c) {
   const tile_program *program = c->p->program;
   for (tile_id id = 0; id < program->values.count; id++) {
     const tile_value *v = checked_value(c, id);
     axis_set axes = 0;
     for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] < 0 || v->args[k] >= id) refuse_value(c, id, "an operand does not stand above it");
+      if (v->args[k] < 0 || v->args[k] >= id)
+        refuse_value(c, id, "an operand does not stand above it");
       if (c->wrong) return;
       axes |= checked_value(c, v->args[k])->axes;
     }
-    if (tile_elementwise(v->op) && v->axes != axes) refuse_value(c, id, "its axes are not those of its operands together");
+    if (tile_elementwise(v->op) && v->axes != axes)
+      refuse_value(c, id, "its axes are not those of its operands together");
   }
   for (int i = 0; i < program->results.count; i++) {
     tile_id id = program->results.items[i].value;
-    if (id < 0 || id >= program->values.count) refuse(c, arena_printf(c->a, "result %d", i), "it has no value");
+    if (id < 0 || id >= program->values.count)
+      refuse(c, arena_printf(c->a, "result %d", i), "it has no value");
   }
 }
 
 // ---- what nests read ----
 
-// What is read for an operand, where nothing is copied: a value that some nest makes, or an argument.
+// What is read for an operand, where nothing is copied: a value that some nest makes, or an
+// argument.
 typedef struct plan_read {
   int nest;      // plan.nests.count: the next states, behind all nests
   int position;  // of the reader in its nest; its number of values: a result
@@ -94,10 +108,13 @@ static void follow(checker *c, plan_read r, read_check *check) {
     return;
   }
   bool moved = r.moved || tile_op_is(v->op, TILE_MOVES_INDEX);
-  for (int k = 0; k < tile_arity(v->op); k++) follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
 }
 
-static bool is_product(const plan_nest *nest) { return nest->kind == NEST_DOT || nest->kind == NEST_SOLVE; }
+static bool is_product(const plan_nest *nest) {
+  return nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
+}
 
 // A product reads its factors at points of their own.
 static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *check) {
@@ -111,7 +128,8 @@ static void follow_value(checker *c, int n, int position, read_check *check) {
   tile_id id = nest_of(c, n)->values.items[position];
   const tile_value *v = checked_value(c, id);
   for (int k = 0; k < tile_arity(v->op); k++)
-    if (v->args[k] != planned(c, id)->dot) follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
+    if (v->args[k] != planned(c, id)->dot)
+      follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
 }
 
 static void follow_nest(checker *c, int n, read_check *check) {
@@ -119,7 +137,8 @@ static void follow_nest(checker *c, int n, read_check *check) {
   if (is_product(nest)) follow_factors(c, n, &nest->dot, check);
   for (int i = is_product(nest); i < nest->values.count; i++) follow_value(c, n, i, check);
   if (nest->two) follow_factors(c, n, &nest->other_dot, check);
-  if (nest->two && nest->scaled != NO_TILE) follow(c, (plan_read){n, 1, nest->scaled, false}, check);
+  if (nest->two && nest->scaled != NO_TILE)
+    follow(c, (plan_read){n, 1, nest->scaled, false}, check);
   for (int i = 0; i < nest->results.count; i++) {
     tile_id id = c->p->program->results.items[nest->results.items[i]].value;
     follow(c, (plan_read){n, nest->values.count, id, false}, check);
@@ -131,7 +150,8 @@ static void follow_all(checker *c, read_check *check) {
   for (int n = 0; n < c->p->nests.count; n++) follow_nest(c, n, check);
   for (int i = 0; i < c->p->program->results.count; i++) {
     const tile_result *r = &c->p->program->results.items[i];
-    if (plan_is_carried_role(r->place.role)) follow(c, (plan_read){c->p->nests.count, 0, r->value, true}, check);
+    if (plan_is_carried_role(r->place.role))
+      follow(c, (plan_read){c->p->nests.count, 0, r->value, true}, check);
   }
 }
 
@@ -185,7 +205,8 @@ static bool is_before(const checker *c, int n, int other) {
   return r != s ? r < s : n < other;
 }
 
-// Where a nest has made the value: -1, before its first point; its number of values if it does not make it.
+// Where a nest has made the value: -1, before its first point; its number of values if it does not
+// make it.
 static int position_in(const plan_nest *nest, const checker *c, tile_id id) {
   for (int i = 0; i < nest->values.count; i++)
     if (nest->values.items[i] == id) return i;
@@ -198,7 +219,10 @@ static void check_same_nest(checker *c, const plan_read *r) {
   int made = position_in(nest, c, r->id);
   if (made >= nest->values.count || made >= r->position + (nest->two && !r->position))
     refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d before it makes it", (int)r->id));
-  if (r->moved) refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d at other points, and makes it itself", (int)r->id));
+  if (r->moved)
+    refuse_nest(
+        c, r->nest,
+        arena_printf(c->a, "it reads %%%d at other points, and makes it itself", (int)r->id));
 }
 
 static void check_precedes(checker *c, const plan_read *r) {
@@ -209,13 +233,16 @@ static void check_precedes(checker *c, const plan_read *r) {
   } else if (pv->nest == r->nest) {
     check_same_nest(c, r);
   } else if (!is_before(c, pv->nest, r->nest)) {
-    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which nest %d makes later", (int)r->id, pv->nest));
+    refuse_nest(
+        c, r->nest,
+        arena_printf(c->a, "it reads %%%d, which nest %d makes later", (int)r->id, pv->nest));
   }
 }
 
 static void check_sorted(checker *c) {
   for (int n = 1; n < c->p->nests.count; n++)
-    if (nest_of(c, n)->region < nest_of(c, n - 1)->region) refuse_nest(c, n, "it stands behind a nest of a later region");
+    if (nest_of(c, n)->region < nest_of(c, n - 1)->region)
+      refuse_nest(c, n, "it stands behind a nest of a later region");
 }
 
 // ---- copies ----
@@ -248,7 +275,8 @@ static void note_reader(checker *c, bool *read, int n, int buffer) {
   }
   read[buffer] = true;
   if (!is_before(c, c->writer[buffer], n))
-    refuse_nest(c, n, arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
+    refuse_nest(c, n,
+                arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
 }
 
 static void check_copies(checker *c) {
@@ -263,7 +291,9 @@ static void check_copies(checker *c) {
   }
   for (int i = 0; i < c->p->buffers.count; i++)
     if (c->writer[i] >= 0 && !read[i])
-      refuse_buffer(c, i, arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
+      refuse_buffer(
+          c, i,
+          arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
 }
 
 // ---- products ----
@@ -271,7 +301,8 @@ static void check_copies(checker *c) {
 static axis_set tile_of(const checker *c, tile_id id) { return planned(c, id)->tile; }
 
 static bool has_factors(const tile_value *v, const plan_dot *dot) {
-  return (v->args[0] == dot->a && v->args[1] == dot->b) || (v->args[0] == dot->b && v->args[1] == dot->a);
+  return (v->args[0] == dot->a && v->args[1] == dot->b) ||
+         (v->args[0] == dot->b && v->args[1] == dot->a);
 }
 
 // Rows of a, columns of b, and what is summed of both.
@@ -280,7 +311,8 @@ static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
   if (dot->i >= 0 && !axis_in(a & ~b & made, dot->i)) return false;
   if (dot->j >= 0 && !axis_in(b & ~a & made, dot->j)) return false;
   bool steps = dot->k == c->p->steps && dot->i >= 0;  // those of a chunk: no factor has the axis
-  return dot->k < 0 || steps || (axis_in(a & b & ~made, dot->k) && axis_in(checked_value(c, id)->over, dot->k));
+  return dot->k < 0 || steps ||
+         (axis_in(a & b & ~made, dot->k) && axis_in(checked_value(c, id)->over, dot->k));
 }
 
 static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
@@ -290,7 +322,9 @@ static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
     refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
   tile_id sum = planned(c, id)->into;
   if (sum != NO_TILE && planned(c, sum)->lane != nest_of(c, n)->lane)
-    refuse_nest(c, n, arena_printf(c->a, "%%%d is added to %%%d, and one of them alone has lanes", (int)id, (int)sum));
+    refuse_nest(c, n,
+                arena_printf(c->a, "%%%d is added to %%%d, and one of them alone has lanes",
+                             (int)id, (int)sum));
 }
 
 static void check_products(checker *c) {
@@ -305,7 +339,8 @@ static void check_products(checker *c) {
     if (!nest->two) continue;
     check_product(c, n, nest->other, &nest->other_dot);
     if (nest->other_dot.i != nest->dot.i || nest->other_dot.j != nest->dot.j)
-      refuse_nest(c, n, arena_printf(c->a, "rows and columns of %%%d are others", (int)nest->other));
+      refuse_nest(c, n,
+                  arena_printf(c->a, "rows and columns of %%%d are others", (int)nest->other));
   }
 }
 
@@ -315,7 +350,8 @@ static void check_results(checker *c) {
   const tile_program *program = c->p->program;
   int *stored = ARENA_ARRAY(c->a, int, program->results.count + 1);
   for (int n = 0; n < c->p->nests.count; n++)
-    for (int i = 0; i < nest_of(c, n)->results.count; i++) stored[nest_of(c, n)->results.items[i]]++;
+    for (int i = 0; i < nest_of(c, n)->results.count; i++)
+      stored[nest_of(c, n)->results.items[i]]++;
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
     if (stored[i] != !plan_is_carried_role(r->place.role))
@@ -329,14 +365,17 @@ static void check_held(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
   if (checked_value(c, r->id)->op == TILE_ARGUMENT || pv->nest == r->nest) return;
   if (pv->held != HELD_BUFFER && pv->held != HELD_SCALAR)
-    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which is in registers of nest %d alone", (int)r->id, pv->nest));
+    refuse_nest(c, r->nest,
+                arena_printf(c->a, "it reads %%%d, which is in registers of nest %d alone",
+                             (int)r->id, pv->nest));
 }
 
 static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   axis_set axes = 0;
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   axis_set tile = tile_of(c, id);
-  if (plan_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(checked_value(c, id)));
+  if (plan_levels_of(c->m, c->p->program, id))
+    tile &= ~axis_bit(tile_other_step_axis(checked_value(c, id)));
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
@@ -357,12 +396,15 @@ static void check_shapes(checker *c) {
   }
 }
 
-// Whether numbers of a layout stay within the memory: they trade places within a block of banks, by bits of higher lines.
+// Whether numbers of a layout stay within the memory: they trade places within a block of banks, by
+// bits of higher lines.
 static bool layout_fits(const checker *c, plan_layout layout, const plan_buffer *b) {
   enum { LEAST_LINE = 5 };
   plan_swap swaps[PLAN_MOST_SWAPS];
   if (!layout.pattern) return true;
-  if (layout.pattern >= PATTERN_COUNT || c->m->kind != MAP_BLOCK || b->stored != NUMBER_F32 || b->lane || b->kept) return false;
+  if (layout.pattern >= PATTERN_COUNT || c->m->kind != MAP_BLOCK || b->stored != NUMBER_F32 ||
+      b->lane || b->kept)
+    return false;
   if (b->numbers.sizes || b->numbers.factor % PLAN_BANKS || layout.line < LEAST_LINE) return false;
   return plan_swaps_of(layout, b->stored, swaps) > 0;
 }
@@ -371,7 +413,8 @@ static const char wrong_layout[] = "its layout is not one of f32 numbers in whol
 
 static void check_layouts(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++)
-    if (!layout_fits(c, c->p->buffers.items[i].layout, &c->p->buffers.items[i])) refuse_buffer(c, i, wrong_layout);
+    if (!layout_fits(c, c->p->buffers.items[i].layout, &c->p->buffers.items[i]))
+      refuse_buffer(c, i, wrong_layout);
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
     if (pair->layout.pattern && pair->accumulator >= 0)
@@ -379,13 +422,16 @@ static void check_layouts(checker *c) {
   }
 }
 
-// Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in tiles.
+// Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in
+// tiles.
 static void check_storage(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++) {
     const plan_buffer *b = &c->p->buffers.items[i];
     bool narrow = number_is_narrow(b->stored);
-    if (narrow && (b->persistent || b->carried >= 0)) refuse_buffer(c, i, "its numbers live on, and have 16 bits");
-    if (b->wgmma_layout && !narrow) refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
+    if (narrow && (b->persistent || b->carried >= 0))
+      refuse_buffer(c, i, "its numbers live on, and have 16 bits");
+    if (b->wgmma_layout && !narrow)
+      refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
   }
 }
 
@@ -408,16 +454,19 @@ static int first_overwriting(const checker *c, int state) {
   return c->p->nests.count;
 }
 
-// A state is updated in place. The first nest that writes it reads old elements at its own point alone; later nests read none.
+// A state is updated in place. The first nest that writes it reads old elements at its own point
+// alone; later nests read none.
 static void check_old_state(checker *c, const plan_read *r) {
   if (checked_value(c, r->id)->op != TILE_ARGUMENT) return;
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
-    if (!pair->in_place || pair->argument != tile_argument_number(checked_value(c, r->id))) continue;
+    if (!pair->in_place || pair->argument != tile_argument_number(checked_value(c, r->id)))
+      continue;
     int first = first_overwriting(c, s);
     if (r->nest > first || (r->nest == first && r->moved))
       refuse_nest(c, r->nest,
-                  arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten", (int)r->id, first));
+                  arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten",
+                               (int)r->id, first));
   }
 }
 
@@ -430,8 +479,10 @@ static void check_pairs(checker *c) {
     if (pv->held != HELD_BUFFER || c->p->buffers.items[pv->buffer].carried != s)
       refuse_value(c, id, "it is the next state in place, and has other memory");
     if (pair->accumulator >= 0 && pair->accumulator != pv->nest)
-      refuse_value(c, id,
-                   arena_printf(c->a, "nest %d has the state in registers, and another one makes it", pair->accumulator));
+      refuse_value(
+          c, id,
+          arena_printf(c->a, "nest %d has the state in registers, and another one makes it",
+                       pair->accumulator));
   }
 }
 
@@ -442,7 +493,8 @@ static bool shares_sums(const checker *c, const plan_nest *nest) {
   int lanes = nest->threads.lanes;
   if (lanes == PLAN_ALL_THREADS) return nest->over && !(nest->axes & ~nest->over);
   bool divides = lanes >= 1 && GPU_WARP_LANES % lanes == 0;
-  bool counted = plan_sized(c->p->program, nest->axes) || lanes == GPU_WARP_LANES;  // else lanes of a warp may have no point
+  // else lanes of a warp may have no point
+  bool counted = plan_sized(c->p->program, nest->axes) || lanes == GPU_WARP_LANES;
   return divides && (lanes == 1 || (nest->over && nest->axes & ~nest->over && counted));
 }
 
@@ -453,15 +505,18 @@ static bool takes_neighbours(const checker *c, const plan_nest *nest) {
   if (width < 1 || axis < 0 || !axis_in(nest->axes, axis)) return false;
   bool summed = axis_in(nest->over, axis);
   for (int other = 0; other < c->p->program->axes.count; other++)
-    if (axis_in(nest->axes, other) && axis_in(nest->over, other) == summed && c->m->rank[other] > c->m->rank[axis])
+    if (axis_in(nest->axes, other) && axis_in(nest->over, other) == summed &&
+        c->m->rank[other] > c->m->rank[axis])
       return false;
   int64_t size = plan_axis_size(c->m, c->p->program, axis);
-  return size != TILE_RUNTIME_SIZE && size % width == 0 && (axis != c->p->program->time_axis || !nest->results.count);
+  return size != TILE_RUNTIME_SIZE && size % width == 0 &&
+         (axis != c->p->program->time_axis || !nest->results.count);
 }
 
 // Levels are made by one warp of a column, or by as many as there are.
 static bool shares_levels(const checker *c, const plan_nest *nest) {
-  int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(c->m, c->p->program, nest->values.items[0]) : 0;
+  int levels =
+      nest->kind == NEST_SEGMENT ? plan_levels_of(c->m, c->p->program, nest->values.items[0]) : 0;
   int warps = nest->threads.warps;
   return levels ? warps == 1 || warps == levels : warps == 0;
 }
@@ -471,21 +526,30 @@ static bool shares_steps(const checker *c, const plan_nest *nest) {
   int steps = nest->threads.steps;
   if (!steps) return true;
   if (nest->kind != NEST_SEGMENT_ADJOINT || (steps != 4 && steps != 8)) return false;
-  return plan_axis_size(c->m, c->p->program, tile_step_axis(checked_value(c, nest->values.items[0]))) % steps == 0;
+  return plan_axis_size(c->m, c->p->program,
+                        tile_step_axis(checked_value(c, nest->values.items[0]))) %
+             steps ==
+         0;
 }
 
 static void check_threads(checker *c) {
   for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
     const plan_nest *nest = nest_of(c, n);
-    if (!shares_levels(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d warps cannot share its levels", nest->threads.warps));
+    if (!shares_levels(c, nest))
+      refuse_nest(c, n,
+                  arena_printf(c->a, "%d warps cannot share its levels", nest->threads.warps));
     if (nest->threads.begin < 0 || nest->threads.begin >= c->m->threads / GPU_WARP_LANES)
       refuse_nest(c, n, arena_printf(c->a, "there is no warp %d", nest->threads.begin));
     if (!shares_steps(c, nest))
-      refuse_nest(c, n, arena_printf(c->a, "a warp cannot make %d of its steps", nest->threads.steps));
+      refuse_nest(c, n,
+                  arena_printf(c->a, "a warp cannot make %d of its steps", nest->threads.steps));
     if (nest->kind != NEST_POINTS) continue;
-    if (!shares_sums(c, nest)) refuse_nest(c, n, arena_printf(c->a, "%d lanes cannot share its sums", nest->threads.lanes));
+    if (!shares_sums(c, nest))
+      refuse_nest(c, n, arena_printf(c->a, "%d lanes cannot share its sums", nest->threads.lanes));
     if (!takes_neighbours(c, nest))
-      refuse_nest(c, n, arena_printf(c->a, "a thread cannot take %d neighbours at once", nest->threads.width));
+      refuse_nest(
+          c, n,
+          arena_printf(c->a, "a thread cannot take %d neighbours at once", nest->threads.width));
   }
 }
 
@@ -501,12 +565,14 @@ static void check_alive(checker *c, int n, int buffer) {
   if (buffer < 0 || c->wrong) return;
   const plan_buffer *b = &c->p->buffers.items[buffer];
   if (n >= b->first && n <= b->last) return;
-  const char *life = arena_printf(c->a, "its life, nests %d to %d, lacks nest %d", b->first, b->last, n);
+  const char *life =
+      arena_printf(c->a, "its life, nests %d to %d, lacks nest %d", b->first, b->last, n);
   refuse(c, arena_printf(c->a, "buffer %d", buffer), life);
 }
 
 static void check_read_alive(checker *c, const plan_read *r) {
-  if (checked_value(c, r->id)->op != TILE_ARGUMENT) check_alive(c, r->nest, planned(c, r->id)->buffer);
+  if (checked_value(c, r->id)->op != TILE_ARGUMENT)
+    check_alive(c, r->nest, planned(c, r->id)->buffer);
 }
 
 static void check_written_alive(checker *c, int n) {
@@ -531,7 +597,8 @@ static void check_whole_run(checker *c, int n) {
   if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) return;
   int end = c->p->nests.count;
   if (nest->kind == NEST_PACK) check_alive(c, end, nest->pack);
-  for (int i = 0; i < nest->values.count; i++) check_alive(c, end, planned(c, nest->values.items[i])->buffer);
+  for (int i = 0; i < nest->values.count; i++)
+    check_alive(c, end, planned(c, nest->values.items[i])->buffer);
 }
 
 static void check_lives(checker *c) {
@@ -549,7 +616,8 @@ static bool live_together(const plan_buffer *x, const plan_buffer *y) {
 }
 
 static bool has_place(const plan_buffer *b) {
-  return b->last >= 0 && b->offset >= 0 && b->carried < 0 && !b->persistent && !b->kept && !b->stack;
+  return b->last >= 0 && b->offset >= 0 && b->carried < 0 && !b->persistent && !b->kept &&
+         !b->stack;
 }
 
 static void check_places(checker *c) {
@@ -559,21 +627,25 @@ static void check_places(checker *c) {
       const plan_buffer *y = &c->p->buffers.items[k];
       if (!has_place(y) || x->numbers.sizes != y->numbers.sizes || !live_together(x, y)) continue;
       if (x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor)
-        refuse_buffer(c, i, arena_printf(c->a, "it lies over buffer %d, which is alive as well", k));
+        refuse_buffer(c, i,
+                      arena_printf(c->a, "it lies over buffer %d, which is alive as well", k));
     }
   }
 }
 
-const char plan_shared[] = "in shared memory", plan_scratch[] = "in scratch", plan_instance[] = "in the instance's scratch",
-           plan_stack[] = "on the stack", plan_registers[] = "in registers";
+const char plan_shared[] = "in shared memory", plan_scratch[] = "in scratch",
+           plan_instance[] = "in the instance's scratch", plan_stack[] = "on the stack",
+           plan_registers[] = "in registers";
 
 const char *plan_verify_places(arena *a, const plan *p, const plan_place *at) {
   for (int i = 0; i < p->buffers.count; i++) {
     for (int k = 0; at[i].space && at[i].offset >= 0 && k < i; k++) {
       if (at[i].space != at[k].space || at[k].offset < 0) continue;
-      bool apart = at[i].offset >= at[k].offset + at[k].bytes || at[k].offset >= at[i].offset + at[i].bytes;
+      bool apart =
+          at[i].offset >= at[k].offset + at[k].bytes || at[k].offset >= at[i].offset + at[i].bytes;
       if (!apart && live_together(&p->buffers.items[i], &p->buffers.items[k]))
-        return arena_printf(a, "buffer %d lies over buffer %d %s, and both are alive", i, k, at[i].space);
+        return arena_printf(a, "buffer %d lies over buffer %d %s, and both are alive", i, k,
+                            at[i].space);
     }
   }
   return NULL;
@@ -588,12 +660,15 @@ typedef struct plan_check {
 } plan_check;
 
 static const plan_check checks[] = {
-    {PLAN_PROGRAM, check_program, NULL}, {PLAN_NESTS, check_nests_of_values, NULL}, {PLAN_NESTS, check_products, NULL},
-    {PLAN_NESTS, NULL, check_precedes},  {PLAN_NESTS, note_writers, NULL},          {PLAN_NESTS, check_copies, NULL},
-    {PLAN_RESULTS, check_results, NULL}, {PLAN_SORTED, check_sorted, NULL},         {PLAN_HELD, check_shapes, NULL},
-    {PLAN_HELD, NULL, check_held},       {PLAN_STATES, check_storage, NULL},        {PLAN_STATES, check_pairs, NULL},
-    {PLAN_LIVES, check_layouts, NULL},   {PLAN_STATES, NULL, check_old_state},      {PLAN_THREADS, check_threads, NULL},
-    {PLAN_LIVES, check_lives, NULL},     {PLAN_PLACED, check_beside, NULL},         {PLAN_PLACED, check_places, NULL},
+    {PLAN_PROGRAM, check_program, NULL}, {PLAN_NESTS, check_nests_of_values, NULL},
+    {PLAN_NESTS, check_products, NULL},  {PLAN_NESTS, NULL, check_precedes},
+    {PLAN_NESTS, note_writers, NULL},    {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL}, {PLAN_SORTED, check_sorted, NULL},
+    {PLAN_HELD, check_shapes, NULL},     {PLAN_HELD, NULL, check_held},
+    {PLAN_STATES, check_storage, NULL},  {PLAN_STATES, check_pairs, NULL},
+    {PLAN_LIVES, check_layouts, NULL},   {PLAN_STATES, NULL, check_old_state},
+    {PLAN_THREADS, check_threads, NULL}, {PLAN_LIVES, check_lives, NULL},
+    {PLAN_PLACED, check_beside, NULL},   {PLAN_PLACED, check_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

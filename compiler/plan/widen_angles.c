@@ -1,14 +1,17 @@
-// Angles that depend on parameters alone are computed in f64, together with all values of the prologue around them.
+// Angles that depend on parameters alone are computed in f64, together with all values of the
+// prologue around them.
 //
 //   %12 [H,N] = mul %3 %9      prologue, f64        %12 [H,N] = mul %3 %9
 //   %14 [H,N] = cos %12        prologue, f64   ->   %14 [H,N] = cos %12
 //   %19 [t,H] = mul %0 %14     body, f32            %15 [H,N] = round %14
 //                                                   %20 [t,H] = mul %0 %15
 //
-// A rounded angle turns the state by its error at every step again, and the error grows with the angle. Powers of a decay add
-// the roundings of its real and imaginary part. The exponent of a real decay needs none of this: its error counts the less the
-// larger it is. A value made of a parameter and an f64 value is computed in f32, from the rounded value. Tables over the steps
-// of a chunk are f32 as well. They are products of a few squares of a decay, and a loop would round once more at every step.
+// A rounded angle turns the state by its error at every step again, and the error grows with the
+// angle. Powers of a decay add the roundings of its real and imaginary part. The exponent of a real
+// decay needs none of this: its error counts the less the larger it is. A value made of a parameter
+// and an f64 value is computed in f32, from the rounded value. Tables over the steps of a chunk are
+// f32 as well. They are products of a few squares of a decay, and a loop would round once more at
+// every step.
 #include "compiler/plan/planner.h"
 
 typedef struct widening {
@@ -20,12 +23,15 @@ typedef struct widening {
   tile_id *image, *wide_image;  // as the body reads it, and as the prologue does
 } widening;
 
-static const tile_value *narrow_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
+static const tile_value *narrow_value(const widening *w, tile_id id) {
+  return &w->from->values.items[id];
+}
 
 // Axes of steps, or of parts of a chunk.
 static bool is_table(const widening *w, tile_id id) {
   for (int axis = 0; axis < w->from->axes.count; axis++) {
-    if (axis_in(narrow_value(w, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0) return true;
+    if (axis_in(narrow_value(w, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0)
+      return true;
   }
   return false;
 }
@@ -37,7 +43,8 @@ static bool is_candidate(const widening *w, tile_id id) {
 }
 
 static tile_id below_maps(const widening *w, tile_id id) {
-  while (plan_is_inline(narrow_value(w, id)->op) && tile_arity(narrow_value(w, id)->op)) id = narrow_value(w, id)->args[0];
+  while (plan_is_inline(narrow_value(w, id)->op) && tile_arity(narrow_value(w, id)->op))
+    id = narrow_value(w, id)->args[0];
   return id;
 }
 

@@ -3,8 +3,8 @@
 //   let u = k * v                                 a lag remembers u whole: lag its factors,
 //   S = a * S[t-1] + u + u[t-1]                   k[t-1] * v[t-1]
 //
-// Each function below knows one such way, and says in its first line what the user wrote. What no other
-// way of writing would mend (a GRU) is not spoken of: the report has it.
+// Each function below knows one such way, and says in its first line what the user wrote. What no
+// other way of writing would mend (a GRU) is not spoken of: the report has it.
 #include "compiler/recurrence/structure.h"
 
 enum {
@@ -24,9 +24,10 @@ typedef struct advisor {
 
 static const typed_value *at(const advisor *a, value_id id) { return &a->body->values.items[id]; }
 
-static void advise(advisor *a, value_id id, const char *expected, const char *found, const char *instead) {
-  const char *text =
-      arena_printf(a->memory, "expected %s, found %s; so %s goes step by step: %s", expected, found, a->body->name, instead);
+static void advise(advisor *a, value_id id, const char *expected, const char *found,
+                   const char *instead) {
+  const char *text = arena_printf(a->memory, "expected %s, found %s; so %s goes step by step: %s",
+                                  expected, found, a->body->name, instead);
   vec_push(a->memory, &a->found, ((recurrence_advice){at(a, id)->span, text}));
 }
 
@@ -62,7 +63,8 @@ static void find_outer_products(advisor *a) {
     const typed_value *v = at(a, i);
     a->has_outer[i] = v->op == VALUE_MUL && is_outer(a, i);
     bool passes = v->op == VALUE_MUL || is_sum(v->op);
-    for (int k = 0; passes && k < value_arity(v->op); k++) a->has_outer[i] |= a->has_outer[v->args[k]];
+    for (int k = 0; passes && k < value_arity(v->op); k++)
+      a->has_outer[i] |= a->has_outer[v->args[k]];
   }
 }
 
@@ -85,7 +87,8 @@ typedef struct factor_list {
 
 static bool collect_factors(const advisor *a, value_id id, factor_list *list) {
   const typed_value *v = at(a, id);
-  if (v->op == VALUE_MUL) return collect_factors(a, v->args[0], list) && collect_factors(a, v->args[1], list);
+  if (v->op == VALUE_MUL)
+    return collect_factors(a, v->args[0], list) && collect_factors(a, v->args[1], list);
   if (list->count == MOST_FACTORS) return false;
   list->items[list->count++] = id;
   return true;
@@ -99,7 +102,8 @@ static const char *lagged_name(const advisor *a, value_id id, int steps) {
   return name ? arena_printf(a->memory, "%s[t-%d]", name, steps) : NULL;
 }
 
-// "k[t-1] * v[t-1]"; a state among the factors is read before the step. NULL: some factor has no name.
+// "k[t-1] * v[t-1]"; a state among the factors is read before the step. NULL: some factor has no
+// name.
 static const char *lagged_factors(const advisor *a, value_id product, int steps) {
   factor_list list = {.count = 0};
   const char *text = NULL;
@@ -148,8 +152,10 @@ static void lag_of_a_product(advisor *a, value_id id) {
   if (lag->source < 0 || !is_matrix(a, lag->axes) || a->reads_state[lag->source]) return;
   if (!a->has_outer[lag->source]) return;
   const char *factors = lagged_factors(a, lag->source, v->steps);
-  advise(a, id, "lags of factors", arena_printf(a->memory, "a lag of '%s', which is remembered with all its axes", lag->name),
-         factors ? arena_printf(a->memory, "write %s", factors) : "name the factors of its products by let and lag these");
+  advise(a, id, "lags of factors",
+         arena_printf(a->memory, "a lag of '%s', which is remembered with all its axes", lag->name),
+         factors ? arena_printf(a->memory, "write %s", factors)
+                 : "name the factors of its products by let and lag these");
 }
 
 // let P = b * S    .. P[t-1]
@@ -167,8 +173,9 @@ static void lag_of_a_state(advisor *a, value_id id) {
     const char *factors = lagged_factors(a, lag->source, 1);
     advise(a, id, arena_printf(a->memory, "the state before the step, %s[t-1]", name),
            arena_printf(a->memory, "a lag of '%s', which is made of %s", lag->name, name),
-           factors ? arena_printf(a->memory, "write %s", factors)
-                   : arena_printf(a->memory, "write %s[t-1] and the lags of what multiplies it", name));
+           factors
+               ? arena_printf(a->memory, "write %s", factors)
+               : arena_printf(a->memory, "write %s[t-1] and the lags of what multiplies it", name));
     return;
   }
 }
@@ -188,8 +195,10 @@ static void slice_of_a_state(advisor *a, value_id id) {
   const char *axis = axis_name(a, v->index);
   advise(a, id, arena_printf(a->memory, "a sum over %s to read %s", axis, t->name),
          arena_printf(a->memory, "its entry [%s = %d]", axis, v->steps),
-         arena_printf(a->memory, "write sum[%s](%s * (index[%s] == %d))", axis,
-                      operand->op == VALUE_PREVIOUS ? arena_printf(a->memory, "%s[t-1]", t->name) : t->name, axis, v->steps));
+         arena_printf(
+             a->memory, "write sum[%s](%s * (index[%s] == %d))", axis,
+             operand->op == VALUE_PREVIOUS ? arena_printf(a->memory, "%s[t-1]", t->name) : t->name,
+             axis, v->steps));
 }
 
 static const char *axis_names(const advisor *a, axis_set axes) {
@@ -206,7 +215,8 @@ static bool has_state_factor(const advisor *a, value_id id) {
   factor_list list = {.count = 0};
   if (!collect_factors(a, id, &list)) return false;
   for (int i = 0; i < list.count; i++) {
-    bool state = at(a, list.items[i])->op == VALUE_PREVIOUS || state_assigned(a, list.items[i]) >= 0;
+    bool state =
+        at(a, list.items[i])->op == VALUE_PREVIOUS || state_assigned(a, list.items[i]) >= 0;
     if (state && is_matrix(a, at(a, list.items[i])->axes)) return true;
   }
   return false;
@@ -223,7 +233,8 @@ static void sum_inside_a_sum(advisor *a, value_id id) {
     if (!nested || !has_state_factor(a, inner->args[0])) continue;
     const char *both = axis_names(a, inner->over | outer->over);
     advise(a, list.items[i], arena_printf(a->memory, "one sum over %s", both),
-           arena_printf(a->memory, "a sum of the state over %s inside of another", axis_names(a, inner->over)),
+           arena_printf(a->memory, "a sum of the state over %s inside of another",
+                        axis_names(a, inner->over)),
            arena_printf(a->memory, "write sum[%s](...)", both));
   }
 }
@@ -237,7 +248,8 @@ static void square_of_a_sum(advisor *a, value_id id) {
   value_op op = at(a, v->args[0])->op;
   if ((op != VALUE_ADD && op != VALUE_SUB) || !is_outer(a, v->args[0])) return;
   if (!is_matrix(a, v->axes) || a->reads_state[id]) return;
-  advise(a, id, "a sum of products", "the square of a sum", "multiply it out: x^2 + 2 * x * z + z^2");
+  advise(a, id, "a sum of products", "the square of a sum",
+         "multiply it out: x^2 + 2 * x * z + z^2");
 }
 
 // ---- all of them --------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ enum { READS_MAX = 64 };  // more reads than this in one value are not told apar
 static const affine *split(affine_analysis *a, value_id id);
 
 affine_analysis affine_begin(builder *b, value_id leaf, const char *leaf_text) {
-  affine_analysis a = {.builder = b, .leaf = leaf, .count = b->body->values.count, .leaf_text = leaf_text};
+  affine_analysis a = {
+      .builder = b, .leaf = leaf, .count = b->body->values.count, .leaf_text = leaf_text};
   a.leaf_axes = value_at(b, leaf)->axes;
   a.forms = ARENA_ARRAY(b->memory, affine, a.count);
   a.depends = ARENA_ARRAY(b->memory, bool, a.count);
@@ -81,14 +82,16 @@ static bool inherit_limit(affine *form, const affine *x) {
 // The same for two operands: what is not linear prevents more, and the first such term is the one
 // to tell.
 static bool inherit_first_limit(affine *form, const affine *x, const affine *y) {
-  bool second = !y->split && (x->split || x->linear > y->linear || (x->linear == y->linear && y->limit < x->limit));
+  bool second = !y->split && (x->split || x->linear > y->linear ||
+                              (x->linear == y->linear && y->limit < x->limit));
   return inherit_limit(form, second ? y : x);
 }
 
 typedef value_id part_function(affine_analysis *a, value_id part, value_id by);
 
 // The form of `x` with every part changed alike.
-static void map_parts(affine_analysis *a, affine *form, const affine *x, part_function *change, value_id by) {
+static void map_parts(affine_analysis *a, affine *form, const affine *x, part_function *change,
+                      value_id by) {
   if (inherit_limit(form, x)) return;
   form->factor = change(a, x->factor, by);
   form->rest = change(a, x->rest, by);
@@ -104,7 +107,8 @@ static value_id negated_by(affine_analysis *a, value_id part, value_id unused) {
   return part_negated(a, part);
 }
 
-static void split_add(affine_analysis *a, affine *form, const affine *x, const affine *y, bool subtract) {
+static void split_add(affine_analysis *a, affine *form, const affine *x, const affine *y,
+                      bool subtract) {
   if (inherit_first_limit(form, x, y)) return;
   form->factor = part_sum(a, x->factor, subtract ? part_negated(a, y->factor) : y->factor);
   form->rest = x->rest;
@@ -127,7 +131,8 @@ static value_id chosen(affine_analysis *a, value_id condition, value_id x, value
   return make_where(a->builder, condition, x == NO_VALUE ? zero : x, y == NO_VALUE ? zero : y);
 }
 
-static void split_where(affine_analysis *a, affine *form, value_id condition, const affine *x, const affine *y) {
+static void split_where(affine_analysis *a, affine *form, value_id condition, const affine *x,
+                        const affine *y) {
   if (inherit_first_limit(form, x, y)) return;
   form->factor = chosen(a, condition, x->factor, y->factor);
   form->rest = chosen(a, condition, x->rest, y->rest);
@@ -144,7 +149,8 @@ static void split_where(affine_analysis *a, affine *form, value_id condition, co
 }
 
 // sum[axes](inner * leaf) where some of the axes may be the leaf's.
-static void add_contraction(affine_analysis *a, affine *form, value_id inner, axis_set axes, value_id at) {
+static void add_contraction(affine_analysis *a, affine *form, value_id inner, axis_set axes,
+                            value_id at) {
   axis_set of_leaf = axes & a->leaf_axes;
   inner = make_sum(a->builder, inner, axes & ~of_leaf);
   if (of_leaf) {
@@ -154,7 +160,8 @@ static void add_contraction(affine_analysis *a, affine *form, value_id inner, ax
   }
 }
 
-static void sum_read(affine_analysis *a, affine *form, affine_read read, axis_set axes, value_id at) {
+static void sum_read(affine_analysis *a, affine *form, affine_read read, axis_set axes,
+                     value_id at) {
   axis_set outer_axes = value_at(a->builder, read.outer)->axes;
   axis_set read_axes = (a->leaf_axes | value_at(a->builder, read.inner)->axes) & ~read.over;
   if ((axes & read_axes) == 0) {
@@ -167,21 +174,26 @@ static void sum_read(affine_analysis *a, affine *form, affine_read read, axis_se
   }
 }
 
-static void split_sum(affine_analysis *a, affine *form, const affine *x, axis_set axes, value_id id) {
+static void split_sum(affine_analysis *a, affine *form, const affine *x, axis_set axes,
+                      value_id id) {
   if (inherit_limit(form, x)) return;
   if (x->rest != NO_VALUE) form->rest = make_sum(a->builder, x->rest, axes);
   if (x->factor != NO_VALUE) add_contraction(a, form, x->factor, axes, id);
-  for (int i = 0; i < x->reads.count && form->split; i++) sum_read(a, form, x->reads.items[i], axes, id);
+  for (int i = 0; i < x->reads.count && form->split; i++)
+    sum_read(a, form, x->reads.items[i], axes, id);
 }
 
-static const char *reads_text(const affine_analysis *a) { return arena_printf(a->builder->memory, "reads %s", a->leaf_text); }
+static const char *reads_text(const affine_analysis *a) {
+  return arena_printf(a->builder->memory, "reads %s", a->leaf_text);
+}
 
 static void split_product(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
   const affine *x = split(a, v->args[0]), *y = split(a, v->args[1]);
   if (!x->linear || !y->linear) {
     inherit_first_limit(form, x, y);
   } else if (x->depends && y->depends) {
-    give_up(form, false, id, arena_printf(a->builder->memory, "multiplies two values that read %s", a->leaf_text));
+    give_up(form, false, id,
+            arena_printf(a->builder->memory, "multiplies two values that read %s", a->leaf_text));
   } else if (x->depends) {
     map_parts(a, form, x, part_product, v->args[1]);
   } else {
@@ -191,7 +203,8 @@ static void split_product(affine_analysis *a, affine *form, value_id id, const t
 
 static void split_quotient(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
   if (split(a, v->args[1])->depends) {
-    give_up(form, false, id, arena_printf(a->builder->memory, "divides by a value that reads %s", a->leaf_text));
+    give_up(form, false, id,
+            arena_printf(a->builder->memory, "divides by a value that reads %s", a->leaf_text));
   } else {
     map_parts(a, form, split(a, v->args[0]), part_quotient, v->args[1]);
   }
@@ -199,7 +212,8 @@ static void split_quotient(affine_analysis *a, affine *form, value_id id, const 
 
 // Operations that are linear over the reals but have no parts here: their operands decide whether
 // they are linear.
-static void split_rearranged(affine_analysis *a, affine *form, value_id id, const typed_value *v, const char *reason) {
+static void split_rearranged(affine_analysis *a, affine *form, value_id id, const typed_value *v,
+                             const char *reason) {
   give_up(form, true, id, reason);
   for (int k = 0; k < value_arity(v->op); k++) {
     const affine *x = split(a, v->args[k]);
@@ -212,23 +226,30 @@ static void split_operation(affine_analysis *a, affine *form, value_id id) {
   switch (v.op) {
     case VALUE_NEG: map_parts(a, form, split(a, v.args[0]), negated_by, NO_VALUE); break;
     case VALUE_ADD:
-    case VALUE_SUB: split_add(a, form, split(a, v.args[0]), split(a, v.args[1]), v.op == VALUE_SUB); break;
+    case VALUE_SUB:
+      split_add(a, form, split(a, v.args[0]), split(a, v.args[1]), v.op == VALUE_SUB);
+      break;
     case VALUE_MUL: split_product(a, form, id, &v); break;
     case VALUE_DIV: split_quotient(a, form, id, &v); break;
     case VALUE_WHERE:
       if (split(a, v.args[0])->depends) {
-        give_up(form, false, id, arena_printf(a->builder->memory, "chooses by a value that reads %s", a->leaf_text));
+        give_up(form, false, id,
+                arena_printf(a->builder->memory, "chooses by a value that reads %s", a->leaf_text));
       } else {
         split_where(a, form, v.args[0], split(a, v.args[1]), split(a, v.args[2]));
       }
       break;
     case VALUE_SUM: split_sum(a, form, split(a, v.args[0]), v.over, id); break;
-    case VALUE_RENAME: split_rearranged(a, form, id, &v, "moves the state to another axis: a dense transition"); break;
+    case VALUE_RENAME:
+      split_rearranged(a, form, id, &v, "moves the state to another axis: a dense transition");
+      break;
     case VALUE_SLICE: split_rearranged(a, form, id, &v, "takes one slice of the state"); break;
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
     case VALUE_CONJUGATE:
-    case VALUE_COMPLEX: split_rearranged(a, form, id, &v, "takes real and imaginary part of the state apart"); break;
+    case VALUE_COMPLEX:
+      split_rearranged(a, form, id, &v, "takes real and imaginary part of the state apart");
+      break;
     case VALUE_STOP_GRADIENT: give_up(form, false, id, "stops the gradient of the state"); break;
     default: give_up(form, false, id, reads_text(a)); break;
   }
@@ -257,7 +278,8 @@ const affine *affine_form(affine_analysis *a, value_id id) {
   needed[id] = true;
   for (int i = id; i > a->leaf; i--) {
     const typed_value *v = value_at(a->builder, i);
-    for (int k = 0; k < value_arity(v->op) && needed[i] && a->depends[i]; k++) needed[v->args[k]] = true;
+    for (int k = 0; k < value_arity(v->op) && needed[i] && a->depends[i]; k++)
+      needed[v->args[k]] = true;
   }
   for (int i = 0; i <= id; i++) {
     if (needed[i]) split(a, i);

@@ -1,10 +1,11 @@
-// Axes of a state that a chunked form can use. Every read sums over the keys. An outer product in the increment makes the
-// values.
+// Axes of a state that a chunked form can use. Every read sums over the keys. An outer product in
+// the increment makes the values.
 //
 //   S = a * S[t-1] + k * v          k[H,K], v[H,V]: K stands in k alone, V in v alone
 //   y = sum[K](q * S)               keys [K], values [V]; H is in everything
 //
-// An axis that reads sum and both factors of the increment have is a head: heads are summed after the keys (heads.c).
+// An axis that reads sum and both factors of the increment have is a head: heads are summed after
+// the keys (heads.c).
 //
 //   S = a * S[t-1] + k * v          k[R,K], v[R,V]
 //   y = sum[R,K](q * S)             keys [K], values [V], heads [R]
@@ -63,7 +64,8 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
   end_ways(body, state, way);
   for (int i = count - 1; i >= 0; i--) {
     const typed_value *v = &body->values.items[i];
-    for (int k = 0; k < value_arity(v->op); k++) way[v->args[k]] &= way_through(v, v->args[k], way[i]);
+    for (int k = 0; k < value_arity(v->op); k++)
+      way[v->args[k]] &= way_through(v, v->args[k], way[i]);
     if (v->op == VALUE_PREVIOUS && v->index == state) keys &= way[i];
   }
   return keys == all_axes ? 0 : keys & body->tensors.items[state].axis_set;
@@ -71,7 +73,8 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
 
 // ---- values -------------------------------------------------------------------------------------
 
-// What a factor was some steps earlier, if it is a lag of a let, or a delay, of a matrix; NO_VALUE elsewhere.
+// What a factor was some steps earlier, if it is a lag of a let, or a delay, of a matrix; NO_VALUE
+// elsewhere.
 static value_id lagged_matrix(const builder *b, value_id id, axis_set keys, axis_set values) {
   const typed_value *v = value_at(b, id);
   if (!(v->axes & keys) || !(v->axes & values)) return NO_VALUE;
@@ -142,7 +145,8 @@ axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis
 }
 
 // No factor of a product (no term of a logarithm's sum) may have axes of both sets.
-static bool separates(const builder *b, value_id id, value_op joins, axis_set keys, axis_set values) {
+static bool separates(const builder *b, value_id id, value_op joins, axis_set keys,
+                      axis_set values) {
   bool *reached = ARENA_ARRAY(b->memory, bool, id + 1);
   reached[id] = true;
   for (int i = id; i >= 0; i--) {
@@ -155,8 +159,8 @@ static bool separates(const builder *b, value_id id, value_op joins, axis_set ke
   return true;
 }
 
-axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay, value_id log_decay, axis_set keys,
-                                axis_set values) {
+axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay,
+                                value_id log_decay, axis_set keys, axis_set values) {
   value_id parts = log_decay != NO_VALUE ? log_decay : decay;
   axis_set heads = 0;
   if (parts == NO_VALUE) return 0;
@@ -174,7 +178,8 @@ axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id 
   return values & ~heads ? heads : 0;
 }
 
-bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys, axis_set values) {
+bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
+                     axis_set values) {
   if (decay == NO_VALUE || separates(b, decay, VALUE_MUL, keys, values)) return true;
   return log_decay != NO_VALUE && separates(b, log_decay, VALUE_ADD, keys, values);
 }

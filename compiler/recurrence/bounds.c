@@ -5,8 +5,8 @@
 //   %3     = number -5                [-5, -5]        negative
 //   %4 [H] = mul %3 %2                [-5, -0.596]    negative
 //
-// Ends are rounded outward. A promise is taken on trust. A tensor that the caller hands in without a promise may hold anything,
-// the states and lag buffers before the first step among them.
+// Ends are rounded outward. A promise is taken on trust. A tensor that the caller hands in without
+// a promise may hold anything, the states and lag buffers before the first step among them.
 #include "compiler/recurrence/bounds.h"
 
 #include <math.h>
@@ -42,7 +42,9 @@ static interval rounded(double low, double high, double least, double most) {
 
 static interval from_to(double low, double high) { return rounded(low, high, -INFINITY, INFINITY); }
 
-static double real_value_at(const typed_value *v, double x) { return real_value(v, (double[3]){x, 0, 0}); }
+static double real_value_at(const typed_value *v, double x) {
+  return real_value(v, (double[3]){x, 0, 0});
+}
 
 static interval rising(const typed_value *v, interval x, double least, double most) {
   return rounded(real_value_at(v, x.low), real_value_at(v, x.high), least, most);
@@ -62,8 +64,8 @@ static interval sum_of(interval x, interval y) {
 static double product_of_ends(double x, double y) { return x == 0 || y == 0 ? 0 : x * y; }
 
 static interval product_of(interval x, interval y) {
-  double ends[4] = {product_of_ends(x.low, y.low), product_of_ends(x.low, y.high), product_of_ends(x.high, y.low),
-                    product_of_ends(x.high, y.high)};
+  double ends[4] = {product_of_ends(x.low, y.low), product_of_ends(x.low, y.high),
+                    product_of_ends(x.high, y.low), product_of_ends(x.high, y.high)};
   double low = ends[0], high = ends[0];
   for (int i = 1; i < 4; i++) {
     low = fmin(low, ends[i]);
@@ -148,15 +150,18 @@ static interval absolute(interval x) {
 }
 
 static interval least_of(interval x, interval y) {
-  return with_signs(exactly(fmin(x.low, y.low), fmin(x.high, y.high)), x.positive && y.positive, x.negative || y.negative);
+  return with_signs(exactly(fmin(x.low, y.low), fmin(x.high, y.high)), x.positive && y.positive,
+                    x.negative || y.negative);
 }
 
 static interval most_of(interval x, interval y) {
-  return with_signs(exactly(fmax(x.low, y.low), fmax(x.high, y.high)), x.positive || y.positive, x.negative && y.negative);
+  return with_signs(exactly(fmax(x.low, y.low), fmax(x.high, y.high)), x.positive || y.positive,
+                    x.negative && y.negative);
 }
 
 static interval either(interval x, interval y) {
-  return with_signs(exactly(fmin(x.low, y.low), fmax(x.high, y.high)), x.positive && y.positive, x.negative && y.negative);
+  return with_signs(exactly(fmin(x.low, y.low), fmax(x.high, y.high)), x.positive && y.positive,
+                    x.negative && y.negative);
 }
 
 static interval unary(const typed_value *v, interval x) {
@@ -168,10 +173,16 @@ static interval unary(const typed_value *v, interval x) {
     case VALUE_EXP: return with_signs(rising(v, x, 0, INFINITY), true, false);
     case VALUE_EXPM1: return with_signs(rising(v, x, -1, INFINITY), x.positive, x.negative);
     case VALUE_LOG: x.low = fmax(x.low, 0); return rising(v, x, -INFINITY, INFINITY);
-    case VALUE_LOG1P: x.low = fmax(x.low, -1); return with_signs(rising(v, x, -INFINITY, INFINITY), x.positive, x.negative);
-    case VALUE_SQRT: x.low = fmax(x.low, 0); return with_signs(rising(v, x, 0, INFINITY), x.positive, false);
+    case VALUE_LOG1P:
+      x.low = fmax(x.low, -1);
+      return with_signs(rising(v, x, -INFINITY, INFINITY), x.positive, x.negative);
+    case VALUE_SQRT:
+      x.low = fmax(x.low, 0);
+      return with_signs(rising(v, x, 0, INFINITY), x.positive, false);
     case VALUE_RSQRT:
-      return with_signs(rounded(1 / sqrt(x.high), x.low > 0 ? 1 / sqrt(x.low) : INFINITY, 0, INFINITY), true, false);
+      return with_signs(
+          rounded(1 / sqrt(x.high), x.low > 0 ? 1 / sqrt(x.low) : INFINITY, 0, INFINITY), true,
+          false);
     case VALUE_SIGMOID: return with_signs(rising(v, x, 0, 1), true, false);
     case VALUE_LOG_SIGMOID: return with_signs(rising(v, x, -INFINITY, 0), false, true);
     case VALUE_SOFTPLUS: return with_signs(rising(v, x, 0, INFINITY), true, false);

@@ -7,9 +7,9 @@
 //   lb + (1 - lb) * sigmoid(x)      ->  where(y < 1/2, log(y), log1p(-(1 - lb) * sigmoid(-x)))
 //   clamp(x, 0.5, 2)                ->  log(clamp(x, 0.5, 2))        positive for all inputs
 //
-// A decay has a logarithm if it is positive for all real inputs (bounds.c). Where it rounds to 0 its
-// logarithm is that of the smallest decay, with gradient 0: as it vanishes, so does its derivative.
-// 1 - x for an input x may be 0 with derivative -1; it stays a product.
+// A decay has a logarithm if it is positive for all real inputs (bounds.c). Where it rounds to 0
+// its logarithm is that of the smallest decay, with gradient 0: as it vanishes, so does its
+// derivative. 1 - x for an input x may be 0 with derivative -1; it stays a product.
 #include "compiler/recurrence/decay.h"
 
 #include <math.h>
@@ -70,9 +70,11 @@ static bool have_axes_of_one(const builder *b, const value_list *parts) {
   return all == largest;
 }
 
-// One part of the branch that is taken where `first` is (or is not) the condition. A part with other
-// axes than the condition stays as it is beside a branch that is `zero`: it counts for nothing there.
-static value_id chosen_part(builder *b, value_id condition, value_id part, value_id neutral, bool first, bool beside_zero) {
+// One part of the branch that is taken where `first` is (or is not) the condition. A part with
+// other axes than the condition stays as it is beside a branch that is `zero`: it counts for
+// nothing there.
+static value_id chosen_part(builder *b, value_id condition, value_id part, value_id neutral,
+                            bool first, bool beside_zero) {
   axis_set of_condition = value_at(b, condition)->axes, of_part = value_at(b, part)->axes;
   axis_set common = of_condition & of_part;
   if (beside_zero && common != of_condition && common != of_part) return part;
@@ -80,13 +82,15 @@ static value_id chosen_part(builder *b, value_id condition, value_id part, value
 }
 
 // where(condition, x, y) as a sum (or product) whose zero is -inf (0) and whose one is 0 (1).
-static value_id make_choice(builder *b, value_op joins, value_id condition, value_id x, value_id y) {
+static value_id make_choice(builder *b, value_op joins, value_id condition, value_id x,
+                            value_id y) {
   bool sum = joins == VALUE_ADD;
   double nothing = sum ? -INFINITY : 0;
   value_id branches[2] = {x, y}, neutral = number(b, sum ? 0 : 1), all = NO_VALUE;
   value_list parts[2] = {{0}, {0}};
   for (int i = 0; i < 2; i++) collect(b, &parts[i], joins, branches[i], 0);
-  if (have_axes_of_one(b, &parts[0]) && have_axes_of_one(b, &parts[1])) return make_where(b, condition, x, y);
+  if (have_axes_of_one(b, &parts[0]) && have_axes_of_one(b, &parts[1]))
+    return make_where(b, condition, x, y);
   for (int i = 0; i < 2; i++) {
     bool beside_zero = is_the_number(b, branches[1 - i], nothing);
     for (int k = 0; k < parts[i].count; k++) {
@@ -100,7 +104,9 @@ static value_id make_choice(builder *b, value_op joins, value_id condition, valu
 // ---- products -----------------------------------------------------------------------------------
 
 // Operations through which the logarithm of a decay is made from those of its factors.
-static bool opens_decay(value_op op) { return op == VALUE_MUL || op == VALUE_DIV || op == VALUE_WHERE; }
+static bool opens_decay(value_op op) {
+  return op == VALUE_MUL || op == VALUE_DIV || op == VALUE_WHERE;
+}
 
 static value_id log_of_factors(builder *b, const typed_value *v, const value_id *logs) {
   int first = v->op == VALUE_WHERE ? 1 : 0;
@@ -125,7 +131,8 @@ static bool *parts_of_decay(const builder *b, value_id decay) {
   for (int i = decay; i >= 0; i--) {
     const typed_value *v = value_at(b, i);
     if (!needed[i] || !opens_decay(v->op)) continue;
-    for (int k = v->op == VALUE_WHERE ? 1 : 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
+    for (int k = v->op == VALUE_WHERE ? 1 : 0; k < value_arity(v->op); k++)
+      needed[v->args[k]] = true;
   }
   return needed;
 }

@@ -1,13 +1,15 @@
-// Long lags leave the body: what they read becomes tokens that the support code lays out (runtime/support/delay.c).
+// Long lags leave the body: what they read becomes tokens that the support code lays out
+// (runtime/support/delay.c).
 //
 //   y = w * x[t-512]           ->   input x, x[t-512]                      output y = w * x[t-512]
 //
 //   let k2 = k + b                  input k, k[t-512], before k2[t-512], k2[t-512] before the start
 //   y = k2[t-512]                   output k2, y = where(k2[t-512] before the start, before k2[t-512], k[t-512] + b)
 //
-// A lagged let is computed again of its inputs' earlier values; before the start, its buffer has it. A lag therefore costs a
-// row of tokens at each step, whatever its length. The program has no state and no loop for it. A let that depends on a state,
-// or on itself, is not made of inputs alone. Its buffer stays, one slot for each step, and is short.
+// A lagged let is computed again of its inputs' earlier values; before the start, its buffer has
+// it. A lag therefore costs a row of tokens at each step, whatever its length. The program has no
+// state and no loop for it. A let that depends on a state, or on itself, is not made of inputs
+// alone. Its buffer stays, one slot for each step, and is short.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -16,9 +18,10 @@
 
 enum {
   SLOTS_SHORT = 16,  // a buffer of so few slots stays
-  SLOTS_DENSE = 64,  // one of so many, too, if a quarter of its steps or more are read, as by a convolution
-  SLOTS_MAX = 64,    // of all buffers of a body that stay
-  DELAYS_MAX = 64,   // tensors that take the place of lags
+  // one of so many, too, if a quarter of its steps or more are read, as by a convolution
+  SLOTS_DENSE = 64,
+  SLOTS_MAX = 64,   // of all buffers of a body that stay
+  DELAYS_MAX = 64,  // tensors that take the place of lags
   VALUES_MAX = TYPED_MAX_VALUES
 };
 
@@ -42,7 +45,8 @@ typedef struct delayer {
   bool too_many;
 } delayer;
 
-// ---- which ------------------------------------------------------------------------------------------------------
+// ---- which
+// ------------------------------------------------------------------------------------------------------
 
 static int slots_of(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
@@ -85,7 +89,8 @@ static int largest_left(const delayer *d, const bool *possible) {
   int largest = -1;
   for (int i = 0; i < d->from->lags.count; i++) {
     if (d->delayed[i] || !possible[i]) continue;
-    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest])) largest = i;
+    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest]))
+      largest = i;
   }
   return largest;
 }
@@ -104,12 +109,15 @@ static void choose_delayed(delayer *d) {
     possible[i] = can_be_delayed(d->memory, d->from, i);
     d->delayed[i] = possible[i] && is_long(d->from, i);
   }
-  while (slots_left(d) > SLOTS_MAX && (largest = largest_left(d, possible)) >= 0) d->delayed[largest] = true;
+  while (slots_left(d) > SLOTS_MAX && (largest = largest_left(d, possible)) >= 0)
+    d->delayed[largest] = true;
 }
 
-// ---- tensors ----------------------------------------------------------------------------------------------------
+// ---- tensors
+// ----------------------------------------------------------------------------------------------------
 
-static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes, const int *order, bool complex) {
+static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes,
+                      const int *order, bool complex) {
   typed_tensor t = {.kind = kind,
                     .name = name,
                     .axis_set = axes,
@@ -128,15 +136,17 @@ static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set a
 }
 
 static value_id read_tensor(delayer *d, int tensor) {
-  return body_append(d->memory, d->body, (typed_value){.op = VALUE_INPUT, .index = tensor, .span = d->from->span});
+  return body_append(d->memory, d->body,
+                     (typed_value){.op = VALUE_INPUT, .index = tensor, .span = d->from->span});
 }
 
 // The value of an input with these rows: found, or made.
-static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name, axis_set axes, const int *order,
-                             bool complex) {
+static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name, axis_set axes,
+                             const int *order, bool complex) {
   for (int i = 0; i < d->to->delays.count; i++) {
     const recurrence_delay *x = &d->to->delays.items[i];
-    if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps && x->starts == rows.starts)
+    if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps &&
+        x->starts == rows.starts)
       return read_tensor(d, x->tensor);
   }
   d->too_many = d->too_many || d->to->delays.count >= DELAYS_MAX;
@@ -155,10 +165,12 @@ static value_id delayed_input(delayer *d, int input, int steps) {
   typed_tensor *t = &d->body->tensors.items[input];
   recurrence_delay rows = {.source = input, .lag = lag_of_input(d->from, input), .steps = steps};
   t->wide_gradient = true;
-  return delayed_rows(d, rows, arena_printf(d->memory, "%s[t-%d]", t->name, steps), t->axis_set, t->axes, t->complex);
+  return delayed_rows(d, rows, arena_printf(d->memory, "%s[t-%d]", t->name, steps), t->axis_set,
+                      t->axes, t->complex);
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------
+// ---- values
+// -----------------------------------------------------------------------------------------------------
 
 static value_id value_before(delayer *d, value_id id, int steps);
 
@@ -167,12 +179,15 @@ static value_id delayed_let(delayer *d, int lag, int steps) {
   const typed_lag *l = &d->from->lags.items[lag];
   const char *name = arena_printf(d->memory, "%s[t-%d]", l->name, steps);
   value_id inside = value_before(d, l->source, steps);
-  value_id starts = delayed_rows(d, (recurrence_delay){.source = -1, .lag = -1, .steps = steps, .starts = true},
-                                 arena_printf(d->memory, "first %d steps", steps), 0, NULL, false);
-  value_id before = delayed_rows(d, (recurrence_delay){.source = -1, .lag = lag, .steps = steps},
-                                 arena_printf(d->memory, "before %s", name), l->axes, NULL, l->complex);
-  return body_append(d->memory, d->body,
-                     (typed_value){.op = VALUE_WHERE, .args = {starts, before, inside}, .span = d->from->span});
+  value_id starts =
+      delayed_rows(d, (recurrence_delay){.source = -1, .lag = -1, .steps = steps, .starts = true},
+                   arena_printf(d->memory, "first %d steps", steps), 0, NULL, false);
+  value_id before =
+      delayed_rows(d, (recurrence_delay){.source = -1, .lag = lag, .steps = steps},
+                   arena_printf(d->memory, "before %s", name), l->axes, NULL, l->complex);
+  return body_append(
+      d->memory, d->body,
+      (typed_value){.op = VALUE_WHERE, .args = {starts, before, inside}, .span = d->from->span});
 }
 
 static value_id make_before(delayer *d, value_id id, int steps) {
@@ -221,12 +236,14 @@ static value_id value_before(delayer *d, value_id id, int steps) {
   return made;
 }
 
-// ---- the new body -----------------------------------------------------------------------------------------------
+// ---- the new body
+// -----------------------------------------------------------------------------------------------
 
 // What the buffer of a let holds after the last step.
 static void keep_let(delayer *d, int lag) {
   const typed_lag *l = &d->from->lags.items[lag];
-  int tensor = add_tensor(d, TENSOR_OUTPUT, arena_printf(d->memory, "%s kept", l->name), l->axes, NULL, l->complex);
+  int tensor = add_tensor(d, TENSOR_OUTPUT, arena_printf(d->memory, "%s kept", l->name), l->axes,
+                          NULL, l->complex);
   d->body->tensors.items[tensor].assigned = d->now[l->source];
   d->to->kept[lag] = tensor;
 }
@@ -240,7 +257,8 @@ static void make_body(delayer *d) {
       d->body->tensors.items[i].assigned = assigned;
     }
   }
-  for (int i = 0; i < from->lags.count; i++) d->body->lags.items[i].source = value_before(d, from->lags.items[i].source, 0);
+  for (int i = 0; i < from->lags.count; i++)
+    d->body->lags.items[i].source = value_before(d, from->lags.items[i].source, 0);
   for (int i = 0; i < from->lags.count; i++) {
     d->to->kept[i] = -1;
     if (d->delayed[i] && from->lags.items[i].input < 0) keep_let(d, i);
@@ -273,7 +291,8 @@ static typed_body *begin_body(arena *a, const typed_body *from) {
 static span span_of_lag(const typed_body *body, int lag) {
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
-    if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth) return v->span;
+    if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth)
+      return v->span;
   }
   return body->span;
 }
@@ -284,11 +303,13 @@ static bool refuse_slots(delayer *d, diag *messages) {
   if (slots <= SLOTS_MAX) return false;
   for (int i = 0; i < d->from->lags.count; i++) {
     if (d->delayed[i]) continue;
-    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest])) largest = i;
+    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest]))
+      largest = i;
   }
   const typed_lag *lag = &d->from->lags.items[largest];
   diag_error(messages, span_of_lag(d->from, largest),
-             "expected lags of values that depend on a state over at most %d steps together, found %d; %s[t-%d] is the "
+             "expected lags of values that depend on a state over at most %d steps together, found "
+             "%d; %s[t-%d] is the "
              "longest. Lags of inputs, and of what is made of inputs alone, may be of any length",
              SLOTS_MAX, slots, lag->name, lag->depth);
   return true;
@@ -312,7 +333,8 @@ recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurre
   make_body(&d);
   if (d.too_many) {
     diag_error(messages, body->span,
-               "expected at most %d different lags of more than %d steps, those of lets counted for each input that they are "
+               "expected at most %d different lags of more than %d steps, those of lets counted "
+               "for each input that they are "
                "made of, and %d values; found more",
                DELAYS_MAX, SLOTS_SHORT, VALUES_MAX);
     return NULL;

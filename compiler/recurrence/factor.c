@@ -2,8 +2,9 @@
 //
 //   S[t-1] - b * k * sum[K](k * S[t-1]) + b * k * v   ->   S[t-1] + b * k * (v - sum[K](k * S[t-1]))
 //
-// One outer product instead of two. It is done where the sum lacks an axis that the common factors have, so that it is
-// smaller than what it replaces. What a state or an output is, stays whole: others read it as that.
+// One outer product instead of two. It is done where the sum lacks an axis that the common factors
+// have, so that it is smaller than what it replaces. What a state or an output is, stays whole:
+// others read it as that.
 #include "compiler/recurrence/simplify.h"
 
 enum { TERMS_MAX = 16, FACTORS_MAX = 16 };
@@ -33,7 +34,8 @@ static bool is_assigned(const builder *b, value_id id) {
 static bool collect_terms(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
   if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB)) {
-    return collect_terms(b, v->args[0], negative, to) && collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
+    return collect_terms(b, v->args[0], negative, to) &&
+           collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
   }
   if (v->op == VALUE_NEG) return collect_terms(b, v->args[0], !negative, to);
   if (to->count == TERMS_MAX) return false;
@@ -43,7 +45,8 @@ static bool collect_terms(const builder *b, value_id id, bool negative, terms *t
 
 static bool collect_factors(const builder *b, value_id id, factors *to) {
   const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_MUL) return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
+  if (v->op == VALUE_MUL)
+    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
   if (to->count == FACTORS_MAX) return false;
   to->items[to->count++] = id;
   return true;

@@ -1,4 +1,5 @@
-// Sums over keys and heads of a state together, taken apart: the chunk builders read a state by sums over its keys.
+// Sums over keys and heads of a state together, taken apart: the chunk builders read a state by
+// sums over its keys.
 //
 //   S = a * S[t-1] + k * v          k[R,K], v[R,V]: R is a head, K are keys
 //   y = sum[R,K](q * S)       ->    y = sum[R](sum[K](q * S))
@@ -9,7 +10,8 @@ typedef struct roles {
   axis_set keys, heads;
 } roles;
 
-static roles roles_of_state(arena *memory, const recurrence *r, int tensor, const state_structure *s) {
+static roles roles_of_state(arena *memory, const recurrence *r, int tensor,
+                            const state_structure *s) {
   axis_set summed = s->key_axes ? axes_summed_by_reads(memory, &r->body, tensor) : 0;
   return (roles){s->key_axes, summed & ~s->key_axes};
 }
@@ -18,13 +20,15 @@ static roles *roles_of_tensors(arena *memory, const recurrence *r) {
   roles *of = ARENA_ARRAY(memory, roles, r->body.tensors.count);
   int state = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
-    if (r->body.tensors.items[i].kind == TENSOR_STATE) of[i] = roles_of_state(memory, r, i, &r->states.items[state++]);
+    if (r->body.tensors.items[i].kind == TENSOR_STATE)
+      of[i] = roles_of_state(memory, r, i, &r->states.items[state++]);
   }
   return of;
 }
 
 // The axes of the states that a value holds without a sum.
-static roles roles_in_value(const typed_body *body, const roles *of_tensor, const roles *of_value, const typed_value *v) {
+static roles roles_in_value(const typed_body *body, const roles *of_tensor, const roles *of_value,
+                            const typed_value *v) {
   roles all = v->op == VALUE_PREVIOUS ? of_tensor[v->index] : (roles){0};
   for (int k = 0; k < value_arity(v->op); k++) {
     if (body->values.items[v->args[k]].op == VALUE_SUM) continue;

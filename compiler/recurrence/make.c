@@ -26,8 +26,9 @@ static uint64_t hash_value(const typed_value *v) {
 }
 
 static bool same_value(const typed_value *a, const typed_value *b) {
-  if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index || a->index2 != b->index2 ||
-      a->steps != b->steps || number_bits(a->number) != number_bits(b->number)) {
+  if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index ||
+      a->index2 != b->index2 || a->steps != b->steps ||
+      number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
   for (int k = 0; k < value_arity(a->op); k++) {
@@ -98,9 +99,13 @@ value_id make_value(builder *b, typed_value v) {
   return id;
 }
 
-value_id make_number(builder *b, double number) { return make_value(b, (typed_value){.op = VALUE_NUMBER, .number = number}); }
+value_id make_number(builder *b, double number) {
+  return make_value(b, (typed_value){.op = VALUE_NUMBER, .number = number});
+}
 
-value_id make_unary(builder *b, value_op op, value_id x) { return make_value(b, (typed_value){.op = op, .args = {x}}); }
+value_id make_unary(builder *b, value_op op, value_id x) {
+  return make_value(b, (typed_value){.op = op, .args = {x}});
+}
 
 value_id make_binary(builder *b, value_op op, value_id x, value_id y) {
   return make_value(b, (typed_value){.op = op, .args = {x, y}});
@@ -115,7 +120,8 @@ value_id make_sum(builder *b, value_id x, axis_set axes) {
   if (present) x = make_value(b, (typed_value){.op = VALUE_SUM, .args = {x}, .over = present});
   for (int i = 0; i < b->body->axes.count; i++) {
     if (!axis_in(axes & ~present, i)) continue;
-    x = make_binary(b, VALUE_MUL, make_value(b, (typed_value){.op = VALUE_AXIS_SIZE, .index = i}), x);
+    x = make_binary(b, VALUE_MUL, make_value(b, (typed_value){.op = VALUE_AXIS_SIZE, .index = i}),
+                    x);
   }
   return x;
 }

@@ -34,7 +34,9 @@ value_id make_gate_log(builder *b, value_id x, bool constants);
 // 1 - x where that is formed without cancellation; NO_VALUE elsewhere.
 value_id make_complement(builder *b, value_id x);
 
-static inline const typed_value *value_at(const builder *b, value_id id) { return &b->body->values.items[id]; }
+static inline const typed_value *value_at(const builder *b, value_id id) {
+  return &b->body->values.items[id];
+}
 bool is_the_number(const builder *b, value_id id, double number);
 
 #endif

@@ -24,9 +24,12 @@ static void copy_declarations(arena *memory, const typed_body *from, typed_body 
   memset(&to->values, 0, sizeof to->values);
 }
 
-static value_id moved(const value_id *map, value_id id) { return id == NO_VALUE ? NO_VALUE : map[id]; }
+static value_id moved(const value_id *map, value_id id) {
+  return id == NO_VALUE ? NO_VALUE : map[id];
+}
 
-typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite, void *context) {
+typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite,
+                          void *context) {
   typed_body result;
   copy_declarations(memory, body, &result);
   builder b = builder_new(memory, &result);
@@ -42,11 +45,14 @@ typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_functio
       if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
     }
   }
-  for (int i = 0; i < result.lags.count; i++) result.lags.items[i].source = map[result.lags.items[i].source];
+  for (int i = 0; i < result.lags.count; i++)
+    result.lags.items[i].source = map[result.lags.items[i].source];
   return result;
 }
 
-typed_body normalise_body(arena *memory, const typed_body *body) { return body_rewritten(memory, body, NULL, NULL); }
+typed_body normalise_body(arena *memory, const typed_body *body) {
+  return body_rewritten(memory, body, NULL, NULL);
+}
 
 // ---- dead values --------------------------------------------------------------------------------
 
@@ -54,7 +60,8 @@ typed_body normalise_body(arena *memory, const typed_body *body) { return body_r
 typedef void root_function(value_id *id, void *context);
 
 static void for_all_roots(recurrence *r, root_function *visit, void *context) {
-  for (int i = 0; i < r->body.tensors.count; i++) visit(&r->body.tensors.items[i].assigned, context);
+  for (int i = 0; i < r->body.tensors.count; i++)
+    visit(&r->body.tensors.items[i].assigned, context);
   for (int i = 0; i < r->body.lags.count; i++) visit(&r->body.lags.items[i].source, context);
   for (int i = 0; i < r->states.count; i++) {
     state_structure *s = &r->states.items[i];

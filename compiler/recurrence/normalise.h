@@ -9,10 +9,11 @@
 // (simplify.c). Tensors, axes and lag buffers stay as they are.
 typed_body normalise_body(arena *memory, const typed_body *body);
 
-// The same where `rewrite` makes values of its own. It returns the value in place of `old`, a value of the old body whose
-// operands are `map`ped to new ones. NO_VALUE: the same operation.
+// The same where `rewrite` makes values of its own. It returns the value in place of `old`, a value
+// of the old body whose operands are `map`ped to new ones. NO_VALUE: the same operation.
 typedef value_id rewrite_function(builder *b, const value_id *map, value_id old, void *context);
-typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite, void *context);
+typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite,
+                          void *context);
 
 // Removes the values that neither assignments nor lag buffers nor the structures of states need,
 // and renumbers.

@@ -1,14 +1,16 @@
-// Sums of outer products along a short axis, written out. A matrix of rank R becomes R matrices of rank 1, which the chunk
-// builders know as writes.
+// Sums of outer products along a short axis, written out. A matrix of rank R becomes R matrices of
+// rank 1, which the chunk builders know as writes.
 //
 //   h = a * h[t-1] + sum[R](B * x)    B[N,R], x[P,R], R = 2
 //     ->  a * h[t-1] + B[R = 0] * x[R = 0] + B[R = 1] * x[R = 1]
 //
-// Factors that are made of a state are written out as well, down to the sums over it. The errors of a delta rule are such
-// factors. A sum with a state itself among its factors stays: it is a read, or a dense transition.
+// Factors that are made of a state are written out as well, down to the sums over it. The errors of
+// a delta rule are such factors. A sum with a state itself among its factors stays: it is a read,
+// or a dense transition.
 #include "compiler/recurrence/simplify.h"
 
-enum { RANK_MAX = 8, FACTORS_MAX = 16 };  // beyond, scores of every pair of entries cost more than the state
+// beyond, scores of every pair of entries cost more than the state
+enum { RANK_MAX = 8, FACTORS_MAX = 16 };
 
 typedef struct factors {
   value_id items[FACTORS_MAX];
@@ -18,7 +20,8 @@ typedef struct factors {
 
 static bool collect_factors(const builder *b, value_id id, factors *to) {
   const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_MUL) return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
+  if (v->op == VALUE_MUL)
+    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
   if (v->op == VALUE_NEG) {
     to->negative = !to->negative;
     return collect_factors(b, v->args[0], to);
@@ -80,7 +83,8 @@ static bool is_each_entry(const typed_value *v, int axis) {
 
 static slicing slicing_new(builder *b, int axis, int count) {
   arena *a = b->memory;
-  slicing s = {b, axis, ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, value_id, count)};
+  slicing s = {b, axis, ARENA_ARRAY(a, bool, count), ARENA_ARRAY(a, bool, count),
+               ARENA_ARRAY(a, value_id, count)};
   for (int i = 0; i < count; i++) {
     const typed_value *v = value_at(b, i);
     bool each = is_each_entry(v, axis);
@@ -99,7 +103,8 @@ static value_id slice(slicing *s, value_id id, int entry) {
   if (!axis_in(v.axes, s->axis)) return id;
   if (s->of[id] != NO_VALUE) return s->of[id];
   v.name = NULL;
-  if (!s->made[id]) v = (typed_value){.op = VALUE_SLICE, .args = {id}, .index = s->axis, .steps = entry};
+  if (!s->made[id])
+    v = (typed_value){.op = VALUE_SLICE, .args = {id}, .index = s->axis, .steps = entry};
   for (int k = 0; s->made[id] && k < value_arity(v.op); k++) v.args[k] = slice(s, v.args[k], entry);
   return s->of[id] = make_value(s->b, v);
 }

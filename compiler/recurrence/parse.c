@@ -12,7 +12,14 @@
 #include "compiler/recurrence/text.h"
 #include "compiler/syntax/syntax.h"
 
-typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_NUMBER, TOKEN_VALUE, TOKEN_STRING, TOKEN_MARK } token_kind;
+typedef enum token_kind {
+  TOKEN_END,
+  TOKEN_NAME,
+  TOKEN_NUMBER,
+  TOKEN_VALUE,
+  TOKEN_STRING,
+  TOKEN_MARK
+} token_kind;
 
 typedef struct token {
   token_kind kind;
@@ -44,7 +51,8 @@ static bool name_byte(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static bool number_starts(const char *c) {
   if (*c != '-') return isdigit((unsigned char)*c);
-  return isdigit((unsigned char)c[1]) || strncmp(c + 1, "inf", 3) == 0 || strncmp(c + 1, "nan", 3) == 0;
+  return isdigit((unsigned char)c[1]) || strncmp(c + 1, "inf", 3) == 0 ||
+         strncmp(c + 1, "nan", 3) == 0;
 }
 
 static uint32_t string_end(const char *text, uint32_t i) {
@@ -87,14 +95,17 @@ static void fail(reader *r, const char *expected) {
   const char *found = "the end of the text";
   if (t->kind != TOKEN_END) {
     uint32_t length = t->end - t->begin;
-    found = arena_printf(r->memory, "'%.*s'", length > 40 ? 40 : (int)length, r->source->text + t->begin);
+    found = arena_printf(r->memory, "'%.*s'", length > 40 ? 40 : (int)length,
+                         r->source->text + t->begin);
   }
-  diag_error(r->messages, (span){r->source->id, t->begin, t->end}, "expected %s, found %s", expected, found);
+  diag_error(r->messages, (span){r->source->id, t->begin, t->end}, "expected %s, found %s",
+             expected, found);
 }
 
 static bool at_text(const reader *r, const char *text) {
   size_t length = strlen(text);
-  return r->at.kind != TOKEN_END && r->at.kind != TOKEN_STRING && r->at.end - r->at.begin == length &&
+  return r->at.kind != TOKEN_END && r->at.kind != TOKEN_STRING &&
+         r->at.end - r->at.begin == length &&
          memcmp(r->source->text + r->at.begin, text, length) == 0;
 }
 
@@ -134,7 +145,8 @@ static int64_t take_whole(reader *r, int64_t low, int64_t high) {
   double x = take_number(r);
   if (!r->failed && !(x == floor(x) && x >= (double)low && x <= (double)high)) {
     r->at = before;
-    fail(r, arena_printf(r->memory, "a whole number from %lld to %lld", (long long)low, (long long)high));
+    fail(r, arena_printf(r->memory, "a whole number from %lld to %lld", (long long)low,
+                         (long long)high));
   }
   return r->failed ? low : (int64_t)x;
 }
@@ -155,7 +167,8 @@ static value_id take_value(reader *r) {
 
 static const char *take_string(reader *r) {
   const char *text = r->source->text;
-  if (r->failed || r->at.kind != TOKEN_STRING || r->at.end - r->at.begin < 2 || text[r->at.end - 1] != '"') {
+  if (r->failed || r->at.kind != TOKEN_STRING || r->at.end - r->at.begin < 2 ||
+      text[r->at.end - 1] != '"') {
     fail(r, "a text in double quotes");
     return "";
   }
@@ -192,7 +205,8 @@ static int find_lag(const reader *r, const char *name) {
   return -1;
 }
 
-static int take_declared(reader *r, const char *what, int (*find)(const reader *r, const char *name)) {
+static int take_declared(reader *r, const char *what,
+                         int (*find)(const reader *r, const char *name)) {
   token before = r->at;
   int found = find(r, take_name(r, what));
   if (found >= 0) return found;
@@ -231,20 +245,23 @@ static bool size_legal(const reader *r, const ast_expr *e) {
     case AST_NUMBER: return true;
     case AST_NAME: return find_axis(r, e->name.text) >= 0;
     case AST_NEGATE: return size_legal(r, e->negate.operand);
-    case AST_BINARY: return e->binary.op < AST_LESS && size_legal(r, e->binary.left) && size_legal(r, e->binary.right);
+    case AST_BINARY:
+      return e->binary.op < AST_LESS && size_legal(r, e->binary.left) &&
+             size_legal(r, e->binary.right);
     case AST_CALL: {
       const char *callee = e->call.callee.text;
       const ast_args *args = &e->call.args;
-      return (strcmp(callee, "min") == 0 || strcmp(callee, "max") == 0) && !e->call.has_axes && args->count == 2 &&
-             args->items[0].kind == AST_ARG_POSITIONAL && args->items[1].kind == AST_ARG_POSITIONAL &&
-             size_legal(r, args->items[0].value) && size_legal(r, args->items[1].value);
+      return (strcmp(callee, "min") == 0 || strcmp(callee, "max") == 0) && !e->call.has_axes &&
+             args->count == 2 && args->items[0].kind == AST_ARG_POSITIONAL &&
+             args->items[1].kind == AST_ARG_POSITIONAL && size_legal(r, args->items[0].value) &&
+             size_legal(r, args->items[1].value);
     }
     default: return false;
   }
 }
 
-// The parser of the language reads the expression, as the body of a function that stands in its place. The text before it
-// becomes blank, so that places stay true.
+// The parser of the language reads the expression, as the body of a function that stands in its
+// place. The text before it becomes blank, so that places stay true.
 static const ast_expr *parse_size(reader *r, uint32_t begin, uint32_t end) {
   static const char function[] = "fn f(x)=";
   const uint32_t length = sizeof function - 1;
@@ -275,7 +292,8 @@ static const ast_expr *take_size(reader *r) {
     return NULL;
   }
   const ast_expr *e = parse_size(r, open.end, end);
-  if (!r->failed && (!e || !size_legal(r, e))) fail(r, "a size made of numbers and earlier axes in braces");
+  if (!r->failed && (!e || !size_legal(r, e)))
+    fail(r, "a size made of numbers and earlier axes in braces");
   r->at.end = end + 1;
   next(r);
   return r->failed ? NULL : e;
@@ -293,7 +311,8 @@ static void read_axis(reader *r) {
       axis.size = take_whole(r, 0, INT32_MAX);
     }
   }
-  if (axis.size == TYPED_RUNTIME_SIZE && take_text(r, "least")) axis.least = take_whole(r, 1, INT32_MAX);
+  if (axis.size == TYPED_RUNTIME_SIZE && take_text(r, "least"))
+    axis.least = take_whole(r, 1, INT32_MAX);
   axis.summed = take_text(r, "summed");
   vec_push(r->memory, &r->body->axes, axis);
 }
@@ -484,7 +503,8 @@ static void read_part(reader *r, state_structure *s) {
 }
 
 static void read_structure(reader *r) {
-  state_structure s = {.decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
+  state_structure s = {
+      .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
   int tensor = take_tensor(r);
   if (!r->failed && state_position(r, tensor) != r->result->states.count) {
     fail(r, "the structures in the order of the states");
@@ -542,7 +562,8 @@ recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const so
   const char *wrong = verify_body(a, &result->body);
   if (!wrong && result->states.count > 0) wrong = recurrence_verify(a, result);
   if (wrong) {
-    diag_error(messages, (span){text->id, 0, text->size}, "expected a valid recurrence, found that %s", wrong);
+    diag_error(messages, (span){text->id, 0, text->size},
+               "expected a valid recurrence, found that %s", wrong);
     return NULL;
   }
   return result;

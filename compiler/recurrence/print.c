@@ -111,7 +111,8 @@ void print_keys_and_values(FILE *out, const typed_body *body, const state_struct
   }
 }
 
-static void print_structure(FILE *out, const typed_body *body, const char *name, const state_structure *s) {
+static void print_structure(FILE *out, const typed_body *body, const char *name,
+                            const state_structure *s) {
   fprintf(out, "  structure %s: %s, stratum %d", name, class_words[s->class], s->stratum);
   print_reference(out, "decay", s->decay);
   print_reference(out, "log_decay", s->log_decay);

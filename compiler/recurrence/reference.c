@@ -39,7 +39,9 @@ typedef struct sequence {
   int64_t number, begin, end;
 } sequence;
 
-static double *data_of(const reference_tensor *tensors, int i) { return tensors ? tensors[i].data : NULL; }
+static double *data_of(const reference_tensor *tensors, int i) {
+  return tensors ? tensors[i].data : NULL;
+}
 
 static double *at_element(double *data, int64_t index, const place *p) {
   return data ? data + index * p->count * p->width : NULL;
@@ -54,7 +56,8 @@ static void evaluate_index(const plan *p, node *n) {
 static void read_memory(const place *at, const double *data, double *numbers) {
   for (int64_t i = 0; i < at->count; i++) {
     int64_t from = mapped(at->memory, i);
-    for (int w = 0; w < at->width; w++) numbers[i * at->width + w] = data ? data[from * at->width + w] : 0;
+    for (int w = 0; w < at->width; w++)
+      numbers[i * at->width + w] = data ? data[from * at->width + w] : 0;
   }
 }
 
@@ -76,7 +79,9 @@ static void evaluate(machine *m, node *n, int64_t token) {
     case VALUE_NUMBER: n->numbers[0] = kept(p, v->number); break;
     case VALUE_AXIS_SIZE: n->numbers[0] = (double)p->sizes[v->index]; break;
     case VALUE_INDEX: evaluate_index(p, n); break;
-    case VALUE_PARAM: read_memory(&p->tensors[v->index], data_of(m->run->tensors, v->index), n->numbers); break;
+    case VALUE_PARAM:
+      read_memory(&p->tensors[v->index], data_of(m->run->tensors, v->index), n->numbers);
+      break;
     case VALUE_INPUT: {
       const place *at = &p->tensors[v->index];
       read_memory(at, at_element(data_of(m->run->tensors, v->index), token, at), n->numbers);
@@ -84,7 +89,8 @@ static void evaluate(machine *m, node *n, int64_t token) {
     }
     case VALUE_PREVIOUS:
     case VALUE_LAG:
-      memcpy(n->numbers, read_carry(p, v, m->carry), (size_t)(n->count * (v->complex ? 2 : 1)) * sizeof(double));
+      memcpy(n->numbers, read_carry(p, v, m->carry),
+             (size_t)(n->count * (v->complex ? 2 : 1)) * sizeof(double));
       break;
     default: evaluate_operation(p, n); break;
   }
@@ -103,7 +109,8 @@ static void add_to_memory(const plan *p, const place *at, double *data, const do
   if (!data) return;
   for (int64_t i = 0; i < at->count; i++) {
     int64_t to = mapped(at->memory, i);
-    for (int w = 0; w < at->width; w++) add_to(p, &data[to * at->width + w], numbers[i * at->width + w]);
+    for (int w = 0; w < at->width; w++)
+      add_to(p, &data[to * at->width + w], numbers[i * at->width + w]);
   }
 }
 
@@ -114,16 +121,20 @@ static void differentiate(machine *m, node *n, int64_t token) {
     case VALUE_NUMBER:
     case VALUE_AXIS_SIZE:
     case VALUE_INDEX: break;
-    case VALUE_PARAM: add_to_memory(p, &p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent); break;
+    case VALUE_PARAM:
+      add_to_memory(p, &p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent);
+      break;
     case VALUE_INPUT: {
       const place *at = &p->tensors[v->index];
-      add_to_memory(p, at, at_element(data_of(m->run->d_tensors, v->index), token, at), n->cotangent);
+      add_to_memory(p, at, at_element(data_of(m->run->d_tensors, v->index), token, at),
+                    n->cotangent);
       break;
     }
     case VALUE_PREVIOUS:
     case VALUE_LAG: {
       double *to = read_carry(p, v, m->d_carry);
-      for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++) add_to(p, &to[i], n->cotangent[i]);
+      for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++)
+        add_to(p, &to[i], n->cotangent[i]);
       break;
     }
     default: differentiate_operation(p, n); break;
@@ -158,7 +169,8 @@ static void add_to_assigned(plan *p, const place *at, const double *cotangent, e
   node *assigned = &p->nodes[at->assigned];
   for (int64_t i = 0; i < at->count; i++) {
     const double *d = cotangent + mapped(order, i) * at->width;
-    add_cotangent(p, assigned, mapped(at->source, i), (complex_number){d[0], at->width == 2 ? d[1] : 0});
+    add_cotangent(p, assigned, mapped(at->source, i),
+                  (complex_number){d[0], at->width == 2 ? d[1] : 0});
   }
 }
 
@@ -185,14 +197,16 @@ static void seed_outputs(machine *m, int64_t token) {
 // Hands the state on: the oldest entry of a lag buffer leaves, the step's value enters.
 static void advance_one(machine *m, const carried *c) {
   int64_t entry = c->place.count * c->place.width;
-  double *oldest = carried_entry(m->carry, c, 0), *newest = carried_entry(m->carry, c, c->entries - 1);
+  double *oldest = carried_entry(m->carry, c, 0),
+         *newest = carried_entry(m->carry, c, c->entries - 1);
   memmove(oldest, oldest + entry, (size_t)(entry * (c->entries - 1)) * sizeof(double));
   read_assigned(&m->plan, &c->place, newest, NULL);
 }
 
 static void retreat_one(machine *m, const carried *c) {
   int64_t entry = c->place.count * c->place.width;
-  double *oldest = carried_entry(m->d_carry, c, 0), *newest = carried_entry(m->d_carry, c, c->entries - 1);
+  double *oldest = carried_entry(m->d_carry, c, 0),
+         *newest = carried_entry(m->d_carry, c, c->entries - 1);
   add_to_assigned(&m->plan, &c->place, newest, NULL);
   memmove(oldest + entry, oldest, (size_t)(entry * (c->entries - 1)) * sizeof(double));
   memset(oldest, 0, (size_t)entry * sizeof(double));
@@ -235,7 +249,9 @@ static void step_backward(machine *m, int64_t token) {
 // lag buffer.
 typedef void move_function(const place *at, double *memory, double *numbers);
 
-static void move_in(const place *at, double *memory, double *numbers) { read_memory(at, memory, numbers); }
+static void move_in(const place *at, double *memory, double *numbers) {
+  read_memory(at, memory, numbers);
+}
 
 static void move_out(const place *at, double *memory, double *numbers) {
   if (!memory) return;
@@ -245,15 +261,16 @@ static void move_out(const place *at, double *memory, double *numbers) {
   }
 }
 
-static void move_one(const carried *c, double *data, int64_t sequence_number, double *carry, move_function *move) {
+static void move_one(const carried *c, double *data, int64_t sequence_number, double *carry,
+                     move_function *move) {
   for (int k = 0; k < c->entries; k++) {
     double *memory = at_element(data, sequence_number * c->entries + k, &c->place);
     move(&c->place, memory, carried_entry(carry, c, k));
   }
 }
 
-static void move_carry(machine *m, const reference_tensor *states, const reference_tensor *lags, int64_t sequence_number,
-                       double *carry, move_function *move) {
+static void move_carry(machine *m, const reference_tensor *states, const reference_tensor *lags,
+                       int64_t sequence_number, double *carry, move_function *move) {
   const typed_body *body = m->plan.body;
   for (int i = 0; i < body->tensors.count; i++) {
     if (body->tensors.items[i].kind != TENSOR_STATE) continue;
@@ -272,7 +289,8 @@ static void begin_one(machine *m, const carried *c) {
   if (c->begin->parameter != NO_PARAMETER) from = data_of(m->run->tensors, c->begin->parameter);
   for (int64_t i = 0; i < c->place.count; i++) {
     int64_t at = c->begin->parameter == NO_PARAMETER ? 0 : mapped(c->parameter, i);
-    for (int w = 0; w < c->place.width; w++) to[i * c->place.width + w] = kept(p, from[at * c->place.width + w]);
+    for (int w = 0; w < c->place.width; w++)
+      to[i * c->place.width + w] = kept(p, from[at * c->place.width + w]);
   }
 }
 
@@ -283,13 +301,15 @@ static void begin_one_backward(machine *m, const carried *c) {
   const double *cotangent = carried_entry(m->d_carry, c, 0);
   for (int64_t i = 0; to && i < c->place.count; i++)
     for (int w = 0; w < c->place.width; w++)
-      add_to(&m->plan, &to[mapped(c->parameter, i) * c->place.width + w], cotangent[i * c->place.width + w]);
+      add_to(&m->plan, &to[mapped(c->parameter, i) * c->place.width + w],
+             cotangent[i * c->place.width + w]);
 }
 
 static void for_all_begun(machine *m, carried_function *function) {
   const typed_body *body = m->plan.body;
   for (int i = 0; i < body->tensors.count; i++)
-    if (body->tensors.items[i].begin && !data_of(m->run->tensors, i)) function(m, &m->plan.states[i]);
+    if (body->tensors.items[i].begin && !data_of(m->run->tensors, i))
+      function(m, &m->plan.states[i]);
 }
 
 static void copy_carry(const machine *m, double *to, const double *from) {
@@ -325,7 +345,8 @@ static void run_stretch_backward(machine *m, sequence s, int64_t first) {
 static void run_backward(machine *m, sequence s) {
   int64_t time = s.end - s.begin;
   move_carry(m, m->run->d_final_states, m->run->d_final_lags, s.number, m->d_carry, move_in);
-  for (int64_t first = time == 0 ? -1 : (time - 1) / m->stride * m->stride; first >= 0; first -= m->stride) {
+  for (int64_t first = time == 0 ? -1 : (time - 1) / m->stride * m->stride; first >= 0;
+       first -= m->stride) {
     run_stretch_backward(m, s, first);
   }
   for_all_begun(m, begin_one_backward);
@@ -334,7 +355,9 @@ static void run_backward(machine *m, sequence s) {
 
 // ---- the run ------------------------------------------------------------------------------------
 
-static int64_t sequence_count(const reference_run *run) { return run->cu_seqlens ? run->sequences : run->batch; }
+static int64_t sequence_count(const reference_run *run) {
+  return run->cu_seqlens ? run->sequences : run->batch;
+}
 
 static sequence sequence_at(const reference_run *run, int64_t number) {
   if (run->cu_seqlens) {
@@ -357,7 +380,8 @@ static bool make_memory(machine *m) {
   m->carry = plan_alloc(p, p->carry_size, sizeof(double));
   if (!m->backward || p->failed) return !p->failed;
   int64_t longest = longest_sequence(m->run), numbers;
-  bool fits = !__builtin_mul_overflow(longest, p->carry_size, &numbers) && numbers <= kept_numbers_max;
+  bool fits =
+      !__builtin_mul_overflow(longest, p->carry_size, &numbers) && numbers <= kept_numbers_max;
   m->stride = fits ? 1 : (int64_t)ceil(sqrt((double)longest));
   m->d_carry = plan_alloc(p, p->carry_size, sizeof(double));
   m->checkpoints = plan_alloc(p, (longest / m->stride + 1) * p->carry_size, sizeof(double));

@@ -1,11 +1,14 @@
-// Every operation as one loop over elements through the plan's maps. Sums, differences and products of real values are most of
-// the work and have loops of their own. All other operations go through the functions of reference_ops.c.
+// Every operation as one loop over elements through the plan's maps. Sums, differences and products
+// of real values are most of the work and have loops of their own. All other operations go through
+// the functions of reference_ops.c.
 #include "compiler/recurrence/reference_eval.h"
 
 #include <math.h>
 #include <string.h>
 
-static node *operand_of(const plan *p, const node *n, int k) { return &p->nodes[n->value->args[k]]; }
+static node *operand_of(const plan *p, const node *n, int k) {
+  return &p->nodes[n->value->args[k]];
+}
 
 // ---- forward ------------------------------------------------------------------------------------
 
@@ -33,13 +36,16 @@ static bool evaluate_arithmetic(const plan *p, node *n) {
   element_map at = n->operand[0], bt = n->operand[1];
   switch (n->value->op) {
     case VALUE_ADD:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = kept(p, a[mapped(at, i)] + b[mapped(bt, i)]);
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] + b[mapped(bt, i)]);
       return true;
     case VALUE_SUB:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = kept(p, a[mapped(at, i)] - b[mapped(bt, i)]);
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] - b[mapped(bt, i)]);
       return true;
     case VALUE_MUL:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = kept(p, a[mapped(at, i)] * b[mapped(bt, i)]);
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] * b[mapped(bt, i)]);
       return true;
     default: return false;
   }
@@ -73,7 +79,8 @@ static void evaluate_sum(const plan *p, const node *operand, node *n) {
   memset(n->numbers, 0, (size_t)(n->count * width) * sizeof(double));
   for (int64_t i = 0; i < operand->count; i++) {
     int64_t to = mapped(n->result, i);
-    for (int w = 0; w < width; w++) add_to(p, &n->numbers[to * width + w], operand->numbers[i * width + w]);
+    for (int w = 0; w < width; w++)
+      add_to(p, &n->numbers[to * width + w], operand->numbers[i * width + w]);
   }
 }
 
@@ -186,7 +193,8 @@ static void differentiate_sum(const plan *p, node *operand, const node *n) {
   int width = n->value->complex ? 2 : 1;
   for (int64_t i = 0; i < operand->count; i++) {
     int64_t from = mapped(n->result, i);
-    for (int w = 0; w < width; w++) add_to(p, &operand->cotangent[i * width + w], n->cotangent[from * width + w]);
+    for (int w = 0; w < width; w++)
+      add_to(p, &operand->cotangent[i * width + w], n->cotangent[from * width + w]);
   }
 }
 
@@ -194,7 +202,8 @@ static void differentiate_copy(const plan *p, node *operand, const node *n) {
   int width = n->value->complex ? 2 : 1;
   for (int64_t i = 0; i < n->count; i++) {
     int64_t to = mapped(n->operand[0], i);
-    for (int w = 0; w < width; w++) add_to(p, &operand->cotangent[to * width + w], n->cotangent[i * width + w]);
+    for (int w = 0; w < width; w++)
+      add_to(p, &operand->cotangent[to * width + w], n->cotangent[i * width + w]);
   }
 }
 

@@ -8,7 +8,9 @@
 
 // A number as the run keeps it, and one more number of a sum.
 static inline double kept(const plan *p, double x) { return p->single ? (double)(float)x : x; }
-static inline void add_to(const plan *p, double *sum, double x) { *sum = kept(p, *sum + kept(p, x)); }
+static inline void add_to(const plan *p, double *sum, double x) {
+  *sum = kept(p, *sum + kept(p, x));
+}
 
 // Fills n->numbers from those of the operands.
 void evaluate_operation(const plan *p, node *n);

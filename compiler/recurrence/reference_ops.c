@@ -83,7 +83,9 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
     case VALUE_LOG_SIGMOID: d[0] = dz * sigmoid(-x[0]); break;
     case VALUE_SOFTPLUS: d[0] = dz * sigmoid(x[0]); break;
     case VALUE_SILU: d[0] = dz * sigmoid(x[0]) * (1 + x[0] * sigmoid(-x[0])); break;
-    case VALUE_GELU: d[0] = dz * (normal_below(x[0]) + x[0] * root_half_over_pi * exp(-0.5 * x[0] * x[0])); break;
+    case VALUE_GELU:
+      d[0] = dz * (normal_below(x[0]) + x[0] * root_half_over_pi * exp(-0.5 * x[0] * x[0]));
+      break;
     case VALUE_RELU: d[0] = x[0] > 0 ? dz : 0; break;
     case VALUE_TANH: d[0] = dz * (1 - z) * (1 + z); break;
     case VALUE_SIN: d[0] = dz * cos(x[0]); break;
@@ -107,11 +109,17 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
 
 // ---- complex ------------------------------------------------------------------------------------
 
-static complex_number plus(complex_number a, complex_number b) { return (complex_number){a.re + b.re, a.im + b.im}; }
-static complex_number minus(complex_number a, complex_number b) { return (complex_number){a.re - b.re, a.im - b.im}; }
+static complex_number plus(complex_number a, complex_number b) {
+  return (complex_number){a.re + b.re, a.im + b.im};
+}
+static complex_number minus(complex_number a, complex_number b) {
+  return (complex_number){a.re - b.re, a.im - b.im};
+}
 static complex_number negative(complex_number a) { return (complex_number){-a.re, -a.im}; }
 static complex_number conjugate(complex_number a) { return (complex_number){a.re, -a.im}; }
-static complex_number scaled(complex_number a, double s) { return (complex_number){a.re * s, a.im * s}; }
+static complex_number scaled(complex_number a, double s) {
+  return (complex_number){a.re * s, a.im * s};
+}
 
 static complex_number times(complex_number a, complex_number b) {
   return (complex_number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
@@ -136,7 +144,9 @@ static complex_number complex_whole_power(complex_number x, int64_t n) {
   return n < 0 ? over((complex_number){1, 0}, power) : power;
 }
 
-static complex_number polar(double radius, double angle) { return (complex_number){radius * cos(angle), radius * sin(angle)}; }
+static complex_number polar(double radius, double angle) {
+  return (complex_number){radius * cos(angle), radius * sin(angle)};
+}
 
 // exp(a + ib) - 1 without the cancellation near 0: the real part is expm1(a) - 2 exp(a) sin^2(b/2).
 static complex_number complex_expm1(complex_number x) {
@@ -171,12 +181,13 @@ static double rounded(double x) { return (float)x; }
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]) {
   complex_number a = x[0], b = x[1];
   if (v->op != VALUE_MUL) return complex_value(v, x);
-  return (complex_number){rounded(a.re * b.re) - rounded(a.im * b.im), rounded(a.re * b.im) + rounded(a.im * b.re)};
+  return (complex_number){rounded(a.re * b.re) - rounded(a.im * b.im),
+                          rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
 
 // For z = f(x) with a complex derivative f', the cotangent of x is conj(f') dz.
-void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z, complex_number dz,
-                        complex_number d[3]) {
+void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z,
+                        complex_number dz, complex_number d[3]) {
   d[0] = d[1] = d[2] = (complex_number){0, 0};
   switch (v->op) {
     case VALUE_NEG: d[0] = negative(dz); break;

@@ -1,6 +1,7 @@
-// The operations of the reference interpreter on single elements, in double precision. One function gives values and one gives
-// derivatives, for real and for complex operands. The derivative rules are written here from calculus and share nothing with
-// those of the tile programs (tile/ops.def), so that the two check each other.
+// The operations of the reference interpreter on single elements, in double precision. One function
+// gives values and one gives derivatives, for real and for complex operands. The derivative rules
+// are written here from calculus and share nothing with those of the tile programs (tile/ops.def),
+// so that the two check each other.
 #ifndef REC_RECURRENCE_REFERENCE_OPS_H
 #define REC_RECURRENCE_REFERENCE_OPS_H
 
@@ -19,11 +20,12 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
 // The same where an operand or the result is complex; real numbers stand there with imaginary part
 // 0.
 complex_number complex_value(const typed_value *v, const complex_number x[3]);
-// The same as a program of floats has it: a product is written out in real and imaginary parts, which are rounded.
+// The same as a program of floats has it: a product is written out in real and imaginary parts,
+// which are rounded.
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]);
 
 // Cotangents are dL/dRe + i dL/dIm; of the derivative by a real operand only the real part counts.
-void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z, complex_number dz,
-                        complex_number d[3]);
+void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z,
+                        complex_number dz, complex_number d[3]);
 
 #endif

@@ -154,7 +154,8 @@ static void plan_node(plan *p, node *n, bool backward) {
   }
 }
 
-static place plan_place(plan *p, axis_set axes, bool complex, const layout *memory, value_id assigned) {
+static place plan_place(plan *p, axis_set axes, bool complex, const layout *memory,
+                        value_id assigned) {
   place at = {.count = element_count(p, axes), .width = complex ? 2 : 1, .assigned = assigned};
   at.memory = make_map(p, axes, memory);
   if (assigned != NO_VALUE) {
@@ -196,8 +197,10 @@ static void plan_tensors(plan *p) {
   }
   for (int i = 0; i < body->lags.count && !p->failed; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    layout memory = lag->input >= 0 ? declared_layout(p, &body->tensors.items[lag->input]) : header_layout(p, lag->axes);
-    p->lags[i] = plan_carried(p, plan_place(p, lag->axes, lag->complex, &memory, lag->source), lag->depth);
+    layout memory = lag->input >= 0 ? declared_layout(p, &body->tensors.items[lag->input])
+                                    : header_layout(p, lag->axes);
+    p->lags[i] =
+        plan_carried(p, plan_place(p, lag->axes, lag->complex, &memory, lag->source), lag->depth);
   }
 }
 

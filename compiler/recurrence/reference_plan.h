@@ -1,5 +1,5 @@
-// What the reference interpreter works out once before it runs: sizes, memory, and the position of each operand's element for
-// every value. Evaluation is then a plain loop over elements.
+// What the reference interpreter works out once before it runs: sizes, memory, and the position of
+// each operand's element for every value. Evaluation is then a plain loop over elements.
 #ifndef REC_RECURRENCE_REFERENCE_PLAN_H
 #define REC_RECURRENCE_REFERENCE_PLAN_H
 

@@ -7,7 +7,8 @@
 //   after the stretch: m' = max(F + m, M),  S' = exp(D + F + m - m') S + exp(M - m') S^
 //
 // M and S^ come of a stretch that begins with no maximum and with 0: S e^m is an ordinary linear
-// state. S is such a state if its decay is e to the power of g + m[t-1] - m. Every term of its increment must have the power
+// state. S is such a state if its decay is e to the power of g + m[t-1] - m. Every term of its
+// increment must have the power
 // -m. No states stand in anything else.
 #include <math.h>
 #include <string.h>
@@ -68,8 +69,8 @@ static void add_terms(finder *f, exponent *sum, const exponent *x, bool minus) {
     signed_value term = x->terms.items[i];
     term.minus ^= minus;
     int same = 0;
-    while (same < sum->terms.count &&
-           (sum->terms.items[same].value != term.value || sum->terms.items[same].minus == term.minus))
+    while (same < sum->terms.count && (sum->terms.items[same].value != term.value ||
+                                       sum->terms.items[same].minus == term.minus))
       same++;
     if (same == sum->terms.count) {
       vec_push(f->memory, &sum->terms, term);
@@ -108,7 +109,8 @@ static exponent of_value(finder *f, value_id id) {
   exponent x = {.fits = true};
   const typed_value *v = value_at(&f->builder, id);
   x.any = v->op == VALUE_NUMBER && v->number == -INFINITY;
-  if (!is_the_number(&f->builder, id, 0)) vec_push(f->memory, &x.terms, ((signed_value){id, false}));
+  if (!is_the_number(&f->builder, id, 0))
+    vec_push(f->memory, &x.terms, ((signed_value){id, false}));
   return x;
 }
 
@@ -117,8 +119,10 @@ static exponent of_choice(finder *f, const typed_value *v) {
   exponent x = f->exponents[v->args[1]], y = f->exponents[v->args[2]];
   bool alike = x.any || y.any || (x.before == y.before && x.after == y.after);
   if (f->depends[v->args[0]] || !x.fits || !y.fits || !alike) return none;
-  value_id a = value_of_exponent(f, &x), b = value_of_exponent(f, &y), zero = make_number(&f->builder, 0);
-  value_id chosen = make_where(&f->builder, v->args[0], a == NO_VALUE ? zero : a, b == NO_VALUE ? zero : b);
+  value_id a = value_of_exponent(f, &x), b = value_of_exponent(f, &y),
+           zero = make_number(&f->builder, 0);
+  value_id chosen =
+      make_where(&f->builder, v->args[0], a == NO_VALUE ? zero : a, b == NO_VALUE ? zero : b);
   exponent made = of_value(f, chosen), known = x.any ? y : x;
   made.before = known.before;
   made.after = known.after;
@@ -149,7 +153,8 @@ static exponent exponent_of(finder *f, value_id id) {
     case VALUE_STOP_GRADIENT: return f->exponents[v.args[0]];
     case VALUE_NEG: return sum_of(f, &zero, &f->exponents[v.args[0]], true);
     case VALUE_ADD:
-    case VALUE_SUB: return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
+    case VALUE_SUB:
+      return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
     case VALUE_WHERE: return of_choice(f, &v);
     default: return none;
   }
@@ -217,7 +222,8 @@ static void begin_maximum(finder *f, int tensor) {
 
 static bool is_relative(const finder *f, int tensor, const state_structure *s) {
   const typed_tensor *t = &f->from->body.tensors.items[tensor];
-  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY || s->class == STATE_ELEMENTWISE;
+  bool decays = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+                s->class == STATE_ELEMENTWISE;
   if (!decays || t->complex || s->log_decay == NO_VALUE) return false;
   if (f->from->body.tensors.items[f->maximum].axis_set & ~t->axis_set) return false;
   const exponent *decay = &f->exponents[s->log_decay];
@@ -245,8 +251,8 @@ static int add_sum(finder *f, int like, value_id value) {
   return tensor;
 }
 
-static void add_relative(finder *f, recurrence_relatives *found, int tensor, const state_structure *s,
-                         const state_structure *maximum) {
+static void add_relative(finder *f, recurrence_relatives *found, int tensor,
+                         const state_structure *s, const state_structure *maximum) {
   exponent none = {.fits = true};
   exponent own = maximum->log_decay == NO_VALUE ? none : f->exponents[maximum->log_decay];
   exponent more = sum_of(f, &f->exponents[s->log_decay], &own, true);
@@ -257,7 +263,8 @@ static void add_relative(finder *f, recurrence_relatives *found, int tensor, con
 }
 
 // The states relative to a maximum, then itself.
-static void find_relatives(finder *f, recurrence_relatives *found, int tensor, const state_structure *maximum) {
+static void find_relatives(finder *f, recurrence_relatives *found, int tensor,
+                           const state_structure *maximum) {
   begin_maximum(f, tensor);
   int state = 0;
   for (int i = 0; i < f->from->body.tensors.count; i++) {
@@ -265,8 +272,10 @@ static void find_relatives(finder *f, recurrence_relatives *found, int tensor, c
     const state_structure *s = &f->from->states.items[state++];
     if (i != tensor && is_relative(f, i, s)) add_relative(f, found, i, s, maximum);
   }
-  // A sum of zeros, too: after another packed sequence it says that nothing is left of the maximum before.
-  value_id shift = maximum->log_decay == NO_VALUE ? make_number(&f->builder, 0) : maximum->log_decay;
+  // A sum of zeros, too: after another packed sequence it says that nothing is left of the maximum
+  // before.
+  value_id shift =
+      maximum->log_decay == NO_VALUE ? make_number(&f->builder, 0) : maximum->log_decay;
   recurrence_relative r = {tensor, tensor, add_sum(f, tensor, shift)};
   vec_push(f->memory, found, r);
 }
@@ -276,16 +285,19 @@ static recurrence *copy_of(arena *a, const recurrence *from) {
   recurrence *copy = ARENA_NEW(a, recurrence);
   copy->body = from->body;
   copy->body.values.items = ARENA_ARRAY(a, typed_value, from->body.values.count);
-  memcpy(copy->body.values.items, from->body.values.items, sizeof(typed_value) * (size_t)from->body.values.count);
+  memcpy(copy->body.values.items, from->body.values.items,
+         sizeof(typed_value) * (size_t)from->body.values.count);
   copy->body.values.capacity = from->body.values.count;
   copy->body.tensors.items = ARENA_ARRAY(a, typed_tensor, from->body.tensors.count);
-  memcpy(copy->body.tensors.items, from->body.tensors.items, sizeof(typed_tensor) * (size_t)from->body.tensors.count);
+  memcpy(copy->body.tensors.items, from->body.tensors.items,
+         sizeof(typed_tensor) * (size_t)from->body.tensors.count);
   copy->body.tensors.capacity = from->body.tensors.count;
   return copy;
 }
 
 recurrence *recurrence_with_sums(arena *a, const recurrence *from, recurrence_relatives *found) {
-  finder f = {.memory = a, .from = from, .made = copy_of(a, from), .count = from->body.values.count};
+  finder f = {
+      .memory = a, .from = from, .made = copy_of(a, from), .count = from->body.values.count};
   f.builder = builder_new(a, &f.made->body);
   find_dependence(&f);
   int state = 0;

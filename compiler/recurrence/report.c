@@ -21,7 +21,8 @@ static const char *excerpt(arena *a, const sources *all, span where) {
   while (length && text[length - 1] == ' ') length--;
   if (length > EXCERPT) {
     length = EXCERPT;
-    while (length && ((unsigned char)text[length] & 0xC0) == 0x80) length--;  // not inside a character
+    // not inside a character
+    while (length && ((unsigned char)text[length] & 0xC0) == 0x80) length--;
     strcpy(text + length, "...");
   } else {
     text[length] = '\0';
@@ -29,7 +30,8 @@ static const char *excerpt(arena *a, const sources *all, span where) {
   return text;
 }
 
-static void print_term(FILE *out, arena *a, const sources *all, const typed_body *body, value_id id) {
+static void print_term(FILE *out, arena *a, const sources *all, const typed_body *body,
+                       value_id id) {
   const typed_value *v = &body->values.items[id];
   const char *text = excerpt(a, all, v->span);
   fprintf(out, "'%s' ", v->name ? v->name : text ? text : value_op_text(v->op));
@@ -46,12 +48,14 @@ static void print_decay(FILE *out, const state_structure *s) {
   }
 }
 
-static void print_class(FILE *out, arena *a, const typed_body *body, int state, const state_structure *s) {
+static void print_class(FILE *out, arena *a, const typed_body *body, int state,
+                        const state_structure *s) {
   recurrence_shift shift;
   switch (s->class) {
     case STATE_DELAY:
       if (recurrence_is_shift(a, body, state, &shift)) {
-        fprintf(out, "a shift register along %s: the values of earlier steps", body->axes.items[shift.axis].name);
+        fprintf(out, "a shift register along %s: the values of earlier steps",
+                body->axes.items[shift.axis].name);
       } else {
         fputs("a delay: the value of the step before", out);
       }
@@ -78,13 +82,15 @@ static void print_class(FILE *out, arena *a, const typed_body *body, int state, 
       break;
     case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
     case STATE_LINEAR: fputs("linear, but neither diagonal nor of low rank by itself", out); break;
-    case STATE_NONLINEAR: fputs("not linear: a sequential loop with exact backward through time", out); break;
+    case STATE_NONLINEAR:
+      fputs("not linear: a sequential loop with exact backward through time", out);
+      break;
     case STATE_CLASSES: break;
   }
 }
 
-static void print_state(FILE *out, arena *a, const sources *all, const recurrence *r, const typed_tensor *state,
-                        const state_structure *s) {
+static void print_state(FILE *out, arena *a, const sources *all, const recurrence *r,
+                        const typed_tensor *state, const state_structure *s) {
   fprintf(out, "  state %s", state->name);
   if (state->axis_set) print_axis_list(out, &r->body, state->axis_set);
   if (r->stratum_count > 1) fprintf(out, " (stratum %d)", s->stratum);
@@ -102,7 +108,8 @@ static void print_state(FILE *out, arena *a, const sources *all, const recurrenc
 }
 
 // The states called `only`, or all of them where it is NULL.
-static void print_states(FILE *out, arena *a, const sources *all, const recurrence *r, const char *only) {
+static void print_states(FILE *out, arena *a, const sources *all, const recurrence *r,
+                         const char *only) {
   int next = 0;
   for (int i = 0; i < r->body.tensors.count && next < r->states.count; i++) {
     const typed_tensor *tensor = &r->body.tensors.items[i];
@@ -121,7 +128,8 @@ char *recurrence_report(arena *a, const sources *all, const recurrence *r) {
   return text_end(&text, a);
 }
 
-char *recurrence_report_state(arena *a, const sources *all, const recurrence *r, const char *state) {
+char *recurrence_report_state(arena *a, const sources *all, const recurrence *r,
+                              const char *state) {
   text_stream text;
   print_states(text_begin(&text), a, all, r, state);
   return text_end(&text, a);

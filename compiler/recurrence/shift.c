@@ -1,13 +1,14 @@
-// Shift registers: states of which each entry along an axis is a value of this step, or another entry a step before.
+// Shift registers: states of which each entry along an axis is a value of this step, or another
+// entry a step before.
 //
 //   W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, W[t-1]{N -> M}, 0)))
 //     ->  W = where(index[N] == 0, x, where(index[N] == 1, W[t-1][N = 0], W[t-1][N = 1]))       N = 3
 //   y = sum[N](w * W)
 //     ->  y = w[N = 0] * x + w[N = 1] * W[t-1][N = 0] + w[N = 2] * W[t-1][N = 1]
 //
-// However the update is written: it is computed entry by entry, with a number for each index. The entries of such a state are
-// values of earlier steps, which chunks know without going through the steps. A sum over the entries, each of which is another
-// value, is written out.
+// However the update is written: it is computed entry by entry, with a number for each index. The
+// entries of such a state are values of earlier steps, which chunks know without going through the
+// steps. A sum over the entries, each of which is another value, is written out.
 #include <string.h>
 
 #include "compiler/recurrence/make.h"
@@ -35,7 +36,8 @@ typedef struct reader {
   bool failed;
 } reader;
 
-// ---- what values are made of -----------------------------------------------------------------------------------
+// ---- what values are made of
+// -----------------------------------------------------------------------------------
 
 static axis_set renamed(axis_set axes, const typed_value *v) {
   return axis_in(axes, v->index) ? (axes & ~axis_bit(v->index)) | axis_bit(v->index2) : axes;
@@ -67,7 +69,8 @@ static reader reader_new(arena *memory, const typed_body *from, const int *axis_
   return r;
 }
 
-// ---- a value at a place ----------------------------------------------------------------------------------------
+// ---- a value at a place
+// ----------------------------------------------------------------------------------------
 
 static value_id value_here(reader *r, value_id id);
 
@@ -81,7 +84,9 @@ static value_id sliced(reader *r, value_id id) {
   axis_set axes = value_at(r->b, x)->axes & r->place.bound;
   for (int axis = 0; axis < r->from->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
-    x = make_value(r->b, (typed_value){.op = VALUE_SLICE, .args = {x}, .index = axis, .steps = r->place.entry[axis]});
+    x = make_value(
+        r->b, (typed_value){
+                  .op = VALUE_SLICE, .args = {x}, .index = axis, .steps = r->place.entry[axis]});
   }
   return x;
 }
@@ -118,7 +123,8 @@ static value_id renamed_here(reader *r, const typed_value *v) {
   value_id x = value_here(r, v->args[0]);
   r->place = outer;
   if (!axis_in(value_at(r->b, x)->axes, v->index)) return x;
-  return make_value(r->b, (typed_value){.op = VALUE_RENAME, .args = {x}, .index = v->index, .index2 = v->index2});
+  return make_value(
+      r->b, (typed_value){.op = VALUE_RENAME, .args = {x}, .index = v->index, .index2 = v->index2});
 }
 
 static value_id slice_here(reader *r, const typed_value *v) {
@@ -176,7 +182,8 @@ static value_id entry_of(reader *r, value_id id, int axis, int entry) {
   return value_here(r, id);
 }
 
-// ---- which states ----------------------------------------------------------------------------------------------
+// ---- which states
+// ----------------------------------------------------------------------------------------------
 
 // By value: is it made of this state?
 static bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
@@ -189,7 +196,8 @@ static bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
   return made;
 }
 
-static void find_entry(const typed_body *body, value_id id, int tensor, recurrence_shift *shift, int entry) {
+static void find_entry(const typed_body *body, value_id id, int tensor, recurrence_shift *shift,
+                       int entry) {
   const typed_value *v = &body->values.items[id];
   bool slice = v->op == VALUE_SLICE && v->index == shift->axis;
   const typed_value *of = slice ? &body->values.items[v->args[0]] : NULL;
@@ -203,14 +211,16 @@ static bool moves_on(const recurrence_shift *shift) {
   bool any = false;
   for (int i = 0; i < shift->count; i++) {
     int entry = i, hops = 0;
-    while (shift->entries[entry].from >= 0 && hops++ <= shift->count) entry = shift->entries[entry].from;
+    while (shift->entries[entry].from >= 0 && hops++ <= shift->count)
+      entry = shift->entries[entry].from;
     if (shift->entries[entry].from >= 0) return false;
     any |= hops > 0;
   }
   return any;
 }
 
-static bool values_are_of_this_step(arena *memory, const typed_body *body, int tensor, const recurrence_shift *shift) {
+static bool values_are_of_this_step(arena *memory, const typed_body *body, int tensor,
+                                    const recurrence_shift *shift) {
   const bool *made = values_made_of(memory, body, tensor);
   for (int i = 0; i < shift->count; i++) {
     value_id value = shift->entries[i].value;
@@ -223,12 +233,14 @@ static bool values_are_of_this_step(arena *memory, const typed_body *body, int t
 static int axis_tested(const typed_body *body, value_id condition, int entry) {
   const typed_value *v = &body->values.items[condition];
   if (v->op != VALUE_EQUAL) return -1;
-  const typed_value *index = &body->values.items[v->args[0]], *number = &body->values.items[v->args[1]];
+  const typed_value *index = &body->values.items[v->args[0]],
+                    *number = &body->values.items[v->args[1]];
   bool tests = index->op == VALUE_INDEX && number->op == VALUE_NUMBER && number->number == entry;
   return tests ? index->index : -1;
 }
 
-bool recurrence_is_shift(arena *memory, const typed_body *body, int state, recurrence_shift *shift) {
+bool recurrence_is_shift(arena *memory, const typed_body *body, int state,
+                         recurrence_shift *shift) {
   const typed_tensor *t = &body->tensors.items[state];
   value_id id = t->assigned;
   *shift = (recurrence_shift){.axis = -1};
@@ -247,7 +259,8 @@ bool recurrence_is_shift(arena *memory, const typed_body *body, int state, recur
          values_are_of_this_step(memory, body, state, shift);
 }
 
-// ---- the form that is known ------------------------------------------------------------------------------------
+// ---- the form that is known
+// ------------------------------------------------------------------------------------
 
 static value_id written_out(reader *r, int state) {
   int axis = r->axis_of[state];
@@ -257,7 +270,8 @@ static value_id written_out(reader *r, int state) {
   for (int entry = last - 1; entry >= 0; entry--) {
     value_id x = entry_of(r, update, axis, entry);
     value_id index = make_value(r->b, (typed_value){.op = VALUE_INDEX, .index = axis});
-    made = make_where(r->b, make_binary(r->b, VALUE_EQUAL, index, make_number(r->b, entry)), x, made);
+    made =
+        make_where(r->b, make_binary(r->b, VALUE_EQUAL, index, make_number(r->b, entry)), x, made);
   }
   return made;
 }
@@ -265,10 +279,12 @@ static value_id written_out(reader *r, int state) {
 static typed_body copy_of(arena *memory, const typed_body *body) {
   typed_body copy = *body;
   copy.values.items = ARENA_ARRAY(memory, typed_value, body->values.count);
-  memcpy(copy.values.items, body->values.items, sizeof *copy.values.items * (size_t)body->values.count);
+  memcpy(copy.values.items, body->values.items,
+         sizeof *copy.values.items * (size_t)body->values.count);
   copy.values.capacity = body->values.count;
   copy.tensors.items = ARENA_ARRAY(memory, typed_tensor, body->tensors.count);
-  memcpy(copy.tensors.items, body->tensors.items, sizeof *copy.tensors.items * (size_t)body->tensors.count);
+  memcpy(copy.tensors.items, body->tensors.items,
+         sizeof *copy.tensors.items * (size_t)body->tensors.count);
   copy.tensors.capacity = body->tensors.count;
   return copy;
 }
@@ -311,7 +327,8 @@ static bool find_axis(arena *memory, const typed_body *body, int state, int *axi
   return false;
 }
 
-// ---- the new body ----------------------------------------------------------------------------------------------
+// ---- the new body
+// ----------------------------------------------------------------------------------------------
 
 static int shifted_state(const reader *r, value_id id) {
   for (int i = 0; i < r->from->tensors.count; i++)
@@ -333,7 +350,8 @@ static value_id sum_written_out(reader *r, const typed_value *sum, int axis) {
   r->budget = BUDGET_OF_SUM;
   r->failed = false;
   for (int entry = 0; entry < size; entry++) {
-    value_id term = make_sum(r->b, entry_of(r, sum->args[0], axis, entry), sum->over & ~axis_bit(axis));
+    value_id term =
+        make_sum(r->b, entry_of(r, sum->args[0], axis, entry), sum->over & ~axis_bit(axis));
     made = made == NO_VALUE ? term : make_binary(r->b, VALUE_ADD, made, term);
   }
   return r->failed ? NO_VALUE : made;

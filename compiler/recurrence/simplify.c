@@ -28,7 +28,9 @@ static value_id operand(const builder *b, value_id id, int k) { return value_at(
 
 static value_id negate(builder *b, value_id x) { return make_unary(b, VALUE_NEG, x); }
 
-static value_id multiply(builder *b, value_id x, value_id y) { return make_binary(b, VALUE_MUL, x, y); }
+static value_id multiply(builder *b, value_id x, value_id y) {
+  return make_binary(b, VALUE_MUL, x, y);
+}
 
 // x if `v` would have the very axes and element kind of x.
 static value_id unless_shape_differs(builder *b, const typed_value *v, value_id x) {
@@ -62,7 +64,8 @@ static value_id gate_log(builder *b, value_id id, bool constants, int depth) {
   if (depth == SEARCH_DEPTH) return NO_VALUE;
   if (v.op == VALUE_EXP) return v.args[0];
   if (v.op == VALUE_SIGMOID) return make_unary(b, VALUE_LOG_SIGMOID, v.args[0]);
-  if (v.op == VALUE_NUMBER) return constants && v.number > 0 ? make_number(b, log(v.number)) : NO_VALUE;
+  if (v.op == VALUE_NUMBER)
+    return constants && v.number > 0 ? make_number(b, log(v.number)) : NO_VALUE;
   if (v.op == VALUE_POLAR) {
     value_id radius = gate_log(b, v.args[0], true, depth + 1);
     return radius == NO_VALUE ? NO_VALUE : make_binary(b, VALUE_COMPLEX, radius, v.args[1]);
@@ -74,7 +77,9 @@ static value_id gate_log(builder *b, value_id id, bool constants, int depth) {
   return right == NO_VALUE ? NO_VALUE : make_binary(b, VALUE_ADD, left, right);
 }
 
-value_id make_gate_log(builder *b, value_id x, bool constants) { return gate_log(b, x, constants, 0); }
+value_id make_gate_log(builder *b, value_id x, bool constants) {
+  return gate_log(b, x, constants, 0);
+}
 
 // gate^p for a power that is a value.
 static value_id gate_power(builder *b, value_id gate, value_id power) {
@@ -115,7 +120,8 @@ static value_id one_minus_branch(builder *b, value_id x) {
   return one_minus(b, x);
 }
 
-// `rest` holds 1 - x, 1 - low, 1 - high. Bounds change places; where low is above high, the value is high.
+// `rest` holds 1 - x, 1 - low, 1 - high. Bounds change places; where low is above high, the value
+// is high.
 static value_id one_minus_clamp(builder *b, const typed_value *clamp, typed_value rest) {
   typed_value low = *value_at(b, clamp->args[1]), high = *value_at(b, clamp->args[2]);
   value_id less_high = rest.args[2];
@@ -197,14 +203,16 @@ static taken take_gate(builder *b, value_id id, bool exponential, axis_set besid
     taken t = take_gate(b, v.args[k], exponential, beside, depth + 1);
     if (t.gate == NO_VALUE) continue;
     value_id other = v.args[1 - k];
-    if (t.rest != NO_VALUE) other = k == 0 ? multiply(b, t.rest, other) : multiply(b, other, t.rest);
+    if (t.rest != NO_VALUE)
+      other = k == 0 ? multiply(b, t.rest, other) : multiply(b, other, t.rest);
     return (taken){t.gate, other};
   }
   return (taken){NO_VALUE, id};
 }
 
 static value_id joined(builder *b, taken x, taken y) {
-  value_id sum = make_binary(b, VALUE_ADD, make_gate_log(b, x.gate, false), make_gate_log(b, y.gate, false));
+  value_id sum =
+      make_binary(b, VALUE_ADD, make_gate_log(b, x.gate, false), make_gate_log(b, y.gate, false));
   value_id gate = make_unary(b, VALUE_EXP, sum);
   if (x.rest == NO_VALUE && y.rest == NO_VALUE) return gate;
   if (x.rest == NO_VALUE) return multiply(b, gate, y.rest);
@@ -216,7 +224,8 @@ static value_id joined(builder *b, taken x, taken y) {
 // cheaper so.
 static value_id join_gates(builder *b, const typed_value *v) {
   const axis_set any = ~(axis_set)0;
-  for (int k = 0; k < 2; k++) {  // one of the two must be an exponential, the other may be a sigmoid
+  // one of the two must be an exponential, the other may be a sigmoid
+  for (int k = 0; k < 2; k++) {
     taken x = take_gate(b, v->args[k], true, any, 0);
     if (x.gate == NO_VALUE) continue;
     taken y = take_gate(b, v->args[1 - k], false, value_at(b, x.gate)->axes, 0);
@@ -240,14 +249,18 @@ static value_id simplify_add(builder *b, const typed_value *v) {
   for (int k = 0; k < 2; k++) {
     value_id x = v->args[k], y = v->args[1 - k];
     if (is_the_number(b, x, 0)) return unless_shape_differs(b, v, y);
-    if (is_the_number(b, x, -1) && is(b, y, VALUE_EXP)) return make_unary(b, VALUE_EXPM1, operand(b, y, 0));
-    if (is_the_number(b, x, 1) && is(b, y, VALUE_EXPM1)) return make_unary(b, VALUE_EXP, operand(b, y, 0));
+    if (is_the_number(b, x, -1) && is(b, y, VALUE_EXP))
+      return make_unary(b, VALUE_EXPM1, operand(b, y, 0));
+    if (is_the_number(b, x, 1) && is(b, y, VALUE_EXPM1))
+      return make_unary(b, VALUE_EXP, operand(b, y, 0));
     if (is(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, operand(b, x, 0));
   }
   return factor_sum(b, v);
 }
 
-static value_id stopped(builder *b, value_id x) { return is(b, x, VALUE_NUMBER) ? x : make_unary(b, VALUE_STOP_GRADIENT, x); }
+static value_id stopped(builder *b, value_id x) {
+  return is(b, x, VALUE_NUMBER) ? x : make_unary(b, VALUE_STOP_GRADIENT, x);
+}
 
 // The same where no gradient flows through the extreme: all of it through x.
 static value_id below_stopped(builder *b, value_id x, value_id other, value_op extreme) {
@@ -257,9 +270,9 @@ static value_id below_stopped(builder *b, value_id x, value_id other, value_op e
   return make_where(b, make_binary(b, chosen, x, other), none, rest);
 }
 
-// x - max(x, z) is exactly 0 where x is the larger. A scan may make the maximum otherwise than the program makes x. The
-// rounding of their difference would make a state that decays by its exponential drift in every step. At the kink the gradient
-// goes where it went.
+// x - max(x, z) is exactly 0 where x is the larger. A scan may make the maximum otherwise than the
+// program makes x. The rounding of their difference would make a state that decays by its
+// exponential drift in every step. At the kink the gradient goes where it went.
 static value_id below_extreme(builder *b, value_id x, value_id extreme) {
   typed_value of = *value_at(b, extreme);
   bool stops = of.op == VALUE_STOP_GRADIENT;
@@ -300,7 +313,8 @@ static value_id simplify_mul(builder *b, const typed_value *v) {
   return join_gates(b, v);
 }
 
-// f / (f + i) = sigmoid(log f - log i) for gates, among them 1 / (1 + exp(-x)) and softmax over two.
+// f / (f + i) = sigmoid(log f - log i) for gates, among them 1 / (1 + exp(-x)) and softmax over
+// two.
 static value_id share_of_two(builder *b, value_id f, value_id sum) {
   if (!is(b, sum, VALUE_ADD)) return NO_VALUE;
   for (int k = 0; k < 2; k++) {
@@ -327,7 +341,9 @@ static value_id simplify_whole_power(builder *b, const typed_value *v) {
 
 static value_id simplify_power(builder *b, const typed_value *v) {
   if (is(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0) {
-    return make_unary(b, VALUE_EXP, multiply(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
+    return make_unary(
+        b, VALUE_EXP,
+        multiply(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
   }
   return gate_power(b, v->args[0], v->args[1]);
 }
@@ -342,7 +358,8 @@ static value_id simplify_log(builder *b, const typed_value *v) {
     return make_unary(b, VALUE_LOG1P, negate(b, operand(b, x, 1)));
   }
   for (int k = 0; k < 2 && is(b, x, VALUE_ADD); k++) {
-    if (is_the_number(b, operand(b, x, k), 1)) return make_unary(b, VALUE_LOG1P, operand(b, x, 1 - k));
+    if (is_the_number(b, operand(b, x, k), 1))
+      return make_unary(b, VALUE_LOG1P, operand(b, x, 1 - k));
   }
   return NO_VALUE;
 }
@@ -361,10 +378,13 @@ value_id simplify(builder *b, typed_value *v) {
     case VALUE_POWER: return simplify_power(b, v);
     case VALUE_SQRT: return gate_power(b, x, make_number(b, 0.5));
     case VALUE_RSQRT: return gate_power(b, x, make_number(b, -0.5));
-    case VALUE_EXP: return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0)) : NO_VALUE;
+    case VALUE_EXP:
+      return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
+                                         : NO_VALUE;
     case VALUE_LOG: return simplify_log(b, v);
     case VALUE_SUM: return write_out_outer_sum(b, v);
-    case VALUE_LOG1P: return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
+    case VALUE_LOG1P:
+      return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
     default: return NO_VALUE;
   }
 }

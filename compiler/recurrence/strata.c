@@ -16,7 +16,9 @@ typedef struct node_sets {
   word *of_value;  // nodes that a value reads, directly or through other values of the step
 } node_sets;
 
-static word *set_of(const node_sets *s, value_id id) { return s->of_value + (size_t)id * (size_t)s->words; }
+static word *set_of(const node_sets *s, value_id id) {
+  return s->of_value + (size_t)id * (size_t)s->words;
+}
 
 static void include(word *set, int node) { set[node / 64] |= (word)1 << node % 64; }
 static bool includes(const word *set, int node) { return set[node / 64] >> node % 64 & 1; }
@@ -64,7 +66,8 @@ static void close_transitively(state_graph *g) {
   for (int via = 0; via < g->count; via++) {
     for (int from = 0; from < g->count; from++) {
       if (!g->reaches[from * g->count + via]) continue;
-      for (int to = 0; to < g->count; to++) g->reaches[from * g->count + to] |= g->reaches[via * g->count + to];
+      for (int to = 0; to < g->count; to++)
+        g->reaches[from * g->count + to] |= g->reaches[via * g->count + to];
     }
   }
 }

@@ -42,7 +42,8 @@ static value_id sum_of(finder *f, value_id x, value_id y) {
   return make_binary(&f->builder, VALUE_ADD, x, y);
 }
 
-static tropical tropical_form(finder *f, const bool *depends, value_id id, value_id leaf, int depth) {
+static tropical tropical_form(finder *f, const bool *depends, value_id id, value_id leaf,
+                              int depth) {
   typed_value v = *value_at(&f->builder, id);
   tropical none = {false, NO_VALUE, NO_VALUE}, t;
   if (id == leaf) return (tropical){true, NO_VALUE, NO_VALUE};
@@ -53,23 +54,27 @@ static tropical tropical_form(finder *f, const bool *depends, value_id id, value
   t = tropical_form(f, depends, inner, leaf, depth + 1);
   if (!t.fits) return none;
   switch (v.op) {
-    case VALUE_MAX: t.floor = t.floor == NO_VALUE ? other : make_binary(&f->builder, VALUE_MAX, t.floor, other); return t;
+    case VALUE_MAX:
+      t.floor = t.floor == NO_VALUE ? other : make_binary(&f->builder, VALUE_MAX, t.floor, other);
+      return t;
     case VALUE_ADD:
       t.shift = sum_of(f, t.shift, other);
       if (t.floor != NO_VALUE) t.floor = make_binary(&f->builder, VALUE_ADD, t.floor, other);
       return t;
     case VALUE_SUB:
       if (!first) return none;
-      t.shift =
-          t.shift == NO_VALUE ? make_unary(&f->builder, VALUE_NEG, other) : make_binary(&f->builder, VALUE_SUB, t.shift, other);
+      t.shift = t.shift == NO_VALUE ? make_unary(&f->builder, VALUE_NEG, other)
+                                    : make_binary(&f->builder, VALUE_SUB, t.shift, other);
       if (t.floor != NO_VALUE) t.floor = make_binary(&f->builder, VALUE_SUB, t.floor, other);
       return t;
     default: return none;
   }
 }
 
-static bool find_max_plus(finder *f, const affine_analysis *a, value_id update, state_structure *s) {
-  if (value_at(&f->builder, update)->op == VALUE_STOP_GRADIENT) update = value_at(&f->builder, update)->args[0];
+static bool find_max_plus(finder *f, const affine_analysis *a, value_id update,
+                          state_structure *s) {
+  if (value_at(&f->builder, update)->op == VALUE_STOP_GRADIENT)
+    update = value_at(&f->builder, update)->args[0];
   tropical t = tropical_form(f, a->depends, update, a->leaf, 0);
   if (!t.fits || t.floor == NO_VALUE) return false;
   s->class = STATE_MAX_PLUS;
@@ -91,9 +96,11 @@ static const char *decay_in_words(finder *f, const state_structure *s, axis_set 
   axis_set keys = decay_axes & s->key_axes, values = decay_axes & s->value_axes;
   if (s->class == STATE_ELEMENTWISE) {
     if (values) {
-      return arena_printf(f->memory, "mixes %s with %s", axes_in_words(f, keys), axes_in_words(f, values));
+      return arena_printf(f->memory, "mixes %s with %s", axes_in_words(f, keys),
+                          axes_in_words(f, values));
     }
-    return arena_printf(f->memory, "has %s, and no outer product makes another", axes_in_words(f, keys));
+    return arena_printf(f->memory, "has %s, and no outer product makes another",
+                        axes_in_words(f, keys));
   }
   const char *which = keys && values ? "reads sum over and an outer product makes"
                       : keys         ? "reads sum over"
@@ -108,8 +115,9 @@ static void classify_decay(finder *f, state_structure *s) {
   // that share B.
   axis_set beside_heads = s->value_axes & ~decay_axes;
   s->value_axes = beside_heads ? beside_heads
-                               : s->value_axes & ~recurrence_decay_heads(f->memory, f->body, s->decay, s->log_decay,
-                                                                         s->key_axes, s->value_axes);
+                               : s->value_axes & ~recurrence_decay_heads(
+                                                     f->memory, f->body, s->decay, s->log_decay,
+                                                     s->key_axes, s->value_axes);
   if (s->key_axes == 0) {
     s->class = STATE_ELEMENTWISE;
     return;
@@ -118,7 +126,8 @@ static void classify_decay(finder *f, state_structure *s) {
     s->class = STATE_SCALAR_DECAY;
     return;
   }
-  bool separate = s->value_axes && decay_separates(&f->builder, s->decay, s->log_decay, s->key_axes, s->value_axes);
+  bool separate = s->value_axes &&
+                  decay_separates(&f->builder, s->decay, s->log_decay, s->key_axes, s->value_axes);
   s->class = separate ? STATE_AXIS_DECAY : STATE_ELEMENTWISE;
   set_limit(s, s->decay, decay_in_words(f, s, decay_axes));
 }
@@ -140,7 +149,8 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
   }
   s->class = STATE_LOW_RANK;
   set_limit(s, form->reads.items[0].source,
-            arena_printf(f->memory, "sums %s[t-1] into its own update: a low-rank term", f->body->tensors.items[state].name));
+            arena_printf(f->memory, "sums %s[t-1] into its own update: a low-rank term",
+                         f->body->tensors.items[state].name));
 }
 
 // ---- coupled states -----------------------------------------------------------------------------
@@ -199,7 +209,8 @@ static joint joint_degree(finder *f, int node, value_id update) {
 static const char *partner_name(const finder *f, int node) {
   for (int i = 0; i < f->body->tensors.count; i++) {
     int other = f->graph.node_of_state[i];
-    if (other >= 0 && other != node && node_coupled(&f->graph, node, other)) return f->body->tensors.items[i].name;
+    if (other >= 0 && other != node && node_coupled(&f->graph, node, other))
+      return f->body->tensors.items[i].name;
   }
   for (int i = 0; i < f->body->lags.count; i++) {
     int other = f->graph.node_of_lag[i];
@@ -216,7 +227,8 @@ static value_id find_nonlinear(finder *f, int node) {
     int lag = i - f->body->tensors.count;
     int other = lag < 0 ? f->graph.node_of_state[i] : f->graph.node_of_lag[lag];
     if (other < 0 || (other != node && !node_coupled(&f->graph, node, other))) continue;
-    joint j = joint_degree(f, node, lag < 0 ? f->body->tensors.items[i].assigned : f->body->lags.items[lag].source);
+    joint j = joint_degree(
+        f, node, lag < 0 ? f->body->tensors.items[i].assigned : f->body->lags.items[lag].source);
     if (j.degree == 2) return j.limit;
   }
   return NO_VALUE;
@@ -226,8 +238,9 @@ static void classify_coupled(finder *f, int node, const char *partner, state_str
   value_id nonlinear = find_nonlinear(f, node);
   s->class = nonlinear == NO_VALUE ? STATE_LINEAR : STATE_NONLINEAR;
   set_limit(s, nonlinear,
-            nonlinear == NO_VALUE ? arena_printf(f->memory, "is coupled with %s", partner)
-                                  : arena_printf(f->memory, "reads coupled states (%s among them)", partner));
+            nonlinear == NO_VALUE
+                ? arena_printf(f->memory, "is coupled with %s", partner)
+                : arena_printf(f->memory, "reads coupled states (%s among them)", partner));
 }
 
 // ---- one state ----------------------------------------------------------------------------------
@@ -238,7 +251,8 @@ static void classify(finder *f, int state, state_structure *s) {
   s->stratum = f->graph.level[node];
   const char *partner = partner_name(f, node);
   recurrence_shift shift;
-  if (!node_reaches(&f->graph, node, node) || (!partner && recurrence_is_shift(f->memory, f->body, state, &shift))) {
+  if (!node_reaches(&f->graph, node, node) ||
+      (!partner && recurrence_is_shift(f->memory, f->body, state, &shift))) {
     s->class = STATE_DELAY;
     s->increment = update;
     return;
@@ -262,7 +276,8 @@ static const state_structure unknown_structure = {
     .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
 
 void find_structure(arena *memory, recurrence *r) {
-  finder f = {memory, r, &r->body, builder_new(memory, &r->body), state_graph_make(memory, &r->body)};
+  finder f = {memory, r, &r->body, builder_new(memory, &r->body),
+              state_graph_make(memory, &r->body)};
   r->states.count = r->stratum_count = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;

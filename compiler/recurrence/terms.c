@@ -26,10 +26,12 @@ static recurrence_terms single(opening *o, double scale, value_id id, bool divid
 }
 
 static void append_factors(opening *o, recurrence_term *to, const recurrence_term *from) {
-  for (int i = 0; i < from->factors.count; i++) vec_push(o->memory, &to->factors, from->factors.items[i]);
+  for (int i = 0; i < from->factors.count; i++)
+    vec_push(o->memory, &to->factors, from->factors.items[i]);
 }
 
-static void append_terms(opening *o, recurrence_terms *to, const recurrence_terms *from, double scale) {
+static void append_terms(opening *o, recurrence_terms *to, const recurrence_terms *from,
+                         double scale) {
   for (int i = 0; i < from->count; i++) {
     recurrence_term term = from->items[i];
     term.scale *= scale;
@@ -89,7 +91,8 @@ static recurrence_terms open_value(opening *o, value_id id) {
   }
 }
 
-recurrence_terms recurrence_split_terms(arena *a, const typed_body *body, value_id value, axis_set left, axis_set right) {
+recurrence_terms recurrence_split_terms(arena *a, const typed_body *body, value_id value,
+                                        axis_set left, axis_set right) {
   opening o = {a, body, left, right, 0};
   return open_value(&o, value);
 }

@@ -1,6 +1,6 @@
-// Checks a recurrence: every position in range, operands before users, axes and element kinds by the rows' rules. Assignments
-// must fit their tensors, and the structure must fit the states. What this accepts, every later layer can read without looking
-// twice.
+// Checks a recurrence: every position in range, operands before users, axes and element kinds by
+// the rows' rules. Assignments must fit their tensors, and the structure must fit the states. What
+// this accepts, every later layer can read without looking twice.
 
 #include "compiler/recurrence/text.h"
 
@@ -11,7 +11,9 @@ typedef struct verifier {
 
 #define WRONG(v, ...) arena_printf((v)->memory, __VA_ARGS__)
 
-static bool axis_legal(const typed_body *body, int axis) { return axis >= 0 && axis < body->axes.count; }
+static bool axis_legal(const typed_body *body, int axis) {
+  return axis >= 0 && axis < body->axes.count;
+}
 
 static const char *check_tensor(const verifier *v, const typed_tensor *tensor) {
   axis_set set = 0;
@@ -81,7 +83,8 @@ static const char *check_leaf(const verifier *v, int id, const typed_value *x) {
     case VALUE_INPUT:
     case VALUE_PARAM:
     case VALUE_PREVIOUS:
-      if (x->index < 0 || x->index >= body->tensors.count || body->tensors.items[x->index].kind != wanted[x->op]) {
+      if (x->index < 0 || x->index >= body->tensors.count ||
+          body->tensors.items[x->index].kind != wanted[x->op]) {
         return WRONG(v, "%%%d: %s reads no such tensor", id, value_op_text(x->op));
       }
       break;
@@ -90,7 +93,8 @@ static const char *check_leaf(const verifier *v, int id, const typed_value *x) {
         return WRONG(v, "%%%d: lag buffer out of range", id);
       }
       if (x->steps < 1 || x->steps > body->lags.items[x->index].depth) {
-        return WRONG(v, "%%%d: %d steps back in a lag buffer of depth %d", id, x->steps, body->lags.items[x->index].depth);
+        return WRONG(v, "%%%d: %d steps back in a lag buffer of depth %d", id, x->steps,
+                     body->lags.items[x->index].depth);
       }
       break;
     default: break;
@@ -112,7 +116,8 @@ static const char *check_axis_operation(const verifier *v, int id, const typed_v
   }
   int64_t size = body->axes.items[x->index].size;
   if (x->op == VALUE_SLICE && (x->steps < 0 || (size != TYPED_RUNTIME_SIZE && x->steps >= size))) {
-    return WRONG(v, "%%%d: entry %d of the axis '%s'", id, x->steps, body->axes.items[x->index].name);
+    return WRONG(v, "%%%d: entry %d of the axis '%s'", id, x->steps,
+                 body->axes.items[x->index].name);
   }
   if (x->op == VALUE_RENAME) {
     if (!axis_legal(body, x->index2) || axis_in(axes, x->index2)) {
@@ -139,7 +144,8 @@ static const char *check_kinds(const verifier *v, int id, const typed_value *x) 
         legal = true;  // a real operand promotes
         break;
       default:
-        legal = !complex || ((x->op != VALUE_WHERE || k > 0) && x->op != VALUE_MAX_OVER && x->op != VALUE_MIN_OVER);
+        legal = !complex || ((x->op != VALUE_WHERE || k > 0) && x->op != VALUE_MAX_OVER &&
+                             x->op != VALUE_MIN_OVER);
         break;
     }
     if (!legal) return WRONG(v, "%%%d: %s of a complex operand", id, value_op_text(x->op));
@@ -158,19 +164,22 @@ static const char *check_value(const verifier *v, int id) {
     }
   }
   value_class class = value_op_class(x->op);
-  const char *wrong = class == CLASS_LEAF                            ? check_leaf(v, id, x)
-                      : class == CLASS_REDUCE || class == CLASS_AXIS ? check_axis_operation(v, id, x)
-                                                                     : NULL;
+  const char *wrong = class == CLASS_LEAF ? check_leaf(v, id, x)
+                      : class == CLASS_REDUCE || class == CLASS_AXIS
+                          ? check_axis_operation(v, id, x)
+                          : NULL;
   if (!wrong) wrong = check_kinds(v, id, x);
   if (wrong) return wrong;
   typed_value ruled = *x;
   value_set_shape(v->body, &ruled);
   if (ruled.axes != x->axes) return WRONG(v, "%%%d: the axes are not those of the operands", id);
-  if (ruled.complex != x->complex) return WRONG(v, "%%%d: the element kind is not that of the operands", id);
+  if (ruled.complex != x->complex)
+    return WRONG(v, "%%%d: the element kind is not that of the operands", id);
   return NULL;
 }
 
-static const char *check_assigned(const verifier *v, const char *name, value_id id, axis_set axes, bool complex) {
+static const char *check_assigned(const verifier *v, const char *name, value_id id, axis_set axes,
+                                  bool complex) {
   if (id < 0 || id >= v->body->values.count) return WRONG(v, "'%s' is not assigned", name);
   const typed_value *x = &v->body->values.items[id];
   if (x->axes & ~axes) return WRONG(v, "'%s' is assigned a value with an axis that it lacks", name);
@@ -194,7 +203,8 @@ static const char *check_assignments(const verifier *v) {
   return NULL;
 }
 
-static const char *check_part(const verifier *v, const typed_tensor *state, const char *part, value_id id) {
+static const char *check_part(const verifier *v, const typed_tensor *state, const char *part,
+                              value_id id) {
   if (id == NO_VALUE) return NULL;
   if (id < 0 || id >= v->body->values.count) {
     return WRONG(v, "the %s of '%s' is out of range", part, state->name);
@@ -203,20 +213,23 @@ static const char *check_part(const verifier *v, const typed_tensor *state, cons
   if (x->axes & ~state->axis_set) {
     return WRONG(v, "the %s of '%s' has an axis that the state lacks", part, state->name);
   }
-  if (x->complex && !state->complex) return WRONG(v, "the %s of '%s' is complex", part, state->name);
+  if (x->complex && !state->complex)
+    return WRONG(v, "the %s of '%s' is complex", part, state->name);
   return NULL;
 }
 
-static const char *check_structure(const verifier *v, const recurrence *r, const typed_tensor *state,
-                                   const state_structure *s) {
-  if ((int)s->class < 0 || s->class >= STATE_CLASSES) return WRONG(v, "'%s' has no class", state->name);
+static const char *check_structure(const verifier *v, const recurrence *r,
+                                   const typed_tensor *state, const state_structure *s) {
+  if ((int)s->class < 0 || s->class >= STATE_CLASSES)
+    return WRONG(v, "'%s' has no class", state->name);
   if (s->stratum < 0 || s->stratum >= r->stratum_count) {
     return WRONG(v, "'%s' lies in no stratum", state->name);
   }
   if ((s->key_axes | s->value_axes) & ~state->axis_set) {
     return WRONG(v, "'%s' has key or value axes that it lacks", state->name);
   }
-  if (s->key_axes & s->value_axes) return WRONG(v, "'%s' has an axis that is key and value", state->name);
+  if (s->key_axes & s->value_axes)
+    return WRONG(v, "'%s' has an axis that is key and value", state->name);
   if (s->limit != NO_VALUE && (s->limit < 0 || s->limit >= v->body->values.count)) {
     return WRONG(v, "the limit of '%s' is out of range", state->name);
   }

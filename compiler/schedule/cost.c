@@ -3,8 +3,9 @@
 //   step form:   elementwise operations on the whole state, every step
 //   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
 //
-// A product counts its multiply-adds; short products waste lanes. Other operations count the terms of their polynomial and the
-// bytes that they read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
+// A product counts its multiply-adds; short products waste lanes. Other operations count the terms
+// of their polynomial and the bytes that they read and write. The figures were fitted to measured
+// kernels of both forms; only their ratios matter.
 #include "compiler/schedule/cost.h"
 
 // An operation that fuses with its neighbours; one more for what goes through memory.
@@ -14,7 +15,8 @@ double cost_elements(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    count *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : (double)p->axes.items[i].size;
+    count *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE
+                                                        : (double)p->axes.items[i].size;
   }
   return count;
 }
@@ -49,7 +51,8 @@ double *cost_of_values(arena *a, const tile_program *p) {
     bool adds_up = v->op == TILE_ACCUMULATE;  // every time: the sum is loaded and stored
     if (section[i] != TILE_BODY && !adds_up) continue;
     double operations = tile_value_cost(p, i, sizes) * (adds_up ? 3 : 1);
-    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v) : cost_of_operation * operations;
+    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v)
+                                       : cost_of_operation * operations;
   }
   return costs;
 }
@@ -86,8 +89,10 @@ static bool *fused_products(arena *a, const tile_program *p) {
   return fused;
 }
 
-// Marks sums over the state on which its update depends: each is a loop that ends before the next begins.
-static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen, bool *loops) {
+// Marks sums over the state on which its update depends: each is a loop that ends before the next
+// begins.
+static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen,
+                       bool *loops) {
   const tile_value *v = &p->values.items[id];
   if (seen[id]) return;
   seen[id] = true;
@@ -95,12 +100,13 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
-// An instruction of a fused step counts as one multiply-add: no value in between goes through memory, which cost_of_operation
-// includes.
+// An instruction of a fused step counts as one multiply-add: no value in between goes through
+// memory, which cost_of_operation includes.
 double cost_of_fused_step(arena *a, const tile_program *p) {
   const double *costs = cost_of_values(a, p);
   const bool *fused = fused_products(a, p);
-  bool *seen = ARENA_ARRAY(a, bool, p->values.count), *loops = ARENA_ARRAY(a, bool, p->values.count);
+  bool *seen = ARENA_ARRAY(a, bool, p->values.count),
+       *loops = ARENA_ARRAY(a, bool, p->values.count);
   double cost = 0;
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];

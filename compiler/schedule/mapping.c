@@ -1,9 +1,10 @@
 // Which axes of a kernel become instances, and which one lies in the lanes.
 //
-// An axis may be cut into instances if nothing in the forward program consumes it. A cotangent may get an axis that its state
-// lacks. Its partial sums would have to be added up at every step, so such an axis is not cut. An axis of run-time size must be
-// cut: there the partial cotangents are kept (tile_place.partial). Every large state has the lane axis, so that states stay in
-// registers. The axis is contiguous in as many tensors of the recurrence as possible.
+// An axis may be cut into instances if nothing in the forward program consumes it. A cotangent may
+// get an axis that its state lacks. Its partial sums would have to be added up at every step, so
+// such an axis is not cut. An axis of run-time size must be cut: there the partial cotangents are
+// kept (tile_place.partial). Every large state has the lane axis, so that states stay in registers.
+// The axis is contiguous in as many tensors of the recurrence as possible.
 #include <math.h>
 
 #include "compiler/schedule/scheduler.h"
@@ -32,7 +33,9 @@ static double numbers_along(const scheduler *s, axis_set axes) {
   return numbers;
 }
 
-static double numbers_of(const scheduler *s, const typed_tensor *t) { return numbers_along(s, t->axis_set); }
+static double numbers_of(const scheduler *s, const typed_tensor *t) {
+  return numbers_along(s, t->axis_set);
+}
 
 static bool is_state(const typed_tensor *t) { return t->kind == TENSOR_STATE; }
 
@@ -43,16 +46,19 @@ static axis_set axes_of_fixed_size(const scheduler *s) {
   return axes;
 }
 
-// The axes that all states and lags have. A state of less than an eighth of the largest may lack an axis of fixed size: all lanes
-// then compute it alike. scheduler_partial_axes leaves out the axes over which its cotangent would be a sum.
+// The axes that all states and lags have. A state of less than an eighth of the largest may lack an
+// axis of fixed size: all lanes then compute it alike. scheduler_partial_axes leaves out the axes
+// over which its cotangent would be a sum.
 static axis_set state_axes(const scheduler *s) {
   enum { SMALL = 8 };
   const typed_body *body = &s->r->body;
   axis_set common = ~(axis_set)0, fixed = axes_of_fixed_size(s);
   double largest = 0;
   for (int i = 0; i < body->tensors.count; i++)
-    if (is_state(&body->tensors.items[i])) largest = fmax(largest, numbers_of(s, &body->tensors.items[i]));
-  for (int i = 0; i < body->lags.count; i++) largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
+    if (is_state(&body->tensors.items[i]))
+      largest = fmax(largest, numbers_of(s, &body->tensors.items[i]));
+  for (int i = 0; i < body->lags.count; i++)
+    largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (is_state(t)) common &= t->axis_set | (SMALL * numbers_of(s, t) > largest ? 0 : fixed);
@@ -90,15 +96,16 @@ static bool is_matrix_state(const scheduler *s, int lane) {
     if (t->kind != TENSOR_STATE) continue;
     int64_t points = 1;
     for (int x = 0; x < t->axis_count; x++) {
-      if (t->axes[x] != lane && scheduler_size(s, t->axes[x]) > 0) points *= scheduler_size(s, t->axes[x]);
+      if (t->axes[x] != lane && scheduler_size(s, t->axes[x]) > 0)
+        points *= scheduler_size(s, t->axes[x]);
     }
     if (points > 32) return true;
   }
   return false;
 }
 
-// Lanes along heads would each hold a whole matrix, and gather most tokens. Without a lane axis, each operation vectorises an
-// axis of its own.
+// Lanes along heads would each hold a whole matrix, and gather most tokens. Without a lane axis,
+// each operation vectorises an axis of its own.
 static bool is_beside_matrix(const scheduler *s, int axis) {
   double all = 0;
   for (int other = 0; other < s->r->body.axes.count; other++) all += contiguity(s, other);
@@ -113,7 +120,8 @@ int scheduler_lane(const scheduler *s, axis_set grid) {
   axis_set candidates = grid & state_axes(s);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     int64_t size = scheduler_size(s, axis);
-    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES)) continue;
+    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
+      continue;
     if (is_beside_matrix(s, axis)) continue;
     double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
     if (score >= best_score) best = axis, best_score = score;
@@ -121,7 +129,8 @@ int scheduler_lane(const scheduler *s, axis_set grid) {
   return best;
 }
 
-// A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out.
+// A small axis is one block; otherwise whole vectors of every clone, several where there is enough
+// to share out.
 static int lane_block(int64_t size) {
   if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
   return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
@@ -178,6 +187,7 @@ void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k)
 // The forms that the schedule has looked at have theirs.
 tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward) {
   for (int i = 0; i < s->out->alternatives.count; i++)
-    if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;
+    if (s->out->alternatives.items[i].program == forward)
+      return s->out->alternatives.items[i].gradient;
   return program_gradient(s->a, forward);
 }

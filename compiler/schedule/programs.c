@@ -1,4 +1,5 @@
-// The passes over tile programs: how each calls the function that it is named after, and what is verified behind it.
+// The passes over tile programs: how each calls the function that it is named after, and what is
+// verified behind it.
 #include "compiler/schedule/programs.h"
 
 #include <string.h>
@@ -8,14 +9,26 @@
 #include "compiler/schedule/save.h"
 
 static void make_step(arena *a, program_work *w) { w->made = chunk_build_step(a, w->recurrence); }
-static void make_chunk(arena *a, program_work *w) { w->made = chunk_build_linear_scan(a, w->recurrence, w->length, &w->why); }
-static void make_pointwise(arena *a, program_work *w) { w->made = chunk_build_pointwise(a, w->recurrence, w->length); }
+static void make_chunk(arena *a, program_work *w) {
+  w->made = chunk_build_linear_scan(a, w->recurrence, w->length, &w->why);
+}
+static void make_pointwise(arena *a, program_work *w) {
+  w->made = chunk_build_pointwise(a, w->recurrence, w->length);
+}
 static void make_carry(arena *a, program_work *w) { w->made = chunk_build_carry(a, w->recurrence); }
-static void make_relative(arena *a, program_work *w) { w->made = schedule_relative(a, w->recurrence, w->from); }
+static void make_relative(arena *a, program_work *w) {
+  w->made = schedule_relative(a, w->recurrence, w->from);
+}
 
-static void differentiate(arena *a, program_work *w) { w->gradient = tile_differentiate(a, w->from); }
-static void differentiate_plainly(arena *a, program_work *w) { w->made = tile_backward(a, w->from); }
-static void leave_gradients(arena *a, program_work *w) { w->made = tile_without_gradients(a, w->from); }
+static void differentiate(arena *a, program_work *w) {
+  w->gradient = tile_differentiate(a, w->from);
+}
+static void differentiate_plainly(arena *a, program_work *w) {
+  w->made = tile_backward(a, w->from);
+}
+static void leave_gradients(arena *a, program_work *w) {
+  w->made = tile_without_gradients(a, w->from);
+}
 static void save(arena *a, program_work *w) {
   w->made = w->from;
   w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_MEMORY);
@@ -25,7 +38,9 @@ static void keep(arena *a, program_work *w) {
   w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_SCRATCH);
 }
 
-static void restrict_results(arena *a, program_work *w) { w->made = tile_restrict(a, w->from, w->roles); }
+static void restrict_results(arena *a, program_work *w) {
+  w->made = tile_restrict(a, w->from, w->roles);
+}
 static void transfer(arena *a, program_work *w) {
   w->made = tile_transfer(a, w->from, (tile_role)w->roles, w->given, w->axes, &w->axis, &w->why);
 }
@@ -89,7 +104,8 @@ const tile_program *program_rewritten(arena *a, program_pass pass, const tile_pr
   return w.made;
 }
 
-const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length, const char **why) {
+const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length,
+                                      const char **why) {
   program_work w = {.recurrence = r, .length = length, .why = *why};
   program_run(a, pass, &w);
   *why = w.why;

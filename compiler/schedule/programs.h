@@ -1,4 +1,5 @@
-// Tile programs of a recurrence: the schedule makes and rewrites all of them by the passes of programs.def.
+// Tile programs of a recurrence: the schedule makes and rewrites all of them by the passes of
+// programs.def.
 #ifndef REC_SCHEDULE_PROGRAMS_H
 #define REC_SCHEDULE_PROGRAMS_H
 
@@ -18,11 +19,12 @@ extern const pass_stage program_stage;
 typedef struct program_work {
   const recurrence *recurrence;
   const tile_program *from;
-  int length;         // of chunks
-  unsigned roles;     // RESTRICT: bits; TRANSFER: the role of the states
-  bool given;         // TRANSFER: steps before the first one are
-  axis_set axes;      // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
-  int axis, entries;  // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
+  int length;      // of chunks
+  unsigned roles;  // RESTRICT: bits; TRANSFER: the role of the states
+  bool given;      // TRANSFER: steps before the first one are
+  axis_set axes;   // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
+  // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
+  int axis, entries;
   // made
   const tile_program *made;  // NULL: there is no such program, and `why` may say why not
   const char *why;
@@ -30,13 +32,15 @@ typedef struct program_work {
   double spared;           // SAVE, KEEP: the share of the work of backward
 } program_work;
 
-// Runs a pass. The verifier looks at all programs that it leaves; a mistake there is a bug of that pass.
+// Runs a pass. The verifier looks at all programs that it leaves; a mistake there is a bug of that
+// pass.
 void program_run(arena *a, program_pass pass, program_work *w);
 // Passes that need nothing else: from a recurrence, or from a program.
 const tile_program *program_of(arena *a, program_pass pass, const recurrence *r);
 const tile_program *program_rewritten(arena *a, program_pass pass, const tile_program *from);
 // CHUNK, POINTWISE
-const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length, const char **why);
+const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length,
+                                      const char **why);
 tile_gradient program_gradient(arena *a, const tile_program *forward);
 
 #endif

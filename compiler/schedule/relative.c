@@ -2,8 +2,8 @@
 //
 //   state m[H], C[H,K,V]   ->   next m relative m, next C relative m, next m transfer relative m (F), next C transfer (D)
 //
-// The program is built from a copy of the recurrence in which F and D are states. There they share values with the decays of
-// the other states.
+// The program is built from a copy of the recurrence in which F and D are states. There they share
+// values with the decays of the other states.
 #include "compiler/schedule/relative.h"
 
 static const recurrence_relative *find(const recurrence_relatives *all, const tile_place *place) {
@@ -29,8 +29,9 @@ const tile_program *schedule_relative(arena *a, const recurrence *r, const tile_
   const char *reason;
   const recurrence *with = recurrence_with_sums(a, r, &all);
   if (!with) return forward;
-  tile_program *p =
-      forward->form == TILE_STEP ? chunk_build_step(a, with) : chunk_build_linear_scan(a, with, forward->chunk, &reason);
+  tile_program *p = forward->form == TILE_STEP
+                        ? chunk_build_step(a, with)
+                        : chunk_build_linear_scan(a, with, forward->chunk, &reason);
   if (!p || p->chunk != forward->chunk || p->grid != forward->grid) return forward;
   for (int i = 0; i < p->arguments.count; i++) mark(r, &all, &p->arguments.items[i]);
   for (int i = 0; i < p->results.count; i++) mark(r, &all, &p->results.items[i].place);

@@ -1,11 +1,12 @@
-// What the schedule chose, in numbers: operations, bytes, states, values saved for backward, values that backward recomputes.
+// What the schedule chose, in numbers: operations, bytes, states, values saved for backward, values
+// that backward recomputes.
 //
 //   chunk of 32 steps: ..
 //     forward     53.25 k * G*R + 8192 * G operations a step, 776 * G*R bytes
 //     saved       the state every 32 steps: 1024 * G*R bytes a step
 //
-// Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations. Values that depend
-// on parameters alone are computed once and not counted.
+// Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two
+// operations. Values that depend on parameters alone are computed once and not counted.
 #include "compiler/schedule/report.h"
 
 #include <math.h>
@@ -54,7 +55,8 @@ static const char *amount_text(arena *a, const typed_body *body, const amount *s
       if (axis_in(sum->items[i].axes, axis))
         sizes = arena_printf(a, "%s%s%s", sizes, *sizes ? "*" : " * ", body->axes.items[axis].name);
     }
-    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count), sizes);
+    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count),
+                        sizes);
   }
   return *text ? text : "0";
 }
@@ -73,7 +75,8 @@ static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
   return count;
 }
 
-static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes, double factor) {
+static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes,
+                        double factor) {
   axis_set sizes = 0;
   double count = entries(body, axes, &sizes);
   add(a, sum, factor * count, sizes);
@@ -86,12 +89,14 @@ static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
   axis_set axes = v->axes, sizes = 0;
   for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
   for (int axis = 0; axis < p->axes.count; axis++) {
-    if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE) sizes |= axis_bit(p->axes.items[axis].body_axis);
+    if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE)
+      sizes |= axis_bit(p->axes.items[axis].body_axis);
   }
   return sizes;
 }
 
-// The operations of a program's body, per step; a kernel for a tile of an axis counts for the whole axis.
+// The operations of a program's body, per step; a kernel for a tile of an axis counts for the whole
+// axis.
 static void add_operations(arena *a, amount *sum, const tile_program *p, const typed_body *body) {
   if (!p) return;
   int64_t sizes[TYPED_MAX_AXES];
@@ -99,7 +104,8 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
   for (int axis = 0; axis < p->axes.count; axis++) {
     const tile_axis *t = &p->axes.items[axis];
-    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE) sizes[t->body_axis] = body->axes.items[t->body_axis].size;
+    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
+      sizes[t->body_axis] = body->axes.items[t->body_axis].size;
   }
   for (tile_id id = 0; id < p->values.count; id++) {
     if (sections[id] != TILE_BODY) continue;
@@ -109,7 +115,8 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
 
 // ---- bytes ----
 
-static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind, double bytes) {
+static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind,
+                       double bytes) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind == kind) add_entries(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
@@ -124,7 +131,9 @@ static void add_states(arena *a, amount *sum, const typed_body *body, double fac
   }
 }
 
-static double token_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4; }
+static double token_bytes(number_type dtype) {
+  return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4;
+}
 
 static double state_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
 
@@ -144,7 +153,9 @@ static const kernel *kernel_of(const reporter *r, kernel_kind kind) {
   return found;
 }
 
-static const char *text_of(const reporter *r, const amount *sum) { return amount_text(r->a, r->body, sum); }
+static const char *text_of(const reporter *r, const amount *sum) {
+  return amount_text(r->a, r->body, sum);
+}
 
 static const char *explained(const reporter *r) {
   const char *unit = "in multiply-adds of full products a step";
@@ -160,7 +171,8 @@ static bool steps_again(const tile_program *backward) {
   return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
-static const char *backward_operations(const reporter *r, const tile_program *backward, const tile_program *recompute) {
+static const char *backward_operations(const reporter *r, const tile_program *backward,
+                                       const tile_program *recompute) {
   amount operations = {0};
   add_operations(r->a, &operations, backward, r->body);
   if (steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
@@ -187,21 +199,26 @@ static void put_alternatives(const reporter *r) {
   for (int i = 0; i < k->alternatives.count; i++) {
     const schedule_alternative *x = &k->alternatives.items[i];
     bool steps = strcmp(x->form, "step") == 0;
-    bool taken = strcmp(x->form, k->form) == 0 && (steps || (x->chunk == back && x->saved_every == k->chunk));
+    bool taken = strcmp(x->form, k->form) == 0 &&
+                 (steps || (x->chunk == back && x->saved_every == k->chunk));
     fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
-            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk), count_text(r->a, x->forward),
-            count_text(r->a, x->backward + x->saving), taken ? " (taken)" : "",
+            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk),
+            count_text(r->a, x->forward), count_text(r->a, x->backward + x->saving),
+            taken ? " (taken)" : "",
             forward_operations(r, program_rewritten(r->a, PROGRAM_FINISH, x->program)),
-            backward_operations(r, x->gradient.backward, x->gradient.recompute), saved_bytes(r, x->saved_every));
+            backward_operations(r, x->gradient.backward, x->gradient.recompute),
+            saved_bytes(r, x->saved_every));
   }
 }
 
 // Forward in steps, or in chunks of another length than the backward's.
 static void put_mixed(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
-  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk, back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk,
+      back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
   if (k->steps_forward) {
-    fprintf(r->out, "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
+    fprintf(r->out,
+            "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
             count_text(r->a, k->fused_step));
   } else if (forward != back) {
     fprintf(r->out, "  forward in  chunks of %d (taken)\n", forward);
@@ -217,7 +234,8 @@ static void put_toeplitz(const reporter *r) {
   double scan = 0;
   const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
   const double *costs = cost_of_values(r->a, p);
-  for (int i = 0; i < p->values.count; i++) scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
+  for (int i = 0; i < p->values.count; i++)
+    scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
   fprintf(r->out,
           "  not taken   Toeplitz blocks of L steps, L * %s multiply-adds a step beside the same "
           "matrices, in place of all that is no product: %s\n",
@@ -226,24 +244,28 @@ static void put_toeplitz(const reporter *r) {
 
 // Operations and bytes of one step, forward or backward.
 static const char *step_text(const reporter *r, kernel_kind kind) {
-  bool back = kind == KERNEL_BACKWARD, states = r->kernels->recurrence->states.count || r->body->lags.count;
+  bool back = kind == KERNEL_BACKWARD,
+       states = r->kernels->recurrence->states.count || r->body->lags.count;
   const kernel *k = kernel_of(r, kind);
   amount bytes = {0};
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, (back ? 2 : 1) * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  return arena_printf(r->a, "%s operations a step, %s bytes",
-                      back ? backward_operations(r, k->program, k->recompute) : forward_operations(r, k->program),
-                      text_of(r, &bytes));
+  return arena_printf(
+      r->a, "%s operations a step, %s bytes",
+      back ? backward_operations(r, k->program, k->recompute) : forward_operations(r, k->program),
+      text_of(r, &bytes));
 }
 
-char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind) {
+char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_type dtype,
+                           kernel_kind kind) {
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
   return arena_strdup(a, step_text(&r, kind));
 }
 
 // The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry.
-static const char *kept_names(const reporter *r, const tile_program *program, double factor, amount *sum) {
+static const char *kept_names(const reporter *r, const tile_program *program, double factor,
+                              amount *sum) {
   const char *names = "";
   int unnamed = 0;
   for (int i = 0; i < program->results.count; i++) {
@@ -253,15 +275,18 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
     for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
     add_entries(r->a, sum, r->body, axes, factor);
     unnamed += !result->place.name;
-    if (result->place.name) names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
+    if (result->place.name)
+      names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
   }
   if (unnamed) {
-    names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed, unnamed == 1 ? "" : "s");
+    names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed,
+                         unnamed == 1 ? "" : "s");
   }
   return names;
 }
 
-// Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again.
+// Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used
+// again.
 static const char *kept_text(const reporter *r, const tile_program *recompute) {
   amount numbers = {0};
   const char *names = kept_names(r, recompute, 1, &numbers);
@@ -275,8 +300,8 @@ static void put_saved_values(const reporter *r) {
   amount bytes = {0};
   const char *names = kept_names(r, forward, state_bytes(r->dtype), &bytes);
   if (!*names) return;
-  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n", names, text_of(r, &bytes),
-          100 * r->kernels->spared);
+  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n",
+          names, text_of(r, &bytes), 100 * r->kernels->spared);
 }
 
 static void put_saved(const reporter *r, bool states) {
@@ -288,7 +313,8 @@ static void put_saved(const reporter *r, bool states) {
   }
   add_states(r->a, &numbers, r->body, 1);
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
-  fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk, saved_bytes(r, chunk));
+  fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
+          saved_bytes(r, chunk));
   put_saved_values(r);
 }
 
@@ -302,7 +328,8 @@ static void put_again(const reporter *r, bool states) {
   }
 }
 
-// Which axes are cut into independent instances, which lie in the lanes, which are computed together.
+// Which axes are cut into independent instances, which lie in the lanes, which are computed
+// together.
 static void put_axes(const reporter *r) {
   const kernel *k = kernel_of(r, KERNEL_FORWARD);
   axis_set instances = 0, all = 0;
@@ -314,9 +341,11 @@ static void put_axes(const reporter *r) {
   fputs("  axes       ", r->out);
   if (instances) fprintf(r->out, " [%s] instances", body_axes_text(r->a, r->body, instances));
   if (k->lane_axis >= 0)
-    fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "", r->body->axes.items[k->lane_axis].name,
-            k->lane_block);
-  if (tile) fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "", body_axes_text(r->a, r->body, tile));
+    fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "",
+            r->body->axes.items[k->lane_axis].name, k->lane_block);
+  if (tile)
+    fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "",
+            body_axes_text(r->a, r->body, tile));
   fputc('\n', r->out);
 }
 
@@ -329,7 +358,8 @@ static const char *factors_text(arena *a, const typed_body *body, const tile_pro
     if (!place->transfer || place->component || place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
     text = arena_printf(a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
-                        body->tensors.items[place->tensor].complex ? "complex " : "", body_axes_text(a, body, axes));
+                        body->tensors.items[place->tensor].complex ? "complex " : "",
+                        body_axes_text(a, body, axes));
     if (!place->source) continue;
     text = arena_printf(a, "%s of %s", text, body->tensors.items[place->source - 1].name);
   }
@@ -337,7 +367,8 @@ static const char *factors_text(arena *a, const typed_body *body, const tile_pro
 }
 
 // "C relative to m, m as a maximum".
-static const char *relatives_text(arena *a, const typed_body *body, const tile_program *summary, const char *text) {
+static const char *relatives_text(arena *a, const typed_body *body, const tile_program *summary,
+                                  const char *text) {
   for (int i = 0; i < summary->results.count; i++) {
     const tile_place *place = &summary->results.items[i].place;
     if (place->transfer || !place->relative) continue;
@@ -349,8 +380,10 @@ static const char *relatives_text(arena *a, const typed_body *body, const tile_p
   return text;
 }
 
-// The states that a stretch of time maps by a transition matrix, and those that it multiplies by factors.
-static const char *matrix_text(arena *a, const typed_body *body, const tile_program *summary, int transition_size) {
+// The states that a stretch of time maps by a transition matrix, and those that it multiplies by
+// factors.
+static const char *matrix_text(arena *a, const typed_body *body, const tile_program *summary,
+                               int transition_size) {
   const char *text = relatives_text(a, body, summary, factors_text(a, body, summary));
   for (int i = 0; transition_size && i < summary->results.count; i++) {
     const tile_place *place = &summary->results.items[i].place;
@@ -373,7 +406,8 @@ static void put_segments(const reporter *r, bool back) {
   const kernel *k = schedule_kernel(r->kernels, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY);
   fprintf(r->out, "  segments    %s", back ? "backward " : "");
   if (!k) {
-    fprintf(r->out, "none: %s\n", r->kernels->whole[back] ? r->kernels->whole[back] : "it has no states");
+    fprintf(r->out, "none: %s\n",
+            r->kernels->whole[back] ? r->kernels->whole[back] : "it has no states");
     return;
   }
   fprintf(r->out, "joined: %s\n", schedule_summary_text(r->a, r->kernels, back));
@@ -384,7 +418,8 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
   r.out = text_begin(&text);
   bool states = kernels->recurrence->states.count || r.body->lags.count;
-  fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form, kernels->chunk, kernels->why);
+  fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
+          kernels->chunk, kernels->why);
   put_alternatives(&r);
   put_mixed(&r);
   put_toeplitz(&r);
@@ -401,29 +436,38 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
 static const char *tiles_text(const reporter *r, const kernel *k) {
   const char *text = "";
   if (k->gpu.lanes == LANES_TILE)
-    text = arena_printf(r->a, ", instances of %d %s", k->lane_block, r->body->axes.items[k->lane_axis].name);
+    text = arena_printf(r->a, ", instances of %d %s", k->lane_block,
+                        r->body->axes.items[k->lane_axis].name);
   if (k->gpu.lanes == LANES_IN_TURN)
-    text = arena_printf(r->a, ", instances of %d %s, one after another", k->lane_block, r->body->axes.items[k->lane_axis].name);
+    text = arena_printf(r->a, ", instances of %d %s, one after another", k->lane_block,
+                        r->body->axes.items[k->lane_axis].name);
   if (k->gpu.value_entries)
     text = arena_printf(r->a, "%s, tiles of %d %s, one after another", text, k->gpu.value_entries,
                         r->body->axes.items[k->gpu.value_axis].name);
   return text;
 }
 
-static const char *resources_text(const reporter *r, const kernel *k, const report_resources *resources) {
+static const char *resources_text(const reporter *r, const kernel *k,
+                                  const report_resources *resources) {
   const report_resources *x = &resources[k - r->kernels->kernels.items];
   const char *tiles = tiles_text(r, k), *scratch = "";
-  if (x->scratch_bytes) scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
+  if (x->scratch_bytes)
+    scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
   const char *groups = "";
-  if (x->wgmma_products) groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s", tiles, x->threads,
-                      (long long)x->shared_bytes, scratch, x->launches, x->launches == 1 ? "" : "es", groups);
+  if (x->wgmma_products)
+    groups =
+        arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s", tiles,
+                      x->threads, (long long)x->shared_bytes, scratch, x->launches,
+                      x->launches == 1 ? "" : "es", groups);
 }
 
 // The work of a kernel of summaries, relative to its work on the columns of states alone.
 static double work_with_matrix(const kernel *k) {
   int64_t size = k->transition_size ? k->summary->axes.items[k->value_axis].size : 1;
-  return k->transition_size && size != TILE_RUNTIME_SIZE ? (double)(size + k->transition_size) / (double)size : 1;
+  return k->transition_size && size != TILE_RUNTIME_SIZE
+             ? (double)(size + k->transition_size) / (double)size
+             : 1;
 }
 
 // Time slices, and what they cost; or why time is not cut.
@@ -440,26 +484,29 @@ static void put_slices(const reporter *r, bool back) {
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out,
-          "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a summary takes %d step%s\n",
+          "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a "
+          "summary takes %d step%s\n",
           matrix_text(r->a, r->body, k->summary, k->transition_size),
-          100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost, k->gpu.combine_steps,
-          k->gpu.combine_steps == 1 ? "" : "s");
+          100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost,
+          k->gpu.combine_steps, k->gpu.combine_steps == 1 ? "" : "s");
 }
 
 static const char *chunks_text(const reporter *r) {
-  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk, back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk,
+      back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
   if (forward == back) return arena_printf(r->a, "%d at a time", forward);
   return arena_printf(r->a, "%d at a time, %d backward", forward, back);
 }
 
 // What a multiprocessor takes for a step of an instance, and what most of that time is for.
 static void put_times(const reporter *r, codegen_gpu_options options, codegen_gpu_target target) {
-  fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:", codegen_gpu_target_name(target));
+  fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:",
+          codegen_gpu_target_name(target));
   for (int back = 0; back < 2; back++) {
     const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
     gpu_time time = gpu_time_of(gpu_plan_of(r->a, k, options), target);
-    fprintf(r->out, "%s %s, for %s", back ? "; backward" : " forward", count_text(r->a, round(time.cycles)),
-            gpu_limit_text(time.limit));
+    fprintf(r->out, "%s %s, for %s", back ? "; backward" : " forward",
+            count_text(r->a, round(time.cycles)), gpu_limit_text(time.limit));
     if (time.blocks > 1) fprintf(r->out, ", %d blocks at a time", (int)time.blocks);
   }
   fputc('\n', r->out);
@@ -472,8 +519,8 @@ static int64_t blocks_of(const kernel *k, int64_t instances) {
 }
 
 static double cycles_of(const kernel *k, int64_t instances, int64_t multiprocessors) {
-  return gpu_cost_of_blocks(blocks_of(k, instances), multiprocessors, k->gpu.cycles_alone, k->gpu.cycles_each,
-                            k->gpu.blocks_each);
+  return gpu_cost_of_blocks(blocks_of(k, instances), multiprocessors, k->gpu.cycles_alone,
+                            k->gpu.cycles_each, k->gpu.blocks_each);
 }
 
 // Up to how many instances calls take the kernel for few of them.
@@ -487,10 +534,13 @@ static int64_t most_instances(const kernel *few, const kernel *usual, int64_t mu
 }
 
 // A kernel for few instances, and when calls take it.
-static void put_few(const reporter *r, const kernel *k, const report_resources *resources, codegen_gpu_target target) {
+static void put_few(const reporter *r, const kernel *k, const report_resources *resources,
+                    codegen_gpu_target target) {
   enum { STEPS = 64 };
   const kernel *usual = kernel_of(r, k->kind);
-  fprintf(r->out, "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in place of %s\n",
+  fprintf(r->out,
+          "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in "
+          "place of %s\n",
           k->kind == KERNEL_FORWARD ? "forward" : "backward", resources_text(r, k, resources),
           (int)most_instances(k, usual, machine_device_of(target)->multiprocessors),
           count_text(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
@@ -507,19 +557,24 @@ static codegen_gpu_target target_of(const reporter *r, codegen_gpu_options optio
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options,
                           const report_resources *resources, int kib) {
   text_stream text;
-  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
+  reporter r = {
+      .a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
   r.out = text_begin(&text);
   codegen_gpu_target target = target_of(&r, options, kib);
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD), *backward = kernel_of(&r, KERNEL_BACKWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
-  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form, chunks_text(&r),
-          kernels->chunk,
-          kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes" : "a block of threads for each instance");
-  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, forward, resources));
-  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, backward, resources));
+  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form,
+          chunks_text(&r), kernels->chunk,
+          kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes"
+                                        : "a block of threads for each instance");
+  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD),
+          resources_text(&r, forward, resources));
+  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD),
+          resources_text(&r, backward, resources));
   put_times(&r, options, target);
   for (int i = 0; i < kernels->kernels.count; i++)
-    if (kernels->kernels.items[i].gpu.few) put_few(&r, &kernels->kernels.items[i], resources, target);
+    if (kernels->kernels.items[i].gpu.few)
+      put_few(&r, &kernels->kernels.items[i], resources, target);
   for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_slices(&r, back);
   return text_end(&text, a);
 }

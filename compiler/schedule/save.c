@@ -1,21 +1,25 @@
-// Values that forward saves for backward in `saved`, in addition to the states at the start of each chunk.
+// Values that forward saves for backward in `saved`, in addition to the states at the start of each
+// chunk.
 //
 //   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
 //              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
 //              .. mul %7 %9                      .. mul %4 %9
 //
-// A value is saved if recomputing it costs clearly more than its bytes. Examples are a quotient whose numerator has no other
-// use, and the solution of a triangular system. It must be a value that forward computes anyway, one for each step and
-// instance. Saving it then costs forward a store and nothing else.
+// A value is saved if recomputing it costs clearly more than its bytes. Examples are a quotient
+// whose numerator has no other use, and the solution of a triangular system. It must be a value
+// that forward computes anyway, one for each step and instance. Saving it then costs forward a
+// store and nothing else.
 #include "compiler/schedule/save.h"
 
 #include "compiler/schedule/cost.h"
 
-// The cost of writing an element and reading it much later, or from a cache, in the unit of cost.h. A saved value must spare `clearly` times
-// that, and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128. At 256 they gain 5
-// % of forward and backward; at 64 they lose 2 to 6 %.
+// The cost of writing an element and reading it much later, or from a cache, in the unit of cost.h.
+// A saved value must spare `clearly` times that, and a share of the whole backward. Measured: the
+// solutions of delta rules break even at K = V = 128. At 256 they gain 5 % of forward and backward;
+// at 64 they lose 2 to 6 %.
 static const double costs_of_number[] = {[SAVE_IN_MEMORY] = 220, [SAVE_IN_SCRATCH] = 24};
-static const double clearly = 1.25, least_shares[] = {[SAVE_IN_MEMORY] = 0.03, [SAVE_IN_SCRATCH] = 0.002};
+static const double clearly = 1.25,
+                    least_shares[] = {[SAVE_IN_MEMORY] = 0.03, [SAVE_IN_SCRATCH] = 0.002};
 
 typedef struct saver {
   arena *a;
@@ -40,7 +44,8 @@ static void count_uses(saver *s) {
   for (int i = 0; i < p->results.count; i++) s->uses[p->results.items[i].value]++;
 }
 
-// Takes away the operands of a value (or gives them back), and all that nobody else needs; returns what it costs.
+// Takes away the operands of a value (or gives them back), and all that nobody else needs; returns
+// what it costs.
 static double take_away(saver *s, tile_id id, int sign) {
   const tile_value *v = &s->backward->values.items[id];
   if (s->read[id]) return 0;
@@ -60,7 +65,9 @@ static double take_away(saver *s, tile_id id, int sign) {
 static bool may_be_saved(const saver *s, tile_id id) {
   const tile_program *p = s->backward;
   const tile_value *v = &p->values.items[id];
-  if (!s->uses[id] || s->read[id] || s->image[id] == NO_TILE || s->sections[s->image[id]] != TILE_BODY) return false;
+  if (!s->uses[id] || s->read[id] || s->image[id] == NO_TILE ||
+      s->sections[s->image[id]] != TILE_BODY)
+    return false;
   if (!tile_arity(v->op) || !axis_in(v->axes, p->time_axis)) return false;
   for (int i = 0; i < p->axes.count; i++) {
     bool own = i == p->time_axis || p->axes.items[i].body_axis >= 0;
@@ -77,8 +84,10 @@ static tile_id best_value(saver *s, double whole) {
     if (!may_be_saved(s, id)) continue;
     double work = take_away(s, id, -1);
     take_away(s, id, 1);
-    double bytes = costs_of_number[s->place] * cost_elements(s->backward, s->backward->values.items[id].axes);
-    if (work < clearly * bytes || work < least_shares[s->place] * whole || work - bytes <= most) continue;
+    double bytes =
+        costs_of_number[s->place] * cost_elements(s->backward, s->backward->values.items[id].axes);
+    if (work < clearly * bytes || work < least_shares[s->place] * whole || work - bytes <= most)
+      continue;
     most = work - bytes;
     best = id;
   }
@@ -99,7 +108,8 @@ static void choose(saver *s) {
   }
 }
 
-double save_values(arena *a, const tile_program **forward, tile_gradient *gradient, axis_set instances, save_place place) {
+double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
+                   axis_set instances, save_place place) {
   const tile_program *backward = gradient->backward;
   saver s = {.a = a, .backward = backward, .instances = instances, .place = place};
   s.costs = cost_of_values(a, backward);

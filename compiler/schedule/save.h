@@ -4,13 +4,14 @@
 
 #include "compiler/tile/tile.h"
 
-// Where values wait for backward: in `saved`, which lies in main memory; or in scratch, from the recompute of a group of chunks to
-// its backward.
+// Where values wait for backward: in `saved`, which lies in main memory; or in scratch, from the
+// recompute of a group of chunks to its backward.
 typedef enum save_place { SAVE_IN_MEMORY, SAVE_IN_SCRATCH } save_place;
 
-// Chooses values of the backward that are read from what the forward, or the recompute, has kept, and changes all programs so.
-// `instances`: the axes that are cut into instances. Returns the share of the backward's work that this spares; 0: nothing is
-// kept.
-double save_values(arena *a, const tile_program **forward, tile_gradient *gradient, axis_set instances, save_place place);
+// Chooses values of the backward that are read from what the forward, or the recompute, has kept,
+// and changes all programs so. `instances`: the axes that are cut into instances. Returns the share
+// of the backward's work that this spares; 0: nothing is kept.
+double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
+                   axis_set instances, save_place place);
 
 #endif

@@ -1,4 +1,5 @@
-// Scheduling: which program computes a recurrence, which axes become instances, which axis lies in the lanes.
+// Scheduling: which program computes a recurrence, which axes become instances, which axis lies in
+// the lanes.
 //
 //   ssd (G, R, P = 64, N = 128)   ->   step form: instances G, R; lanes P
 #include <math.h>
@@ -18,8 +19,8 @@ schedule_form schedule_form_find(const char *text) {
   return (schedule_form)form;
 }
 
-// May a call have a single instance? Only then is time cut on the host (runtime/support/split.c). A grid axis of a known size
-// above 1 rules it out.
+// May a call have a single instance? Only then is time cut on the host (runtime/support/split.c). A
+// grid axis of a known size above 1 rules it out.
 static bool may_be_single(const kernel *forward) {
   int64_t instances = 1;
   const typed_body *body = &forward->recurrence->body;
@@ -56,9 +57,10 @@ static axis_set of_runtime_size(const scheduler *s, axis_set axes) {
   return axes;
 }
 
-// Do steps multiply with matrices of parameters that are large enough for blocks of their own? *heads: the axes of `grid` that
-// every such matrix has.
-static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid, axis_set *heads) {
+// Do steps multiply with matrices of parameters that are large enough for blocks of their own?
+// *heads: the axes of `grid` that every such matrix has.
+static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid,
+                                 axis_set *heads) {
   enum { FEWEST_NUMBERS = 256 };
   const tile_section *sections = tile_sections(s->a, program);
   bool found = false;
@@ -82,7 +84,8 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   k.cut = forward->grid;
   axis_set heads;
   if (has_parameter_matrix(s, k.program, grid, &heads)) {
-    scheduler_map_axes(s, &k, heads | of_runtime_size(s, grid), false);  // what shares a matrix is multiplied together
+    // what shares a matrix is multiplied together
+    scheduler_map_axes(s, &k, heads | of_runtime_size(s, grid), false);
     return k;
   }
   bool together = s->options.gpu && scheduler_threads(s, grid) < 0;
@@ -90,9 +93,9 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   return k;
 }
 
-// One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A single step copies no matrix
-// of parameters, so STEP is a function of its own where FORWARD copies one. Threads with an entry of the lane axis each never
-// copy a matrix.
+// One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A
+// single step copies no matrix of parameters, so STEP is a function of its own where FORWARD copies
+// one. Threads with an entry of the lane axis each never copy a matrix.
 static void add_steps(scheduler *s, kernel k) {
   axis_set heads;
   bool copies = !s->options.gpu || k.lane_axis < 0;
@@ -106,7 +109,8 @@ static void step_kernels(scheduler *s, const tile_program *forward, const char *
   s->out->form = "step";
   s->out->why = why;
   axis_set heads;
-  bool dense = has_parameter_matrix(s, forward, 0, &heads);  // its gradient is a product over the steps of a chunk
+  // its gradient is a product over the steps of a chunk
+  bool dense = has_parameter_matrix(s, forward, 0, &heads);
   int chunk = s->options.gpu && !dense ? GPU_COST_STEP_CHUNK : STEP_CHUNK;
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
@@ -128,12 +132,13 @@ static bool runtime_axes(const scheduler *s, axis_set axes) {
   return false;
 }
 
-// One axis of the values stays in the tile, so that every product has long rows; pointwise programs keep all that can be
-// looped over.
+// One axis of the values stays in the tile, so that every product has long rows; pointwise programs
+// keep all that can be looped over.
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
   axis_set sized = 0, instances = 0;
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
-    if (axis_in(grid, axis) && scheduler_size(s, axis) != TYPED_RUNTIME_SIZE) sized |= axis_bit(axis);
+    if (axis_in(grid, axis) && scheduler_size(s, axis) != TYPED_RUNTIME_SIZE)
+      sized |= axis_bit(axis);
   }
   int kept = scheduler_lane(s, sized);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
@@ -145,15 +150,19 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
 }
 
 // Chunk programs know the sizes of all axes that are not cut into instances.
-static bool has_runtime_tiles(const scheduler *s, const tile_program *program) { return runtime_axes(s, ~program->grid); }
+static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
+  return runtime_axes(s, ~program->grid);
+}
 
 // GPU: chunks are short, and states as large as many steps: some are made again.
 static int saved_every_on_gpu(const tile_program *forward) {
-  return forward->chunk >= GPU_COST_SAVED_EVERY ? forward->chunk : GPU_COST_SAVED_EVERY / forward->chunk * forward->chunk;
+  return forward->chunk >= GPU_COST_SAVED_EVERY
+             ? forward->chunk
+             : GPU_COST_SAVED_EVERY / forward->chunk * forward->chunk;
 }
 
-// Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
-// are not solved in lanes.
+// Does every product that has the axis have it in both factors? Then each entry has products of its
+// own. Triangular systems are not solved in lanes.
 static bool has_own_products(const tile_program *p, int axis) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
@@ -177,8 +186,9 @@ static axis_set instances_of(const kernel *k) {
   return k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
 }
 
-// Do single steps save states in the layout that chunks read? In steps, lanes are contiguous. In chunks, the last tile axis is
-// contiguous that is not short and that nothing sums (plan/kernel/mapping.c: rank_of_body_axis).
+// Do single steps save states in the layout that chunks read? In steps, lanes are contiguous. In
+// chunks, the last tile axis is contiguous that is not short and that nothing sums
+// (plan/kernel/mapping.c: rank_of_body_axis).
 static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;
@@ -186,7 +196,8 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
-    axis_set tile = t->axis_set & ~instances_of(chunks), lane = axis_bit(steps->lane_axis) & t->axis_set;
+    axis_set tile = t->axis_set & ~instances_of(chunks),
+             lane = axis_bit(steps->lane_axis) & t->axis_set;
     if ((t->axis_set & ~instances_of(steps)) != tile) return false;
     if (lane && tile != lane && lanes > 0 && lanes < SHORT) return false;
     for (int axis = 0; lane && axis < s->r->body.axes.count; axis++) {
@@ -198,8 +209,9 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   return true;
 }
 
-// The additional cost of a step that shifts lag buffers, where the first-level cache does not hold all states of an instance.
-// Loads and stores of states that are updated in place overlap with arithmetic.
+// The additional cost of a step that shifts lag buffers, where the first-level cache does not hold
+// all states of an instance. Loads and stores of states that are updated in place overlap with
+// arithmetic.
 static double cost_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
   enum { NUMBERS_IN_CACHE = 40 << 8, MULTIPLY_ADDS_OF_A_MOVE = 8 };
   int lane = scheduler_lane(s, grid);
@@ -210,31 +222,36 @@ static double cost_beyond_cache(const scheduler *s, const tile_program *step, ax
     bool in_lanes = lane >= 0 && axis_in(axes, lane);
     if (place->role != TILE_NEXT_STATE) continue;
     if (place->lag >= 0) moved += cost_elements(step, axes);
-    double lanes = in_lanes ? fmin(cost_elements(step, axis_bit(lane)), scheduler_host_lanes(s, lane)) : 1;
+    double lanes =
+        in_lanes ? fmin(cost_elements(step, axis_bit(lane)), scheduler_host_lanes(s, lane)) : 1;
     of_instance += cost_elements(step, axes & ~grid) * lanes;
   }
   return s->options.gpu || of_instance <= NUMBERS_IN_CACHE ? 0 : MULTIPLY_ADDS_OF_A_MOVE * moved;
 }
 
-static axis_set grid_of_steps(const scheduler *s, const tile_program *step, const tile_gradient *gradient) {
+static axis_set grid_of_steps(const scheduler *s, const tile_program *step,
+                              const tile_gradient *gradient) {
   return step->grid & ~scheduler_partial_axes(s->a, gradient->backward);
 }
 
-// Forward in single steps may go with a backward in chunks, which reads the same saved states. A step is then one loop over the
-// lanes of the state. Chunks of keys that decay one by one take many small products and exponentials instead.
-static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise, const kernel *chunkwise,
-                          const tile_program *chunks, const tile_gradient *gradient) {
+// Forward in single steps may go with a backward in chunks, which reads the same saved states. A
+// step is then one loop over the lanes of the state. Chunks of keys that decay one by one take many
+// small products and exponentials instead.
+static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
+                          const kernel *chunkwise, const tile_program *chunks,
+                          const tile_gradient *gradient) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
-  s->out->fused_step = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, gradient));
+  s->out->fused_step =
+      cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, gradient));
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
 }
 
 // Forward keeps what is worth it, and backward reads it: rewrites all programs.
-static const tile_program *saved_values(scheduler *s, const tile_program *forward, tile_gradient *gradient,
-                                        axis_set instances) {
+static const tile_program *saved_values(scheduler *s, const tile_program *forward,
+                                        tile_gradient *gradient, axis_set instances) {
   program_work w = {.from = forward, .gradient = *gradient, .axes = instances};
   program_run(s->a, PROGRAM_SAVE, &w);
   s->out->spared = w.spared;
@@ -242,17 +259,19 @@ static const tile_program *saved_values(scheduler *s, const tile_program *forwar
   return w.made;
 }
 
-// The chunks of a recurrence. Forward and backward may have different lengths: forward saves the states every so many steps, and
-// backward recomputes those before its other chunks.
+// The chunks of a recurrence. Forward and backward may have different lengths: forward saves the
+// states every so many steps, and backward recomputes those before its other chunks.
 typedef struct chunk_choice {
-  const tile_program *back;     // whose gradient is the backward
-  tile_gradient grouped;        // that of its groups of chunks; all NULL: all states are saved, or a GPU recomputes them
+  const tile_program *back;  // whose gradient is the backward
+  // that of its groups of chunks; all NULL: all states are saved, or a GPU recomputes them
+  tile_gradient grouped;
   const tile_program *forward;  // `back`, or chunks of another length
   int saved_every;              // steps between saved states: whole chunks of both
   bool pointwise;
 } chunk_choice;
 
-static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program *step, const char *why) {
+static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program *step,
+                          const char *why) {
   const tile_program *forward = chunks.back;
   bool pointwise = chunks.pointwise;
   s->out->form = pointwise ? "pointwise" : "chunk";
@@ -265,7 +284,8 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
   // GPUs compute more for each byte
   bool saves = !pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_SAVE));
   if (chunks.saved_every > forward->chunk) saves = false;
-  if (saves && !pointwise && !lanes && !s->options.gpu) finished = saved_values(s, finished, &gradient, instances);
+  if (saves && !pointwise && !lanes && !s->options.gpu)
+    finished = saved_values(s, finished, &gradient, instances);
   bool apart = s->out->spared == 0;  // values that forward saves are those of the backward's chunks
   bool other = apart && chunks.forward != forward;
   if (other) finished = program_rewritten(s->a, PROGRAM_FINISH, chunks.forward);
@@ -273,13 +293,15 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, chunks.forward, &step_gradient);
+  s->out->steps_forward =
+      !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, chunks.forward, &step_gradient);
   if (s->out->steps_forward) {
     add_steps(s, stepwise);
   } else {
     scheduler_add(s, KERNEL_FORWARD, "forward", k);
     scheduler_add(s, KERNEL_STEP, "step", stepwise);
-    if (!pointwise) k.program = other ? scheduler_states_alone(s, chunks.forward) : gradient.recompute;
+    if (!pointwise)
+      k.program = other ? scheduler_states_alone(s, chunks.forward) : gradient.recompute;
     scheduler_add(s, KERNEL_STATES, "states", k);  // bit for bit those of FORWARD
   }
   const tile_gradient *groups = chunks.grouped.backward ? &chunks.grouped : &gradient;
@@ -311,7 +333,8 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
   const char *why = NULL;
   const tile_program *program = program_of_length(s->a, PROGRAM_POINTWISE, s->r, chunk, &why);
   if (!program) return false;
-  chunk_choice all_steps = {.back = program, .forward = program, .saved_every = program->chunk, .pointwise = true};
+  chunk_choice all_steps = {
+      .back = program, .forward = program, .saved_every = program->chunk, .pointwise = true};
   chunk_kernels(s, all_steps, step, "no state: all steps at once");
   return true;
 }
@@ -320,8 +343,9 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward + x->saving; }
 
-// The cost, per step, of states that forward writes and backward reads, every `saved_every` steps. Saved states lie in main memory,
-// which moves an element in the time of so many multiply-adds. States before each step or chunk between them go through a cache.
+// The cost, per step, of states that forward writes and backward reads, every `saved_every` steps.
+// Saved states lie in main memory, which moves an element in the time of so many multiply-adds.
+// States before each step or chunk between them go through a cache.
 static double cost_of_saving(const scheduler *s, const tile_program *p, int saved_every) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
   double numbers = 0;
@@ -334,14 +358,16 @@ static double cost_of_saving(const scheduler *s, const tile_program *p, int save
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
-static schedule_alternative alternative(scheduler *s, const char *form, const tile_program *forward) {
+static schedule_alternative alternative(scheduler *s, const char *form,
+                                        const tile_program *forward) {
   tile_gradient gradient = program_gradient(s->a, forward);
-  return (schedule_alternative){.form = form,
-                                .chunk = forward->chunk,
-                                .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
-                                .backward = cost_of_run(s->a, gradient.backward),
-                                .program = forward,
-                                .gradient = gradient};
+  return (schedule_alternative){
+      .form = form,
+      .chunk = forward->chunk,
+      .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
+      .backward = cost_of_run(s->a, gradient.backward),
+      .program = forward,
+      .gradient = gradient};
 }
 
 static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
@@ -349,7 +375,8 @@ static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
   double beyond = cost_beyond_cache(s, step, grid_of_steps(s, step, &x.gradient));
   x.saved_every = s->options.chunk ? s->options.chunk : STEP_CHUNK;
   x.forward += beyond;
-  x.backward += cost_of_run(s->a, x.gradient.recompute) + 2 * beyond;  // the states again, then their gradients
+  // the states again, then their gradients
+  x.backward += cost_of_run(s->a, x.gradient.recompute) + 2 * beyond;
   x.saving = cost_of_saving(s, step, x.saved_every);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
@@ -357,8 +384,8 @@ static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
-// May backward recompute states before chunks? Not where neighbours share products of a chunk: they would need all its states at
-// once. *instances: the axes that are cut.
+// May backward recompute states before chunks? Not where neighbours share products of a chunk: they
+// would need all its states at once. *instances: the axes that are cut.
 static bool may_recompute(const scheduler *s, const schedule_alternative *x, axis_set *instances) {
   axis_set grid = x->program->grid & ~scheduler_partial_axes(s->a, x->gradient.backward);
   if (s->options.gpu || channels_in_lanes(s, x->program, grid)) return false;
@@ -368,13 +395,21 @@ static bool may_recompute(const scheduler *s, const schedule_alternative *x, axi
   return !kernel_shares_work(&k);
 }
 
-// Chunks whose backward recomputes a group of them before it goes back over the group. The recompute keeps values for it, which is
-// worth a recompute of the last chunk as well; without such values the last chunk is not recomputed.
-static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_set instances, int saved_every) {
-  program_work w = {.from = program_rewritten(s->a, PROGRAM_FINISH, x.program), .gradient = x.gradient, .axes = instances};
-  double plain = (1 - (double)x.chunk / saved_every) * cost_of_run(s->a, x.gradient.recompute) + x.backward, kept = INFINITY;
-  if (!pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_KEEP))) program_run(s->a, PROGRAM_KEEP, &w);
-  if (w.spared > 0) kept = cost_of_run(s->a, w.gradient.recompute) + cost_of_run(s->a, w.gradient.backward);
+// Chunks whose backward recomputes a group of them before it goes back over the group. The
+// recompute keeps values for it, which is worth a recompute of the last chunk as well; without such
+// values the last chunk is not recomputed.
+static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_set instances,
+                                    int saved_every) {
+  program_work w = {.from = program_rewritten(s->a, PROGRAM_FINISH, x.program),
+                    .gradient = x.gradient,
+                    .axes = instances};
+  double plain = (1 - (double)x.chunk / saved_every) * cost_of_run(s->a, x.gradient.recompute) +
+                 x.backward,
+         kept = INFINITY;
+  if (!pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_KEEP)))
+    program_run(s->a, PROGRAM_KEEP, &w);
+  if (w.spared > 0)
+    kept = cost_of_run(s->a, w.gradient.recompute) + cost_of_run(s->a, w.gradient.backward);
   x.grouped = kept < plain ? w.gradient : x.gradient;
   x.backward = fmin(kept, plain);
   x.saved_every = saved_every;
@@ -395,8 +430,9 @@ static schedule_alternative spaced(scheduler *s, schedule_alternative x) {
   return x;
 }
 
-// The most products of a backward in chunks. Each product is a loop nest of its own, and M sums over a state in its update take
-// some M * M products. More code takes longer to compile than it is worth. The standard library has up to 217 (s4).
+// The most products of a backward in chunks. Each product is a loop nest of its own, and M sums
+// over a state in its update take some M * M products. More code takes longer to compile than it is
+// worth. The standard library has up to 217 (s4).
 enum { MOST_PRODUCTS = 250 };
 
 static int products_of(const tile_program *p) {
@@ -405,7 +441,8 @@ static int products_of(const tile_program *p) {
   return products;
 }
 
-// Adds the chunk forms of the length asked for, or of all lengths, to the alternatives. False: there are none.
+// Adds the chunk forms of the length asked for, or of all lengths, to the alternatives. False:
+// there are none.
 static bool add_chunks(scheduler *s, const char **reason) {
   int first = s->options.chunk ? s->options.chunk : SMALLEST_CHUNK;
   int last = s->options.chunk ? s->options.chunk : LARGEST_CHUNK;
@@ -420,7 +457,8 @@ static bool add_chunks(scheduler *s, const char **reason) {
     schedule_alternative x = alternative(s, "chunk", program);
     int products = products_of(x.gradient.backward);
     if (products > MOST_PRODUCTS) {
-      *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products, MOST_PRODUCTS);
+      *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products,
+                             MOST_PRODUCTS);
       break;
     }
     vec_push(s->a, &s->out->alternatives, spaced(s, x));
@@ -430,19 +468,22 @@ static bool add_chunks(scheduler *s, const char **reason) {
 }
 
 // The forward that costs least in whole chunks between the saved states of `back`.
-static const schedule_alternative *forward_beside(const scheduler *s, const schedule_alternative *back) {
+static const schedule_alternative *forward_beside(const scheduler *s,
+                                                  const schedule_alternative *back) {
   const schedule_alternative *best = back;
   for (int i = 0; i < s->out->alternatives.count; i++) {
     const schedule_alternative *x = &s->out->alternatives.items[i];
-    bool chunks = x->program->form == TILE_CHUNK && !s->options.gpu && back->saved_every % x->chunk == 0;
+    bool chunks =
+        x->program->form == TILE_CHUNK && !s->options.gpu && back->saved_every % x->chunk == 0;
     if (chunks && x->forward < best->forward) best = x;
   }
   return best;
 }
 
-// Puts chunks that are shorter than the longest into groups of its length. Their values stay in a cache, which the cost leaves out:
-// of those that cost little more than the best, the shortest are taken. Beside shorter chunks than the longest there is, whose
-// values stay there too, a recompute takes longer than it spares (measured at K = V = 64 and 128).
+// Puts chunks that are shorter than the longest into groups of its length. Their values stay in a
+// cache, which the cost leaves out: of those that cost little more than the best, the shortest are
+// taken. Beside shorter chunks than the longest there is, whose values stay there too, a recompute
+// takes longer than it spares (measured at K = V = 64 and 128).
 static schedule_alternative in_groups(scheduler *s, const schedule_alternative *longest) {
   schedule_alternative best = *longest;
   if (s->options.chunk || s->options.save_every || longest->chunk < LARGEST_CHUNK) return best;
@@ -450,7 +491,9 @@ static schedule_alternative in_groups(scheduler *s, const schedule_alternative *
   axis_set instances;
   for (int i = 0; i < s->out->alternatives.count; i++) {
     schedule_alternative *x = &s->out->alternatives.items[i];
-    if (x->program->form != TILE_CHUNK || x->chunk >= longest->chunk || !may_recompute(s, x, &instances)) continue;
+    if (x->program->form != TILE_CHUNK || x->chunk >= longest->chunk ||
+        !may_recompute(s, x, &instances))
+      continue;
     *x = grouped(s, *x, instances, longest->saved_every);
     least = fmin(least, total(x));
   }
@@ -478,17 +521,21 @@ static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
   return (chunk_choice){cost->program, cost->grouped, f->program, saved_every, false};
 }
 
-// Times the work of single steps that chunks may take where forward may go by single steps beside them.
+// Times the work of single steps that chunks may take where forward may go by single steps beside
+// them.
 static const double slightly_more = 1.25;
 
 // Forward is the same then, and the backward decides.
-static bool wins_beside_steps(const scheduler *s, const tile_program *step, const schedule_alternative *steps,
+static bool wins_beside_steps(const scheduler *s, const tile_program *step,
+                              const schedule_alternative *steps,
                               const schedule_alternative *chunks) {
   const tile_program *program = chunks->program;
   axis_set grid = program->grid & ~scheduler_partial_axes(s->a, chunks->gradient.backward);
-  if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
+  if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid))
+    return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
-  double forward = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
+  double forward = cost_of_fused_step(s->a, step) +
+                   cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
   bool backward = chunks->backward + chunks->saving < steps->backward + steps->saving;
   return forward < chunks->forward && backward && total(chunks) < slightly_more * total(steps);
 }
@@ -499,15 +546,19 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   chunk_choice best = best_chunks(s, &chunks);
   double ratio = total(&chunks) / total(&steps);
   bool has_products = chunk_has_products(best.back);
-  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk, ratio,
-                         has_products ? "" : ", for they have no products");
-  // GPU threads with small states in registers gain nothing from products. A step of a thread block passes some ten barriers,
-  // each in the time of many multiply-adds. A chunk without products only keeps more: each level of its scans goes through
-  // memory.
-  double limit = !s->options.gpu ? 1 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK : 0;
+  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
+                         ratio, has_products ? "" : ", for they have no products");
+  // GPU threads with small states in registers gain nothing from products. A step of a thread block
+  // passes some ten barriers, each in the time of many multiply-adds. A chunk without products only
+  // keeps more: each level of its scans goes through memory.
+  double limit = !s->options.gpu                        ? 1
+                 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK
+                                                        : 0;
   bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
   if (!(wins && has_products) && s->options.form != FORM_CHUNK) return false;
-  chunk_kernels(s, best, step, arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
+  chunk_kernels(
+      s, best, step,
+      arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
   return true;
 }
 

@@ -1,7 +1,7 @@
 // The schedule: the kernels of a recurrence.
 //
-// schedule_recurrence chooses from sizes, structure and a cost model (README.md). It chooses step or chunk form, the chunk
-// length, the axes that become instances, and the axis in the SIMD lanes.
+// schedule_recurrence chooses from sizes, structure and a cost model (README.md). It chooses step
+// or chunk form, the chunk length, the axes that become instances, and the axis in the SIMD lanes.
 #ifndef REC_SCHEDULE_SCHEDULE_H
 #define REC_SCHEDULE_SCHEDULE_H
 
@@ -11,33 +11,41 @@
 typedef struct schedule_alternative {
   const char *form;        // "step", "chunk"
   int chunk, saved_every;  // steps computed at once; steps between saved states
-  // Per step, in multiply-adds of a well filled product (cost.h); backward with the recompute of states.
+  // Per step, in multiply-adds of a well filled product (cost.h); backward with the recompute of
+  // states.
   double forward, backward;
   double saving;                // of states that forward writes and backward reads
   const tile_program *program;  // its forward
   tile_gradient gradient;
-  tile_gradient grouped;  // host: of groups of chunks between saved states, whose recompute keeps values; all NULL: no groups
+  // host: of groups of chunks between saved states, whose recompute keeps values; all NULL: no
+  // groups
+  tile_gradient grouped;
 } schedule_alternative;
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;   // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
-  const char *whole[2];  // why forward, backward have no summaries of stretches of time; NULL: they have
-  bool summarises;       // host: --summary
-  int chunk;             // steps between saved states
-  const char *form;      // "step", "chunk", "pointwise", for report and manifest
-  const char *why;       // one line for the report: what decided
-  double spared;         // the share of backward's work that values in `saved` spare (save.h)
-  bool steps_forward;    // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
+  VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
+  // why forward, backward have no summaries of stretches of time; NULL: they have
+  const char *whole[2];
+  bool summarises;   // host: --summary
+  int chunk;         // steps between saved states
+  const char *form;  // "step", "chunk", "pointwise", for report and manifest
+  const char *why;   // one line for the report: what decided
+  double spared;     // the share of backward's work that values in `saved` spare (save.h)
+  // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
+  bool steps_forward;
   double fused_step;
   VEC(schedule_alternative) alternatives;
-  double gpu_cost, gpu_forward;  // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
-  kernel alone[2];  // GPU: FORWARD and BACKWARD that cost least with all the memory of a multiprocessor to themselves
+  // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
+  double gpu_cost, gpu_forward;
+  // GPU: FORWARD and BACKWARD that cost least with all the memory of a multiprocessor to themselves
+  kernel alone[2];
 } recurrence_kernels;
 
 typedef VEC(const kernel *) kernel_list;
 
-// GPU: the kernels of a recurrence by device class (schedule/gpu/device_classes.c). `small` NULL: no target is a GPU.
+// GPU: the kernels of a recurrence by device class (schedule/gpu/device_classes.c). `small` NULL:
+// no target is a GPU.
 typedef struct gpu_forms {
   recurrence_kernels *small;
   recurrence_kernels *large;       // for devices with more shared memory; NULL: as small
@@ -50,21 +58,24 @@ const char *schedule_form_text(schedule_form form);
 schedule_form schedule_form_find(const char *text);
 
 typedef struct schedule_options {
-  int chunk;           // 0: the model's choice
-  int save_every;      // host, chunk form: steps between saved states, rounded up to whole chunks; 0: the model's choice
+  int chunk;  // 0: the model's choice
+  // host, chunk form: steps between saved states, rounded up to whole chunks; 0: the model's choice
+  int save_every;
   schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
   bool f64;
-  bool gpu;                   // kernels for GPU threads (see below)
-  bool summaries;             // host: kernels that summarise segments of time
-  const pass_names *without;  // what is left out, here and in the plans of the kernels; NULL: nothing
+  bool gpu;        // kernels for GPU threads (see below)
+  bool summaries;  // host: kernels that summarise segments of time
+  // what is left out, here and in the plans of the kernels; NULL: nothing
+  const pass_names *without;
 } schedule_options;
 
-// GPU: the same programs. In step form with small states, each of lane_block threads has an entry of lane_axis. Otherwise a
-// thread block runs one instance, and there is no lane axis.
+// GPU: the same programs. In step form with small states, each of lane_block threads has an entry
+// of lane_axis. Otherwise a thread block runs one instance, and there is no lane axis.
 
-recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
-// Axes that some tensor has. Another one is a number alone, such as a layer's place in the model: there are no instances
-// along it.
+recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence,
+                                        schedule_options options);
+// Axes that some tensor has. Another one is a number alone, such as a layer's place in the model:
+// there are no instances along it.
 axis_set schedule_tensor_axes(const typed_body *body);
 // The first kernel of a kind, or NULL.
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind);

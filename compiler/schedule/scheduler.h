@@ -14,10 +14,11 @@ typedef struct scheduler {
 
 // mapping.c: sizes and axes of the recurrence.
 int64_t scheduler_size(const scheduler *s, int axis);
-// Axes that cotangents of states have and the states lack, without axes along which partial cotangents are kept
-// (tile_place.partial).
+// Axes that cotangents of states have and the states lack, without axes along which partial
+// cotangents are kept (tile_place.partial).
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward);
-// The axis in the lanes of a kernel with these instances, and the one whose entries are threads of a GPU; -1: none.
+// The axis in the lanes of a kernel with these instances, and the one whose entries are threads of
+// a GPU; -1: none.
 int scheduler_lane(const scheduler *s, axis_set grid);
 int scheduler_threads(const scheduler *s, axis_set grid);
 // Host: entries of the lane axis in an instance.

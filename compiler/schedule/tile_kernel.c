@@ -1,4 +1,5 @@
-// A kernel for a tile program that was read as text, so that its plan can be printed (recc --from=tile --emit=plan).
+// A kernel for a tile program that was read as text, so that its plan can be printed (recc
+// --from=tile --emit=plan).
 //
 //   axis H ? grid          instances along H
 //   axis V 64 grid         stays in the tile
@@ -24,7 +25,8 @@ static axis_set axes_of(const tile_place *place) {
 }
 
 static void add_tensor(arena *a, typed_body *body, const tile_place *place) {
-  while (body->tensors.count <= place->tensor) vec_push(a, &body->tensors, ((typed_tensor){.name = "-", .assigned = -1}));
+  while (body->tensors.count <= place->tensor)
+    vec_push(a, &body->tensors, ((typed_tensor){.name = "-", .assigned = -1}));
   typed_tensor *t = &body->tensors.items[place->tensor];
   bool complex = t->complex || place->component;
   int *axes = ARENA_ARRAY(a, int, place->axis_count + 1);
@@ -39,7 +41,8 @@ static void add_tensor(arena *a, typed_body *body, const tile_place *place) {
 }
 
 static void add_lag(arena *a, typed_body *body, const tile_place *place) {
-  while (body->lags.count <= place->lag) vec_push(a, &body->lags, ((typed_lag){.name = "-", .input = -1}));
+  while (body->lags.count <= place->lag)
+    vec_push(a, &body->lags, ((typed_lag){.name = "-", .input = -1}));
   typed_lag *lag = &body->lags.items[place->lag];
   lag->name = place->name ? place->name : "-";
   lag->axes = axes_of(place);
@@ -56,13 +59,16 @@ static const recurrence *recurrence_of(arena *a, const tile_program *program) {
   recurrence *r = ARENA_NEW(a, recurrence);
   typed_body *body = &r->body;
   body->name = program->name;
-  for (int axis = 0; axis < program->axes.count && program->axes.items[axis].body_axis >= 0; axis++) {
+  for (int axis = 0; axis < program->axes.count && program->axes.items[axis].body_axis >= 0;
+       axis++) {
     const tile_axis *from = &program->axes.items[axis];
     int64_t size = from->size == TILE_RUNTIME_SIZE ? TYPED_RUNTIME_SIZE : from->size;
     vec_push(a, &body->axes, ((typed_axis){.name = from->name, .size = size}));
   }
-  for (int i = 0; i < program->arguments.count; i++) add_place(a, body, &program->arguments.items[i]);
-  for (int i = 0; i < program->results.count; i++) add_place(a, body, &program->results.items[i].place);
+  for (int i = 0; i < program->arguments.count; i++)
+    add_place(a, body, &program->arguments.items[i]);
+  for (int i = 0; i < program->results.count; i++)
+    add_place(a, body, &program->results.items[i].place);
   return r;
 }
 

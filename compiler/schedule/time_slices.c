@@ -1,15 +1,18 @@
-// Kernels that summarise a stretch of time: what its steps make of zero states, and their transition (tile_transfer).
+// Kernels that summarise a stretch of time: what its steps make of zero states, and their
+// transition (tile_transfer).
 //
 //   h = a h + b x, 512 steps    ->    KERNEL_SUMMARY: the state from zero, and the product of a
 //
-// Backward has the same for cotangents, from the last step. On GPUs they are time slices, which later slices of the same call
-// combine. On the host they are segments (NAME_summary), whose summaries the caller combines.
+// Backward has the same for cotangents, from the last step. On GPUs they are time slices, which
+// later slices of the same call combine. On the host they are segments (NAME_summary), whose
+// summaries the caller combines.
 #include <string.h>
 
 #include "compiler/schedule/scheduler.h"
 #include "runtime/shared/gpu_costs.h"
 
-// Axes along which the columns of states are independent: the lane axis, or axes of known size that instances may be cut along.
+// Axes along which the columns of states are independent: the lane axis, or axes of known size that
+// instances may be cut along.
 static axis_set column_axes(const scheduler *s, const kernel *summary) {
   axis_set axes = summary->cut;
   if (summary->lane_axis >= 0) return axis_bit(summary->lane_axis);
@@ -25,8 +28,8 @@ static axis_set grid_axes_of(const kernel *k) {
   return axes;
 }
 
-// The rows of the transition matrix of an instance: entries of a column of all states without a factor. 0: one has an axis of
-// run-time size. `cut`: the axes of instances and of columns.
+// The rows of the transition matrix of an instance: entries of a column of all states without a
+// factor. 0: one has an axis of run-time size. `cut`: the axes of instances and of columns.
 static int64_t transition_size(const kernel *summary, axis_set cut) {
   int64_t all = 0;
   for (int i = 0; i < summary->program->results.count; i++) {
@@ -46,7 +49,8 @@ static int64_t transition_size(const kernel *summary, axis_set cut) {
 }
 
 static const tile_program *finished(const scheduler *s, const tile_program *program) {
-  return program_rewritten(s->a, PROGRAM_FINISH, program_rewritten(s->a, PROGRAM_SIMPLIFY, program));
+  return program_rewritten(s->a, PROGRAM_FINISH,
+                           program_rewritten(s->a, PROGRAM_SIMPLIFY, program));
 }
 
 const tile_program *scheduler_states_alone(const scheduler *s, const tile_program *forward) {
@@ -55,14 +59,18 @@ const tile_program *scheduler_states_alone(const scheduler *s, const tile_progra
   return finished(s, w.made);
 }
 
-// Backward: the program that recomputes the states before each chunk, from those that forward has saved; NULL: all are saved.
-static const tile_program *recomputed_states(scheduler *s, const tile_program *forward, const kernel *summary) {
+// Backward: the program that recomputes the states before each chunk, from those that forward has
+// saved; NULL: all are saved.
+static const tile_program *recomputed_states(scheduler *s, const tile_program *forward,
+                                             const kernel *summary) {
   bool saved = forward->form == TILE_CHUNK && summary->chunk == forward->chunk;
   return saved ? NULL : scheduler_states_alone(s, forward);
 }
 
-// The program that summarises a stretch of time (made: NULL, there is none), and the axis of its columns.
-static program_work transfer_of(scheduler *s, const tile_program *forward, bool back, axis_set columns) {
+// The program that summarises a stretch of time (made: NULL, there is none), and the axis of its
+// columns.
+static program_work transfer_of(scheduler *s, const tile_program *forward, bool back,
+                                axis_set columns) {
   program_work w = {.recurrence = s->r, .from = forward};
   program_run(s->a, back ? PROGRAM_BACKWARD : PROGRAM_RELATIVE, &w);
   w = (program_work){.from = w.made, .axes = columns, .axis = -1};
@@ -79,7 +87,9 @@ static void summary_kernel(scheduler *s, const tile_program *forward, bool back,
   *why = w.why;
   if (!w.made) return;
   summary.program = finished(s, w.made);
-  summary.recompute = tile_takes(summary.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &summary) : NULL;
+  summary.recompute = tile_takes(summary.program, 1u << TILE_STATE)
+                          ? recomputed_states(s, forward, &summary)
+                          : NULL;
   if (w.axis >= 0) {
     int64_t columns = transition_size(&summary, grid_axes_of(&summary) | axis_bit(w.axis));
     *why = "a column of the states has too many entries";
@@ -87,7 +97,8 @@ static void summary_kernel(scheduler *s, const tile_program *forward, bool back,
     summary.transition_size = (int)columns;
     summary.value_axis = w.axis;
   }
-  kernel *kernels = s->out->kernels.items, *combines = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+  kernel *kernels = s->out->kernels.items,
+         *combines = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   summary.warms_up = back && s->r->body.lags.count > 0;
   *why = "earlier steps are states, too";
   if (summary.warms_up && !combines->recompute) return;
@@ -99,7 +110,8 @@ static void summary_kernel(scheduler *s, const tile_program *forward, bool back,
     kernels[i].transition_size = summary.transition_size;
     kernels[i].value_axis = summary.value_axis;
   }
-  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "part_backward" : "part", summary);
+  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "part_backward" : "part",
+                summary);
 }
 
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
@@ -113,7 +125,8 @@ static axis_set matrix_axes(const kernel *summary) {
   axis_set axes = summary->cut & ~axis_bit(summary->value_axis);
   for (int i = 0; i < summary->program->results.count; i++) {
     const tile_place *place = &summary->program->results.items[i].place;
-    bool column = place->lag < 0 && !place->relative && !kernel_has_factor(summary->program, place->tensor);
+    bool column =
+        place->lag < 0 && !place->relative && !kernel_has_factor(summary->program, place->tensor);
     if (column) axes &= tile_place_axes(summary->program, place);
   }
   return axes;
@@ -127,17 +140,20 @@ static void segment_kernel(scheduler *s, const tile_program *forward, bool back,
   kernel k = like;
   k.segment = true;
   k.program = finished(s, w.made);
-  k.recompute = back && tile_takes(k.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &k) : NULL;
+  k.recompute =
+      back && tile_takes(k.program, 1u << TILE_STATE) ? recomputed_states(s, forward, &k) : NULL;
   k.saved_with = back && !like.recompute ? like.program : NULL;
   if (w.axis >= 0) {
     k.value_axis = w.axis;
     k.transition_axes = matrix_axes(&k);
     int64_t columns = transition_size(&k, k.transition_axes | axis_bit(w.axis));
-    if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) s->out->whole[back] = "a column of the states has too many entries";
+    if (columns < 1 || columns > GPU_COST_MOST_COLUMNS)
+      s->out->whole[back] = "a column of the states has too many entries";
     if (s->out->whole[back]) return;
     k.transition_size = (int)columns;
   }
-  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY, back ? "summary_backward" : "summary", k);
+  scheduler_add(s, back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY,
+                back ? "summary_backward" : "summary", k);
 }
 
 // `back` is mapped as the backward.

@@ -1,11 +1,12 @@
-// One recurrence: its declarations, lets and assignments in the order of the text, then what the whole must fulfil.
+// One recurrence: its declarations, lets and assignments in the order of the text, then what the
+// whole must fulfil.
 //
 //   state h[G,N]                 tensor h, assigned %7
 //   let a = exp(-dt)             %4 [G] = exp %3  "a"
 //   h = a * h[t-1] + B * x       %7 [G,N] = add %5 %6  "h"
 //
-// All names of the text are known from the start, so that a use before its declaration is told apart from a
-// misspelling. A statement with an error marks all names that it mentions as used.
+// All names of the text are known from the start, so that a use before its declaration is told
+// apart from a misspelling. A statement with an error marks all names that it mentions as used.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -21,11 +22,14 @@ typedef struct body_check {
   bool has_input;
 } body_check;
 
-// ---- names of the whole text --------------------------------------------------------------------------------------------
+// ---- names of the whole text
+// --------------------------------------------------------------------------------------------
 
 static symbol_kind kind_of_statement(ast_stmt_kind kind) {
-  static const symbol_kind kinds[] = {
-      [AST_INPUT] = SYMBOL_INPUT, [AST_PARAM] = SYMBOL_PARAM, [AST_STATE] = SYMBOL_STATE, [AST_OUTPUT] = SYMBOL_OUTPUT};
+  static const symbol_kind kinds[] = {[AST_INPUT] = SYMBOL_INPUT,
+                                      [AST_PARAM] = SYMBOL_PARAM,
+                                      [AST_STATE] = SYMBOL_STATE,
+                                      [AST_OUTPUT] = SYMBOL_OUTPUT};
   return kinds[kind];
 }
 
@@ -42,7 +46,8 @@ static void declare_names(body_check *c, const ast_stmts *statements) {
     }
     for (int k = 0; k < stmt->decls.count; k++) {
       const ast_decl *decl = &stmt->decls.items[k];
-      symbol *s = scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
+      symbol *s =
+          scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
       if (s && decl->value) s->assigned_at = decl->name.span;
     }
   }
@@ -64,7 +69,8 @@ static symbol *symbol_declared_at(const body_check *c, const ast_name *name) {
   return same ? s : NULL;
 }
 
-// ---- values of lets, states and outputs ---------------------------------------------------------------------------------
+// ---- values of lets, states and outputs
+// ---------------------------------------------------------------------------------
 
 static const char *leftover_hint(const body_check *c, axis_set missing, axis_set extra) {
   arena *memory = c->sema->memory;
@@ -72,19 +78,21 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
   const char *extra_text = body_axes_text(c->scope->sema->memory, c->scope->body, extra);
   if (!missing) return arena_printf(memory, "sum over %s: sum[%s](...)", extra_text, extra_text);
   if (!extra) {
-    return arena_printf(memory, "%s %s missing, and only a value without axes is spread", missing_text,
-                        missing & (missing - 1) ? "are" : "is");
+    return arena_printf(memory, "%s %s missing, and only a value without axes is spread",
+                        missing_text, missing & (missing - 1) ? "are" : "is");
   }
-  return arena_printf(memory, "%s %s missing, %s %s too many", missing_text, missing & (missing - 1) ? "are" : "is", extra_text,
+  return arena_printf(memory, "%s %s missing, %s %s too many", missing_text,
+                      missing & (missing - 1) ? "are" : "is", extra_text,
                       extra & (extra - 1) ? "are" : "is");
 }
 
 // Exactly the axes wanted, or none.
-static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value, axis_set wanted,
-                             const char *wanted_text, const char *target) {
+static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value,
+                             axis_set wanted, const char *wanted_text, const char *target) {
   if (value.axes == wanted || value.axes == 0) return true;
-  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "", wanted_text, target,
-              axes_text(c->scope, value.axes), leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
+  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "",
+              wanted_text, target, axes_text(c->scope, value.axes),
+              leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
   return false;
 }
 
@@ -123,7 +131,8 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
   symbol *s = symbol_declared_at(c, &bind->name);
   if (!s) {
     symbol *meant = scope_find(c->scope, bind->name.text);
-    if (meant) meant->assigned = true;  // `let h = ...` of a state: what follows from it is not reported
+    // `let h = ...` of a state: what follows from it is not reported
+    if (meant) meant->assigned = true;
     return;
   }
   s->declared = true;
@@ -136,8 +145,10 @@ static sema_operand check_assigned(body_check *c, const symbol *s, const ast_exp
   const typed_tensor *tensor = &c->body->tensors.items[s->index];
   sema_operand value = sema_expression(c->scope, e);
   if (value.kind == OPERAND_ERROR) return value;
-  const char *target = arena_printf(c->sema->memory, "the %s %s", symbol_kind_text(s->kind), s->name);
-  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor), target)) {
+  const char *target =
+      arena_printf(c->sema->memory, "the %s %s", symbol_kind_text(s->kind), s->name);
+  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor),
+                        target)) {
     note_symbol(c->scope, s);
     return operand_error;
   }
@@ -174,17 +185,21 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
       bool open = other->kind == SYMBOL_STATE || other->kind == SYMBOL_OUTPUT;
       if (open && !other->assigned_at.source) suggest(&found, other->name);
     }
-    if (found.best) scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
-    const char *hint =
-        found.best ? suggestion_text(c->sema, &found) : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
-    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text, hint);
+    // only this is reported
+    if (found.best) scope_find(c->scope, found.best)->assigned_at = name->span;
+    const char *hint = found.best
+                           ? suggestion_text(c->sema, &found)
+                           : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
+    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text,
+                hint);
     offer_suggestion(c->sema, &found, name->span);
     return false;
   }
   if (s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT) return true;
-  scope_error(c->scope, name->span, "expected a state or an output, found the %s '%s'; %s", symbol_kind_text(s->kind),
-              name->text,
-              s->kind == SYMBOL_LET ? "a let has one value: give the new one a name of its own" : "it cannot be assigned");
+  scope_error(c->scope, name->span, "expected a state or an output, found the %s '%s'; %s",
+              symbol_kind_text(s->kind), name->text,
+              s->kind == SYMBOL_LET ? "a let has one value: give the new one a name of its own"
+                                    : "it cannot be assigned");
   note_symbol(c->scope, s);
   return false;
 }
@@ -206,8 +221,8 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
     return;
   }
   if (s->assigned) {
-    scope_error(c->scope, name->span, "expected one assignment of the %s '%s', found a second one", symbol_kind_text(s->kind),
-                name->text);
+    scope_error(c->scope, name->span, "expected one assignment of the %s '%s', found a second one",
+                symbol_kind_text(s->kind), name->text);
     diag_note(c->sema->messages, s->assigned_at, "it is assigned here first");
     sema_expression(c->scope, stmt->assign.value);
     return;
@@ -215,7 +230,8 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
   if (s->index >= 0) assign(c, s, stmt->assign.value);
 }
 
-// ---- declarations -------------------------------------------------------------------------------------------------------
+// ---- declarations
+// -------------------------------------------------------------------------------------------------------
 
 static void check_promise(body_check *c, const ast_decl *decl, typed_tensor *tensor) {
   if (!decl->has_range) return;
@@ -253,14 +269,17 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
   }
 }
 
-// ---- what states begin with ---------------------------------------------------------------------------------------------
+// ---- what states begin with
+// ---------------------------------------------------------------------------------------------
 
 // The first draw in an expression: uniform(a, b), identity; NULL: none.
 static const ast_expr *find_draw(const ast_expr *e) {
   const ast_expr *found = NULL;
   switch (e->kind) {
     case AST_NEGATE: return find_draw(e->negate.operand);
-    case AST_BINARY: found = find_draw(e->binary.left); return found ? found : find_draw(e->binary.right);
+    case AST_BINARY:
+      found = find_draw(e->binary.left);
+      return found ? found : find_draw(e->binary.right);
     case AST_CALL:
       if (builtin_find(e->call.callee.text, BUILTIN_START)) return e;
       for (int i = 0; !found && i < e->call.args.count; i++)
@@ -270,35 +289,45 @@ static const ast_expr *find_draw(const ast_expr *e) {
   }
 }
 
-static void refuse_begin(const body_check *c, const ast_expr *e, const typed_tensor *state, const char *found) {
-  scope_error(c->scope, e->span, "expected a number or a parameter that the state '%s' starts from, found %s", state->name,
-              found);
+static void refuse_begin(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                         const char *found) {
+  scope_error(c->scope, e->span,
+              "expected a number or a parameter that the state '%s' starts from, found %s",
+              state->name, found);
 }
 
 // The parameter has a subset of the state's axes, and complex entries exactly if the state has.
-static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_tensor *state, const typed_tensor *parameter) {
+static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                           const typed_tensor *parameter) {
   axis_set extra = parameter->axis_set & ~state->axis_set;
   if (extra) {
-    scope_error(c->scope, e->span, "expected a parameter with axes of the state '%s', which has %s, found %s%s", state->name,
-                axes_text(c->scope, state->axis_set), parameter->name, tensor_axes_text(c->scope, parameter));
+    scope_error(c->scope, e->span,
+                "expected a parameter with axes of the state '%s', which has %s, found %s%s",
+                state->name, axes_text(c->scope, state->axis_set), parameter->name,
+                tensor_axes_text(c->scope, parameter));
     return false;
   }
   if (parameter->complex == state->complex) return true;
-  scope_error(c->scope, e->span, "expected a %s parameter that the state '%s' starts from, found the %s one '%s'",
-              state->complex ? "complex" : "real", state->name, state->complex ? "real" : "complex", parameter->name);
+  scope_error(c->scope, e->span,
+              "expected a %s parameter that the state '%s' starts from, found the %s one '%s'",
+              state->complex ? "complex" : "real", state->name, state->complex ? "real" : "complex",
+              parameter->name);
   return false;
 }
 
-static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_tensor *state, symbol *s, typed_begin *begin) {
+static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                          symbol *s, typed_begin *begin) {
   s->used = true;
   if (s->kind != SYMBOL_PARAM) {
-    refuse_begin(c, e, state, arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
+    refuse_begin(c, e, state,
+                 arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
     return false;
   }
   if (!s->declared || s->index < 0) {
     scope_error(c->scope, e->span,
-                "expected a parameter that is declared above the state '%s', found '%s', declared on line %d", state->name,
-                s->name, line_of(c->sema, s->span));
+                "expected a parameter that is declared above the state '%s', found '%s', declared "
+                "on line %d",
+                state->name, s->name, line_of(c->sema, s->span));
     return false;
   }
   begin->parameter = s->index;
@@ -306,26 +335,33 @@ static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_te
 }
 
 // One part of a number; it is kept as a float, whose range it must not leave.
-static bool begin_part(const body_check *c, const ast_expr *e, const typed_tensor *state, double *number) {
+static bool begin_part(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                       double *number) {
   const char *what = arena_printf(c->sema->memory, "what the state '%s' starts from", state->name);
   if (!sema_constant(c->scope, e, what, number)) return false;
   if (fabs(*number) <= FLT_MAX) return true;
-  scope_error(c->scope, e->span, "expected a number from -3.4e38 to 3.4e38 that the state '%s' starts from, found %s",
+  scope_error(c->scope, e->span,
+              "expected a number from -3.4e38 to 3.4e38 that the state '%s' starts from, found %s",
               state->name, number_text(c->sema, *number));
   return false;
 }
 
-static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_tensor *state, typed_begin *begin) {
+static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                            typed_begin *begin) {
   const ast_expr *draw = find_draw(e);
-  bool complex = e->kind == AST_CALL && strcmp(e->call.callee.text, "complex") == 0 && e->call.args.count == 2;
+  bool complex =
+      e->kind == AST_CALL && strcmp(e->call.callee.text, "complex") == 0 && e->call.args.count == 2;
   if (draw) {
     refuse_begin(c, draw, state,
-                 arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn", short_text(c->sema, draw)));
+                 arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn",
+                              short_text(c->sema, draw)));
     return false;
   }
   if (complex && !state->complex) {
-    scope_error(c->scope, e->span, "expected a real start for the state '%s', found a complex one; declare it %s : complex",
-                state->name, state->name);
+    scope_error(
+        c->scope, e->span,
+        "expected a real start for the state '%s', found a complex one; declare it %s : complex",
+        state->name, state->name);
     return false;
   }
   if (!complex) return begin_part(c, e, state, &begin->number[0]);
@@ -333,11 +369,15 @@ static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_
          begin_part(c, e->call.args.items[1].value, state, &begin->number[1]);
 }
 
-static bool keeps_promise(const body_check *c, const ast_expr *e, const typed_tensor *state, const typed_begin *begin) {
+static bool keeps_promise(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                          const typed_begin *begin) {
   double x = begin->number[0];
-  if (!state->promised || begin->parameter != NO_PARAMETER || (x >= state->low && x <= state->high)) return true;
-  scope_error(c->scope, e->span, "expected a start within the promise [%s, %s] of the state '%s', found %s",
-              number_text(c->sema, state->low), number_text(c->sema, state->high), state->name, number_text(c->sema, x));
+  if (!state->promised || begin->parameter != NO_PARAMETER || (x >= state->low && x <= state->high))
+    return true;
+  scope_error(c->scope, e->span,
+              "expected a start within the promise [%s, %s] of the state '%s', found %s",
+              number_text(c->sema, state->low), number_text(c->sema, state->high), state->name,
+              number_text(c->sema, x));
   return false;
 }
 
@@ -346,15 +386,19 @@ static void check_begin_of_state(const body_check *c, const ast_decl *decl, type
   typed_begin *begin = ARENA_NEW(c->sema->memory, typed_begin);
   symbol *s = e->kind == AST_NAME ? scope_lookup(c->scope, &e->name) : NULL;
   *begin = (typed_begin){.parameter = NO_PARAMETER};
-  bool constant = !s || s->kind == SYMBOL_AXIS || (s->kind == SYMBOL_LET && s->value.kind == OPERAND_CONSTANT);
+  bool constant =
+      !s || s->kind == SYMBOL_AXIS || (s->kind == SYMBOL_LET && s->value.kind == OPERAND_CONSTANT);
   bool fine = constant ? begin_by_number(c, e, state, begin) : begin_by_name(c, e, state, s, begin);
   if (fine && keeps_promise(c, e, state, begin)) state->begin = begin;
   if (!state->begin) scope_use_all(c->scope, e);
 }
 
 static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *decl) {
-  typed_tensor tensor = {
-      .kind = kind, .name = decl->name.text, .doc = decl->doc, .assigned = NO_VALUE, .span = decl->name.span};
+  typed_tensor tensor = {.kind = kind,
+                         .name = decl->name.text,
+                         .doc = decl->doc,
+                         .assigned = NO_VALUE,
+                         .span = decl->name.span};
   if (decl->axes.count <= TYPED_MAX_AXES) {
     tensor.axis_count = decl->axes.count;
     tensor.axes = ARENA_ARRAY(c->sema->memory, int, decl->axes.count);
@@ -390,8 +434,10 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
 }
 
 static void check_statement(body_check *c, const ast_stmt *stmt) {
-  static const tensor_kind kinds[] = {
-      [AST_INPUT] = TENSOR_INPUT, [AST_PARAM] = TENSOR_PARAM, [AST_STATE] = TENSOR_STATE, [AST_OUTPUT] = TENSOR_OUTPUT};
+  static const tensor_kind kinds[] = {[AST_INPUT] = TENSOR_INPUT,
+                                      [AST_PARAM] = TENSOR_PARAM,
+                                      [AST_STATE] = TENSOR_STATE,
+                                      [AST_OUTPUT] = TENSOR_OUTPUT};
   if (stmt->kind == AST_LET) {
     check_let(c, stmt);
   } else if (stmt->kind == AST_ASSIGN) {
@@ -403,18 +449,23 @@ static void check_statement(body_check *c, const ast_stmt *stmt) {
   }
 }
 
-// ---- the whole ----------------------------------------------------------------------------------------------------------
+// ---- the whole
+// ----------------------------------------------------------------------------------------------------------
 
 static void check_used(const body_check *c, const symbol *s) {
   diag *d = c->sema->messages;
   const char *kind = symbol_kind_text(s->kind);
   if (s->used) return;
   if (s->kind == SYMBOL_INPUT || s->kind == SYMBOL_PARAM) {
-    diag_unused_error(d, s->span, "expected a use of the %s '%s', found none; remove it", kind, s->name);
+    diag_unused_error(d, s->span, "expected a use of the %s '%s', found none; remove it", kind,
+                      s->name);
   } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
-    diag_unused_error(d, s->span, "expected a use of the axis '%s', found none; remove it from the header", s->name);
+    diag_unused_error(d, s->span,
+                      "expected a use of the axis '%s', found none; remove it from the header",
+                      s->name);
   } else if (s->kind == SYMBOL_LET) {
-    diag_unused_warning(d, s->span, "expected a use of the let '%s', found none; remove it", s->name);
+    diag_unused_warning(d, s->span, "expected a use of the let '%s', found none; remove it",
+                        s->name);
   }
 }
 
@@ -434,16 +485,19 @@ static void check_whole(const body_check *c, const ast_item *item) {
     if (s->kind == SYMBOL_AXIS) check_runtime_axis(c, s);
     bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
     if (assignable && !s->assigned_at.source) {
-      scope_error(c->scope, s->span, "expected an assignment of the %s '%s', found none; write %s = ...",
+      scope_error(c->scope, s->span,
+                  "expected an assignment of the %s '%s', found none; write %s = ...",
                   symbol_kind_text(s->kind), s->name, s->name);
     }
   }
   if (!c->has_input) {
-    scope_error(c->scope, item->name.span, "expected at least one input in the recurrence '%s', found none", item->name.text);
+    scope_error(c->scope, item->name.span,
+                "expected at least one input in the recurrence '%s', found none", item->name.text);
   }
 }
 
-// Numbers of a value, as far as their count is known; more than INT32_MAX is more by an amount that does not matter.
+// Numbers of a value, as far as their count is known; more than INT32_MAX is more by an amount that
+// does not matter.
 static int64_t numbers_over(const typed_body *body, axis_set axes) {
   int64_t numbers = 1;
   for (int i = 0; i < body->axes.count && numbers <= INT32_MAX; i++) {
@@ -460,14 +514,16 @@ static bool check_numbers(const body_check *c, span where, axis_set axes) {
   for (int i = 0; i < body->axes.count; i++) {
     int64_t size = body->axes.items[i].size;
     if (!axis_in(axes, i) || size == TYPED_RUNTIME_SIZE) continue;
-    sizes =
-        arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "", body->axes.items[i].name, (long long)size);
+    sizes = arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "",
+                         body->axes.items[i].name, (long long)size);
   }
-  scope_error(c->scope, where, "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
+  scope_error(c->scope, where,
+              "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
   return false;
 }
 
-// Later layers multiply sizes of a value without a look at overflow. One message is enough: others have the same cause.
+// Later layers multiply sizes of a value without a look at overflow. One message is enough: others
+// have the same cause.
 static bool check_all_numbers(const body_check *c) {
   for (int i = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *tensor = &c->body->tensors.items[i];
@@ -480,8 +536,8 @@ static bool check_all_numbers(const body_check *c) {
   return true;
 }
 
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count,
-                             span call) {
+typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
+                             int binding_count, span call) {
   const ast_item *item = recurrence->item;
   typed_body *body = ARENA_NEW(s->memory, typed_body);
   body->name = item->name.text;

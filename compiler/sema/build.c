@@ -1,5 +1,6 @@
-// New values of a body. Constants are computed at once, and equal leaves and slices are used again. Axes that a value has by
-// broadcasting alone (`let a[G] = 0`) never become values of their own. A sum over such an axis multiplies by its size.
+// New values of a body. Constants are computed at once, and equal leaves and slices are used again.
+// Axes that a value has by broadcasting alone (`let a[G] = 0`) never become values of their own. A
+// sum over such an axis multiplies by its size.
 //
 //   2 * K + 1         with K = 64: the constant 129
 //   sum[G](a)         with let a[G] = x, x without axes: %3 = mul %1 %2, %2 being the number G
@@ -10,21 +11,28 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- values that are made once ------------------------------------------------------------------------------------------
+// ---- values that are made once
+// ------------------------------------------------------------------------------------------
 
-static bool is_shared(const typed_value *v) { return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME; }
+static bool is_shared(const typed_value *v) {
+  return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
+}
 
 static bool same_value(const typed_value *a, const typed_value *b) {
   bool same_number = a->number == b->number && signbit(a->number) == signbit(b->number);
-  return a->op == b->op && same_number && a->index == b->index && a->index2 == b->index2 && a->steps == b->steps &&
-         (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
+  return a->op == b->op && same_number && a->index == b->index && a->index2 == b->index2 &&
+         a->steps == b->steps && (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
 }
 
 static int *bucket_of(sema_scope *scope, const typed_value *v) {
   uint64_t bits;
   memcpy(&bits, &v->number, sizeof bits);
-  uint64_t parts[] = {
-      v->op, (uint64_t)v->index, (uint64_t)v->index2, (uint64_t)v->steps, bits, value_arity(v->op) ? (uint64_t)v->args[0] : 0};
+  uint64_t parts[] = {v->op,
+                      (uint64_t)v->index,
+                      (uint64_t)v->index2,
+                      (uint64_t)v->steps,
+                      bits,
+                      value_arity(v->op) ? (uint64_t)v->args[0] : 0};
   uint64_t hash = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     hash = (hash ^ parts[i]) * UINT64_C(0x9E3779B97F4A7C15);
@@ -62,7 +70,8 @@ void drop_values(sema_scope *scope, int count) {
   }
 }
 
-// ---- values -------------------------------------------------------------------------------------------------------------
+// ---- values
+// -------------------------------------------------------------------------------------------------------------
 
 sema_operand refuse_growth(sema_scope *scope, span where) {
   if (!scope->state->too_large) {
@@ -87,10 +96,13 @@ sema_operand build_value(sema_scope *scope, typed_value value) {
 static value_id value_at(sema_scope *scope, sema_operand a, span where) {
   if (a.kind == OPERAND_VALUE) return a.id;
   if (a.kind == OPERAND_ERROR) ICE("sema", "value of an operand that is an error");
-  return build_value(scope, (typed_value){.op = VALUE_NUMBER, .number = a.number, .span = where}).id;
+  return build_value(scope, (typed_value){.op = VALUE_NUMBER, .number = a.number, .span = where})
+      .id;
 }
 
-value_id sema_value(sema_scope *scope, sema_operand operand) { return value_at(scope, operand, (span){0}); }
+value_id sema_value(sema_scope *scope, sema_operand operand) {
+  return value_at(scope, operand, (span){0});
+}
 
 // The operand with the axes and kind that the source sees.
 static sema_operand seen_as(sema_operand a, axis_set axes) {
@@ -117,7 +129,8 @@ sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand 
     numbers[i] = args[i].number;
   }
   if (op == VALUE_WHERE && args[0].kind == OPERAND_CONSTANT) return build_where(scope, args, axes);
-  if (constant && fold_constant(op, numbers, &result)) return seen_as(operand_constant(result), axes);
+  if (constant && fold_constant(op, numbers, &result))
+    return seen_as(operand_constant(result), axes);
   typed_value value = {.op = op, .span = where};
   for (int i = 0; i < arity; i++) {
     value.args[i] = value_at(scope, args[i], where);
@@ -130,7 +143,8 @@ sema_operand build_unary(sema_scope *scope, value_op op, sema_operand a, span wh
   return build_operation(scope, op, (sema_operand[3]){a}, where);
 }
 
-sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b, span where) {
+sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b,
+                          span where) {
   return build_operation(scope, op, (sema_operand[3]){a, b}, where);
 }
 
@@ -139,9 +153,11 @@ sema_operand build_complex(sema_scope *scope, sema_operand a) {
   return build_binary(scope, VALUE_COMPLEX, a, operand_constant(0), (span){0});
 }
 
-// ---- powers -------------------------------------------------------------------------------------------------------------
+// ---- powers
+// -------------------------------------------------------------------------------------------------------------
 
-static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int exponent, span where) {
+static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int exponent,
+                                      span where) {
   if (base.kind == OPERAND_CONSTANT) {
     return seen_as(operand_constant(pow(base.number, exponent)), base.axes);
   }
@@ -152,9 +168,11 @@ static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int 
   return seen_as(build_value(scope, value), base.axes);
 }
 
-sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span exponent_place, span where) {
+sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent,
+                         span exponent_place, span where) {
   if (base.kind == OPERAND_ERROR || exponent.kind == OPERAND_ERROR) return operand_error;
-  if (exponent.kind == OPERAND_CONSTANT && exponent.number == floor(exponent.number) && fabs(exponent.number) <= INT32_MAX) {
+  if (exponent.kind == OPERAND_CONSTANT && exponent.number == floor(exponent.number) &&
+      fabs(exponent.number) <= INT32_MAX) {
     sema_operand power = build_whole_power(scope, base, (int)exponent.number, where);
     return power.kind == OPERAND_ERROR ? power : seen_as(power, base.axes | exponent.axes);
   }
@@ -175,7 +193,8 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
   return build_binary(scope, VALUE_POWER, base, exponent, where);
 }
 
-// ---- reductions, slices, renames ----------------------------------------------------------------------------------------
+// ---- reductions, slices, renames
+// ----------------------------------------------------------------------------------------
 
 static void mark_consumed(sema_scope *scope, axis_set axes) {
   for (int i = 0; i < scope->body->axes.count; i++) {
@@ -187,7 +206,8 @@ static axis_set axes_of_value(const sema_scope *scope, sema_operand a) {
   return a.kind == OPERAND_VALUE ? scope->body->values.items[a.id].axes : 0;
 }
 
-sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over, span where) {
+sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over,
+                             span where) {
   if (a.kind == OPERAND_ERROR) return a;
   axis_set axes = a.axes & ~over;
   axis_set present = over & axes_of_value(scope, a);

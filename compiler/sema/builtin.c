@@ -49,7 +49,9 @@ const builtin *builtin_any(const char *name) {
   return NULL;
 }
 
-const char *builtin_name(int i) { return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL; }
+const char *builtin_name(int i) {
+  return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL;
+}
 
 const char *builtin_name_of(builtin_kind kind, int i) {
   for (int k = 0; k < BUILTIN_COUNT; k++) {
@@ -58,7 +60,8 @@ const char *builtin_name_of(builtin_kind kind, int i) {
   return NULL;
 }
 
-// ---- values on constants ------------------------------------------------------------------------------------------------
+// ---- values on constants
+// ------------------------------------------------------------------------------------------------
 
 value_op operation_of(ast_binary_op op) {
   static const value_op operations[] = {

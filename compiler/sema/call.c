@@ -1,4 +1,5 @@
-// Calls: built-in functions, reductions with all the forms that are derived from them, and fns, which are inlined.
+// Calls: built-in functions, reductions with all the forms that are derived from them, and fns,
+// which are inlined.
 //
 //   norm[K](q)                %2 [G,K] = mul %1 %1
 //                             %3 [G] = sum[K] %2
@@ -10,7 +11,8 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- what every call is checked for -------------------------------------------------------------------------------------
+// ---- what every call is checked for
+// -------------------------------------------------------------------------------------
 
 // The place of '(' of a call without axes: behind its name, white space and comments aside.
 static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
@@ -31,7 +33,8 @@ static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
 
 void report_missing_axes(const sema_scope *scope, const ast_expr *call, const char *axes) {
   const char *name = call->call.callee.text;
-  scope_error(scope, parenthesis_of(scope, call), "expected the axes of %s, found '('; write %s[%s](...)", name, name, axes);
+  scope_error(scope, parenthesis_of(scope, call),
+              "expected the axes of %s, found '('; write %s[%s](...)", name, name, axes);
 }
 
 static bool refuse_axes(const sema_scope *scope, const ast_expr *call, const char *why) {
@@ -62,8 +65,8 @@ bool check_arity(const sema_scope *scope, const ast_expr *call, const char *sign
     }
   }
   if (args->count == count) return true;
-  scope_error(scope, call->span, "expected %d argument%s of %s, found %d; write %s", count, plural(count),
-              call->call.callee.text, args->count, signature);
+  scope_error(scope, call->span, "expected %d argument%s of %s, found %d; write %s", count,
+              plural(count), call->call.callee.text, args->count, signature);
   return false;
 }
 
@@ -75,7 +78,8 @@ static sema_operand check_arguments_only(sema_scope *scope, const ast_expr *call
   return operand_error;
 }
 
-// ---- elementwise --------------------------------------------------------------------------------------------------------
+// ---- elementwise
+// --------------------------------------------------------------------------------------------------------
 
 static const char *signature_of(const sema *s, const builtin *b) {
   static const char *const arguments[] = {"", "x", "a, b", "x, low, high"};
@@ -98,13 +102,15 @@ static sema_operand build_real_part(sema_scope *scope, value_op op, sema_operand
 }
 
 static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, const builtin *b) {
-  if (!check_arity(scope, e, signature_of(scope->sema, b), b->arity)) return check_arguments_only(scope, e);
+  if (!check_arity(scope, e, signature_of(scope->sema, b), b->arity))
+    return check_arguments_only(scope, e);
   sema_operand args[3];
   for (int i = 0; i < b->arity; i++) {
     const ast_expr *arg = e->call.args.items[i].value;
     bool condition = b->op == VALUE_WHERE && i == 0;
-    args[i] = b->complex_ok && !condition ? check_expression(scope, arg)
-                                          : check_real(scope, arg, condition ? "a condition" : b->name);
+    args[i] = b->complex_ok && !condition
+                  ? check_expression(scope, arg)
+                  : check_real(scope, arg, condition ? "a condition" : b->name);
   }
   switch (b->op) {
     case VALUE_ABS:
@@ -115,7 +121,8 @@ static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, cons
   }
 }
 
-// ---- reductions ---------------------------------------------------------------------------------------------------------
+// ---- reductions
+// ---------------------------------------------------------------------------------------------------------
 
 // sum of |e|^2
 static sema_operand build_square_sum(sema_scope *scope, sema_operand a, axis_set over, span where) {
@@ -156,12 +163,15 @@ static sema_operand build_mean(sema_scope *scope, sema_operand a, axis_set over,
   return build_binary(scope, VALUE_DIV, a, operand_constant(count), where);
 }
 
-// The maximum is subtracted so that nothing overflows; it cancels, so no gradient needs to go through it.
+// The maximum is subtracted so that nothing overflows; it cancels, so no gradient needs to go
+// through it.
 static sema_operand build_softmax(sema_scope *scope, sema_operand a, axis_set over, span where) {
   sema_operand top = build_reduction(scope, VALUE_MAX_OVER, a, over, where);
   top = build_unary(scope, VALUE_STOP_GRADIENT, top, where);
-  sema_operand e = build_unary(scope, VALUE_EXP, build_binary(scope, VALUE_SUB, a, top, where), where);
-  return build_binary(scope, VALUE_DIV, e, build_reduction(scope, VALUE_SUM, e, over, where), where);
+  sema_operand e =
+      build_unary(scope, VALUE_EXP, build_binary(scope, VALUE_SUB, a, top, where), where);
+  return build_binary(scope, VALUE_DIV, e, build_reduction(scope, VALUE_SUM, e, over, where),
+                      where);
 }
 
 static const char *axes_to_suggest(const sema_scope *scope, sema_operand a) {
@@ -182,10 +192,12 @@ static sema_operand check_reduction(sema_scope *scope, const ast_expr *e, const 
     report_missing_axes(scope, e, axes_to_suggest(scope, a));
     return operand_error;
   }
-  const char *signature = arena_printf(scope->sema->memory, "%s[%s](e)", name, e->call.axes.items[0].text);
+  const char *signature =
+      arena_printf(scope->sema->memory, "%s[%s](e)", name, e->call.axes.items[0].text);
   if (!check_arity(scope, e, signature, 1)) return check_arguments_only(scope, e);
   const ast_expr *operand = e->call.args.items[0].value;
-  sema_operand a = b->complex_ok ? check_expression(scope, operand) : check_real(scope, operand, name);
+  sema_operand a =
+      b->complex_ok ? check_expression(scope, operand) : check_real(scope, operand, name);
   axis_set over = check_operand_axes(scope, &e->call.axes, operand, a);
   if (over == 0 || a.kind == OPERAND_ERROR) return operand_error;
   for (int i = 0; i < scope->body->axes.count; i++) {
@@ -200,7 +212,8 @@ static sema_operand check_reduction(sema_scope *scope, const ast_expr *e, const 
   return build_reduction(scope, b->op, a, over, e->span);
 }
 
-// ---- fns ----------------------------------------------------------------------------------------------------------------
+// ---- fns
+// ----------------------------------------------------------------------------------------------------------------
 
 static int call_depth(const sema_scope *scope) {
   int depth = 0;
@@ -219,8 +232,8 @@ static bool bind_axes(sema_scope *inner, sema_scope *scope, const ast_expr *e, c
     return false;
   }
   if (formal->count != e->call.axes.count) {
-    scope_error(scope, e->span, "expected %d ax%s of %s, found %d", formal->count, formal->count == 1 ? "is" : "es",
-                e->call.callee.text, e->call.axes.count);
+    scope_error(scope, e->span, "expected %d ax%s of %s, found %d", formal->count,
+                formal->count == 1 ? "is" : "es", e->call.callee.text, e->call.axes.count);
     return false;
   }
   axis_set set;
@@ -235,7 +248,8 @@ static bool bind_axes(sema_scope *inner, sema_scope *scope, const ast_expr *e, c
   return true;
 }
 
-static bool bind_parameters(sema_scope *inner, sema_scope *scope, const ast_expr *e, const ast_item *fn) {
+static bool bind_parameters(sema_scope *inner, sema_scope *scope, const ast_expr *e,
+                            const ast_item *fn) {
   bool fine = true;
   for (int i = 0; i < fn->fn.params.count; i++) {
     const ast_name *formal = &fn->fn.params.items[i];
@@ -252,10 +266,12 @@ static bool bind_parameters(sema_scope *inner, sema_scope *scope, const ast_expr
 static const char *function_signature(const sema *s, const ast_item *fn) {
   const char *params = names_text(s->memory, &fn->fn.params, ", ");
   if (!fn->fn.axes.count) return arena_printf(s->memory, "%s(%s)", fn->name.text, params);
-  return arena_printf(s->memory, "%s[%s](%s)", fn->name.text, names_text(s->memory, &fn->fn.axes, ","), params);
+  return arena_printf(s->memory, "%s[%s](%s)", fn->name.text,
+                      names_text(s->memory, &fn->fn.axes, ","), params);
 }
 
-static sema_operand check_function_call(sema_scope *scope, const ast_expr *e, const typed_name *callee) {
+static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
+                                        const typed_name *callee) {
   sema *s = scope->sema;
   const ast_item *fn = callee->item;
   if (!check_function(s, callee)) return check_arguments_only(scope, e);
@@ -263,7 +279,8 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e, co
     return check_arguments_only(scope, e);
   }
   if (call_depth(scope) >= DEEPEST_CALLS) {
-    scope_error(scope, e->span, "expected at most %d functions calling each other, found more", DEEPEST_CALLS);
+    scope_error(scope, e->span, "expected at most %d functions calling each other, found more",
+                DEEPEST_CALLS);
     return operand_error;
   }
   sema_scope inner = {.sema = s,
@@ -279,7 +296,8 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e, co
   return check_expression(&inner, fn->fn.value);
 }
 
-// ---- which function is meant --------------------------------------------------------------------------------------------
+// ---- which function is meant
+// --------------------------------------------------------------------------------------------
 
 static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   const ast_name *name = &e->call.callee;
@@ -299,7 +317,8 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   const builtin *b = builtin_any(name->text);
   if (b) {
     scope_error(scope, name->span, "expected a function of expressions, found '%s'; %s", name->text,
-                b->kind == BUILTIN_START ? "it draws starts, after the '~' of a param" : "it makes a part of a layer");
+                b->kind == BUILTIN_START ? "it draws starts, after the '~' of a param"
+                                         : "it makes a part of a layer");
     return operand_error;
   }
   scope_error(scope, name->span, "expected a known function, found '%s'; %s", name->text,
@@ -309,13 +328,16 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   return operand_error;
 }
 
-static sema_operand refuse_item(const sema_scope *scope, const ast_expr *e, const typed_name *item) {
-  static const char *const words[] = {[AST_RECURRENCE] = "recurrence", [AST_LAYER] = "layer", [AST_MODEL] = "model"};
+static sema_operand refuse_item(const sema_scope *scope, const ast_expr *e,
+                                const typed_name *item) {
+  static const char *const words[] = {
+      [AST_RECURRENCE] = "recurrence", [AST_LAYER] = "layer", [AST_MODEL] = "model"};
   scope_error(scope, e->call.callee.span,
               "expected a function, found the %s '%s'; only layers and "
               "models call it",
               words[item->item->kind], item->name);
-  diag_note(scope->sema->messages, item->item->name.span, "the %s '%s' is declared here", words[item->item->kind], item->name);
+  diag_note(scope->sema->messages, item->item->name.span, "the %s '%s' is declared here",
+            words[item->item->kind], item->name);
   return operand_error;
 }
 

@@ -1,4 +1,5 @@
-// Expressions: names, lags, slices, renames and operators become values with axes. Calls are in call.c.
+// Expressions: names, lags, slices, renames and operators become values with axes. Calls are in
+// call.c.
 //
 //   recurrence r(G, K = 4) {         %0 [G,K] = input k
 //     let a = 2 * k[t-1]             %1 [] = number 2
@@ -12,7 +13,8 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- names --------------------------------------------------------------------------------------------------------------
+// ---- names
+// --------------------------------------------------------------------------------------------------------------
 
 static const char *function_hint(const sema_scope *scope, const char *name) {
   if (builtin_find(name, BUILTIN_REDUCTION) || builtin_find(name, BUILTIN_FOLD)) {
@@ -25,7 +27,8 @@ static const char *function_hint(const sema_scope *scope, const char *name) {
 static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) {
   sema *s = scope->sema;
   if (name->text == s->word_t) {
-    scope_error(scope, name->span, "expected a value, found 't'; the step only stands in lags, as in x[t-1]");
+    scope_error(scope, name->span,
+                "expected a value, found 't'; the step only stands in lags, as in x[t-1]");
     return operand_error;
   }
   const typed_name *item = sema_find(scope->file, name->text);
@@ -61,11 +64,14 @@ static sema_operand too_early(const sema_scope *scope, const symbol *name, span 
     hint = arena_printf(s->memory, "; the state before this step is %s[t-1]", name->name);
   }
   if (name->assigned_at.source) {
-    scope_error(scope, where, "expected a value known at this point, found '%s', assigned on line %d%s", name->name,
-                line_of(s, name->assigned_at), hint);
+    scope_error(scope, where,
+                "expected a value known at this point, found '%s', assigned on line %d%s",
+                name->name, line_of(s, name->assigned_at), hint);
   } else {
-    scope_error(scope, where, "expected a value known at this point, found the %s '%s', which is never assigned%s",
-                symbol_kind_text(name->kind), name->name, hint);
+    scope_error(
+        scope, where,
+        "expected a value known at this point, found the %s '%s', which is never assigned%s",
+        symbol_kind_text(name->kind), name->name, hint);
   }
   return operand_error;
 }
@@ -94,7 +100,8 @@ static sema_operand check_name(sema_scope *scope, const ast_name *name) {
   return build_current_slice(scope, value, name->span);
 }
 
-// ---- lags ---------------------------------------------------------------------------------------------------------------
+// ---- lags
+// ---------------------------------------------------------------------------------------------------------------
 
 // Scopes that share a body (the repetitions of a layer's repeat) use a name for different values.
 static bool remembers(const typed_lag *lag, const symbol *s, sema_operand remembered) {
@@ -119,13 +126,15 @@ static int lag_buffer(sema_scope *scope, const symbol *s, sema_operand remembere
 }
 
 static sema_operand lagged_value(sema_scope *scope, symbol *s, int steps, span where) {
-  sema_operand remembered = s->kind == SYMBOL_INPUT ? tensor_value(scope, VALUE_INPUT, s->index, where) : s->value;
+  sema_operand remembered =
+      s->kind == SYMBOL_INPUT ? tensor_value(scope, VALUE_INPUT, s->index, where) : s->value;
   if (remembered.kind == OPERAND_ERROR) return operand_error;
   int lag = lag_buffer(scope, s, remembered);
   typed_lag *buffer = &scope->body->lags.items[lag];
   if (buffer->source < 0) return operand_error;
   if (steps > buffer->depth) buffer->depth = steps;
-  return build_value(scope, (typed_value){.op = VALUE_LAG, .index = lag, .steps = steps, .span = where});
+  return build_value(scope,
+                     (typed_value){.op = VALUE_LAG, .index = lag, .steps = steps, .span = where});
 }
 
 static sema_operand refuse_lag(const sema_scope *scope, const symbol *s, const ast_expr *e) {
@@ -165,18 +174,22 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
     return operand_error;
   }
   if (steps > LONGEST_LAG) {
-    scope_error(scope, e->lag.steps->span, "expected a lag of at most %d steps, found %s", LONGEST_LAG, written);
+    scope_error(scope, e->lag.steps->span, "expected a lag of at most %d steps, found %s",
+                LONGEST_LAG, written);
     return operand_error;
   }
-  sema_operand value = s->kind == SYMBOL_STATE ? tensor_value(scope, VALUE_PREVIOUS, s->index, e->span)
-                                               : lagged_value(scope, s, (int)steps, e->span);
+  sema_operand value = s->kind == SYMBOL_STATE
+                           ? tensor_value(scope, VALUE_PREVIOUS, s->index, e->span)
+                           : lagged_value(scope, s, (int)steps, e->span);
   return build_current_slice(scope, value, e->span);
 }
 
-// ---- slices and renames -------------------------------------------------------------------------------------------------
+// ---- slices and renames
+// -------------------------------------------------------------------------------------------------
 
 // An axis that the operand has; -1 after a message.
-static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr *operand, sema_operand value) {
+static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr *operand,
+                        sema_operand value) {
   symbol *s = scope_lookup(scope, name);
   if (s && s->kind == SYMBOL_AXIS) {
     s->used = true;
@@ -185,7 +198,8 @@ static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr 
   if (value.kind == OPERAND_ERROR) return scope_axis(scope, name);
   const char *hint = "";
   if (s && s->kind == SYMBOL_AXIS && scope->state->slice[s->index] >= 0) {
-    hint = arena_printf(scope->sema->memory, "; inside fold[%s] it stands for its current slice", name->text);
+    hint = arena_printf(scope->sema->memory, "; inside fold[%s] it stands for its current slice",
+                        name->text);
   } else if (!s) {
     suggestion found = {.name = name->text};
     for (int i = 0; i < scope->body->axes.count; i++) {
@@ -193,13 +207,16 @@ static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr 
     }
     hint = suggestion_text(scope->sema, &found);
   }
-  const char *found = s && s->kind == SYMBOL_AXIS ? axis_here_text(scope, name->text, s->index)
-                                                  : arena_printf(scope->sema->memory, "'%s'", name->text);
-  scope_error(scope, name->span, "expected an axis of %s, found %s%s", with_axes_text(scope, operand, value.axes), found, hint);
+  const char *found = s && s->kind == SYMBOL_AXIS
+                          ? axis_here_text(scope, name->text, s->index)
+                          : arena_printf(scope->sema->memory, "'%s'", name->text);
+  scope_error(scope, name->span, "expected an axis of %s, found %s%s",
+              with_axes_text(scope, operand, value.axes), found, hint);
   return -1;
 }
 
-axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand, sema_operand value) {
+axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand,
+                            sema_operand value) {
   axis_set axes = 0;
   bool fine = true;
   for (int i = 0; i < names->count; i++) {
@@ -207,7 +224,8 @@ axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast
     if (axis < 0) {
       fine = false;
     } else if (axis_in(axes, axis)) {
-      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice", names->items[i].text);
+      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice",
+                  names->items[i].text);
       fine = false;
     } else {
       axes |= axis_bit(axis);
@@ -240,8 +258,8 @@ static sema_operand check_slice(sema_scope *scope, const ast_expr *e) {
     bool runtime = sliced->size == TYPED_RUNTIME_SIZE;
     int64_t size = runtime ? INT32_MAX : sliced->size;
     if (entry >= size) {
-      scope_error(scope, slice->value->span, "expected an entry of %s from 0 to %lld, found %lld", slice->name.text,
-                  (long long)size - 1, (long long)entry);
+      scope_error(scope, slice->value->span, "expected an entry of %s from 0 to %lld, found %lld",
+                  slice->name.text, (long long)size - 1, (long long)entry);
       value = operand_error;
     } else if (runtime && entry >= sliced->least) {
       sliced->least = entry + 1;  // checked when the size is known
@@ -267,20 +285,23 @@ static const typed_axis *size_owner(const sema_scope *scope, const typed_axis *a
   return axis;
 }
 
-// Whether the header alone says so: sizes at run time are one if one is declared by the other, or both by one text.
+// Whether the header alone says so: sizes at run time are one if one is declared by the other, or
+// both by one text.
 static bool same_size(const sema_scope *scope, int x, int y) {
   const typed_axis *a = size_owner(scope, &scope->body->axes.items[x]);
   const typed_axis *b = size_owner(scope, &scope->body->axes.items[y]);
   if (a == b) return true;
   if (a->size != TYPED_RUNTIME_SIZE || b->size != TYPED_RUNTIME_SIZE) return a->size == b->size;
   return a->size_expr && b->size_expr &&
-         strcmp(expr_to_text(scope->sema->memory, a->size_expr), expr_to_text(scope->sema->memory, b->size_expr)) == 0;
+         strcmp(expr_to_text(scope->sema->memory, a->size_expr),
+                expr_to_text(scope->sema->memory, b->size_expr)) == 0;
 }
 
 // "M = 4", "N at run time"
 static const char *size_text(const sema_scope *scope, int axis) {
   const typed_axis *a = &scope->body->axes.items[axis];
-  if (a->size == TYPED_RUNTIME_SIZE) return arena_printf(scope->sema->memory, "%s at run time", a->name);
+  if (a->size == TYPED_RUNTIME_SIZE)
+    return arena_printf(scope->sema->memory, "%s at run time", a->name);
   return arena_printf(scope->sema->memory, "%s = %lld", a->name, (long long)a->size);
 }
 
@@ -290,10 +311,12 @@ static const char *one_size_hint(const sema_scope *scope, int from, int to) {
   if (outermost->call.source) return "the call must give both one size";
   const typed_axis *axes = scope->body->axes.items;
   return arena_printf(scope->sema->memory, "declare %s = %s%s%s", axes[to].name, axes[from].name,
-                      scope->function ? " in the header of " : "", scope->function ? scope->body->name : "");
+                      scope->function ? " in the header of " : "",
+                      scope->function ? scope->body->name : "");
 }
 
-static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand value, int i, renames *all) {
+static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand value, int i,
+                           renames *all) {
   const ast_renaming *r = &e->rename.renamings.items[i];
   int from = operand_axis(scope, &r->from, e->rename.operand, value);
   int to = scope_axis(scope, &r->to);
@@ -301,13 +324,13 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
   for (int k = 0; k < all->count; k++) {
     bool twice = all->from[k] == from;
     if (!twice && all->to[k] != to) continue;
-    scope_error(scope, twice ? r->from.span : r->to.span, "expected each axis once, found '%s' twice",
-                twice ? r->from.text : r->to.text);
+    scope_error(scope, twice ? r->from.span : r->to.span,
+                "expected each axis once, found '%s' twice", twice ? r->from.text : r->to.text);
     return false;
   }
   if (!same_size(scope, from, to)) {
-    scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s", size_text(scope, from), size_text(scope, to),
-                one_size_hint(scope, from, to));
+    scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s",
+                size_text(scope, from), size_text(scope, to), one_size_hint(scope, from, to));
     return false;
   }
   all->from[all->count] = from;
@@ -322,8 +345,8 @@ static int pending_index(const renames *all, axis_set present, unsigned done) {
   return -1;
 }
 
-// Follows the renames from the k-th on, each onto the axis that the next one takes away. The chain ends at a rename whose axis
-// stays, or at its own start; `path` holds it.
+// Follows the renames from the k-th on, each onto the axis that the next one takes away. The chain
+// ends at a rename whose axis stays, or at its own start; `path` holds it.
 static bool is_circle(const renames *all, unsigned done, int k, int *path, int *length) {
   for (*length = 0; *length < all->count;) {
     path[(*length)++] = k;
@@ -348,13 +371,16 @@ static void refuse_circle(const sema_scope *scope, const ast_expr *e, const int 
     const ast_renaming *r = &items[path[i]];
     text = arena_printf(memory, "%s{%s -> %s}", text, r->from.text, r->to.text);
   }
-  scope_error(scope, first->span,
-              "expected renames one after another, found axes that change places; give them a third "
-              "axis %s = %s: %s%s{%s -> %s}",
-              third, first->from.text, short_text(scope->sema, e->rename.operand), text, third, first->to.text);
+  scope_error(
+      scope, first->span,
+      "expected renames one after another, found axes that change places; give them a third "
+      "axis %s = %s: %s%s{%s -> %s}",
+      third, first->from.text, short_text(scope->sema, e->rename.operand), text, third,
+      first->to.text);
 }
 
-static void refuse_rename(const sema_scope *scope, const ast_expr *e, const renames *all, unsigned done, sema_operand value) {
+static void refuse_rename(const sema_scope *scope, const ast_expr *e, const renames *all,
+                          unsigned done, sema_operand value) {
   int path[TYPED_MAX_AXES + 1], length, k = 0;
   while (done >> k & 1) k++;
   if (is_circle(all, done, k, path, &length)) {
@@ -364,7 +390,8 @@ static void refuse_rename(const sema_scope *scope, const ast_expr *e, const rena
   k = path[length - 1];
   const ast_name *to = &e->rename.renamings.items[k].to;
   scope_error(scope, to->span, "expected an axis that the value lacks, found %s; it is %s",
-              axis_here_text(scope, to->text, all->to[k]), with_axes_text(scope, e->rename.operand, value.axes));
+              axis_here_text(scope, to->text, all->to[k]),
+              with_axes_text(scope, e->rename.operand, value.axes));
 }
 
 static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
@@ -395,16 +422,21 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
     const char *written = short_text(scope->sema, e);
     if (scope_find(scope, name->text)) {
       scope_find(scope, name->text)->used = true;
-      scope_error(scope, e->span, "expected a value, found %s; a value is written without its axes: %s", written, name->text);
-    } else if (builtin_find(name->text, BUILTIN_REDUCTION) || builtin_find(name->text, BUILTIN_FOLD)) {
-      scope_error(scope, e->span, "expected an operand in parentheses after %s, found none", written);
+      scope_error(scope, e->span,
+                  "expected a value, found %s; a value is written without its axes: %s", written,
+                  name->text);
+    } else if (builtin_find(name->text, BUILTIN_REDUCTION) ||
+               builtin_find(name->text, BUILTIN_FOLD)) {
+      scope_error(scope, e->span, "expected an operand in parentheses after %s, found none",
+                  written);
     } else {
       unknown_name(scope, name);
     }
     return operand_error;
   }
   if (e->indexed.axes.count != 1) {
-    scope_error(scope, e->indexed.axes.items[1].span, "expected one axis of index, found %d", e->indexed.axes.count);
+    scope_error(scope, e->indexed.axes.items[1].span, "expected one axis of index, found %d",
+                e->indexed.axes.count);
     return operand_error;
   }
   int axis = scope_axis(scope, &e->indexed.axes.items[0]);
@@ -413,13 +445,17 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
   return build_value(scope, (typed_value){.op = VALUE_INDEX, .index = axis, .span = e->span});
 }
 
-// ---- operators ----------------------------------------------------------------------------------------------------------
+// ---- operators
+// ----------------------------------------------------------------------------------------------------------
 
 static sema_operand check_binary(sema_scope *scope, const ast_expr *e) {
   bool compares = e->binary.op >= AST_LESS;
-  sema_operand left = compares ? check_real(scope, e->binary.left, "a comparison") : check_expression(scope, e->binary.left);
-  sema_operand right = compares ? check_real(scope, e->binary.right, "a comparison") : check_expression(scope, e->binary.right);
-  if (e->binary.op == AST_POWER) return build_power(scope, left, right, e->binary.right->span, e->span);
+  sema_operand left = compares ? check_real(scope, e->binary.left, "a comparison")
+                               : check_expression(scope, e->binary.left);
+  sema_operand right = compares ? check_real(scope, e->binary.right, "a comparison")
+                                : check_expression(scope, e->binary.right);
+  if (e->binary.op == AST_POWER)
+    return build_power(scope, left, right, e->binary.right->span, e->span);
   return build_binary(scope, operation_of(e->binary.op), left, right, e->span);
 }
 
@@ -428,12 +464,14 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
   switch (e->kind) {
     case AST_PERCENT:
       found = "a percentage";
-      hint = arena_printf(scope->sema->memory, "; write %s", number_text(scope->sema, e->percent.value));
+      hint = arena_printf(scope->sema->memory, "; write %s",
+                          number_text(scope->sema, e->percent.value));
       break;
     case AST_STRING: found = "a text"; break;
     case AST_TUPLE:
       found = "a tuple";
-      hint = scope->hook ? "; functions of single entries map over tuples, operators do not" : "; tuples occur in layers only";
+      hint = scope->hook ? "; functions of single entries map over tuples, operators do not"
+                         : "; tuples occur in layers only";
       break;
     case AST_REPEAT:
       found = "repeat";
@@ -455,7 +493,8 @@ static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
   switch (e->kind) {
     case AST_NUMBER: return operand_constant(e->number.value);
     case AST_NAME: return check_name(scope, &e->name);
-    case AST_NEGATE: return build_unary(scope, VALUE_NEG, check_expression(scope, e->negate.operand), e->span);
+    case AST_NEGATE:
+      return build_unary(scope, VALUE_NEG, check_expression(scope, e->negate.operand), e->span);
     case AST_BINARY: return check_binary(scope, e);
     case AST_CALL: return check_call(scope, e);
     case AST_INDEXED: return check_index(scope, e);
@@ -486,11 +525,13 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user) 
   sema_operand value = check_expression(scope, e);
   if (value.kind == OPERAND_ERROR || !value.complex) return value;
   const char *text = short_text(scope->sema, e);
-  scope_error(scope, e->span, "expected a real operand of %s, found a complex one; take re(%s)", user, text);
+  scope_error(scope, e->span, "expected a real operand of %s, found a complex one; take re(%s)",
+              user, text);
   return operand_error;
 }
 
-// ---- for other passes (sema.h) ------------------------------------------------------------------------------------------
+// ---- for other passes (sema.h)
+// ------------------------------------------------------------------------------------------
 
 sema_operand sema_expression(sema_scope *scope, const ast_expr *e) {
   sema_operand value = check_expression(scope, e);
@@ -502,26 +543,30 @@ bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, doubl
   sema_operand value = sema_expression(scope, e);
   if (value.kind == OPERAND_ERROR) return false;
   if (value.kind != OPERAND_CONSTANT || value.axes) {
-    scope_error(scope, e->span, "expected a constant for %s, found %s", what, short_text(scope->sema, e));
+    scope_error(scope, e->span, "expected a constant for %s, found %s", what,
+                short_text(scope->sema, e));
     return false;
   }
   *result = value.number;
   return true;
 }
 
-bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t least, int64_t *result) {
+bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t least,
+                int64_t *result) {
   double number;
   if (e->kind == AST_PERCENT) {
     scope_error(scope, e->span, "expected a whole number for %s, found %s", what, e->percent.text);
     return false;
   }
   if (!sema_constant(scope, e, what, &number)) return false;
-  const char *wrong = number != floor(number)  ? "a whole number"
-                      : number < (double)least ? arena_printf(scope->sema->memory, "at least %lld", (long long)least)
-                      : number > INT32_MAX     ? "at most 2147483647"
-                                               : NULL;
+  const char *wrong = number != floor(number) ? "a whole number"
+                      : number < (double)least
+                          ? arena_printf(scope->sema->memory, "at least %lld", (long long)least)
+                      : number > INT32_MAX ? "at most 2147483647"
+                                           : NULL;
   if (wrong) {
-    scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what, number_text(scope->sema, number));
+    scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what,
+                number_text(scope->sema, number));
     return false;
   }
   *result = (int64_t)number;

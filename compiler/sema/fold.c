@@ -1,10 +1,12 @@
-// fold[M](s = e0, body): the body is written out once for each entry of M, s being the value so far.
+// fold[M](s = e0, body): the body is written out once for each entry of M, s being the value so
+// far.
 //
 //   fold[M](s = S[t-1], s + k)      with k[M,K], M = 2:
 //                                   %2 [K] = slice %0 M = 0      %3 [K] = add %1 %2
 //                                   %4 [K] = slice %0 M = 1      %5 [K] = add %3 %4
 //
-// Inside, whatever has the axis M stands for its current slice; scopes do this where a name is read.
+// Inside, whatever has the axis M stands for its current slice; scopes do this where a name is
+// read.
 #include "compiler/sema/internal.h"
 
 // The form fold[M](s = e0, body); false after a message.
@@ -15,14 +17,17 @@ static bool check_form(sema_scope *scope, const ast_expr *e) {
     return false;
   }
   if (e->call.axes.count != 1) {
-    scope_error(scope, e->call.axes.items[1].span, "expected one axis of fold, found %d", e->call.axes.count);
+    scope_error(scope, e->call.axes.items[1].span, "expected one axis of fold, found %d",
+                e->call.axes.count);
     return false;
   }
-  bool fits = args->count == 2 && args->items[0].kind == AST_ARG_NAMED && args->items[1].kind == AST_ARG_POSITIONAL;
+  bool fits = args->count == 2 && args->items[0].kind == AST_ARG_NAMED &&
+              args->items[1].kind == AST_ARG_POSITIONAL;
   if (!fits) {
-    scope_error(scope, e->span, "expected a first value and a body, found %s; write %s[%s](s = e0, body)",
-                args->count == 2 ? "another form" : "another number of arguments", e->call.callee.text,
-                e->call.axes.items[0].text);
+    scope_error(scope, e->span,
+                "expected a first value and a body, found %s; write %s[%s](s = e0, body)",
+                args->count == 2 ? "another form" : "another number of arguments",
+                e->call.callee.text, e->call.axes.items[0].text);
   }
   return fits;
 }
@@ -46,8 +51,8 @@ static int check_fold_axis(sema_scope *scope, const ast_expr *e) {
 }
 
 // One step: the body with the running value `s`. The result is seen with all axes that `s` has.
-static sema_operand fold_step(sema_scope *scope, const ast_expr *body, symbol *binder, int axis, int entry,
-                              sema_operand running) {
+static sema_operand fold_step(sema_scope *scope, const ast_expr *body, symbol *binder, int axis,
+                              int entry, sema_operand running) {
   scope->state->slice[axis] = entry;
   binder->value = running;
   sema_operand next = check_expression(scope, body);
@@ -55,10 +60,10 @@ static sema_operand fold_step(sema_scope *scope, const ast_expr *body, symbol *b
   return next;
 }
 
-// The running value has the axes of e0 and of the body together, and is complex if either is. They are found by
-// trying the first step until it adds nothing; what a trial appended is dropped.
-static sema_operand first_step(sema_scope *scope, const ast_expr *body, symbol *binder, int axis, sema_operand start,
-                               axis_set *axes, bool *complex) {
+// The running value has the axes of e0 and of the body together, and is complex if either is. They
+// are found by trying the first step until it adds nothing; what a trial appended is dropped.
+static sema_operand first_step(sema_scope *scope, const ast_expr *body, symbol *binder, int axis,
+                               sema_operand start, axis_set *axes, bool *complex) {
   for (;;) {
     int mark = scope->body->values.count;
     sema_operand running = *complex ? build_complex(scope, start) : start;

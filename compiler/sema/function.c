@@ -1,5 +1,6 @@
-// What can be said of an fn without a call: its names, whom it calls and that it does not call itself. Axes and
-// kinds follow from the arguments, so they are checked where a call is inlined (call.c).
+// What can be said of an fn without a call: its names, whom it calls and that it does not call
+// itself. Axes and kinds follow from the arguments, so they are checked where a call is inlined
+// (call.c).
 //
 //   fn unit[K](x) = x / norm[K](x)      fine
 //   fn bad(x)     = x / q               expected a declared name, found 'q'; a function sees only its own parameters
@@ -38,8 +39,11 @@ static const ast_name *find_value(const function_check *c, const char *name) {
 
 // An axis, or with `value` a value; notes the use of it for editors.
 static bool is_known(const function_check *c, const ast_name *name, bool value) {
-  const ast_name *axis = find_axis(c, name->text), *found = value && !axis ? find_value(c, name->text) : axis;
-  if (found) sema_note_name(c->sema, name, found->span, symbol_kind_text(axis ? SYMBOL_AXIS : SYMBOL_PARAMETER));
+  const ast_name *axis = find_axis(c, name->text),
+                 *found = value && !axis ? find_value(c, name->text) : axis;
+  if (found)
+    sema_note_name(c->sema, name, found->span,
+                   symbol_kind_text(axis ? SYMBOL_AXIS : SYMBOL_PARAMETER));
   return found != NULL;
 }
 
@@ -48,9 +52,11 @@ static void check_value_name(function_check *c, const ast_name *name) {
   arena *memory = c->sema->memory;
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->values.count; i++) suggest(&found, c->values.items[i]->text);
-  const char *hint = found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
+  const char *hint =
+      found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
   fail(c, name->span,
-       arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text, name->text, hint));
+       arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text,
+                    name->text, hint));
 }
 
 static void check_axes(function_check *c, const ast_names *axes) {
@@ -67,20 +73,22 @@ static void check_axes(function_check *c, const ast_names *axes) {
 
 static void check_callee(function_check *c, const ast_expr *e) {
   const ast_name *callee = &e->call.callee;
-  if (builtin_find(callee->text, BUILTIN_ELEMENTWISE) || builtin_find(callee->text, BUILTIN_REDUCTION) ||
-      builtin_find(callee->text, BUILTIN_FOLD)) {
+  if (builtin_find(callee->text, BUILTIN_ELEMENTWISE) ||
+      builtin_find(callee->text, BUILTIN_REDUCTION) || builtin_find(callee->text, BUILTIN_FOLD)) {
     return;
   }
   const typed_name *item = sema_find(c->file, callee->text);
   if (item) sema_note_item(c->sema, callee->span, item->item);
-  if (!item || item->item->kind != AST_FN) return;  // a start, a layer's part or unknown: the call says it
+  // a start, a layer's part or unknown: the call says it
+  if (!item || item->item->kind != AST_FN) return;
   int found = name_map_find(&c->sema->function_index, item->item);
   if (found >= 0 && c->sema->functions.items[found]->state == FUNCTION_ACTIVE) {
-    fail(c, callee->span,
-         arena_printf(c->sema->memory,
-                      "expected a function that does not lead back to %s, found '%s'; functions are "
-                      "written out at each call",
-                      c->fn->item->name.text, callee->text));
+    fail(
+        c, callee->span,
+        arena_printf(c->sema->memory,
+                     "expected a function that does not lead back to %s, found '%s'; functions are "
+                     "written out at each call",
+                     c->fn->item->name.text, callee->text));
     return;
   }
   if (!check_function(c->sema, item)) c->fn->wrong = true;
@@ -137,7 +145,9 @@ static void check_parts(function_check *c, const ast_expr *e) {
       }
       break;
     case AST_NUMBER: break;
-    default: fail(c, e->span, "expected a value in a function, found a construct of layers or settings"); break;
+    default:
+      fail(c, e->span, "expected a value in a function, found a construct of layers or settings");
+      break;
   }
 }
 
@@ -167,9 +177,12 @@ static void check_formals(function_check *c, const ast_names *names) {
     bool taken = find_value(c, name->text) || (!axes && find_axis(c, name->text));
     for (int k = 0; axes && k < i; k++) taken |= names->items[k].text == name->text;
     if (taken) {
-      fail(c, name->span, arena_printf(c->sema->memory, "expected a new name, found '%s' a second time", name->text));
+      fail(c, name->span,
+           arena_printf(c->sema->memory, "expected a new name, found '%s' a second time",
+                        name->text));
     }
-    sema_note_name(c->sema, name, name->span, symbol_kind_text(axes ? SYMBOL_AXIS : SYMBOL_PARAMETER));
+    sema_note_name(c->sema, name, name->span,
+                   symbol_kind_text(axes ? SYMBOL_AXIS : SYMBOL_PARAMETER));
     if (!axes) vec_push(c->sema->memory, &c->values, name);
   }
 }

@@ -1,5 +1,5 @@
-// Files and the names that their items see. Every file is loaded once; its imports lend their own items, which are
-// not handed on.
+// Files and the names that their items see. Every file is loaded once; its imports lend their own
+// items, which are not handed on.
 //
 //   import std.mamba2            names of stdlib/mamba2.rec
 //   import "my_layer.rec"        names of a file beside this one
@@ -21,7 +21,8 @@ typedef struct import_check {
   files;
 } import_check;
 
-// ---- loading ------------------------------------------------------------------------------------------------------------
+// ---- loading
+// ------------------------------------------------------------------------------------------------------------
 
 // Without "./" and "folder/..": equal files get equal texts, links aside.
 static const char *normalise(arena *memory, const char *path) {
@@ -67,9 +68,10 @@ static const source *load_std(sema *s, const ast_item *item) {
   const ast_names *path = &item->import.path;
   const char *name = standard_name(s, path);
   if (!name) {
-    diag_error(s->messages, item->import.target_span,
-               "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
-               "or import \"my_layer.rec\"");
+    diag_error(
+        s->messages, item->import.target_span,
+        "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
+        "or import \"my_layer.rec\"");
     return NULL;
   }
   // A compiled library carries the text that it was made from, and that one counts.
@@ -79,7 +81,8 @@ static const source *load_std(sema *s, const ast_item *item) {
   if (!row) {
     suggestion found = {.name = name};
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
-    diag_error(s->messages, path->items[path->count - 1].span, "expected a file of the standard library, found '%s'%s", name,
+    diag_error(s->messages, path->items[path->count - 1].span,
+               "expected a file of the standard library, found '%s'%s", name,
                suggestion_text(s, &found));
     offer_suggestion(s, &found, span_join(path->items[1].span, path->items[path->count - 1].span));
     return NULL;
@@ -121,7 +124,8 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
     text = sources_find(s->all, key);
     if (!text) text = sources_load_import(s->all, key, &error);
     if (!text) {
-      diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s", error ? error : key);
+      diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s",
+                 error ? error : key);
       return NULL;
     }
   }
@@ -137,11 +141,13 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
 static void add_import(sema *s, typed_file *file, const ast_item *item, typed_file *imported) {
   for (int i = 0; i < file->imports.count; i++) {
     if (file->imports.items[i].file != imported) continue;
-    diag_error(s->messages, item->import.target_span,
-               "expected each file to be imported once, found it a second time; remove this import");
+    diag_error(
+        s->messages, item->import.target_span,
+        "expected each file to be imported once, found it a second time; remove this import");
     return;
   }
-  vec_push(s->memory, &file->imports, (typed_import){.file = imported, .span = item->import.target_span});
+  vec_push(s->memory, &file->imports,
+           (typed_import){.file = imported, .span = item->import.target_span});
 }
 
 static void fill_names(sema *s, typed_file *file);
@@ -170,14 +176,18 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
   return file;
 }
 
-// ---- names --------------------------------------------------------------------------------------------------------------
+// ---- names
+// --------------------------------------------------------------------------------------------------------------
 
 const char *item_kind_text(ast_item_kind kind) {
-  static const char *const words[] = {"recurrence", "layer", "model", "function", "import", "init", "train", "evaluate"};
+  static const char *const words[] = {"recurrence", "layer", "model", "function",
+                                      "import",     "init",  "train", "evaluate"};
   return words[kind];
 }
 
-static bool has_own_space(ast_item_kind kind) { return kind == AST_INIT || kind == AST_TRAIN || kind == AST_EVALUATE; }
+static bool has_own_space(ast_item_kind kind) {
+  return kind == AST_INIT || kind == AST_TRAIN || kind == AST_EVALUATE;
+}
 
 static bool is_callable(ast_item_kind kind) { return !has_own_space(kind) && kind != AST_IMPORT; }
 
@@ -186,7 +196,8 @@ static void check_case(sema *s, const ast_item *item) {
   bool wants_upper = item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (upper == wants_upper || (wants_upper && !isalpha((unsigned char)item->name.text[0]))) return;
   diag_warning(s->messages, item->name.span, "expected a%s name for the %s, found '%s'",
-               wants_upper ? " capitalised" : " lower-case", item_kind_text(item->kind), item->name.text);
+               wants_upper ? " capitalised" : " lower-case", item_kind_text(item->kind),
+               item->name.text);
 }
 
 static bool refuse_word(sema *s, const ast_item *item) {
@@ -225,25 +236,29 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
   }
   const typed_name *taken = find_in_space(file, item);
   if (taken) {
-    diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+    diag_error(s->messages, item->name.span,
+               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
                taken->item->kind == AST_INIT ? "n" : "", item_kind_text(taken->item->kind));
-    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_kind_text(taken->item->kind),
-              taken->name);
+    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
+              item_kind_text(taken->item->kind), taken->name);
     return;
   }
   add_name(s, file, file, item);
 }
 
-static void add_imported(sema *s, typed_file *file, const typed_import *import, const ast_item *item) {
+static void add_imported(sema *s, typed_file *file, const typed_import *import,
+                         const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
   if (!taken) {
     add_name(s, file, import->file, item);
     return;
   }
-  diag_error(s->messages, import->span, "expected new names from an import, found '%s', which is the name of a%s %s already",
-             item->name.text, taken->item->kind == AST_INIT ? "n" : "", item_kind_text(taken->item->kind));
-  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", item_kind_text(taken->item->kind),
-            taken->name);
+  diag_error(s->messages, import->span,
+             "expected new names from an import, found '%s', which is the name of a%s %s already",
+             item->name.text, taken->item->kind == AST_INIT ? "n" : "",
+             item_kind_text(taken->item->kind));
+  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
+            item_kind_text(taken->item->kind), taken->name);
   diag_note(s->messages, item->name.span, "the imported one is declared here");
 }
 
@@ -260,10 +275,11 @@ static void check_runs(sema *s, const typed_file *file, ast_item_kind kind) {
       name_map_set(s->memory, &names, item->name.text, i);
       continue;
     }
-    diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+    diag_error(s->messages, item->name.span,
+               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
                kind == AST_EVALUATE ? "n" : "", item_kind_text(kind));
-    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here", item_kind_text(kind),
-              item->name.text);
+    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here",
+              item_kind_text(kind), item->name.text);
   }
 }
 
@@ -279,8 +295,8 @@ static void fill_names(sema *s, typed_file *file) {
     const typed_file *imported = import->file;
     for (int k = 0; k < imported->file->items.count; k++) {
       const ast_item *item = imported->file->items.items[k];
-      bool lent = (is_callable(item->kind) || item->kind == AST_INIT) && find_in_space(imported, item) &&
-                  find_in_space(imported, item)->item == item;
+      bool lent = (is_callable(item->kind) || item->kind == AST_INIT) &&
+                  find_in_space(imported, item) && find_in_space(imported, item)->item == item;
       if (lent) add_imported(s, file, import, item);
     }
   }

@@ -8,7 +8,8 @@
 
 typedef enum function_state { FUNCTION_UNSEEN, FUNCTION_ACTIVE, FUNCTION_DONE } function_state;
 
-// An fn of some file. A wrong one is reported once, where it stands; calls of it are errors without a message.
+// An fn of some file. A wrong one is reported once, where it stands; calls of it are errors without
+// a message.
 typedef struct function {
   const ast_item *item;
   const typed_file *file;
@@ -32,11 +33,13 @@ struct sema {
   VEC(function *) functions;
   name_map function_index;  // by item
   int depth;                // of expressions and functions being checked inside each other
-  bool broken;              // an import could not be read or parsed: names may be missing, bodies are not checked
+  // an import could not be read or parsed: names may be missing, bodies are not checked
+  bool broken;
   const char *word_t, *word_pi, *word_complex, *word_std;
 };
 
-// ---- built-in functions (builtin.c) -------------------------------------------------------------------------------------
+// ---- built-in functions (builtin.c)
+// -------------------------------------------------------------------------------------
 
 typedef enum builtin_kind {
   BUILTIN_ELEMENTWISE,
@@ -70,7 +73,8 @@ value_op operation_of(ast_binary_op op);
 // The value of an elementwise operation on constants. False if the operation has no constant value.
 bool fold_constant(value_op op, const double *numbers, double *result);
 
-// ---- scopes (scope.c) ---------------------------------------------------------------------------------------------------
+// ---- scopes (scope.c)
+// ---------------------------------------------------------------------------------------------------
 
 typedef enum symbol_kind {
   SYMBOL_AXIS,
@@ -139,22 +143,26 @@ symbol *scope_lookup(const sema_scope *scope, const ast_name *name);
 // Adds a name; NULL after the message that it is taken or reserved.
 symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, span where);
 const char *symbol_kind_text(symbol_kind kind);
-// Marks every name of an expression as used: after an error in it nothing is said about unused names.
+// Marks every name of an expression as used: after an error in it nothing is said about unused
+// names.
 void scope_use_all(sema_scope *scope, const ast_expr *e);
 
 // The axis of this name, which must be one of the header. -1 after a message.
 int scope_axis(sema_scope *scope, const ast_name *name);
 
-// ---- for editors (names.c) ------------------------------------------------------------------------------------------------
+// ---- for editors (names.c)
+// ------------------------------------------------------------------------------------------------
 
 void note_symbol_use(const sema_scope *scope, const symbol *s, span where);
 // "recurrence", "function", ..
 const char *item_kind_text(ast_item_kind kind);
 
-// ---- messages (message.c) -----------------------------------------------------------------------------------------------
+// ---- messages (message.c)
+// -----------------------------------------------------------------------------------------------
 
 // An error inside a scope; in an fn the calls that led there are noted.
-void scope_error(const sema_scope *scope, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void scope_error(const sema_scope *scope, span where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void note_symbol(const sema_scope *scope, const symbol *s);
 int line_of(const sema *s, span where);
 
@@ -183,7 +191,8 @@ const char *suggestion_text(const sema *s, const suggestion *found);
 // Behind the message: the name that was meant, in place of the one at `where`.
 void offer_suggestion(const sema *s, const suggestion *found, span where);
 
-// ---- expressions (expression.c, call.c, fold.c, build.c) ----------------------------------------------------------------
+// ---- expressions (expression.c, call.c, fold.c, build.c)
+// ----------------------------------------------------------------
 
 sema_operand check_expression(sema_scope *scope, const ast_expr *e);
 // As check_expression, refusing complex values; `user` names who wants it real: "sigmoid".
@@ -191,7 +200,8 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user);
 sema_operand check_call(sema_scope *scope, const ast_expr *e);
 sema_operand check_fold(sema_scope *scope, const ast_expr *e);
 // The axes in brackets, which the operand must have. 0 after an error.
-axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand, sema_operand value);
+axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast_expr *operand,
+                            sema_operand value);
 // Reports that the axis has no compile-time size although it `what` ("is sliced").
 void report_runtime_axis(const sema_scope *scope, int axis, span where, const char *what);
 // Positional arguments, exactly `count`; false after a message.
@@ -199,9 +209,11 @@ bool check_arity(const sema_scope *scope, const ast_expr *call, const char *sign
 // "expected the axes of sum, found '('": the call lacks its brackets.
 void report_missing_axes(const sema_scope *scope, const ast_expr *call, const char *axes);
 
-// New values; operands that are errors give errors, constants are computed, the size of the body is limited.
+// New values; operands that are errors give errors, constants are computed, the size of the body is
+// limited.
 sema_operand build_unary(sema_scope *scope, value_op op, sema_operand a, span where);
-sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b, span where);
+sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b,
+                          span where);
 sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand *args, span where);
 sema_operand build_value(sema_scope *scope, typed_value value);
 // The message that a body is too large, once.
@@ -209,17 +221,21 @@ sema_operand refuse_growth(sema_scope *scope, span where);
 // Forgets the values from `count` on, which nothing uses.
 void drop_values(sema_scope *scope, int count);
 // `exponent_place`: where messages about the exponent point; `where`: the whole power.
-sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span exponent_place, span where);
-sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over, span where);
+sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent,
+                         span exponent_place, span where);
+sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over,
+                             span where);
 sema_operand build_slice(sema_scope *scope, sema_operand a, int axis, int64_t entry, span where);
 sema_operand build_rename(sema_scope *scope, sema_operand a, int from, int to, span where);
 sema_operand build_complex(sema_scope *scope, sema_operand a);
 // Inside folds, the current slice of a value that has a folded axis.
 sema_operand build_current_slice(sema_scope *scope, sema_operand a, span where);
 
-// ---- the rest -----------------------------------------------------------------------------------------------------------
+// ---- the rest
+// -----------------------------------------------------------------------------------------------------------
 
-// function.c: names, arities and recursion of an fn, checked once. Returns whether it can be called.
+// function.c: names, arities and recursion of an fn, checked once. Returns whether it can be
+// called.
 bool check_function(sema *s, const typed_name *fn);
 
 // unknown_function.c: what to write in place of a call of this name.
@@ -228,7 +244,8 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name);
 const char *function_meant(const sema_scope *scope, const char *name);
 
 // body.c
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count, span call);
+typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
+                             int binding_count, span call);
 
 // imports.c: loads imports and fills the name spaces of every file.
 void resolve_files(sema *s, const ast_file *file);

@@ -18,13 +18,15 @@ void scope_error(const sema_scope *scope, span where, const char *format, ...) {
   diag_error(s->messages, where, "%s", text);
   int noted = 0;
   for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++) {
-    diag_note(s->messages, scope->call, "in this call of %s", scope->function ? scope->function : scope->body->name);
+    diag_note(s->messages, scope->call, "in this call of %s",
+              scope->function ? scope->function : scope->body->name);
   }
 }
 
 void note_symbol(const sema_scope *scope, const symbol *s) {
   if (s->span.source) {
-    diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here", symbol_kind_text(s->kind), s->name);
+    diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here",
+              symbol_kind_text(s->kind), s->name);
   }
 }
 
@@ -35,12 +37,14 @@ int line_of(const sema *s, span where) {
 
 const char *axes_text(const sema_scope *scope, axis_set axes) {
   if (axes == 0) return "no axes";
-  return arena_printf(scope->sema->memory, "[%s]", body_axes_text(scope->sema->memory, scope->body, axes));
+  return arena_printf(scope->sema->memory, "[%s]",
+                      body_axes_text(scope->sema->memory, scope->body, axes));
 }
 
 const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor) {
   if (tensor->axis_count == 0) return "no axes";
-  const char *text = body_order_text(scope->sema->memory, scope->body, tensor->axes, tensor->axis_count);
+  const char *text =
+      body_order_text(scope->sema->memory, scope->body, tensor->axes, tensor->axis_count);
   return arena_printf(scope->sema->memory, "[%s]", text);
 }
 

@@ -5,7 +5,8 @@
 #include "compiler/base/text.h"
 #include "compiler/sema/internal.h"
 
-// ---- while names are resolved ---------------------------------------------------------------------------------------------
+// ---- while names are resolved
+// ---------------------------------------------------------------------------------------------
 
 name_uses *name_uses_new(arena *memory) {
   name_uses *all = ARENA_NEW(memory, name_uses);
@@ -14,13 +15,16 @@ name_uses *name_uses_new(arena *memory) {
 }
 
 // A place as a key of a name_map.
-static const void *place_key(uint32_t text, uint32_t begin) { return (const void *)(uintptr_t)((uint64_t)text << 32 | begin); }
+static const void *place_key(uint32_t text, uint32_t begin) {
+  return (const void *)(uintptr_t)((uint64_t)text << 32 | begin);
+}
 
-// What is written once may be resolved again and again: by each call of a function, in each layer of a model. The first time
-// counts, or the first that knows more than the name.
+// What is written once may be resolved again and again: by each call of a function, in each layer
+// of a model. The first time counts, or the first that knows more than the name.
 static void add_use(name_uses *all, name_use use) {
-  if (use.where.source == 0 || use.name[0] == '(') return;       // a name of no source
-  use.where.end = use.where.begin + (uint32_t)strlen(use.name);  // of a declaration that begins with it
+  if (use.where.source == 0 || use.name[0] == '(') return;  // a name of no source
+  // of a declaration that begins with it
+  use.where.end = use.where.begin + (uint32_t)strlen(use.name);
   use.declared.end = use.declared.begin + (uint32_t)strlen(use.name);
   const void *key = place_key(use.where.source, use.where.begin);
   int known = name_map_find(&all->places, key);
@@ -47,7 +51,8 @@ void note_symbol_use(const sema_scope *scope, const symbol *s, span where) {
 
 void sema_note_name(const sema *s, const ast_name *name, span declared, const char *kind) {
   if (!s->options.uses) return;
-  add_use(s->options.uses, (name_use){.where = name->span, .declared = declared, .name = name->text, .kind = kind});
+  add_use(s->options.uses,
+          (name_use){.where = name->span, .declared = declared, .name = name->text, .kind = kind});
 }
 
 void sema_note_item(const sema *s, span where, const ast_item *item) {
@@ -59,7 +64,8 @@ void sema_note_item(const sema *s, span where, const ast_item *item) {
                                       .item = item});
 }
 
-// ---- afterwards -----------------------------------------------------------------------------------------------------------
+// ---- afterwards
+// -----------------------------------------------------------------------------------------------------------
 
 const name_use *name_uses_at(const name_uses *all, uint32_t text, uint32_t offset) {
   const name_use *before = NULL;
@@ -80,13 +86,15 @@ const name_use *name_uses_declaration(const name_uses *all, const name_use *use)
 int name_use_tensor(const name_use *use) {
   if (!use->symbol) return -1;
   symbol_kind kind = use->symbol->kind;
-  bool tensor = kind == SYMBOL_INPUT || kind == SYMBOL_PARAM || kind == SYMBOL_STATE || kind == SYMBOL_OUTPUT;
+  bool tensor =
+      kind == SYMBOL_INPUT || kind == SYMBOL_PARAM || kind == SYMBOL_STATE || kind == SYMBOL_OUTPUT;
   return tensor && use->symbol->index < use->body->tensors.count ? use->symbol->index : -1;
 }
 
 static void print_axis(FILE *out, const typed_axis *axis) {
   fputs(axis->name, out);
-  if (axis->size != TYPED_RUNTIME_SIZE && !axis->stands_in) fprintf(out, " = %lld", (long long)axis->size);
+  if (axis->size != TYPED_RUNTIME_SIZE && !axis->stands_in)
+    fprintf(out, " = %lld", (long long)axis->size);
 }
 
 static void print_axes(FILE *out, const typed_body *body, const int *axes, int count) {

@@ -1,4 +1,5 @@
-// Where names stand in the text, and what each means there: kept for editors, by the code that resolves names.
+// Where names stand in the text, and what each means there: kept for editors, by the code that
+// resolves names.
 //
 //   recurrence r(K = 4) {           r          recurrence, declared here
 //     input k[K]                    k, K, K    input [K = 4], axis of 4 entries
@@ -26,7 +27,8 @@ typedef struct name_uses {
 
 name_uses *name_uses_new(arena *memory);
 
-// What stands at a place of a source (its id), which may be that behind the last letter; NULL: no known name.
+// What stands at a place of a source (its id), which may be that behind the last letter; NULL: no
+// known name.
 const name_use *name_uses_at(const name_uses *all, uint32_t text, uint32_t offset);
 // Its declaration; NULL if that has not been looked at.
 const name_use *name_uses_declaration(const name_uses *all, const name_use *use);

@@ -1,5 +1,5 @@
-// Removes from a body what nothing needs: the branch that a constant condition did not take, unused lets, repeated
-// attempts at a fold. What remains keeps its order.
+// Removes from a body what nothing needs: the branch that a constant condition did not take, unused
+// lets, repeated attempts at a fold. What remains keeps its order.
 //
 //   %0 [] = input a           %0 [] = input a
 //   %1 [] = lag a 1           %1 [] = exp %0  "y"
@@ -7,8 +7,9 @@
 //   output y = %2             output y = %1
 #include "compiler/sema/typed.h"
 
-// Marks what states, outputs and used lag buffers need. Operands stand before their users, but a lag buffer's source may stand
-// after the LAG that reads it. The sweep is therefore repeated until no buffer is added.
+// Marks what states, outputs and used lag buffers need. Operands stand before their users, but a
+// lag buffer's source may stand after the LAG that reads it. The sweep is therefore repeated until
+// no buffer is added.
 static void mark_needed(const typed_body *body, bool *needed, bool *lag_needed) {
   for (int i = 0; i < body->tensors.count; i++) {
     value_id assigned = body->tensors.items[i].assigned;

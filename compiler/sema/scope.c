@@ -32,8 +32,8 @@ symbol *scope_lookup(const sema_scope *scope, const ast_name *name) {
 }
 
 const char *symbol_kind_text(symbol_kind kind) {
-  static const char *const texts[] = {"axis",     "input", "param", "state", "output", "let", "running value of a fold",
-                                      "parameter"};
+  static const char *const texts[] = {
+      "axis", "input", "param", "state", "output", "let", "running value of a fold", "parameter"};
   return texts[kind];
 }
 
@@ -46,7 +46,8 @@ static symbol *find_clash(const sema_scope *scope, symbol_kind kind, const char 
 
 static bool refuse_reserved(sema_scope *scope, const char *name, span where) {
   if (name == scope->sema->word_t) {
-    scope_error(scope, where, "expected a new name, found 't'; it stands for the step, as in x[t-1]");
+    scope_error(scope, where,
+                "expected a new name, found 't'; it stands for the step, as in x[t-1]");
     return true;
   }
   if (name == scope->sema->word_pi) {
@@ -65,14 +66,22 @@ symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, spa
       if (!taken->assigned_at.source) taken->assigned_at = where;  // so that only this is reported
       hint = arena_printf(scope->sema->memory, "; it is assigned without let: %s = ...", name);
     }
-    scope_error(scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
-                taken->kind == SYMBOL_AXIS || taken->kind == SYMBOL_INPUT || taken->kind == SYMBOL_OUTPUT ? "n" : "",
-                symbol_kind_text(taken->kind), hint);
+    scope_error(
+        scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
+        taken->kind == SYMBOL_AXIS || taken->kind == SYMBOL_INPUT || taken->kind == SYMBOL_OUTPUT
+            ? "n"
+            : "",
+        symbol_kind_text(taken->kind), hint);
     note_symbol(scope, taken);
     return NULL;
   }
   symbol *s = ARENA_NEW(scope->sema->memory, symbol);
-  *s = (symbol){.kind = kind, .name = name, .span = where, .index = -1, .value = operand_error, .earlier = latest(scope, name)};
+  *s = (symbol){.kind = kind,
+                .name = name,
+                .span = where,
+                .index = -1,
+                .value = operand_error,
+                .earlier = latest(scope, name)};
   name_map_set(scope->sema->memory, &scope->index, name, scope->symbols.count);
   vec_push(scope->sema->memory, &scope->symbols, s);
   note_symbol_use(scope, s, where);
@@ -150,22 +159,26 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
     return s->index;
   }
   for (int i = 0; !s && !scope->function && i < scope->body->axes.count; i++) {
-    if (scope->body->axes.items[i].name == name->text) return i;  // `t`, refused where it was declared
+    // `t`, refused where it was declared
+    if (scope->body->axes.items[i].name == name->text) return i;
   }
   const char *where = scope->function ? "of the function" : "of the header";
   if (s) {
     s->used = true;
-    scope_error(scope, name->span, "expected an axis %s, found the %s '%s'", where, symbol_kind_text(s->kind), name->text);
+    scope_error(scope, name->span, "expected an axis %s, found the %s '%s'", where,
+                symbol_kind_text(s->kind), name->text);
     note_symbol(scope, s);
     return -1;
   }
   suggestion found = {.name = name->text};
   for (int i = 0; i < scope->symbols.count; i++) {
-    if (scope->symbols.items[i]->kind == SYMBOL_AXIS) suggest(&found, scope->symbols.items[i]->name);
+    if (scope->symbols.items[i]->kind == SYMBOL_AXIS)
+      suggest(&found, scope->symbols.items[i]->name);
   }
   const char *hint = suggestion_text(scope->sema, &found);
   if (!found.best && !scope->function) {
-    hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name, name->text);
+    hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name,
+                        name->text);
   }
   scope_error(scope, name->span, "expected an axis %s, found '%s'%s", where, name->text, hint);
   offer_suggestion(scope->sema, &found, name->span);
@@ -176,7 +189,8 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
   bool fine = true;
   *set = 0;
   if (names->count > TYPED_MAX_AXES) {  // more than `order` has room for: some stand twice
-    scope_error(scope, names->items[TYPED_MAX_AXES].span, "expected each axis once, found %d axes", names->count);
+    scope_error(scope, names->items[TYPED_MAX_AXES].span, "expected each axis once, found %d axes",
+                names->count);
     return false;
   }
   for (int i = 0; i < names->count; i++) {
@@ -185,7 +199,8 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
     if (axis < 0) {
       fine = false;
     } else if (axis_in(*set, axis)) {
-      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice", names->items[i].text);
+      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice",
+                  names->items[i].text);
       fine = false;
     } else {
       *set |= axis_bit(axis);
@@ -194,7 +209,8 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
   return fine;
 }
 
-// ---- for layers (sema.h) ------------------------------------------------------------------------------------------------
+// ---- for layers (sema.h)
+// ------------------------------------------------------------------------------------------------
 
 sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
   sema_scope *scope = ARENA_NEW(s->memory, sema_scope);
@@ -205,7 +221,8 @@ sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
   for (int i = 0; i < TYPED_MAX_AXES; i++) scope->state->slice[i] = -1;
   for (int i = 0; i < SHARED_BUCKETS; i++) scope->state->buckets[i] = -1;
   for (int i = 0; i < body->axes.count; i++) {
-    symbol *axis = scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
+    symbol *axis =
+        scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
     if (!axis) continue;
     axis->index = i;
     axis->declared = true;

@@ -1,4 +1,5 @@
-// The entry: files and names, then functions, then every recurrence that the file declares or imports.
+// The entry: files and names, then functions, then every recurrence that the file declares or
+// imports.
 #include "compiler/sema/sema.h"
 
 #include <string.h>
@@ -45,13 +46,14 @@ static void check_override_of_item(sema *s, size_override *o) {
     for (int i = 0; i < s->program->main->names.count; i++) {
       suggest(&found, s->program->main->names.items[i].name);
     }
-    diag_error(s->messages, nowhere, "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s", o->item, o->axis,
+    diag_error(s->messages, nowhere,
+               "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s", o->item, o->axis,
                (long long)o->size, o->item, suggestion_text(s, &found));
   } else if (!header_has(header, o->axis)) {
     suggestion found = {.name = o->axis};
     suggest_axes(&found, header);
-    diag_error(s->messages, nowhere, "expected an axis of %s in -D %s.%s=%lld, found '%s'%s", o->item, o->item, o->axis,
-               (long long)o->size, o->axis, suggestion_text(s, &found));
+    diag_error(s->messages, nowhere, "expected an axis of %s in -D %s.%s=%lld, found '%s'%s",
+               o->item, o->item, o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
   } else {
     o->used = true;
   }
@@ -67,8 +69,9 @@ static void check_override_of_file(sema *s, size_override *o) {
     suggest_axes(&found, header);
   }
   if (o->used) return;
-  diag_error(s->messages, nowhere, "expected an axis of a declaration of %s in -D %s=%lld, found '%s'%s", file->source->path,
-             o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
+  diag_error(s->messages, nowhere,
+             "expected an axis of a declaration of %s in -D %s=%lld, found '%s'%s",
+             file->source->path, o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
 }
 
 static void check_overrides(sema *s) {
@@ -79,8 +82,10 @@ static void check_overrides(sema *s) {
     else
       check_override_of_file(s, o);
     if (o->size < 1 || o->size > INT32_MAX) {
-      diag_error(s->messages, (span){0}, "expected a size from 1 to 2147483647 in -D %s%s%s=%lld, found %lld",
-                 o->item ? o->item : "", o->item ? "." : "", o->axis, (long long)o->size, (long long)o->size);
+      diag_error(s->messages, (span){0},
+                 "expected a size from 1 to 2147483647 in -D %s%s%s=%lld, found %lld",
+                 o->item ? o->item : "", o->item ? "." : "", o->axis, (long long)o->size,
+                 (long long)o->size);
       o->size = 1;
     }
   }
@@ -100,7 +105,8 @@ static void list_layers(sema *s) {
   for (int i = 0; i < p->main->file->items.count; i++) {
     const ast_item *item = p->main->file->items.items[i];
     if (item->kind != AST_TRAIN && item->kind != AST_EVALUATE) continue;
-    vec_push(s->memory, &p->layers, (typed_name){.name = item->name.text, .item = item, .file = p->main});
+    vec_push(s->memory, &p->layers,
+             (typed_name){.name = item->name.text, .item = item, .file = p->main});
   }
 }
 
@@ -123,8 +129,8 @@ static void check_bodies(sema *s) {
   }
 }
 
-typed_program *sema_check(arena *memory, interner *names, diag *messages, sources *all, const ast_file *file,
-                          const sema_options *options) {
+typed_program *sema_check(arena *memory, interner *names, diag *messages, sources *all,
+                          const ast_file *file, const sema_options *options) {
   sema *s = ARENA_NEW(memory, sema);
   s->memory = memory;
   s->names = names;
@@ -140,14 +146,15 @@ typed_program *sema_check(arena *memory, interner *names, diag *messages, source
   resolve_files(s, file);
   list_layers(s);
   if (s->broken && !options->uses) return s->program;
-  // For editors the names of the rest are resolved nevertheless; half of what is said then follows from what is missing.
+  // For editors the names of the rest are resolved nevertheless; half of what is said then follows
+  // from what is missing.
   if (s->broken) s->messages = diag_new(memory, all);
   check_overrides(s);
   check_bodies(s);
   return s->program;
 }
 
-typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings, int binding_count,
-                             span call) {
+typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
+                             int binding_count, span call) {
   return check_recurrence(s, recurrence, bindings, binding_count, call);
 }

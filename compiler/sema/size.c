@@ -1,4 +1,5 @@
-// Headers: the axes of a declaration and their sizes, from a call, from -D, from the default, or at run time.
+// Headers: the axes of a declaration and their sizes, from a call, from -D, from the default, or at
+// run time.
 //
 //   recurrence r(G, D = 8, E = 2*D)     G at run time, D = 8, E = 16;  with -D D=4: E = 8
 //   recurrence r(D, E = 2*D)            both at run time, E by the expression 2*D
@@ -70,7 +71,8 @@ static size apply(value_op op, const size *args, int count) {
 
 static size evaluate_binary(header_check *c, const ast_expr *e) {
   if (e->binary.op >= AST_LESS) {
-    return wrong(c, e->binary.op_span, "expected an arithmetic operator in a size, found a comparison");
+    return wrong(c, e->binary.op_span,
+                 "expected an arithmetic operator in a size, found a comparison");
   }
   size args[2] = {evaluate(c, e->binary.left), evaluate(c, e->binary.right)};
   return apply(operation_of(e->binary.op), args, 2);
@@ -84,7 +86,8 @@ static size evaluate_call(header_check *c, const ast_expr *e) {
                  "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
                  "found another call");
   }
-  size args[2] = {evaluate(c, e->call.args.items[0].value), evaluate(c, e->call.args.items[1].value)};
+  size args[2] = {evaluate(c, e->call.args.items[0].value),
+                  evaluate(c, e->call.args.items[1].value)};
   return apply(b->op, args, 2);
 }
 
@@ -125,9 +128,10 @@ static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   }
   const char *text = number_text(c->sema, found.number);
   bool whole = found.number == floor(found.number);
-  wrong(c, axis->value->span,
-        arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
-                     whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
+  wrong(
+      c, axis->value->span,
+      arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
+                   whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
   return 1;
 }
 
@@ -138,7 +142,8 @@ static const size_override *find_override(sema *s, const typed_name *item, const
     bool here = o->item ? strcmp(o->item, item->name) == 0 : item->file == s->program->main;
     if (!here || strcmp(o->axis, axis) != 0) continue;
     o->used = true;
-    if (!found || o->item || !found->item) found = o;  // the named declaration before all, the last before the first
+    // the named declaration before all, the last before the first
+    if (!found || o->item || !found->item) found = o;
   }
   return found;
 }
@@ -150,8 +155,8 @@ static const size_binding *find_binding(const size_binding *bindings, int count,
   return NULL;
 }
 
-bool sema_header(sema *s, const typed_name *item, const ast_header *header, const size_binding *bindings, int binding_count,
-                 typed_body *body) {
+bool sema_header(sema *s, const typed_name *item, const ast_header *header,
+                 const size_binding *bindings, int binding_count, typed_body *body) {
   int errors = diag_error_count(s->messages);
   header_check c = {.sema = s, .header = header, .body = body};
   for (int i = 0; i < header->count; i++) {
@@ -160,7 +165,8 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header, cons
       diag_error(s->messages, axis->span, "expected at most %d axes, found more", TYPED_MAX_AXES);
       break;
     }
-    typed_axis made = {.name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
+    typed_axis made = {
+        .name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
     const size_override *override = find_override(s, item, made.name);
     const size_binding *binding = find_binding(bindings, binding_count, made.name);
     if (binding) {
@@ -177,10 +183,11 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header, cons
   return diag_error_count(s->messages) == errors;
 }
 
-// ---- headers of inits: numbers of any kind ------------------------------------------------------------------------------
+// ---- headers of inits: numbers of any kind
+// ------------------------------------------------------------------------------
 
-static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name, const number_binding *given,
-                          int given_count, double *number) {
+static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name,
+                          const number_binding *given, int given_count, double *number) {
   for (int i = 0; i < given_count; i++) {
     if (given[i].name != name->name.text) continue;
     *number = given[i].number;
@@ -199,7 +206,8 @@ static bool header_number(sema_scope *scope, const typed_name *init, const ast_h
   return false;
 }
 
-bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given, int given_count) {
+bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,
+                      int given_count) {
   const ast_header *header = &init->item->init.header;
   bool fine = true;
   for (int i = 0; i < header->count; i++) {

@@ -1,5 +1,5 @@
-// Starts: what stands behind `~` becomes a flat list of steps, functions inlined, evaluated once per entry when a
-// training program is made.
+// Starts: what stands behind `~` becomes a flat list of steps, functions inlined, evaluated once
+// per entry when a training program is made.
 //
 //   param A_log[G,R] ~ log(uniform(1, 16))       1; 16; uniform 0 1; log 2
 //   param dt_bias[G] ~ inv_softplus(0.01)        0.01; inv_softplus 0
@@ -67,12 +67,14 @@ static int append_operation(start_check *c, value_op op, const int *args) {
     complex |= c->start->values.items[args[i]].complex && !(op == VALUE_WHERE && i == 0);
   }
   if (constant && fold_constant(op, numbers, &result)) return append_number(c, result);
-  value.complex = op == VALUE_COMPLEX || op == VALUE_POLAR ||
-                  (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
+  value.complex =
+      op == VALUE_COMPLEX || op == VALUE_POLAR ||
+      (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
   return append(c, value);
 }
 
-// ---- names and paths ----------------------------------------------------------------------------------------------------
+// ---- names and paths
+// ----------------------------------------------------------------------------------------------------
 
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e)) {
@@ -112,19 +114,23 @@ static int check_name(start_check *c, const ast_expr *e) {
     return append(c, (start_value){.kind = START_IDENTITY});
   }
   bool path = c->paths && !known && c->paths(c->context, e);
-  if (!known && !path && !c->function && strcmp(name, layers_name) == 0) return append(c, (start_value){.kind = START_LAYERS});
+  if (!known && !path && !c->function && strcmp(name, layers_name) == 0)
+    return append(c, (start_value){.kind = START_LAYERS});
   if (c->paths && !known) return check_draw(c, e, name);
   if (known) {
     known->used = true;
-    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found the %s '%s'",
+    scope_error(c->scope, e->span,
+                "expected a start made of draws, numbers and sizes, found the %s '%s'",
                 symbol_kind_text(known->kind), name);
   } else if (builtin_any(name)) {
     scope_error(c->scope, e->span, "expected a call of %s, found its name alone", name);
   } else {
     suggestion found = {.name = name};
-    for (int i = 0; i < c->scope->body->axes.count; i++) suggest(&found, c->scope->body->axes.items[i].name);
+    for (int i = 0; i < c->scope->body->axes.count; i++)
+      suggest(&found, c->scope->body->axes.items[i].name);
     suggest(&found, "identity");
-    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found '%s'%s", name,
+    scope_error(c->scope, e->span,
+                "expected a start made of draws, numbers and sizes, found '%s'%s", name,
                 suggestion_text(s, &found));
   }
   return WRONG;
@@ -135,8 +141,8 @@ static int check_own_axis(start_check *c, const ast_name *name) {
   int axis = scope_axis(c->scope, name);
   if (axis < 0) return WRONG;
   if (axis_in(c->axes, axis)) return axis;
-  scope_error(c->scope, name->span, "expected an axis of the weight, which has %s, found '%s'", axes_text(c->scope, c->axes),
-              name->text);
+  scope_error(c->scope, name->span, "expected an axis of the weight, which has %s, found '%s'",
+              axes_text(c->scope, c->axes), name->text);
   return WRONG;
 }
 
@@ -145,7 +151,8 @@ static bool is_legs(const start_check *c, const char *name) {
   return (!strcmp(name, "legs_imag") || !strcmp(name, "legs_input")) && !sema_find(c->file, name);
 }
 
-static int check_legs(start_check *c, const ast_expr *e, const char *name, const ast_names *axes, const ast_expr *size) {
+static int check_legs(start_check *c, const ast_expr *e, const char *name, const ast_names *axes,
+                      const ast_expr *size) {
   double number = 1, entries = 0;
   if (axes->count != 1 || c->function) {
     scope_error(c->scope, e->span, "expected one axis of the weight, as in %s[N], found %s", name,
@@ -157,14 +164,17 @@ static int check_legs(start_check *c, const ast_expr *e, const char *name, const
   int own = check_axis_size(c, axis), all = size ? check(c, size) : own;
   if (own == WRONG || all == WRONG) return WRONG;
   bool known = is_number(c, all, &number);
-  if (known && (number != floor(number) || number < 1 || number > 4096 || (is_number(c, own, &entries) && entries > number))) {
-    scope_error(c->scope, size ? size->span : e->span, "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
+  if (known && (number != floor(number) || number < 1 || number > 4096 ||
+                (is_number(c, own, &entries) && entries > number))) {
+    scope_error(c->scope, size ? size->span : e->span,
+                "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
                 number_text(c->scope->sema, number));
     return WRONG;
   }
-  return append(
-      c, (start_value){
-             .kind = name[5] == 'i' && name[6] == 'm' ? START_LEGS_IMAG : START_LEGS_INPUT, .axis = axis, .args = {all}});
+  return append(c, (start_value){.kind = name[5] == 'i' && name[6] == 'm' ? START_LEGS_IMAG
+                                                                          : START_LEGS_INPUT,
+                                 .axis = axis,
+                                 .args = {all}});
 }
 
 static int check_index(start_check *c, const ast_expr *e) {
@@ -172,7 +182,8 @@ static int check_index(start_check *c, const ast_expr *e) {
   if (is_legs(c, e->indexed.name.text)) return check_legs(c, e, e->indexed.name.text, axes, NULL);
   bool layers = axes->count == 1 && strcmp(axes->items[0].text, layers_name) == 0 && !c->function &&
                 !scope_find(c->scope, axes->items[0].text);
-  if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX)) return append(c, (start_value){.kind = START_LAYER});
+  if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX))
+    return append(c, (start_value){.kind = START_LAYER});
   if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
     scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found %s",
                 short_text(c->scope->sema, e));
@@ -183,7 +194,8 @@ static int check_index(start_check *c, const ast_expr *e) {
   return append(c, (start_value){.kind = START_INDEX, .axis = axis});
 }
 
-// ---- calls --------------------------------------------------------------------------------------------------------------
+// ---- calls
+// --------------------------------------------------------------------------------------------------------------
 
 static start_kind kind_of_draw(const char *name) {
   if (strcmp(name, "uniform") == 0) return START_UNIFORM;
@@ -198,21 +210,24 @@ static bool check_numbers(start_check *c, const ast_expr *e, start_kind kind, co
   bool both = is_number(c, args[0], &a);
   if (kind == START_INV_SOFTPLUS) {
     if (!both || a > 0) return true;
-    scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s", number_text(c->scope->sema, a));
+    scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s",
+                number_text(c->scope->sema, a));
     return false;
   }
   both &= is_number(c, args[1], &b);
   const char *wanted = NULL;
   if (kind != START_NORMAL && both && a > b) wanted = "two ends in rising order";
   if (kind == START_LOGUNIFORM && both && !(a > 0)) wanted = "positive ends";
-  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0) wanted = "a standard deviation of at least 0";
+  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0)
+    wanted = "a standard deviation of at least 0";
   if (!wanted) return true;
   scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted, e->call.callee.text,
               both ? number_text(c->scope->sema, a) : "a mean", number_text(c->scope->sema, b));
   return false;
 }
 
-static bool check_arguments(start_check *c, const ast_expr *e, const char *signature, int count, int *args) {
+static bool check_arguments(start_check *c, const ast_expr *e, const char *signature, int count,
+                            int *args) {
   if (!check_arity(c->scope, e, signature, count)) return false;
   bool fine = true;
   for (int i = 0; i < count; i++) {
@@ -226,7 +241,8 @@ static bool refuse_complex(start_check *c, const ast_expr *e, const builtin *b, 
   for (int i = 0; i < b->arity; i++) {
     bool refused = !b->complex_ok || (b->op == VALUE_WHERE && i == 0);
     if (!refused || !c->start->values.items[args[i]].complex) continue;
-    scope_error(c->scope, e->call.args.items[i].value->span, "expected a real operand of %s, found a complex one", b->name);
+    scope_error(c->scope, e->call.args.items[i].value->span,
+                "expected a real operand of %s, found a complex one", b->name);
     return true;
   }
   return false;
@@ -237,7 +253,8 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
   const char *signature = b->arity == 2 ? arena_printf(c->scope->sema->memory, "%s(a, b)", b->name)
                                         : arena_printf(c->scope->sema->memory, "%s(x)", b->name);
   if (b->arity == 0) {
-    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s", b->name, b->name);
+    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s",
+                b->name, b->name);
     return WRONG;
   }
   if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
@@ -282,11 +299,13 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   }
   const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
   int *args = ARENA_ARRAY(s->memory, int, formal->count);
-  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args)) return WRONG;
+  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args))
+    return WRONG;
   start_check inner = *c;
   inner.parameters = (__typeof__(inner.parameters)){0};
   for (int i = 0; i < formal->count; i++) {
-    vec_push(s->memory, &inner.parameters, (parameter){.name = formal->items[i].text, .value = args[i]});
+    vec_push(s->memory, &inner.parameters,
+             (parameter){.name = formal->items[i].text, .value = args[i]});
   }
   inner.file = fn->file;
   inner.function = fn->name;
@@ -300,7 +319,8 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   const builtin *draw = builtin_find(name, BUILTIN_START);
   const builtin *elementwise = builtin_find(name, BUILTIN_ELEMENTWISE);
   const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
-  if (is_legs(c, name) && e->call.args.count == 1 && e->call.args.items[0].kind == AST_ARG_POSITIONAL)
+  if (is_legs(c, name) && e->call.args.count == 1 &&
+      e->call.args.items[0].kind == AST_ARG_POSITIONAL)
     return check_legs(c, e, name, &e->call.axes, e->call.args.items[0].value);
   if (draw) return check_draw_call(c, e, draw);
   if (elementwise) return check_elementwise(c, e, elementwise);
@@ -308,18 +328,21 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   if (item) sema_note_item(c->scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
   if (reduction || builtin_find(name, BUILTIN_FOLD)) {
-    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]", name);
+    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]",
+                name);
     return WRONG;
   }
   suggestion found = {.name = name};
-  for (int i = 0; builtin_name_of(BUILTIN_START, i); i++) suggest(&found, builtin_name_of(BUILTIN_START, i));
+  for (int i = 0; builtin_name_of(BUILTIN_START, i); i++)
+    suggest(&found, builtin_name_of(BUILTIN_START, i));
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
   scope_error(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s", name,
               suggestion_text(c->scope->sema, &found));
   return WRONG;
 }
 
-// ---- operators ----------------------------------------------------------------------------------------------------------
+// ---- operators
+// ----------------------------------------------------------------------------------------------------------
 
 static int check_power(start_check *c, const ast_expr *e, const int *args) {
   double exponent, base;
@@ -328,9 +351,11 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (whole && is_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
   if (whole) {
-    return append(
-        c, (start_value){
-               .kind = START_VALUE, .op = VALUE_WHOLE_POWER, .args = {args[0]}, .exponent = (int)exponent, .complex = complex});
+    return append(c, (start_value){.kind = START_VALUE,
+                                   .op = VALUE_WHOLE_POWER,
+                                   .args = {args[0]},
+                                   .exponent = (int)exponent,
+                                   .complex = complex});
   }
   if (complex) {
     scope_error(c->scope, e->binary.right->span,
@@ -406,13 +431,19 @@ static void prune(arena *memory, typed_start *start, int result) {
   start->values.count = kept;
 }
 
-const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_set axes, sema_path_hook *paths, void *context) {
+const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_set axes,
+                                    sema_path_hook *paths, void *context) {
   arena *memory = scope->sema->memory;
   typed_start *start = ARENA_NEW(memory, typed_start);
   int steps = 0;
   start->source = e;
-  start_check c = {
-      .scope = scope, .file = scope->file, .start = start, .axes = axes, .paths = paths, .context = context, .steps = &steps};
+  start_check c = {.scope = scope,
+                   .file = scope->file,
+                   .start = start,
+                   .axes = axes,
+                   .paths = paths,
+                   .context = context,
+                   .steps = &steps};
   int errors = diag_error_count(scope->sema->messages);
   int result = check(&c, e);
   if (result != WRONG && diag_error_count(scope->sema->messages) == errors) {

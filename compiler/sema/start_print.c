@@ -2,9 +2,9 @@
 //
 //   1; 16; uniform 0 1; log 2
 //
-// Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`, `inv_softplus A`. Also `identity`,
-// `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`, `draw PATH`, `ipow A N`, and the elementwise rows of
-// value_ops.def by their text.
+// Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`,
+// `inv_softplus A`. Also `identity`, `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`,
+// `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
 #include <math.h>
 #include <stdlib.h>
 
@@ -33,12 +33,14 @@ static const char *exact_number(arena *memory, double number) {
 }
 
 static const char *step_text(arena *memory, const typed_body *body, const start_value *v) {
-  static const char *const draws[] = {[START_UNIFORM] = "uniform",      [START_LOGUNIFORM] = "loguniform",
-                                      [START_NORMAL] = "normal",        [START_INV_SOFTPLUS] = "inv_softplus",
-                                      [START_IDENTITY] = "identity",    [START_LAYER] = "layer",
-                                      [START_LAYERS] = "layers",        [START_LEGS_IMAG] = "legs_imag",
-                                      [START_LEGS_INPUT] = "legs_input"};
-  if (v->kind == START_INDEX) return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
+  static const char *const draws[] = {
+      [START_UNIFORM] = "uniform",      [START_LOGUNIFORM] = "loguniform",
+      [START_NORMAL] = "normal",        [START_INV_SOFTPLUS] = "inv_softplus",
+      [START_IDENTITY] = "identity",    [START_LAYER] = "layer",
+      [START_LAYERS] = "layers",        [START_LEGS_IMAG] = "legs_imag",
+      [START_LEGS_INPUT] = "legs_input"};
+  if (v->kind == START_INDEX)
+    return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
   if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
   if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE) {
@@ -57,7 +59,8 @@ static const char *step_text(arena *memory, const typed_body *body, const start_
 char *start_print(arena *memory, const typed_body *body, const typed_start *start) {
   char *line = arena_strdup(memory, "");
   for (int i = 0; i < start->values.count; i++) {
-    line = arena_printf(memory, "%s%s%s", line, i ? "; " : "", step_text(memory, body, &start->values.items[i]));
+    line = arena_printf(memory, "%s%s%s", line, i ? "; " : "",
+                        step_text(memory, body, &start->values.items[i]));
   }
   return line;
 }

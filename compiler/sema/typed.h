@@ -1,17 +1,17 @@
 // The typed program: what sema hands to every later layer.
 //
-// A recurrence body is a flat list of values in evaluation order (operands stand before their users), each with
-// its axes and its element kind. Functions are inlined, folds are written out, names are resolved; nothing later
-// looks at the AST of a recurrence again. The recurrence IR (recurrence.h) is this same list after normalisation,
-// with the structure of each state beside it.
+// A recurrence body is a flat list of values in evaluation order (operands stand before their
+// users), each with its axes and its element kind. Functions are inlined, folds are written out,
+// names are resolved; nothing later looks at the AST of a recurrence again. The recurrence IR
+// (recurrence.h) is this same list after normalisation, with the structure of each state beside it.
 //
 //   let a = sigmoid(x)            %3 [H,K] = input x
 //   S = a * S[t-1] + k * v        %4 [H,K] = sigmoid %3        "a"
 //                                 %5 [H,K,V] = previous S
 //                                 %6 [H,K,V] = mul %4 %5
 //
-// Elementwise operands align by axis name; a missing axis broadcasts. `axis_set` holds axes by their position in
-// the header, and "the order of the axes" of a value is always header order.
+// Elementwise operands align by axis name; a missing axis broadcasts. `axis_set` holds axes by
+// their position in the header, and "the order of the axes" of a value is always header order.
 #ifndef REC_SEMA_TYPED_H
 #define REC_SEMA_TYPED_H
 
@@ -25,7 +25,8 @@
 #include "compiler/base/vec.h"
 #include "compiler/syntax/ast.h"
 
-#define TYPED_MAX_AXES 48 /* per recurrence; leaves room for time axes in an axis_set of later layers */
+#define TYPED_MAX_AXES \
+  48 /* per recurrence; leaves room for time axes in an axis_set of later layers */
 #define TYPED_RUNTIME_SIZE (-1)
 #define TYPED_MAX_VALUES 2048 /* of one body: code for more takes above 30 s or 2 GB to compile */
 
@@ -38,12 +39,15 @@ static inline bool axis_in(axis_set set, int axis) { return (set >> axis) & 1; }
 
 // A header axis.
 typedef struct typed_axis {
-  const char *name;           // interned
-  int64_t size;               // compile-time size, or TYPED_RUNTIME_SIZE: told by the tensors at run time
-  const ast_expr *size_expr;  // a run-time size computed from other axes (E = 2*D with D at run time), else NULL
-  int64_t least;              // run-time size: at least this many, for slices read entry least - 1; else 0
-  bool summed;                // some reduction, slice or rename of the source consumes it
-  bool stands_in;             // the size is none of the program's: a layer is checked alone
+  const char *name;  // interned
+  // compile-time size, or TYPED_RUNTIME_SIZE: told by the tensors at run time
+  int64_t size;
+  // a run-time size computed from other axes (E = 2*D with D at run time), else NULL
+  const ast_expr *size_expr;
+  // run-time size: at least this many, for slices read entry least - 1; else 0
+  int64_t least;
+  bool summed;     // some reduction, slice or rename of the source consumes it
+  bool stands_in;  // the size is none of the program's: a layer is checked alone
   span span;
 } typed_axis;
 
@@ -56,9 +60,10 @@ typedef enum value_op {
 
 // One step of a start expression (`~ ...`).
 typedef enum start_kind {
-  START_VALUE,         // an elementwise row of value_ops.def, NUMBER or AXIS_SIZE: see `op`
-  START_INDEX,         // 0, 1, .. along `axis`
-  START_UNIFORM,       // uniform(args[0], args[1]): every START_ draw is one draw per entry of the parameter
+  START_VALUE,  // an elementwise row of value_ops.def, NUMBER or AXIS_SIZE: see `op`
+  START_INDEX,  // 0, 1, .. along `axis`
+  // uniform(args[0], args[1]): every START_ draw is one draw per entry of the parameter
+  START_UNIFORM,
   START_LOGUNIFORM,    // exp(uniform(log args[0], log args[1]))
   START_NORMAL,        // normal(mean args[0], standard deviation args[1])
   START_INV_SOFTPLUS,  // log(exp(args[0]) - 1)
@@ -81,16 +86,19 @@ typedef struct start_value {
   const char *path;  // OTHER_DRAW: as written, `in_proj.C`
 } start_value;
 
-// A start expression after checks: functions inlined, a flat list like a body, the last value being the result.
-// A value that is used twice is drawn once. The text form (sema.h: start_print) is what artifacts carry.
+// A start expression after checks: functions inlined, a flat list like a body, the last value being
+// the result. A value that is used twice is drawn once. The text form (sema.h: start_print) is what
+// artifacts carry.
 typedef struct typed_start {
   VEC(start_value) values;
   const ast_expr *source;
 } typed_start;
 
-// What a state is before the first step of a sequence, where the caller does not give it (`state m[D] ~ -1e38`, `~ m0`).
+// What a state is before the first step of a sequence, where the caller does not give it (`state
+// m[D] ~ -1e38`, `~ m0`).
 typedef struct typed_begin {
-  int parameter;     // position in tensors, above the state's; it has some of the state's axes; NO_PARAMETER: `number`
+  // position in tensors, above the state's; it has some of the state's axes; NO_PARAMETER: `number`
+  int parameter;
   double number[2];  // real and imaginary part
 } typed_begin;
 enum { NO_PARAMETER = -1 };
@@ -108,17 +116,20 @@ typedef struct typed_tensor {
   bool complex;   // two numbers an element (re, im) in memory
   bool promised;  // `in [low, high]`
   bool wide,
-      wide_gradient;  // stored in full precision where other tokens and their gradients have 16 bits. Such tensors are made of others (recurrence_delay_lags), or are gradients that are added to afterwards
+      // stored in full precision where other tokens and their gradients have 16 bits. Such tensors
+      // are made of others (recurrence_delay_lags), or are gradients that are added to afterwards
+      wide_gradient;
   double low, high;
   const typed_start *start;  // param: `~ expr`, else NULL
   const typed_begin *begin;  // state: `~ expr`, else NULL: 0
-  value_id assigned;         // state, output: the value after this step, -1 for inputs and params. It may lack some
-                             // axes of the tensor (`h = 0`): it broadcasts. It is complex exactly if the tensor is
+  // state, output: the value after this step, -1 for inputs and params. It may lack some
+  // axes of the tensor (`h = 0`): it broadcasts. It is complex exactly if the tensor is
+  value_id assigned;
   span span;
 } typed_tensor;
 
-// The lag buffer of an input or a let: its last `depth` values, carried like a state, named `NAME.lag`.
-// `source` may lack some of `axes` (`let a[G] = 1`): it broadcasts.
+// The lag buffer of an input or a let: its last `depth` values, carried like a state, named
+// `NAME.lag`. `source` may lack some of `axes` (`let a[G] = 1`): it broadcasts.
 typedef struct typed_lag {
   const char *name;  // the source's name, without `.lag`
   int input;         // position of the lagged input in body.tensors, or -1 for a let
@@ -131,7 +142,8 @@ typedef struct typed_lag {
 typedef struct typed_value {
   value_op op;
   value_id args[3];
-  axis_set axes;  // exactly the axes that the operands give it; broadcasting is never a value of its own
+  // exactly the axes that the operands give it; broadcasting is never a value of its own
+  axis_set axes;
   axis_set over;  // REDUCE: the axes removed
   bool complex;
   bool kink;          // SQRT: gradient 0 at 0
@@ -168,20 +180,25 @@ typedef struct typed_import {
 // A source file and the names that its items see.
 typedef struct typed_file {
   const ast_file *file;
-  VEC(typed_name) names;  // recurrences, fns, layers, models: own ones first, then those of its imports
+  // recurrences, fns, layers, models: own ones first, then those of its imports
+  VEC(typed_name) names;
   VEC(typed_name) inits;  // a space of their own
   VEC(typed_import) imports;
   struct name_map *name_index;  // positions in names and inits, by name
   struct name_map *init_index;
 } typed_file;
 
-// A program after name resolution: the file's own items and what it imports; layers and models still as AST.
+// A program after name resolution: the file's own items and what it imports; layers and models
+// still as AST.
 typedef struct typed_program {
   typed_file *main;
-  VEC(typed_body *) recurrences;  // own and imported by the file itself, with the sizes of their headers
-  VEC(typed_name) layers;         // own and imported layers and models, then inits, then own trains, evaluates
-  VEC(typed_file *) files;        // the file first, then every import, for embedding: files[i]->file->source
-  struct sema *sema;              // for sema.h: instances of recurrences, expressions of layers
+  // own and imported by the file itself, with the sizes of their headers
+  VEC(typed_body *) recurrences;
+  // own and imported layers and models, then inits, then own trains, evaluates
+  VEC(typed_name) layers;
+  // the file first, then every import, for embedding: files[i]->file->source
+  VEC(typed_file *) files;
+  struct sema *sema;  // for sema.h: instances of recurrences, expressions of layers
 } typed_program;
 
 // `-D axis=size` and `-D item.axis=size` of the command line.
@@ -196,14 +213,16 @@ int value_arity(value_op op);
 const char *value_op_text(value_op op);
 // Looks an operation up by its text; VALUE_OP_COUNT if there is none.
 value_op value_op_find(const char *text);
-// The result of an elementwise operation for real operands (the column `value`), which has three entries.
+// The result of an elementwise operation for real operands (the column `value`), which has three
+// entries.
 typedef double value_function(const double *operands);
 value_function *value_function_of(value_op op);
 // Multiply-adds of one entry (the columns `cost` and `complex cost`).
 int value_cost(const typed_value *v);
 
 // Appends a value; its axes and element kind follow from the operands by the row's class.
-// For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal.
+// For synthesised bodies (layers) and normalisation. The caller has checked that the operation is
+// legal.
 value_id body_append(arena *arena, typed_body *body, typed_value value);
 // The axes and element kind that body_append would give; operands must be legal positions.
 void value_set_shape(const typed_body *body, typed_value *value);
@@ -232,7 +251,8 @@ double typed_axis_value(const typed_body *body, int axis, const int64_t *sizes);
 // "H,K" in header order; of a tensor in the order of memory.
 const char *body_axes_text(arena *arena, const typed_body *body, axis_set axes);
 const char *body_order_text(arena *arena, const typed_body *body, const int *axes, int count);
-// Parts that other texts of bodies share: "input", "  input x[H,K] in [0, 1]", and what a leaf reads, " x".
+// Parts that other texts of bodies share: "input", "  input x[H,K] in [0, 1]", and what a leaf
+// reads, " x".
 const char *tensor_kind_text(tensor_kind kind);
 // What a state starts from: "m0", "-1e+38", of a complex state "(1, 0)".
 void print_begin(FILE *out, const typed_body *body, const typed_tensor *state);

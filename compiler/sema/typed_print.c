@@ -13,7 +13,8 @@
 
 const char *body_order_text(arena *a, const typed_body *body, const int *axes, int count) {
   const char *text = "";
-  for (int i = 0; i < count; i++) text = arena_printf(a, "%s%s%s", text, i ? "," : "", body->axes.items[axes[i]].name);
+  for (int i = 0; i < count; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? "," : "", body->axes.items[axes[i]].name);
   return text;
 }
 
@@ -154,7 +155,8 @@ char *typed_print_body(arena *a, const typed_body *body) {
     const typed_lag *lag = &body->lags.items[i];
     fprintf(out, "  lag %s", lag->name);
     print_axis_list(out, body, lag->axes);
-    fprintf(out, "%s depth %d of %%%d\n", lag->complex ? " : complex" : "", lag->depth, lag->source);
+    fprintf(out, "%s depth %d of %%%d\n", lag->complex ? " : complex" : "", lag->depth,
+            lag->source);
   }
   for (int i = 0; i < body->values.count; i++) put_value(out, body, i);
   return text_end(&text, a);

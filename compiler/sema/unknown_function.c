@@ -1,4 +1,5 @@
-// A call of a name that is no function: which one was meant, who has it, or what stands for it here.
+// A call of a name that is no function: which one was meant, who has it, or what stands for it
+// here.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static const char *nearest_declared(const sema_scope *scope, const char *name) {
 static const char *nearest_builtin(const sema_scope *scope, const char *name) {
   suggestion found = {.name = name};
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
-  for (int i = 0; scope->hook && builtin_name_of(BUILTIN_LAYER, i); i++) suggest(&found, builtin_name_of(BUILTIN_LAYER, i));
+  for (int i = 0; scope->hook && builtin_name_of(BUILTIN_LAYER, i); i++)
+    suggest(&found, builtin_name_of(BUILTIN_LAYER, i));
   return found.best;
 }
 
@@ -89,7 +91,8 @@ static library_item nearest_of_library(const sema_scope *scope, const char *name
 const char *function_meant(const sema_scope *scope, const char *name) {
   library_item standard = {NULL, NULL};
   if (scope->hook) standard = nearest_of_library(scope, name);
-  if (standard.name && strcmp(standard.name, name) == 0) return NULL;  // an import is missing, the name is right
+  // an import is missing, the name is right
+  if (standard.name && strcmp(standard.name, name) == 0) return NULL;
   const char *meant = nearest_declared(scope, name);
   return meant || way_out(name) ? meant : nearest_builtin(scope, name);
 }
@@ -98,17 +101,21 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   arena *memory = scope->sema->memory;
   library_item standard = {NULL, NULL};
   if (scope->hook) standard = nearest_of_library(scope, name);
-  if (standard.name && strcmp(standard.name, name) == 0) return arena_printf(memory, "import std.%s has it", standard.file);
+  if (standard.name && strcmp(standard.name, name) == 0)
+    return arena_printf(memory, "import std.%s has it", standard.file);
   const char *meant = function_meant(scope, name);
   if (!meant && way_out(name)) return way_out(name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
   if (standard.name) {
-    return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name, standard.file);
+    return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name,
+                        standard.file);
   }
   if (!scope->hook) {
-    return arena_printf(memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
+    return arena_printf(
+        memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
   }
-  return arena_printf(memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
-                      is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)
-                                           : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
+  return arena_printf(
+      memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
+      is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)
+                           : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
 }

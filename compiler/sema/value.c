@@ -92,7 +92,8 @@ static void set_elementwise_shape(const typed_body *body, typed_value *v) {
     any_complex |= operand->complex;
   }
   value_class class = rows[v->op].class;
-  v->complex = class == CLASS_TO_COMPLEX || ((class == CLASS_FIELD || class == CLASS_REDUCE) && any_complex);
+  v->complex =
+      class == CLASS_TO_COMPLEX || ((class == CLASS_FIELD || class == CLASS_REDUCE) && any_complex);
   if (class == CLASS_REDUCE) v->axes &= ~v->over;
 }
 
@@ -108,7 +109,8 @@ value_id body_append(arena *a, typed_body *body, typed_value value) {
   for (int k = 0; k < 3; k++) {
     bool used = k < rows[value.op].arity;
     if (used && (value.args[k] < 0 || value.args[k] >= body->values.count)) {
-      ICE("body", "operand %d of %s is %%%d of %d values", k, rows[value.op].text, (int)value.args[k], body->values.count);
+      ICE("body", "operand %d of %s is %%%d of %d values", k, rows[value.op].text,
+          (int)value.args[k], body->values.count);
     }
     if (!used) value.args[k] = NO_VALUE;
   }

@@ -1,8 +1,8 @@
 // The syntax tree of a .rec file: what was written, in the order it was written, with no meaning
 // added. Built by parser.y through the constructors in ast_build.h, read by sema and by the
 // printer. Names are interned (intern.h): compare them with ==. Every node carries the span of its
-// text; a node without a text has the zeroed span. A tree that was parsed with errors is partial: lists lack entries that could
-// not be read. No pointer below is NULL unless its comment says so.
+// text; a node without a text has the zeroed span. A tree that was parsed with errors is partial:
+// lists lack entries that could not be read. No pointer below is NULL unless its comment says so.
 #ifndef REC_SYNTAX_AST_H
 #define REC_SYNTAX_AST_H
 
@@ -96,7 +96,8 @@ struct ast_expr {
   ast_expr_kind kind;
   span span;           // from its first to its last byte; parentheses around it are not part of it
   bool parenthesized;  // stood in (...): kept for messages, no meaning
-  int height;          // nodes on the longest path down, at most AST_HEIGHT_MAX: recursive passes are safe
+  // nodes on the longest path down, at most AST_HEIGHT_MAX: recursive passes are safe
+  int height;
   union {
     struct {
       double value;

@@ -6,7 +6,9 @@
 
 // ---- helpers ------------------------------------------------------------------------------------
 
-static ast_name name_of_token(const token *t) { return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0}; }
+static ast_name name_of_token(const token *t) {
+  return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0};
+}
 
 // The documentation before the token that begins at this place; it has found its declaration. The
 // token is looked up by its place because a repair may have put a copy before the parser.
@@ -39,14 +41,16 @@ static ast_expr *new_expr(builder *b, ast_expr_kind kind, span where) {
   return e;
 }
 
-// Counts the child in the node's height. A tree that is too deep for recursive passes is reported once. A leaf then replaces
-// the child, so that the tree stays within the limit.
+// Counts the child in the node's height. A tree that is too deep for recursive passes is reported
+// once. A leaf then replaces the child, so that the tree stays within the limit.
 static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   if (!child) return NULL;
   if (child->height >= AST_HEIGHT_MAX) {
     if (!b->height_reported) {
-      diag_error(b->diag, e->span, "expected at most %d operations inside each other, found more; name parts with let",
-                 AST_HEIGHT_MAX);
+      diag_error(
+          b->diag, e->span,
+          "expected at most %d operations inside each other, found more; name parts with let",
+          AST_HEIGHT_MAX);
     }
     b->height_reported = true;
     ast_expr *leaf = new_expr(b, AST_NUMBER, child->span);
@@ -73,8 +77,8 @@ static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, con
   return item;
 }
 
-ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name, ast_header *header,
-                    ast_stmts *statements, const token *end) {
+ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name,
+                    ast_header *header, ast_stmts *statements, const token *end) {
   ast_item *item = new_item(b, kind, word, name);
   item->span = span_to(item->span, end);
   item->body.has_header = header != NULL;
@@ -99,7 +103,8 @@ ast_item *import_path(builder *b, const token *word, ast_names *path) {
   return item;
 }
 
-ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes, ast_names *params, ast_expr *value) {
+ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes,
+                  ast_names *params, ast_expr *value) {
   ast_item *item = new_item(b, AST_FN, word, name);
   item->span = span_join(item->span, value->span);
   item->fn.has_axes = axes != NULL;
@@ -109,8 +114,8 @@ ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *a
   return item;
 }
 
-ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header, const token *target,
-                    ast_init_entries *entries, const token *end) {
+ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header,
+                    const token *target, ast_init_entries *entries, const token *end) {
   ast_item *item = new_item(b, AST_INIT, word, name);
   item->span = span_to(item->span, end);
   item->init.has_header = header != NULL;
@@ -120,8 +125,8 @@ ast_item *init_item(builder *b, const token *word, const token *name, ast_header
   return item;
 }
 
-ast_item *train_item(builder *b, const token *word, const token *name, const token *after, ast_settings *settings,
-                     const token *end) {
+ast_item *train_item(builder *b, const token *word, const token *name, const token *after,
+                     ast_settings *settings, const token *end) {
   ast_item *item = new_item(b, AST_TRAIN, word, name);
   item->span = span_to(item->span, end);
   item->train.after = name_of_token(after);
@@ -129,8 +134,8 @@ ast_item *train_item(builder *b, const token *word, const token *name, const tok
   return item;
 }
 
-ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after, ast_exprs *tasks,
-                        const token *end) {
+ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after,
+                        ast_exprs *tasks, const token *end) {
   ast_item *item = new_item(b, AST_EVALUATE, word, name);
   item->span = span_to(item->span, end);
   item->evaluate.after = name_of_token(after);
@@ -142,7 +147,8 @@ ast_header *header_new(builder *b) { return ARENA_NEW(b->memory, ast_header); }
 
 ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr *value) {
   span where = value ? span_join(name->span, value->span) : name->span;
-  vec_push(b->memory, list, (ast_header_axis){.name = name_of_token(name), .value = value, .span = where});
+  vec_push(b->memory, list,
+           (ast_header_axis){.name = name_of_token(name), .value = value, .span = where});
   return list;
 }
 
@@ -226,7 +232,8 @@ ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
 
 ast_decl *decl_type(builder *b, ast_decl *decl, const token *type) {
   if (decl->type.text) {
-    diag_error(b->diag, type->span, "expected one type for '%s', found a second, '%s'", decl->name.text, type->text);
+    diag_error(b->diag, type->span, "expected one type for '%s', found a second, '%s'",
+               decl->name.text, type->text);
     diag_note(b->diag, decl->type.span, "the first stands here");
   }
   decl->type = name_of_token(type);
@@ -234,7 +241,8 @@ ast_decl *decl_type(builder *b, ast_decl *decl, const token *type) {
   return decl;
 }
 
-ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low, ast_expr *high, const token *end) {
+ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low, ast_expr *high,
+                     const token *end) {
   span where = span_join(in->span, end->span);
   if (decl->has_range) {
     diag_error(b->diag, where, "expected one range for '%s', found a second", decl->name.text);
@@ -288,7 +296,8 @@ axes_list *axes_of(builder *b, ast_names *names, const token *end) {
 
 ast_init_entries *init_entries_new(builder *b) { return ARENA_NEW(b->memory, ast_init_entries); }
 
-ast_init_entries *init_entries_add(builder *b, ast_init_entries *list, ast_names *path, ast_expr *start) {
+ast_init_entries *init_entries_add(builder *b, ast_init_entries *list, ast_names *path,
+                                   ast_expr *start) {
   vec_push(b->memory, list,
            (ast_init_entry){.path = *path,
                             .start = start,
@@ -312,7 +321,8 @@ ast_setting *setting_of(builder *b, const token *name, ast_expr *value) {
   return setting;
 }
 
-ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *entries, const token *end) {
+ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *entries,
+                           const token *end) {
   ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
   setting->name = name_of_token(name);
   setting->has_entries = true;
@@ -328,15 +338,20 @@ ast_setting_entries *entries_add(builder *b, ast_setting_entries *list, ast_sett
 }
 
 ast_setting_entry entry_range(ast_expr *from, ast_expr *to, ast_expr *kind) {
-  return (ast_setting_entry){.from = from, .to = to, .kind = kind, .span = span_join(from->span, kind->span)};
+  return (ast_setting_entry){
+      .from = from, .to = to, .kind = kind, .span = span_join(from->span, kind->span)};
 }
 
-ast_setting_entry entry_filter(builder *b, const token *name, ast_args *args, const token *end, ast_expr *kind) {
+ast_setting_entry entry_filter(builder *b, const token *name, ast_args *args, const token *end,
+                               ast_expr *kind) {
   ast_expr *filter = call_expr(b, name, NULL, args, end);
-  return (ast_setting_entry){.filter = filter, .kind = kind, .span = span_join(filter->span, kind->span)};
+  return (ast_setting_entry){
+      .filter = filter, .kind = kind, .span = span_join(filter->span, kind->span)};
 }
 
-ast_setting_entry entry_kind(ast_expr *kind) { return (ast_setting_entry){.kind = kind, .span = kind->span}; }
+ast_setting_entry entry_kind(ast_expr *kind) {
+  return (ast_setting_entry){.kind = kind, .span = kind->span};
+}
 
 ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, const token *end) {
   ast_expr *e = new_expr(b, AST_MIX, span_to(word->span, end));
@@ -353,7 +368,9 @@ ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, cons
 
 ast_mix_entries *mix_add(builder *b, ast_mix_entries *list, ast_expr *weight, ast_expr *kind) {
   if (!list) list = ARENA_NEW(b->memory, ast_mix_entries);
-  vec_push(b->memory, list, (ast_mix_entry){.weight = weight, .kind = kind, .span = span_join(weight->span, kind->span)});
+  vec_push(
+      b->memory, list,
+      (ast_mix_entry){.weight = weight, .kind = kind, .span = span_join(weight->span, kind->span)});
   return list;
 }
 
@@ -398,7 +415,8 @@ ast_expr *negate_expr(builder *b, const token *minus, ast_expr *operand) {
   return e;
 }
 
-ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token *sign, ast_expr *right) {
+ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token *sign,
+                      ast_expr *right) {
   ast_expr *e = new_expr(b, AST_BINARY, span_join(left->span, right->span));
   e->binary.op = op;
   e->binary.op_span = sign->span;
@@ -407,7 +425,8 @@ ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token 
   return e;
 }
 
-ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *args, const token *end) {
+ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *args,
+                    const token *end) {
   ast_expr *e = new_expr(b, AST_CALL, span_to(callee->span, end));
   e->call.callee = name_of_token(callee);
   e->call.has_axes = axes != NULL;
@@ -433,11 +452,13 @@ ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes) {
   return e;
 }
 
-ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps, const token *end) {
+ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps,
+                   const token *end) {
   ast_expr *e = new_expr(b, AST_LAG, span_to(name->span, end));
   if (strcmp(time->text, "t") != 0 && strcmp(time->text, "?") != 0) {  // "?": a repair put it there
-    diag_error(b->diag, time->span, "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]", time->text, name->text,
-               steps->text);
+    diag_error(b->diag, time->span,
+               "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]", time->text,
+               name->text, steps->text);
   }
   e->lag.name = name_of_token(name);
   e->lag.time = name_of_token(time);
@@ -467,7 +488,8 @@ ast_expr *parenthesized(ast_expr *e) {
   return e;
 }
 
-ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest, const token *close) {
+ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest,
+                     const token *close) {
   ast_expr *e = new_expr(b, AST_TUPLE, span_to(open->span, close));
   vec_push(b->memory, &e->tuple.items, adopt(b, e, first));
   for (int i = 0; i < rest->count; i++) {
@@ -485,8 +507,8 @@ static void adopt_statements(builder *b, ast_expr *e, ast_stmts *statements) {
   }
 }
 
-ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried, ast_expr *body,
-                      ast_stmts *statements, const token *end) {
+ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried,
+                      ast_expr *body, ast_stmts *statements, const token *end) {
   ast_expr *e = new_expr(b, AST_REPEAT, span_to(word->span, end));
   e->repeat.count = adopt(b, e, count);
   for (int i = 0; i < carried->count; i++) {
@@ -516,14 +538,18 @@ rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end
 ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from, const token *to) {
   if (!list) list = ARENA_NEW(b->memory, ast_renamings);
   vec_push(b->memory, list,
-           (ast_renaming){.from = name_of_token(from), .to = name_of_token(to), .span = span_join(from->span, to->span)});
+           (ast_renaming){.from = name_of_token(from),
+                          .to = name_of_token(to),
+                          .span = span_join(from->span, to->span)});
   return list;
 }
 
 ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, ast_expr *value) {
   if (!list) list = ARENA_NEW(b->memory, ast_bindings);
-  vec_push(b->memory, list,
-           (ast_binding){.name = name_of_token(name), .value = value, .span = span_join(name->span, value->span)});
+  vec_push(
+      b->memory, list,
+      (ast_binding){
+          .name = name_of_token(name), .value = value, .span = span_join(name->span, value->span)});
   return list;
 }
 
@@ -541,11 +567,15 @@ ast_args *args_add(builder *b, ast_args *list, ast_arg arg) {
   return list;
 }
 
-ast_arg arg_positional(ast_expr *value) { return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value}; }
+ast_arg arg_positional(ast_expr *value) {
+  return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value};
+}
 
 ast_arg arg_named(const token *name, ast_expr *value) {
-  return (ast_arg){
-      .kind = AST_ARG_NAMED, .span = span_join(name->span, value->span), .name = name_of_token(name), .value = value};
+  return (ast_arg){.kind = AST_ARG_NAMED,
+                   .span = span_join(name->span, value->span),
+                   .name = name_of_token(name),
+                   .value = value};
 }
 
 ast_arg arg_pair(ast_arg_kind kind, ast_expr *from, ast_expr *to) {

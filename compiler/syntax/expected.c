@@ -18,7 +18,8 @@ static void add_word(expectation *e, const char *word) { e->words[e->count++] = 
 static void drop(expectation *e, const int *kinds, int count) {
   for (int i = 0; i < count; i++) e->kinds[kinds[i]] = false;
 }
-#define DROP(e, ...) drop((e), (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+#define DROP(e, ...) \
+  drop((e), (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
 
 static bool in_header_or_axes(const parse *p) {
   const token *innermost = count_brackets(p).innermost;
@@ -85,8 +86,9 @@ static void group_names(const parse *p, expectation *e) {
 }
 
 static void add_single_kinds(const parse *p, expectation *e) {
-  static const int order[] = {TK_ASSIGN, TK_LB,  TK_LP,    TK_LC,    TK_RP,     TK_RB,  TK_RC,    TK_COMMA, TK_COLON, TK_TILDE,
-                              TK_IN,     TK_FOR, TK_AFTER, TK_ARROW, TK_DOTDOT, TK_DOT, TK_MINUS, TK_PLUS,  TK_CARET};
+  static const int order[] = {TK_ASSIGN, TK_LB,    TK_LP,    TK_LC,   TK_RP,   TK_RB,    TK_RC,
+                              TK_COMMA,  TK_COLON, TK_TILDE, TK_IN,   TK_FOR,  TK_AFTER, TK_ARROW,
+                              TK_DOTDOT, TK_DOT,   TK_MINUS, TK_PLUS, TK_CARET};
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
     if (e->kinds[order[i]]) add_word(e, kind_text(p, order[i]));
   }
@@ -121,7 +123,8 @@ const char *expected_before(const parse *p, int missing) {
   for (int i = 0; i < e.count; i++) {
     bool statement = strcmp(e.words[i], "a statement") == 0;
     if (!statement && strcmp(e.words[i], "a setting") != 0) continue;
-    return arena_printf(p->memory, "%s or a new %s", is_operator(missing) ? "an operator" : kind_text(p, missing),
+    return arena_printf(p->memory, "%s or a new %s",
+                        is_operator(missing) ? "an operator" : kind_text(p, missing),
                         statement ? "statement" : "setting");
   }
   return join_words(p, &e);
@@ -158,8 +161,10 @@ void say_text(parse *p, span where, const char *text) {
   }
 }
 
-const char *expected_found(const parse *p, const char *expected, const char *found, const char *hint) {
-  return arena_printf(p->memory, "expected %s, found %s%s%s", expected, found, hint ? "; " : "", hint ? hint : "");
+const char *expected_found(const parse *p, const char *expected, const char *found,
+                           const char *hint) {
+  return arena_printf(p->memory, "expected %s, found %s%s%s", expected, found, hint ? "; " : "",
+                      hint ? hint : "");
 }
 
 void say(parse *p, span where, const char *expected, const char *found, const char *hint) {

@@ -20,7 +20,8 @@ static const struct {
   const char *sign;
   level level, left, right;
 } operators[] = {
-#define BINARY_OP(id, word, sign, level, left, right, operation) {sign, LEVEL_##level, LEVEL_##left, LEVEL_##right},
+#define BINARY_OP(id, word, sign, level, left, right, operation) \
+  {sign, LEVEL_##level, LEVEL_##left, LEVEL_##right},
 #include "compiler/syntax/binary_ops.def"
 #undef BINARY_OP
 };

@@ -9,8 +9,9 @@
 //                                                    y = h
 //                                                  }
 //
-// A statement starts a line. Line breaks inside statements and between settings are the author's, indented. At most one blank
-// line is kept, and one stands between items. Formatting what has been formatted changes nothing.
+// A statement starts a line. Line breaks inside statements and between settings are the author's,
+// indented. At most one blank line is kept, and one stands between items. Formatting what has been
+// formatted changes nothing.
 #include "compiler/syntax/format.h"
 
 #include <string.h>
@@ -125,7 +126,8 @@ static void put_comment(formatter *f, const comment *c, int i) {
   } else {
     bool closes = token_at(f, i)->kind == TK_RC && innermost(f).breaks;
     int indent = closes ? INDENT * block_depth(f) : indent_of(f, i);
-    start_line(f, indent, c->span.begin, follows_open_block(f, i) && !f->current.comment && f->current.class != LINE_COMMENT);
+    start_line(f, indent, c->span.begin,
+               follows_open_block(f, i) && !f->current.comment && f->current.class != LINE_COMMENT);
     const char *text = comment_text(f, c);
     put_text(f, text, strlen(text));
     f->current.class = LINE_COMMENT;
@@ -168,7 +170,8 @@ static void note_sign(formatter *f, const token *t) {
   bool top = in.kind == BRACKET_ITEM || (in.kind == BRACKET_BLOCK && in.breaks);
   bool wanted = (l->class == LINE_DECLARATION && t->kind == TK_TILDE) ||
                 ((l->class == LINE_LET || l->class == LINE_ASSIGN) && t->kind == TK_ASSIGN) ||
-                (l->class == LINE_START && t->kind == TK_TILDE) || (l->class == LINE_ENTRY && t->kind == TK_COLON);
+                (l->class == LINE_START && t->kind == TK_TILDE) ||
+                (l->class == LINE_ENTRY && t->kind == TK_COLON);
   if (top && wanted) l->sign = f->text.count;
 }
 
@@ -178,7 +181,8 @@ static void open_bracket(formatter *f, int i) {
   if (t->kind == TK_LC && f->brackets.count == 0 && b.kind == BRACKET_BLOCK && f->item != TK_FN) {
     b = (bracket){.kind = BRACKET_ITEM, .breaks = true};
   } else if (b.kind == BRACKET_BLOCK) {
-    bool comment_follows = f->next_comment < f->comments.count && f->comments.items[f->next_comment].next == i + 1;
+    bool comment_follows =
+        f->next_comment < f->comments.count && f->comments.items[f->next_comment].next == i + 1;
     b.breaks = token_at(f, i + 1)->first_on_line || comment_follows;
   }
   vec_push(f->p.memory, &f->brackets, b);
@@ -189,7 +193,8 @@ static void put_token(formatter *f, int i, bool must_break) {
   if (f->p.starts[i] && f->brackets.count == 0) f->item = t->kind;
   bool breaks = must_break || breaks_before(f, i);
   if (breaks) {
-    bool after_open = (follows_open_block(f, i) || (t->kind == TK_RC && innermost(f).breaks)) && !must_break;
+    bool after_open =
+        (follows_open_block(f, i) || (t->kind == TK_RC && innermost(f).breaks)) && !must_break;
     bool closes = t->kind == TK_RC && innermost(f).breaks;
     line_class class = class_of(f, i);
     start_line(f, indent_of(f, i), t->span.begin, after_open || closes);
@@ -223,10 +228,12 @@ static void separate_items(formatter *f) {
     line *l = &f->lines.items[i];
     if (!l->starts_item) continue;
     int first = i;
-    while (first > 0 && f->lines.items[first - 1].class == LINE_COMMENT && !f->lines.items[first].blank_before) {
+    while (first > 0 && f->lines.items[first - 1].class == LINE_COMMENT &&
+           !f->lines.items[first].blank_before) {
       first--;
     }
-    bool together = is_one_line_item(f, i) && f->lines.items[i - 1].starts_item && is_one_line_item(f, i - 1);
+    bool together =
+        is_one_line_item(f, i) && f->lines.items[i - 1].starts_item && is_one_line_item(f, i - 1);
     if (first > 0 && !together) f->lines.items[first].blank_before = true;
   }
 }

@@ -5,7 +5,8 @@
 #include "compiler/syntax/format.h"
 
 enum {
-  SPREAD_MAX = 16,         // columns that a line is moved at most; a group that needs more stays as it is
+  // columns that a line is moved at most; a group that needs more stays as it is
+  SPREAD_MAX = 16,
   SETTING_WIDTH_MAX = 10,  // longer setting names stay out of the alignment
   COMMENT_GAP = 2,
 };

@@ -2,7 +2,9 @@
 #include "compiler/syntax/format.h"
 #include "compiler/syntax/parser.h"
 
-static int kind_at(const tokens *all, int index) { return index >= 0 && index < all->count ? all->items[index].kind : 0; }
+static int kind_at(const tokens *all, int index) {
+  return index >= 0 && index < all->count ? all->items[index].kind : 0;
+}
 
 bracket_kind bracket_kind_at(const tokens *all, int index) {
   int next = kind_at(all, index + 1), after = kind_at(all, index + 2);
@@ -17,8 +19,8 @@ bracket_kind bracket_kind_at(const tokens *all, int index) {
 }
 
 static bool ends_operand(int kind) {
-  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT || kind == TK_STRING || kind == TK_RP ||
-         kind == TK_RB || kind == TK_RC;
+  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT ||
+         kind == TK_STRING || kind == TK_RP || kind == TK_RB || kind == TK_RC;
 }
 
 // The name of a setting of a train block, which a value follows.
@@ -44,7 +46,9 @@ static bool opens_carried(const tokens *all, int index) {
   return kind_at(all, i - 1) == TK_REPEAT;
 }
 
-static bool touches(const token *left, const token *right) { return left->span.end == right->span.begin; }
+static bool touches(const token *left, const token *right) {
+  return left->span.end == right->span.begin;
+}
 
 // A binary operator is as tight as it was written (1/16, 2*D): tight only without space on either
 // side.
@@ -56,7 +60,8 @@ static bool is_tight(const parse *p, int sign) {
 }
 
 static bool is_sign(int kind) {
-  return is_operator(kind) || kind == TK_ASSIGN || kind == TK_TILDE || kind == TK_ARROW || kind == TK_DOTDOT;
+  return is_operator(kind) || kind == TK_ASSIGN || kind == TK_TILDE || kind == TK_ARROW ||
+         kind == TK_DOTDOT;
 }
 
 static int before_parenthesis(const parse *p, int index, place where) {

@@ -79,7 +79,8 @@ const char *token_kind_spelling(int kind) {
 static int reserved_word(const char *text, size_t length) {
   for (int i = 0; i < KIND_COUNT; i++) {
     const char *word = kinds[i].spelling;
-    if (word && islower((unsigned char)word[0]) && strlen(word) == length && memcmp(word, text, length) == 0) {
+    if (word && islower((unsigned char)word[0]) && strlen(word) == length &&
+        memcmp(word, text, length) == 0) {
       return kinds[i].kind;
     }
   }
@@ -87,11 +88,14 @@ static int reserved_word(const char *text, size_t length) {
 }
 
 lexer lexer_start(arena *a, interner *names, diag *d, const source *s) {
-  return (lexer){.memory = a, .names = names, .diag = d, .source = s, .begin = (const unsigned char *)s->text};
+  return (lexer){
+      .memory = a, .names = names, .diag = d, .source = s, .begin = (const unsigned char *)s->text};
 }
 
 static span span_of(const lexer *lx, const unsigned char *from, const unsigned char *to) {
-  return (span){.source = lx->source->id, .begin = (uint32_t)(from - lx->begin), .end = (uint32_t)(to - lx->begin)};
+  return (span){.source = lx->source->id,
+                .begin = (uint32_t)(from - lx->begin),
+                .end = (uint32_t)(to - lx->begin)};
 }
 
 static const char *interned(lexer *lx, const unsigned char *from, const unsigned char *to) {
@@ -110,7 +114,9 @@ static token *add_token(lexer *lx, int kind, const unsigned char *from, const un
   return &lx->out.tokens.items[lx->out.tokens.count - 1];
 }
 
-static token *last_token(lexer *lx) { return lx->out.tokens.count ? &lx->out.tokens.items[lx->out.tokens.count - 1] : NULL; }
+static token *last_token(lexer *lx) {
+  return lx->out.tokens.count ? &lx->out.tokens.items[lx->out.tokens.count - 1] : NULL;
+}
 
 token_stream lexer_finish(lexer *lx) {
   const unsigned char *end = lx->begin + lx->source->size;
@@ -128,11 +134,14 @@ void lex_byte_order_mark(lexer *lx, const unsigned char *from, const unsigned ch
   }
 }
 
-static void add_comment(lexer *lx, const unsigned char *from, const unsigned char *to, bool is_doc) {
+static void add_comment(lexer *lx, const unsigned char *from, const unsigned char *to,
+                        bool is_doc) {
   while (to > from && isspace(to[-1])) to--;
   vec_push(lx->memory, &lx->out.comments,
-           (comment){
-               .span = span_of(lx, from, to), .own_line = !lx->line_has_token, .is_doc = is_doc, .next = lx->out.tokens.count});
+           (comment){.span = span_of(lx, from, to),
+                     .own_line = !lx->line_has_token,
+                     .is_doc = is_doc,
+                     .next = lx->out.tokens.count});
 }
 
 // Adds one `///` line to the documentation of the next token, without the slashes and one space.
@@ -157,7 +166,8 @@ void lex_comment(lexer *lx, const unsigned char *from, const unsigned char *to, 
 }
 
 void lex_hash_comment(lexer *lx, const unsigned char *from, const unsigned char *to) {
-  diag_error(lx->diag, span_of(lx, from, from + 1), "expected '//', found '#'; a comment starts with '//'");
+  diag_error(lx->diag, span_of(lx, from, from + 1),
+             "expected '//', found '#'; a comment starts with '//'");
   add_comment(lx, from, to, false);
 }
 
@@ -196,18 +206,21 @@ void lex_bad_number(lexer *lx, const unsigned char *from, const unsigned char *t
   t->text = interned(lx, from, letters);
   if (memchr(from, '.', (size_t)digits)) t->kind = TK_FLOAT;
   if (rest == 1 && (*letters == 'e' || *letters == 'E')) {
-    t->complaint = arena_printf(lx->memory, "expected digits after '%.*s', found none", digits + rest, (const char *)from);
+    t->complaint = arena_printf(lx->memory, "expected digits after '%.*s', found none",
+                                digits + rest, (const char *)from);
   } else if (rest == 1 && (*letters == 'k' || *letters == 'K') && t->kind == TK_INT) {
-    t->complaint = arena_printf(lx->memory, "expected a number, found '%.*sk'; write %.*s000", digits, (const char *)from,
-                                digits, (const char *)from);
+    t->complaint = arena_printf(lx->memory, "expected a number, found '%.*sk'; write %.*s000",
+                                digits, (const char *)from, digits, (const char *)from);
   } else {
-    t->complaint = arena_printf(lx->memory, "expected a number, found '%.*s'; is an operator missing before '%.*s'?",
-                                digits + rest, (const char *)from, rest, (const char *)letters);
+    t->complaint = arena_printf(
+        lx->memory, "expected a number, found '%.*s'; is an operator missing before '%.*s'?",
+        digits + rest, (const char *)from, rest, (const char *)letters);
   }
 }
 
 // Copies the inside of a string with its escapes resolved; complains about the first unknown one.
-static void set_string_text(lexer *lx, token *t, const unsigned char *from, const unsigned char *to) {
+static void set_string_text(lexer *lx, token *t, const unsigned char *from,
+                            const unsigned char *to) {
   char *text = arena_alloc(lx->memory, (size_t)(to - from) + 1);
   char *out = text;
   for (const unsigned char *p = from; p < to; p++) {
@@ -249,23 +262,31 @@ void lex_single_quoted(lexer *lx, const unsigned char *from, const unsigned char
 
 // ---- punctuation --------------------------------------------------------------------------------
 
-void lex_mark(lexer *lx, int kind, const unsigned char *from, const unsigned char *to) { add_token(lx, kind, from, to); }
+void lex_mark(lexer *lx, int kind, const unsigned char *from, const unsigned char *to) {
+  add_token(lx, kind, from, to);
+}
 
-void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *from, const unsigned char *to) {
+void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *from,
+                 const unsigned char *to) {
   add_token(lx, kind, from, to)->hint = hint;
 }
 
 void lex_percent(lexer *lx, const unsigned char *from, const unsigned char *to) {
   const token *before = last_token(lx);
   bool after_number = before && (before->kind == TK_INT || before->kind == TK_FLOAT);
-  lex_foreign(lx, TK_NONE, after_number ? "a percentage is one word: write 10%" : "there is no remainder operator", from, to);
+  lex_foreign(
+      lx, TK_NONE,
+      after_number ? "a percentage is one word: write 10%" : "there is no remainder operator", from,
+      to);
 }
 
 void lex_compound_assignment(lexer *lx, const unsigned char *from, const unsigned char *to) {
   const token *before = last_token(lx);
   const char *name = before && before->kind == TK_NAME ? before->text : "S";
   lex_foreign(lx, TK_ASSIGN,
-              arena_printf(lx->memory, "a value is assigned once: write %s = %s[t-1] %c ...", name, name, from[0]), from, to);
+              arena_printf(lx->memory, "a value is assigned once: write %s = %s[t-1] %c ...", name,
+                           name, from[0]),
+              from, to);
 }
 
 // ---- characters beyond ASCII --------------------------------------------------------------------
@@ -302,7 +323,9 @@ static int unicode_mark_at(const unsigned char *p) {
   return -1;
 }
 
-static bool continues_name(const unsigned char *p) { return *p >= 0x80 ? unicode_mark_at(p) < 0 : isalnum(*p) || *p == '_'; }
+static bool continues_name(const unsigned char *p) {
+  return *p >= 0x80 ? unicode_mark_at(p) < 0 : isalnum(*p) || *p == '_';
+}
 
 static const unsigned char *end_of_name(const unsigned char *p) {
   while (continues_name(p)) {
@@ -329,7 +352,9 @@ const unsigned char *lex_unicode(lexer *lx, const unsigned char *from) {
     t = add_token(lx, TK_NAME, from, to);
   }
   t->text = interned(lx, from, to);
-  t->complaint = arena_printf(lx->memory,
-                              "expected a name, found '%s'; names consist of the letters A-Z and a-z, digits and '_'", t->text);
+  t->complaint = arena_printf(
+      lx->memory,
+      "expected a name, found '%s'; names consist of the letters A-Z and a-z, digits and '_'",
+      t->text);
   return to;
 }

@@ -34,7 +34,8 @@ void lex_percent(lexer *lx, const unsigned char *from, const unsigned char *to);
 void lex_compound_assignment(lexer *lx, const unsigned char *from, const unsigned char *to);
 
 // A lexeme of other languages: `kind` is the token it stands for (or TK_NONE).
-void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *from, const unsigned char *to);
+void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *from,
+                 const unsigned char *to);
 
 // These find the end of the lexeme themselves and return it.
 const unsigned char *lex_block_comment(lexer *lx, const unsigned char *from);

@@ -8,7 +8,8 @@
 #include "compiler/syntax/parser.h"
 
 static bool is_expression_start(int kind) {
-  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT || kind == TK_STRING;
+  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT ||
+         kind == TK_STRING;
 }
 
 static bool adjacent(const token *left, const token *right) {
@@ -19,7 +20,8 @@ static bool adjacent(const token *left, const token *right) {
 // statement.
 static bool at_statement_name(const parse *p) {
   const token *t = peek(p, 0);
-  return t->kind == TK_NAME && t->first_on_line && fits(p, TK_LET) && !fits(p, TK_INT) && !fits(p, TK_FN);
+  return t->kind == TK_NAME && t->first_on_line && fits(p, TK_LET) && !fits(p, TK_INT) &&
+         !fits(p, TK_FN);
 }
 
 // The source from a token to the end of a bracket's entry or of the line, for hints that repeat
@@ -92,13 +94,16 @@ static bool unfinished_line(parse *p) {
   int item = current_item(p);
   if (p->at == 0 || !t->first_on_line || before->kind == TK_LC) return false;
   if (item != TK_RECURRENCE && item != TK_LAYER && item != TK_MODEL) return false;
-  bool names_statement = t->kind == TK_NAME && next->kind == TK_ASSIGN && fits(p, TK_NAME) && !fits2(p, TK_NAME, TK_ASSIGN);
-  bool word_statement = is_statement_word(t->kind) && fits(p, TK_NAME) && !fits(p, t->kind) && peek(p, 1)->kind == TK_NAME &&
-                        !fits2(p, TK_NAME, TK_NAME);
+  bool names_statement = t->kind == TK_NAME && next->kind == TK_ASSIGN && fits(p, TK_NAME) &&
+                         !fits2(p, TK_NAME, TK_ASSIGN);
+  bool word_statement = is_statement_word(t->kind) && fits(p, TK_NAME) && !fits(p, t->kind) &&
+                        peek(p, 1)->kind == TK_NAME && !fits2(p, TK_NAME, TK_NAME);
   if (!names_statement && !word_statement) return false;
-  const char *found = names_statement ? arena_printf(p->memory, "the statement '%s ='", t->text)
-                                      : arena_printf(p->memory, "the statement '%s %s'", t->text, next->text);
-  const char *expected = arena_printf(p->memory, "%s after %s", expected_text(p), found_text(p, before));
+  const char *found = names_statement
+                          ? arena_printf(p->memory, "the statement '%s ='", t->text)
+                          : arena_printf(p->memory, "the statement '%s %s'", t->text, next->text);
+  const char *expected =
+      arena_printf(p->memory, "%s after %s", expected_text(p), found_text(p, before));
   say(p, before->span, expected, found, before->kind == TK_COMMA ? "remove the ','" : NULL);
   skip_to_recovery_point(p);
   return true;
@@ -110,10 +115,12 @@ static bool branch(parse *p) {
   if (t->kind != TK_NAME || strcmp(t->text, "if") != 0 || !fits(p, TK_NAME)) return false;
   int item = current_item(p);
   if (item == TK_TRAIN || item == TK_EVALUATE) return false;
-  bool condition = is_expression_start(next->kind) && !next->first_on_line && peek(p, 2)->kind != TK_ASSIGN;
+  bool condition =
+      is_expression_start(next->kind) && !next->first_on_line && peek(p, 2)->kind != TK_ASSIGN;
   if (next->kind == TK_LP && peek(p, -1)->kind != TK_REPEAT) {
     int behind = after_bracket(p, p->at + 1);
-    condition = p->tokens.items[behind].kind == TK_LC && peek(p, behind + 2 - p->at)->kind != TK_ARROW;
+    condition =
+        p->tokens.items[behind].kind == TK_LC && peek(p, behind + 2 - p->at)->kind != TK_ARROW;
   }
   bool statement = at_statement_name(p);
   if (!condition || (!statement && !fits(p, TK_INT))) return false;
@@ -139,7 +146,8 @@ static bool assigned_axes(parse *p) {
   if (!at_statement_name(p) || peek(p, 1)->kind != TK_LB) return false;
   const token *inside = peek(p, 2);
   if (inside->kind == TK_NAME && strcmp(inside->text, "t") == 0) {
-    say(p, peek(p, 1)->span, "'='", "'['", arena_printf(p->memory, "a state is assigned its new value by %s = ...", t->text));
+    say(p, peek(p, 1)->span, "'='", "'['",
+        arena_printf(p->memory, "a state is assigned its new value by %s = ...", t->text));
     p->at++;
     skip_to_recovery_point(p);
     return true;
@@ -151,8 +159,10 @@ static bool assigned_axes(parse *p) {
     skip_to_recovery_point(p);
     return true;
   }
-  say_text(p, t->span,
-           arena_printf(p->memory, "expected 'let' before '%s['; axes are stated by let %s[...] = ...", t->text, t->text));
+  say_text(
+      p, t->span,
+      arena_printf(p->memory, "expected 'let' before '%s['; axes are stated by let %s[...] = ...",
+                   t->text, t->text));
   feed_invented(p, TK_LET);
   return true;
 }
@@ -163,17 +173,20 @@ static bool misspelled_statement(parse *p) {
   if (!at_statement_name(p) || fits2(p, TK_NAME, next->kind)) return false;
   int word = intended_word(p);
   if (word != TK_NONE) {
-    say(p, t->span, "a statement", found_text(p, t), arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
+    say(p, t->span, "a statement", found_text(p, t),
+        arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
     take_as(p, word);
     return true;
   }
   trial with_sign = parser_try(p->parser);
   trial_accepts(&with_sign, TK_NAME);
-  bool sign_missing = trial_accepts(&with_sign, TK_ASSIGN) && count_fitting(p, with_sign, p->at + 1) == REPAIR_WINDOW;
+  bool sign_missing = trial_accepts(&with_sign, TK_ASSIGN) &&
+                      count_fitting(p, with_sign, p->at + 1) == REPAIR_WINDOW;
   if (is_punctuation(next->kind) ? next->kind != TK_LP && next->kind != TK_LC : sign_missing) {
     return false;
   }
-  say(p, t->span, "a statement", found_text(p, t), next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
+  say(p, t->span, "a statement", found_text(p, t),
+      next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
   p->at++;
   skip_to_recovery_point(p);
   return true;
@@ -185,7 +198,8 @@ static bool misspelled_item(parse *p) {
   if (t->kind != TK_NAME || !fits(p, TK_FN) || fits(p, TK_NAME)) return false;
   int word = intended_word(p);
   if (word == TK_NONE) return false;
-  say(p, t->span, expected_text(p), found_text(p, t), arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
+  say(p, t->span, expected_text(p), found_text(p, t),
+      arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
   take_as(p, word);
   return true;
 }
@@ -214,11 +228,14 @@ static const foreign_word item_words[] = {
     {FUNCTION_WORDS, "a function is written fn f(x) = 2 * x, with axes fn f[K](x) = sum[K](x)"},
     {" class struct module object type interface trait impl ",
      "a formula over time is a recurrence, matrices around it are a layer, all of it a model"},
-    {" from include using require use ", "a file is lent by import \"beside.rec\" or import std.mamba2"},
+    {" from include using require use ",
+     "a file is lent by import \"beside.rec\" or import std.mamba2"},
     {" const constant var let val static global ",
      "numbers of a whole declaration stand in its header, as in recurrence r(D, K = 4)"},
-    {" rnn cell block network net module kernel ", "a formula over time is recurrence NAME(D) { ... }"},
-    {" optimizer config hyperparameters fit ", "training is written train NAME { model ... data ... }"},
+    {" rnn cell block network net module kernel ",
+     "a formula over time is recurrence NAME(D) { ... }"},
+    {" optimizer config hyperparameters fit ",
+     "training is written train NAME { model ... data ... }"},
     {" test eval validate ", "judging is written evaluate NAME { perplexity(until = 4096) }"},
 };
 
@@ -228,10 +245,12 @@ static const foreign_word statement_words[] = {
     {" while loop do until foreach ",
      "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = e0, "
      "e)"},
-    {" else elif elsif switch case match when ", "there are no branches: write where(condition, a, b)"},
+    {" else elif elsif switch case match when ",
+     "there are no branches: write where(condition, a, b)"},
     {" var val const auto local mut float double int real number tensor vector matrix array ",
      "a value is given a name by let a = ..., and its axes follow from it"},
-    {" weight weights parameter learnable trainable buffer variable ", "a weight is declared by param w[D] ~ normal(0, 1)"},
+    {" weight weights parameter learnable trainable buffer variable ",
+     "a weight is declared by param w[D] ~ normal(0, 1)"},
     {" memory hidden cell carry ", "what is carried from step to step is declared by state h[D]"},
     {" assert require check ", "a promise stands behind a declaration: input x[D] in [0, 1]"},
 };
@@ -242,8 +261,9 @@ static bool foreign_start(parse *p) {
   if (t->kind != TK_NAME) return false;
   bool item = fits(p, TK_FN) && !fits(p, TK_NAME), statement = !item && at_statement_name(p);
   bool value = !item && !statement && fits(p, TK_INT) && strcmp(t->text, "lambda") == 0;
-  bool goes_on = (is_expression_start(next->kind) && !next->first_on_line) || next->kind == TK_COLON || next->kind == TK_LP ||
-                 next->kind == TK_LC || (item && next->kind != 0);
+  bool goes_on = (is_expression_start(next->kind) && !next->first_on_line) ||
+                 next->kind == TK_COLON || next->kind == TK_LP || next->kind == TK_LC ||
+                 (item && next->kind != 0);
   if (!goes_on || (!item && !statement && !value)) return false;
   const char *hint = item ? FIND_HINT(item_words, t->text) : FIND_HINT(statement_words, t->text);
   if (!hint) return false;
@@ -254,8 +274,8 @@ static bool foreign_start(parse *p) {
 }
 
 bool mistake_before(parse *p) {
-  return foreign_start(p) || unfinished_line(p) || branch(p) || name_where_statement_starts(p) || assigned_axes(p) ||
-         misspelled_statement(p) || misspelled_item(p);
+  return foreign_start(p) || unfinished_line(p) || branch(p) || name_where_statement_starts(p) ||
+         assigned_axes(p) || misspelled_statement(p) || misspelled_item(p);
 }
 
 // ---- at a token that does not fit ---------------------------------------------------------------
@@ -266,10 +286,13 @@ static bool bare_point(parse *p) {
   if (point->kind != TK_DOT) return false;
   if (next->kind == TK_INT && adjacent(point, next) && fits(p, TK_FLOAT)) {
     span both = span_join(point->span, next->span);
-    say_text(p, both, arena_printf(p->memory, "expected digits before the point of '.%s'; write 0.%s", next->text, next->text));
+    say_text(p, both,
+             arena_printf(p->memory, "expected digits before the point of '.%s'; write 0.%s",
+                          next->text, next->text));
   } else if (p->at > 0 && before->kind == TK_INT && adjacent(before, point)) {
     say_text(p, span_join(before->span, point->span),
-             arena_printf(p->memory, "expected digits after the point of '%s.'; write %s.0", before->text, before->text));
+             arena_printf(p->memory, "expected digits after the point of '%s.'; write %s.0",
+                          before->text, before->text));
   } else {
     return false;
   }
@@ -281,7 +304,8 @@ static bool bare_point(parse *p) {
 static bool chained_comparison(parse *p) {
   const token *t = peek(p, 0);
   if (!is_comparison(t->kind) || !fits(p, TK_STAR)) return false;
-  say(p, t->span, expected_text(p), found_text(p, t), "comparisons do not chain: write (a < b) * (b < c)");
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "comparisons do not chain: write (a < b) * (b < c)");
   take_as(p, TK_STAR);
   return true;
 }
@@ -312,10 +336,12 @@ static bool number_in_brackets(parse *p) {
   const token *t = peek(p, 0), *innermost = count_brackets(p).innermost;
   if (t->kind != TK_INT && t->kind != TK_FLOAT) return false;
   if (!innermost || innermost->kind != TK_LB || !fits(p, TK_NAME)) return false;
-  const char *hint = fits2(p, TK_NAME, TK_ASSIGN)
-                         ? arena_printf(p->memory, "a slice names its axis, as in %s[K = %s]",
-                                        peek(p, -2)->kind == TK_NAME ? peek(p, -2)->text : "e", t->text)
-                         : arena_printf(p->memory, "sizes stand in the header, as in (E = %s)", text_to_entry_end(p, t));
+  const char *hint =
+      fits2(p, TK_NAME, TK_ASSIGN)
+          ? arena_printf(p->memory, "a slice names its axis, as in %s[K = %s]",
+                         peek(p, -2)->kind == TK_NAME ? peek(p, -2)->text : "e", t->text)
+          : arena_printf(p->memory, "sizes stand in the header, as in (E = %s)",
+                         text_to_entry_end(p, t));
   say(p, t->span, expected_text(p), found_text(p, t), hint);
   skip_to_recovery_point(p);
   return true;
@@ -345,7 +371,8 @@ static bool setting_without_value(parse *p) {
     return true;
   }
   if (p->setting == p->at - 1 && !is_operator(t->kind)) {
-    say(p, t->span, arena_printf(p->memory, "a value for '%s'", before->text), found_text(p, t), NULL);
+    say(p, t->span, arena_printf(p->memory, "a value for '%s'", before->text), found_text(p, t),
+        NULL);
     skip_to_recovery_point(p);
     return true;
   }
@@ -375,12 +402,13 @@ static const char *start_hint(const parse *p) {
   bool number = value->kind == TK_INT || value->kind == TK_FLOAT;
   switch (word->kind) {
     case TK_STATE:
-      return "a state starts at zero, at what stands behind '~', as in m ~ -1e38, or at the h0 that a call is given";
+      return "a state starts at zero, at what stands behind '~', as in m ~ -1e38, or at the h0 "
+             "that a call is given";
     case TK_INPUT: return "an input is what the caller gives; a value of one's own is let a = ...";
     case TK_OUTPUT: return "only a param has a start; an output is assigned by y = ...";
     case TK_PARAM:
-      return arena_printf(p->memory, "how a param starts stands behind '~': %s ~ %s", text_between(p, declared_name(p), sign),
-                          number ? value->text : "...");
+      return arena_printf(p->memory, "how a param starts stands behind '~': %s ~ %s",
+                          text_between(p, declared_name(p), sign), number ? value->text : "...");
     default: return NULL;
   }
 }
@@ -403,8 +431,9 @@ static bool lagged_expression(parse *p) {
   if (peek(p, -2)->kind != TK_LB || fits(p, TK_MINUS)) return false;
   if (before->kind != TK_RP && before->kind != TK_RB && before->kind != TK_RC) return false;
   say(p, span_join(peek(p, -2)->span, t->span), "a name before the lag", found_text(p, before),
-      before->kind == TK_RP ? "name the value, let a = ..., and lag the name: a[t-1]"
-                            : "the lag stands right behind the name, as in k[t-1][M = 0] and h[t-1]{N -> M}");
+      before->kind == TK_RP
+          ? "name the value, let a = ..., and lag the name: a[t-1]"
+          : "the lag stands right behind the name, as in k[t-1][M = 0] and h[t-1]{N -> M}");
   skip_to_recovery_point(p);
   return true;
 }
@@ -459,7 +488,8 @@ static bool range_in_slice(parse *p) {
 }
 
 bool mistake_at(parse *p) {
-  return declared_value(p) || lagged_expression(p) || count_of_repeat(p) || bare_tuple_of_repeat(p) || start_in_a_call(p) ||
-         range_in_slice(p) || bare_point(p) || chained_comparison(p) || later_step(p) || number_in_brackets(p) ||
-         bare_tuple(p) || setting_without_value(p) || loop(p);
+  return declared_value(p) || lagged_expression(p) || count_of_repeat(p) ||
+         bare_tuple_of_repeat(p) || start_in_a_call(p) || range_in_slice(p) || bare_point(p) ||
+         chained_comparison(p) || later_step(p) || number_in_brackets(p) || bare_tuple(p) ||
+         setting_without_value(p) || loop(p);
 }

@@ -1,9 +1,10 @@
 // The driver of the parser: text to tree, with all syntax errors of the file in one run.
 //
-// Before a token is fed, the tables are asked whether it fits (parser_state.h). The parser has not yet reduced then, so the
-// expected tokens are known exactly. If it does not fit, three things are tried. A usual mistake has words of its own
-// (mistakes.c). Otherwise simulation looks for the smallest repair (repair.c), which the hint names and the parser applies.
-// Otherwise the statement is given up.
+// Before a token is fed, the tables are asked whether it fits (parser_state.h). The parser has not
+// yet reduced then, so the expected tokens are known exactly. If it does not fit, three things are
+// tried. A usual mistake has words of its own (mistakes.c). Otherwise simulation looks for the
+// smallest repair (repair.c), which the hint names and the parser applies. Otherwise the statement
+// is given up.
 #include "compiler/syntax/parse.h"
 
 #include <stdlib.h>
@@ -77,18 +78,22 @@ bracket_counts count_brackets(const parse *p) {
 }
 
 bool is_item_word(int kind) {
-  return kind == TK_RECURRENCE || kind == TK_LAYER || kind == TK_MODEL || kind == TK_FN || kind == TK_INIT ||
-         kind == TK_TRAIN || kind == TK_EVALUATE || kind == TK_IMPORT;
+  return kind == TK_RECURRENCE || kind == TK_LAYER || kind == TK_MODEL || kind == TK_FN ||
+         kind == TK_INIT || kind == TK_TRAIN || kind == TK_EVALUATE || kind == TK_IMPORT;
 }
 
 bool is_statement_word(int kind) {
-  return kind == TK_LET || kind == TK_INPUT || kind == TK_PARAM || kind == TK_STATE || kind == TK_OUTPUT;
+  return kind == TK_LET || kind == TK_INPUT || kind == TK_PARAM || kind == TK_STATE ||
+         kind == TK_OUTPUT;
 }
 
-bool is_comparison(int kind) { return kind == TK_LT || kind == TK_LE || kind == TK_GT || kind == TK_GE || kind == TK_EQ; }
+bool is_comparison(int kind) {
+  return kind == TK_LT || kind == TK_LE || kind == TK_GT || kind == TK_GE || kind == TK_EQ;
+}
 
 bool is_operator(int kind) {
-  return kind == TK_PLUS || kind == TK_MINUS || kind == TK_STAR || kind == TK_SLASH || kind == TK_CARET || is_comparison(kind);
+  return kind == TK_PLUS || kind == TK_MINUS || kind == TK_STAR || kind == TK_SLASH ||
+         kind == TK_CARET || is_comparison(kind);
 }
 
 bool is_punctuation(int kind) {
@@ -107,14 +112,17 @@ int current_item(const parse *p) {
 bool starts_statement(const parse *p, int index) {
   const token *t = &p->tokens.items[index];
   if (is_statement_word(t->kind)) return true;
-  return t->kind == TK_NAME && t->first_on_line && index + 1 < p->tokens.count && t[1].kind == TK_ASSIGN;
+  return t->kind == TK_NAME && t->first_on_line && index + 1 < p->tokens.count &&
+         t[1].kind == TK_ASSIGN;
 }
 
 // ---- what is remembered about the place in the program ------------------------------------------
 
 static bool within_settings(const parse *p) { return fits(p, TK_MODEL) && !fits(p, TK_FN); }
 
-static bool is_word_or_number(int kind) { return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT; }
+static bool is_word_or_number(int kind) {
+  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT;
+}
 
 // Is the next token, which fits, the first of a statement, setting, entry or item?
 static bool is_start(const parse *p, const token *t) {
@@ -148,7 +156,8 @@ static void warn_of_continuation(parse *p, const token *t) {
   if (!first->first_on_line) return;
   uint32_t indent = source_indent(p->source, t->span.begin);
   if (indent != source_indent(p->source, first->span.begin)) return;
-  diag_warning(p->diag, t->span, "this line continues the statement above it; indent it to show that");
+  diag_warning(p->diag, t->span,
+               "this line continues the statement above it; indent it to show that");
 }
 
 // ---- the loop -----------------------------------------------------------------------------------
@@ -163,7 +172,8 @@ static void take_token(parse *p) {
 
 static const char *not_closed(const parse *p, const token *bracket) {
   source_position at = source_locate(p->source, bracket->span.begin);
-  return arena_printf(p->memory, "'%s' at %d:%d is not closed", token_kind_spelling(bracket->kind), at.line, at.column);
+  return arena_printf(p->memory, "'%s' at %d:%d is not closed", token_kind_spelling(bracket->kind),
+                      at.line, at.column);
 }
 
 static const char *repair_hint(const parse *p, repair r) {
@@ -176,7 +186,8 @@ static const char *repair_hint(const parse *p, repair r) {
       if (is_operator(r.kind)) {
         trial t = parser_try(p->parser);
         bool comma = trial_accepts(&t, TK_COMMA) && count_fitting(p, t, p->at) == r.score;
-        return comma ? "is ',' or an operator missing before it?" : "is an operator missing before it?";
+        return comma ? "is ',' or an operator missing before it?"
+                     : "is an operator missing before it?";
       }
       return arena_printf(p->memory, "is %s missing before it?", kind_text(p, r.kind));
     case REPAIR_REPLACE:
@@ -189,7 +200,8 @@ static const char *repair_hint(const parse *p, repair r) {
   return ends_all && innermost ? not_closed(p, innermost) : NULL;
 }
 
-// The repair as an edit of the text. What is missing belongs behind the token before, a bracket that ends a statement above all.
+// The repair as an edit of the text. What is missing belongs behind the token before, a bracket
+// that ends a statement above all.
 static void offer_repair(parse *p, repair r) {
   const token *found = peek(p, 0), *before = peek(p, -1);
   const char *spelling = r.action == REPAIR_REMOVE ? "" : token_kind_spelling(r.kind);
@@ -228,17 +240,20 @@ static void foreign_lexeme(parse *p) {
     feed(p, t->kind, plain);
     p->at++;
   } else {
-    p->tokens.items[p->at] = *plain;  // now an ordinary token that does not fit, close to the last message
+    // now an ordinary token that does not fit, close to the last message
+    p->tokens.items[p->at] = *plain;
   }
 }
 
 static bool too_deep(parse *p) {
   if (parser_depth(p->parser) <= NESTING_MAX) return false;  // each bracket is an entry of its own
-  bool deep =
-      parser_depth(p->parser) > STACK_DEPTH_MAX || (is_opening(peek(p, 0)->kind) && count_brackets(p).all >= NESTING_MAX);
+  bool deep = parser_depth(p->parser) > STACK_DEPTH_MAX ||
+              (is_opening(peek(p, 0)->kind) && count_brackets(p).all >= NESTING_MAX);
   if (deep) {
     say_text(p, peek(p, 0)->span,
-             arena_printf(p->memory, "expected at most %d brackets inside each other; name parts with let", NESTING_MAX));
+             arena_printf(p->memory,
+                          "expected at most %d brackets inside each other; name parts with let",
+                          NESTING_MAX));
   }
   return deep;
 }
@@ -281,7 +296,8 @@ static void warn_of_lost_docs(parse *p) {
   for (int i = 0; i < p->tokens.count; i++) {
     const token *t = &p->tokens.items[i];
     if (!t->doc || p->builder.documented[i]) continue;
-    diag_warning(p->diag, t->span, "the '///' text above documents nothing: no declaration starts here");
+    diag_warning(p->diag, t->span,
+                 "the '///' text above documents nothing: no declaration starts here");
   }
 }
 

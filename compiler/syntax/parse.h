@@ -1,5 +1,5 @@
-// Inside the front end: the state of one parse. The driver (parse.c), the search for repairs (repair.c) and the words of the
-// messages (expected.c, mistakes.c) share it.
+// Inside the front end: the state of one parse. The driver (parse.c), the search for repairs
+// (repair.c) and the words of the messages (expected.c, mistakes.c) share it.
 #ifndef REC_SYNTAX_PARSE_H
 #define REC_SYNTAX_PARSE_H
 
@@ -63,7 +63,12 @@ bool is_punctuation(int kind);
 // By its look: a statement word, or a name first on its line before '='.
 bool starts_statement(const parse *p, int index);
 
-typedef enum repair_action { REPAIR_NONE, REPAIR_INSERT, REPAIR_REPLACE, REPAIR_REMOVE } repair_action;
+typedef enum repair_action {
+  REPAIR_NONE,
+  REPAIR_INSERT,
+  REPAIR_REPLACE,
+  REPAIR_REMOVE
+} repair_action;
 
 typedef struct repair {
   repair_action action;
@@ -103,7 +108,8 @@ void say(parse *p, span where, const char *expected, const char *found, const ch
 void say_text(parse *p, span where, const char *text);
 // A mistake that is no echo of another, whatever was said before: a lexeme outside the language.
 void say_always(parse *p, span where, const char *text);
-const char *expected_found(const parse *p, const char *expected, const char *found, const char *hint);
+const char *expected_found(const parse *p, const char *expected, const char *found,
+                           const char *hint);
 
 // ---- mistakes.c ---------------------------------------------------------------------------------
 

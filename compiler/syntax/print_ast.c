@@ -196,7 +196,8 @@ static void print_expr(printer *p, const ast_expr *e) {
 
 // ---- statements ---------------------------------------------------------------------------------
 
-static void print_bound_name(printer *p, const char *word, ast_name name, bool has_axes, const ast_names *axes) {
+static void print_bound_name(printer *p, const char *word, ast_name name, bool has_axes,
+                             const ast_names *axes) {
   begin_line(p);
   fprintf(p->out, "%s %s", word, name.text);
   if (has_axes) print_axis_names(p->out, axes);
@@ -329,7 +330,8 @@ static void print_train(printer *p, const ast_item *item) {
 }
 
 static void print_item(printer *p, const ast_item *item) {
-  static const char *const words[] = {"recurrence", "layer", "model", "fn", "import", "init", "train", "evaluate"};
+  static const char *const words[] = {"recurrence", "layer", "model", "fn",
+                                      "import",     "init",  "train", "evaluate"};
   open_node(p, words[item->kind], item->name.text);
   print_doc(p, item->doc);
   switch (item->kind) {

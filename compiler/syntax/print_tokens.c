@@ -20,6 +20,7 @@ void print_tokens(FILE *out, arena *a, diag *d, const source *s) {
   for (int i = 0; i < stream.comments.count; i++) {
     const comment *c = &stream.comments.items[i];
     source_position at = source_locate(s, c->span.begin);
-    fprintf(out, "%d:%d comment %.*s\n", at.line, at.column, (int)(c->span.end - c->span.begin), s->text + c->span.begin);
+    fprintf(out, "%d:%d comment %.*s\n", at.line, at.column, (int)(c->span.end - c->span.begin),
+            s->text + c->span.begin);
   }
 }

@@ -21,10 +21,12 @@ int count_fitting(const parse *p, trial t, int index) {
 }
 
 // What may be missing, the likeliest first: ties go to the earlier one.
-static const int missing_inside[] = {TK_STAR, TK_COMMA, TK_ASSIGN, TK_COLON, TK_DOTDOT, TK_ARROW, TK_TILDE, TK_RP,
-                                     TK_RB,   TK_RC,    TK_LC,     TK_LP,    TK_LB,     TK_FOR,   TK_AFTER, TK_NAME};
+static const int missing_inside[] = {TK_STAR,  TK_COMMA, TK_ASSIGN, TK_COLON, TK_DOTDOT, TK_ARROW,
+                                     TK_TILDE, TK_RP,    TK_RB,     TK_RC,    TK_LC,     TK_LP,
+                                     TK_LB,    TK_FOR,   TK_AFTER,  TK_NAME};
 // Where a statement or the end follows, a bracket was left open.
-static const int missing_at_end[] = {TK_RP, TK_RB, TK_RC, TK_STAR, TK_COMMA, TK_ASSIGN, TK_COLON, TK_LC, TK_NAME};
+static const int missing_at_end[] = {TK_RP,     TK_RB,    TK_RC, TK_STAR, TK_COMMA,
+                                     TK_ASSIGN, TK_COLON, TK_LC, TK_NAME};
 static const int marks[] = {TK_ASSIGN, TK_ARROW, TK_DOTDOT, TK_COLON, TK_TILDE, TK_COMMA, TK_RP,
                             TK_RB,     TK_RC,    TK_DOT,    TK_STAR,  TK_EQ,    TK_MINUS};
 static const int openers[] = {TK_LP, TK_LB, TK_LC};
@@ -37,10 +39,12 @@ static void consider(repair *best, repair_action action, int kind, int score) {
 // f( + 1): that nothing was meant to stand in the brackets is the least likely reading.
 static bool closes_at_once(const parse *p, int kind) {
   int before = peek(p, -1)->kind;
-  return (kind == TK_RP || kind == TK_RB || kind == TK_RC) && (before == TK_LP || before == TK_LB || before == TK_LC);
+  return (kind == TK_RP || kind == TK_RB || kind == TK_RC) &&
+         (before == TK_LP || before == TK_LB || before == TK_LC);
 }
 
-static void try_kinds(const parse *p, repair *best, repair_action action, const int *kinds, int count, bool ends) {
+static void try_kinds(const parse *p, repair *best, repair_action action, const int *kinds,
+                      int count, bool ends) {
   int next = action == REPAIR_INSERT ? p->at : p->at + 1;
   for (int i = 0; i < count; i++) {
     trial t = parser_try(p->parser);
@@ -52,7 +56,8 @@ static void try_kinds(const parse *p, repair *best, repair_action action, const 
 repair find_repair(const parse *p) {
   repair best = {.action = REPAIR_NONE, .score = 1};
   const token *found = peek(p, 0);
-  bool ends = found->kind == 0 || found->kind == TK_RC || is_item_word(found->kind) || starts_statement(p, p->at);
+  bool ends = found->kind == 0 || found->kind == TK_RC || is_item_word(found->kind) ||
+              starts_statement(p, p->at);
   if (ends) {
     try_kinds(p, &best, REPAIR_INSERT, missing_at_end, COUNT(missing_at_end), ends);
   } else {

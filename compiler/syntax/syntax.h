@@ -18,7 +18,8 @@ void print_tokens(FILE *out, arena *a, diag *d, const source *s);
 // `--emit=ast`: the tree as indented text.
 void print_ast(FILE *out, const ast_file *file);
 
-// Parts of expressions: names with something between them, "[H,K]", a string in quotes with the escapes of the language.
+// Parts of expressions: names with something between them, "[H,K]", a string in quotes with the
+// escapes of the language.
 void print_names(FILE *out, const ast_names *names, const char *separator);
 void print_axis_names(FILE *out, const ast_names *axes);
 void print_quoted(FILE *out, const char *text);

@@ -10,8 +10,9 @@
 #include "compiler/base/source.h"
 #include "compiler/base/vec.h"
 
-// A lexeme that the language does not know is a token as well. The parser makes every complaint, because it knows what it
-// expected there. It has either a complaint or a hint, and stands for the known token nearest to it.
+// A lexeme that the language does not know is a token as well. The parser makes every complaint,
+// because it knows what it expected there. It has either a complaint or a hint, and stands for the
+// known token nearest to it.
 typedef struct token {
   int kind;  // TK_...; TK_NONE: no known token is near, the lexeme is skipped
   span span;

@@ -1,4 +1,5 @@
-// Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in gpu.c, ptx.c and executor.c.
+// Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in
+// gpu.c, ptx.c and executor.c.
 //
 //   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..      aarch64: ssd_forward_neon, ..
 #include <pthread.h>
@@ -30,7 +31,8 @@ static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blo
   const char *bytes = blob->bytes;
   for (int i = 0; i <= blob->address_count; i++) {
     int64_t end = i < blob->address_count ? blob->addresses[i].offset : blob->size;
-    if (end < at || end > blob->size) ICE("target", "addresses of %s are not in order", blob->symbol);
+    if (end < at || end > blob->size)
+      ICE("target", "addresses of %s are not in order", blob->symbol);
     if (end > at) {
       fields[count++] = LLVMConstStringInContext2(m->context, bytes + at, (size_t)(end - at), 1);
     }
@@ -60,8 +62,10 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
 enum { THUNK_WORDS = 4 };  // arguments at most
 
 static void add_thunk(llvm_module *m, const codegen_thunk *thunk, codegen_clone clone) {
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0), word = LLVMInt64TypeInContext(m->context);
-  LLVMTypeRef argument = thunk->foreign ? word : pointer, result = thunk->foreign ? word : LLVMInt32TypeInContext(m->context);
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0),
+              word = LLVMInt64TypeInContext(m->context);
+  LLVMTypeRef argument = thunk->foreign ? word : pointer,
+              result = thunk->foreign ? word : LLVMInt32TypeInContext(m->context);
   unsigned count = (unsigned)thunk->arguments;
   LLVMTypeRef types[1 + THUNK_WORDS] = {pointer, argument, argument, argument, argument};
   LLVMTypeRef callee_type = LLVMFunctionType(result, types, 1 + count, 0);
@@ -70,7 +74,8 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk, codegen_clone 
     callee = LLVMAddFunction(m->module, thunk->callee, callee_type);
     LLVMSetVisibility(callee, LLVMHiddenVisibility);
   }
-  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), clone);
+  LLVMValueRef f =
+      llvm_function(m, thunk->symbol, LLVMFunctionType(result, types + 1, count, 0), clone);
   LLVMSetVisibility(f, LLVMDefaultVisibility);
   if (thunk->foreign) llvm_may_unwind(f);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
@@ -84,14 +89,15 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk, codegen_clone 
 // ---- modules ----
 
 static const char *name_of(int pass) {
-  static const char *const names[CODE_PASSES] = {[CODE_LOWER] = "lower", [CODE_OPTIMISE] = "optimise", [CODE_EMIT] = "emit"};
+  static const char *const names[CODE_PASSES] = {
+      [CODE_LOWER] = "lower", [CODE_OPTIMISE] = "optimise", [CODE_EMIT] = "emit"};
   return names[pass];
 }
 
 const pass_stage code_stage = {"code", CODE_PASSES, name_of, NULL};
 
-// One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
-// the machine: equal programs give equal libraries everywhere.
+// One module per clone, so that clones are optimised and emitted side by side. How the work is
+// split does not depend on the machine: equal programs give equal libraries everywhere.
 typedef struct part {
   arena *memory;
   llvm_module module;
@@ -110,12 +116,13 @@ static bool is_lowered(const codegen_input *input, int index) {
   return false;
 }
 
-static void lower_kernels(arena *a, part *parts, int count, codegen_object *object, codegen_input input,
-                          codegen_options options) {
+static void lower_kernels(arena *a, part *parts, int count, codegen_object *object,
+                          codegen_input input, codegen_options options) {
   for (int i = 0; i < input.kernel_count; i++) {
     vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
     if (is_lowered(&input, i)) continue;
-    const host_plan *made = host_plan_of(a, input.kernels[i], codegen_clones(&options), options.dtype);
+    const host_plan *made =
+        host_plan_of(a, input.kernels[i], codegen_clones(&options), options.dtype);
     for (int p = 0; p < count; p++) {
       if (!(codegen_clones(&options) >> parts[p].clone & 1)) continue;
       arena *scratch = arena_new();
@@ -169,7 +176,8 @@ static void compile_side_by_side(part *parts, int count) {
   module_queue queue = {.parts = parts, .count = count};
   pthread_t helpers[CLONE_COUNT];
   int wanted = processors_count() - 1, started = 0;
-  while (started < wanted && started < count - 1 && pthread_create(&helpers[started], NULL, compile_modules, &queue) == 0) {
+  while (started < wanted && started < count - 1 &&
+         pthread_create(&helpers[started], NULL, compile_modules, &queue) == 0) {
     started++;
   }
   compile_modules(&queue);
@@ -192,7 +200,8 @@ static void collect_module(arena *a, codegen_object *object, part *p) {
   arena_free(p->memory);
 }
 
-link_object codegen_data(arena *a, const codegen_blob *blobs, int count, codegen_processor processor) {
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count,
+                         codegen_processor processor) {
   llvm_module m = llvm_module_new("data", 0, processor);
   for (int i = 0; i < count; i++) add_blob(a, &m, &blobs[i]);
   llvm_verify(&m);

@@ -1,13 +1,15 @@
-// Code for the executor (runtime/simt), from the abstract module. Every operation becomes a call of the executor, and checks
-// stand before loads and stores. Kernels become C functions of one pointer, compiled for what recc runs on.
+// Code for the executor (runtime/simt), from the abstract module. Every operation becomes a call of
+// the executor, and checks stand before loads and stores. Kernels become C functions of one
+// pointer, compiled for what recc runs on.
 //
 //   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
 //     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
 //     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
 //                                                             call void @simt_barrier()
 //
-// This file knows no single operation; the table of operations is enough. Address spaces stay: processors read and write 1 and 3
-// like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
+// This file knows no single operation; the table of operations is enough. Address spaces stay:
+// processors read and write 1 and 3 like 0. The passes are those of PTX and run first, so that the
+// checks and counts see the code that a GPU would run.
 #include <llvm-c/DebugInfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +34,8 @@ typedef struct simt_module {
 // ---- operations ----
 
 // Arguments that the table repeats are an array in memory.
-static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters, LLVMValueRef *args,
-                            LLVMTypeRef *types) {
+static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters,
+                            LLVMValueRef *args, LLVMTypeRef *types) {
   unsigned count = 0, next = 0;
   LLVMTypeRef memory = LLVMPointerTypeInContext(s->context, 0);
   while (*letters) {
@@ -56,13 +58,15 @@ static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *l
 }
 
 // Several registers: the C function writes them through its first argument.
-static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row, const char *name) {
+static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row,
+                             const char *name) {
   LLVMTypeRef result = LLVMGetReturnType(LLVMGlobalGetValueType(function));
   LLVMTypeRef types[GPU_MOST_ARGUMENTS + 1] = {LLVMPointerTypeInContext(s->context, 0)};
   LLVMValueRef args[GPU_MOST_ARGUMENTS + 1];
   LLVMPositionBuilderAtEnd(s->b, LLVMAppendBasicBlockInContext(s->context, function, ""));
   unsigned count = c_arguments(s, function, row->arguments, args + 1, types + 1);
-  LLVMTypeRef callee_type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
+  LLVMTypeRef callee_type =
+      LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
   LLVMValueRef callee = LLVMAddFunction(s->module, name, callee_type);
   LLVMSetVisibility(callee, LLVMHiddenVisibility);
   args[0] = LLVMBuildAlloca(s->b, result, "");
@@ -91,19 +95,22 @@ static LLVMValueRef check_function(simt_module *s, const char *name, unsigned sp
   if (found) return found;
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
   LLVMTypeRef types[] = {LLVMPointerTypeInContext(s->context, space), i32, i32, i32};
-  found = LLVMAddFunction(s->module, name, LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
+  found = LLVMAddFunction(s->module, name,
+                          LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
   LLVMSetVisibility(found, LLVMHiddenVisibility);
   return found;
 }
 
-static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer, LLVMTypeRef type, bool write) {
+static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
+                         LLVMTypeRef type, bool write) {
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
   const char *name = space == GPU_GLOBAL ? "simt_check_global" : "simt_check_shared";
   LLVMValueRef function = check_function(s, name, space);
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
   LLVMValueRef args[] = {pointer, LLVMConstInt(i32, LLVMStoreSizeOfType(s->layout, type), 0),
-                         LLVMConstInt(i32, LLVMGetAlignment(access), 0), LLVMConstInt(i32, write, 0)};
+                         LLVMConstInt(i32, LLVMGetAlignment(access), 0),
+                         LLVMConstInt(i32, write, 0)};
   LLVMPositionBuilderBefore(s->b, access);
   LLVMBuildCall2(s->b, LLVMGlobalGetValueType(function), function, args, 4, "");
 }
@@ -120,8 +127,10 @@ static void check_instruction(simt_module *s, LLVMValueRef i) {
 }
 
 static void check_function_body(simt_module *s, LLVMValueRef function) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
-    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) check_instruction(s, i);
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
+      check_instruction(s, i);
   }
 }
 
@@ -166,18 +175,21 @@ static LLVMValueRef text_constant(simt_module *s, const char *text) {
 
 // simt_segment, simt_place
 static LLVMValueRef row_of_segment(simt_module *s, const simt_segment *segment) {
-  LLVMValueRef fields[2 + SIMT_CLASSES] = {number32(s, segment->number), number32(s, segment->issued)};
+  LLVMValueRef fields[2 + SIMT_CLASSES] = {number32(s, segment->number),
+                                           number32(s, segment->issued)};
   for (int i = 0; i < SIMT_CLASSES; i++) fields[2 + i] = number32(s, segment->counts[i]);
   return constant(s, fields, 2 + SIMT_CLASSES);
 }
 
 static LLVMValueRef row_of_mark(simt_module *s, int number, const mark *m) {
-  LLVMValueRef fields[] = {number32(s, number + 1), number32(s, m->line), text_constant(s, m->kernel),
-                           text_constant(s, m->file), text_constant(s, m->text)};
+  LLVMValueRef fields[] = {number32(s, number + 1), number32(s, m->line),
+                           text_constant(s, m->kernel), text_constant(s, m->file),
+                           text_constant(s, m->text)};
   return constant(s, fields, 5);
 }
 
-static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args, unsigned count) {
+static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args,
+                       unsigned count) {
   LLVMValueRef function = LLVMGetNamedFunction(s->module, name);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count, 0);
   if (!function) {
@@ -187,20 +199,24 @@ static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLV
   LLVMBuildCall2(s->b, type, function, args, count, "");
 }
 
-static void count_access(simt_module *s, LLVMValueRef at, LLVMValueRef bytes, int64_t alignment, bool global) {
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context), pointer = LLVMPointerTypeInContext(s->context, 0);
+static void count_access(simt_module *s, LLVMValueRef at, LLVMValueRef bytes, int64_t alignment,
+                         bool global) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context),
+              pointer = LLVMPointerTypeInContext(s->context, 0);
   at = LLVMBuildPtrToInt(s->b, at, LLVMInt64TypeInContext(s->context), "");
   at = LLVMBuildIntToPtr(s->b, at, pointer, "");
   LLVMTypeRef types[] = {pointer, i32, i32, i32, i32};
-  LLVMValueRef args[] = {at, bytes, number32(s, alignment), number32(s, global), number32(s, s->site++)};
+  LLVMValueRef args[] = {at, bytes, number32(s, alignment), number32(s, global),
+                         number32(s, s->site++)};
   call_count(s, "simt_count_access", types, args, 5);
 }
 
-static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef pointer, LLVMTypeRef type) {
+static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
+                          LLVMTypeRef type) {
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
-  count_access(s, pointer, number32(s, (int64_t)LLVMStoreSizeOfType(s->layout, type)), LLVMGetAlignment(access),
-               space == GPU_GLOBAL);
+  count_access(s, pointer, number32(s, (int64_t)LLVMStoreSizeOfType(s->layout, type)),
+               LLVMGetAlignment(access), space == GPU_GLOBAL);
 }
 
 static bool calls(LLVMValueRef i, const char *name) {
@@ -231,13 +247,15 @@ static void count_instruction(simt_module *s, LLVMValueRef i) {
     call_count(s, "simt_count_segment", &pointer, &s->rows[s->segment], 1);
   }
   if (LLVMIsALoadInst(i)) count_pointer(s, i, LLVMGetOperand(i, 0), LLVMTypeOf(i));
-  if (LLVMIsAStoreInst(i)) count_pointer(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)));
+  if (LLVMIsAStoreInst(i))
+    count_pointer(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)));
   if (LLVMIsACallInst(i)) count_call(s, i);
 }
 
 static void count_function(simt_module *s, LLVMValueRef function) {
   LLVMValueRef next;
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
     s->segment = -1;
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = next) {
       next = LLVMGetNextInstruction(i);
@@ -268,7 +286,8 @@ static void rewrite(simt_module *s) {
 }
 
 link_object simt_object(arena *a, const llvm_module *m, int level, const char **text) {
-  llvm_module host = llvm_module_new("simt", m->marks ? 0 : level, PROCESSOR_HOST);  // counted code runs once
+  // counted code runs once
+  llvm_module host = llvm_module_new("simt", m->marks ? 0 : level, PROCESSOR_HOST);
   llvm_module copy = module_clone(m);
   gpu_optimise(&copy);
   copy.machine = host.machine;

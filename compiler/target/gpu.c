@@ -1,4 +1,5 @@
-// Kernels for GPUs in one module, and its image for each target: PTX, or an object for the executor.
+// Kernels for GPUs in one module, and its image for each target: PTX, or an object for the
+// executor.
 //
 //   {ssd_forward, ..} x {sm_80, sm_90a}   ->   one module of abstract operations   ->   two texts, or one that serves both
 #include "compiler/target/images.h"
@@ -24,13 +25,15 @@ static bool is_lowered(const kernel *const *kernels, int index) {
 static bool is_barrier(LLVMValueRef instruction) {
   size_t length;
   if (LLVMGetInstructionOpcode(instruction) != LLVMCall) return false;
-  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), "rec.barrier", strlen("rec.barrier")) == 0;
+  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), "rec.barrier",
+                 strlen("rec.barrier")) == 0;
 }
 
 static int barriers_of(LLVMValueRef function) {
   int count = 0;
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
-    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) count += is_barrier(i);
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+      count += is_barrier(i);
   return count;
 }
 
@@ -56,8 +59,10 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
-// A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none.
-static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
+// A text that is there already and serves this target, too. Products by warpgroups are kernels of
+// their own. NULL: there is none.
+static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object,
+                                codegen_gpu_target target) {
   for (int i = 0; i < object->images.count; i++) {
     const codegen_gpu_image *made = &object->images.items[i];
     if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
@@ -66,20 +71,24 @@ static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *
 }
 
 llvm_module module_clone(const llvm_module *m) {
-  return (llvm_module){.context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  return (llvm_module){
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
 }
 
 // The images of a module in the order in which they are made.
 typedef struct image_order {
   llvm_module *m;
-  llvm_module with_bodies;  // of PTX, made when the first target needs it: `m` itself, unless the executor takes that
+  // of PTX, made when the first target needs it: `m` itself, unless the executor takes that
+  llvm_module with_bodies;
   int numbers[GPU_TARGET_COUNT], count, at;
 } image_order;
 
 static bool wants_executor(codegen_gpu_options options) { return options.targets >> GPU_SIMT & 1; }
 
-// A text takes the module it is made of. A copy is made only where the module is needed again: a copy of many kernels is large.
-static const char *text_for(arena *a, image_order *order, codegen_gpu_target target, codegen_gpu_options options) {
+// A text takes the module it is made of. A copy is made only where the module is needed again: a
+// copy of many kernels is large.
+static const char *text_for(arena *a, image_order *order, codegen_gpu_target target,
+                            codegen_gpu_options options) {
   if (!order->with_bodies.module) {
     order->with_bodies = wants_executor(options) ? module_clone(order->m) : *order->m;
     nvptx_give_bodies(&order->with_bodies);
@@ -91,11 +100,13 @@ static const char *text_for(arena *a, image_order *order, codegen_gpu_target tar
   return text;
 }
 
-static void make_image(arena *a, image_order *order, codegen_gpu_options options, codegen_gpu_object *object) {
+static void make_image(arena *a, image_order *order, codegen_gpu_options options,
+                       codegen_gpu_object *object) {
   int number = order->numbers[order->at];
   codegen_gpu_target target = object->images.items[number].target;
-  codegen_gpu_image image = {
-      .target = target, .device_class = codegen_gpu_class(target), .shared_bytes = most_shared_bytes(object, target)};
+  codegen_gpu_image image = {.target = target,
+                             .device_class = codegen_gpu_class(target),
+                             .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
     const char *twin = text_of_twin(order->m, object, target);
     image.text = twin ? nvptx_text_for(a, twin, target) : text_for(a, order, target, options);
@@ -106,16 +117,19 @@ static void make_image(arena *a, image_order *order, codegen_gpu_options options
   if (options.made) options.made(options.context, number, &image);
 }
 
-// Products by warpgroups take the assembler longest: a text with them comes first, then that of sm_80 for all that it serves.
+// Products by warpgroups take the assembler longest: a text with them comes first, then that of
+// sm_80 for all that it serves.
 static int turn_of(const llvm_module *m, codegen_gpu_target target) {
   if (nvptx_same_text(m, GPU_SM_80, target)) return 1;
   return codegen_gpu_class(target) == CLASS_WARPGROUPS ? 0 : 2;
 }
 
-void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object) {
+void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
+                     codegen_gpu_object *object) {
   image_order order = {.m = m};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1) vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
+    if (options.targets >> target & 1)
+      vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
   for (int turn = 0; turn < 3; turn++)
     for (int i = 0; i < object->images.count; i++)
       if (turn_of(m, object->images.items[i].target) == turn) order.numbers[order.count++] = i;
@@ -124,7 +138,8 @@ void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, code
     make_image(a, &order, options, object);
     pass_ran(&code_stage, CODE_EMIT, pass_clock() - start, 0);
   }
-  if (order.with_bodies.module && order.with_bodies.module != m->module) LLVMDisposeModule(order.with_bodies.module);
+  if (order.with_bodies.module && order.with_bodies.module != m->module)
+    LLVMDisposeModule(order.with_bodies.module);
 }
 
 static const char *hash_of(arena *a, llvm_module *m) {
@@ -146,7 +161,8 @@ static bool any_begins(const kernel *const *kernels, int count) {
 
 static bool keeps_maxima(const kernel *k) {
   bool keeps = false;
-  for (int i = 0; i < k->program->results.count; i++) keeps |= k->program->results.items[i].place.relative != 0;
+  for (int i = 0; i < k->program->results.count; i++)
+    keeps |= k->program->results.items[i].place.relative != 0;
   return keeps;
 }
 
@@ -160,7 +176,8 @@ static void add_fold(arena *a, llvm_module *m, const kernel *const *kernels, int
   if (any) gpu_fold_kernel(a, m, maxima);
 }
 
-codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
+                                        codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("target", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   processors_take(TURN_LONG);

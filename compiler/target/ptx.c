@@ -1,4 +1,5 @@
-// PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and NVPTX's emitter.
+// PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and
+// NVPTX's emitter.
 //
 //   declare void @rec.barrier()   ->   define internal void @rec.barrier() alwaysinline {
 //                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
@@ -25,15 +26,17 @@ static void run_passes(const llvm_module *m, const char *passes) {
 // The devices that a function is for.
 static device_class class_of(LLVMValueRef function) {
   unsigned length = (unsigned)strlen(gpu_class_attribute), digits;
-  LLVMAttributeRef devices =
-      LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_class_attribute, length);
-  return devices ? (device_class)(LLVMGetStringAttributeValue(devices, &digits)[0] - '0') : CLASS_ANY;
+  LLVMAttributeRef devices = LLVMGetStringAttributeAtIndex(
+      function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_class_attribute, length);
+  return devices ? (device_class)(LLVMGetStringAttributeValue(devices, &digits)[0] - '0')
+                 : CLASS_ANY;
 }
 
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
   if (gpu_target_of(first)->text_of != gpu_target_of(second)->text_of) return false;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
-    if (codegen_gpu_is_of_class(first, class_of(f)) != codegen_gpu_is_of_class(second, class_of(f))) return false;
+    if (codegen_gpu_is_of_class(first, class_of(f)) != codegen_gpu_is_of_class(second, class_of(f)))
+      return false;
   return true;
 }
 
@@ -67,8 +70,9 @@ static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
   LLVMTargetRef found;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("target", "%s", message);
-  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), gpu_target_of(target)->ptx,
-                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target),
+                                 gpu_target_of(target)->ptx, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                 LLVMCodeModelDefault);
 }
 
 llvm_module gpu_module_new(const char *name) {
@@ -91,7 +95,8 @@ typedef struct body_row {
   const char *text;         // the intrinsic's name, or the instruction
   const char *constraints;  // ASSEMBLY
   const char *constants;    // INTRINSIC: "before|after" the arguments: i32 numbers; ""
-  int overload;             // 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums
+  // 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums
+  int overload;
 } body_row;
 
 #define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
@@ -130,9 +135,11 @@ static const body_row bodies[GPU_OP_COUNT] = {
                               "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
                               MMA_CONSTRAINTS, "", 0},
     [GPU_LDMATRIX_X4] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL,
+                               "", 1},
     [GPU_LDMATRIX_X2] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL,
+                               "", 1},
     [GPU_CP_ASYNC16] = {INTRINSIC, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, "", 0},
     [GPU_CP_ASYNC4] = {INTRINSIC, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, "", 0},
     [GPU_CP_ASYNC_COMMIT] = {INTRINSIC, "llvm.nvvm.cp.async.commit.group", NULL, "", 0},
@@ -143,13 +150,15 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_SHARED_ADDRESS] = {ADDRESS, "", NULL, "", 0},
     [GPU_FENCE_ASYNC] = {ASSEMBLY, "fence.proxy.async.shared::cta;", "~{memory}", "", 0},
     [GPU_WGMMA_COMMIT] = {ASSEMBLY, "wgmma.commit_group.sync.aligned;", "~{memory}", "", 0},
-#define WGMMA_BODIES(n)                                                                                   \
-  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2},                           \
-  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2},                     \
-  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2},               \
-  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2},                  \
-  [GPU_WGMMA_REGISTERS_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "r,r,r,r,l,n,n", "", n / 2}, \
-  [GPU_WGMMA_REGISTERS_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "r,r,r,r,l,n,n", "", n / 2}
+#define WGMMA_BODIES(n)                                                                     \
+  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2},             \
+  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2},       \
+  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2}, \
+  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2},    \
+  [GPU_WGMMA_REGISTERS_N##n##                                                               \
+      _BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "r,r,r,r,l,n,n", "", n / 2},          \
+  [GPU_WGMMA_REGISTERS_N##n##                                                               \
+      _F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "r,r,r,r,l,n,n", "", n / 2}
     WGMMA_BODIES(8),
     WGMMA_BODIES(16),
     WGMMA_BODIES(32),
@@ -169,7 +178,8 @@ static void add_number(body *x, const char *text) {
   if (!*text || *text == '|') return;
   long number = 0;
   sscanf(text, "%ld", &number);
-  x->args[x->count++] = LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
+  x->args[x->count++] =
+      LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
 }
 
 static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef function) {
@@ -190,16 +200,17 @@ static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef fu
 
 static void flag_call(const body *x, LLVMValueRef call, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(x->context, kind, 0));
+  LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(x->context, kind, 0));
 }
 
-// What is not pure in an operation is so in its instruction: the call keeps the attributes. Pure instructions touch no memory,
-// so that loads before and behind them may become one.
-static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction, const char *constraints,
-                                  bool effects) {
+// What is not pure in an operation is so in its instruction: the call keeps the attributes. Pure
+// instructions touch no memory, so that loads before and behind them may become one.
+static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction,
+                                  const char *constraints, bool effects) {
   LLVMTypeRef type = LLVMGlobalGetValueType(function);
-  LLVMValueRef text = LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints, strlen(constraints), effects, 0,
-                                       LLVMInlineAsmDialectATT, 0);
+  LLVMValueRef text = LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints,
+                                       strlen(constraints), effects, 0, LLVMInlineAsmDialectATT, 0);
   x->count = LLVMCountParams(function);
   LLVMGetParams(function, x->args);
   LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
@@ -210,7 +221,9 @@ static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *in
 
 enum { WGMMA_TEXT = 1024 };
 
-static void append(char text[WGMMA_TEXT], const char *more) { strncat(text, more, WGMMA_TEXT - 1 - strlen(text)); }
+static void append(char text[WGMMA_TEXT], const char *more) {
+  strncat(text, more, WGMMA_TEXT - 1 - strlen(text));
+}
 
 static void append_places(char text[WGMMA_TEXT], int first, int count) {
   for (int i = 0; i < count; i++) {
@@ -220,7 +233,8 @@ static void append_places(char text[WGMMA_TEXT], int first, int count) {
   }
 }
 
-// Sums go in and out in the same registers. A scale of what is there before is a predicate; it is always 1.
+// Sums go in and out in the same registers. A scale of what is there before is a predicate; it is
+// always 1.
 static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef function) {
   char text[WGMMA_TEXT] = "", constraints[WGMMA_TEXT] = "";
   int sums = row->overload, next = 2 * sums;
@@ -276,12 +290,13 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   body x = {.module = module, .context = LLVMGetModuleContext(module)};
   x.b = LLVMCreateBuilderInContext(x.context);
   LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
-  LLVMValueRef result = row->kind == INTRINSIC ? intrinsic_body(&x, row, function)
-                        : row->kind == ASSEMBLY
-                            ? call_assembly(&x, function, row->text, row->constraints, gpu_ops[op].kind != GPU_PURE)
-                        : row->kind == WGMMA   ? wgmma_body(&x, row, function)
-                        : row->kind == ADDRESS ? address_body(&x, function)
-                                               : memory_start(&x, row);
+  LLVMValueRef result =
+      row->kind == INTRINSIC ? intrinsic_body(&x, row, function)
+      : row->kind == ASSEMBLY
+          ? call_assembly(&x, function, row->text, row->constraints, gpu_ops[op].kind != GPU_PURE)
+      : row->kind == WGMMA   ? wgmma_body(&x, row, function)
+      : row->kind == ADDRESS ? address_body(&x, function)
+                             : memory_start(&x, row);
   if (gpu_result_count(&gpu_ops[op])) {
     LLVMBuildRet(x.b, result);
   } else {
@@ -295,7 +310,8 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
 
 // ---- passes and text ----
 
-// Loops over registers are unrolled (their metadata asks for it) so that arrays become registers; others stay.
+// Loops over registers are unrolled (their metadata asks for it) so that arrays become registers;
+// others stay.
 static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
@@ -304,7 +320,9 @@ static const char passes[] =
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
-void gpu_assemble(const llvm_module *m) { run_passes(m, "function(load-store-vectorizer,loop-mssa(licm))"); }
+void gpu_assemble(const llvm_module *m) {
+  run_passes(m, "function(load-store-vectorizer,loop-mssa(licm))");
+}
 
 // A loop that the assembler shall not unroll either.
 static bool is_kept(LLVMValueRef advice) {
@@ -315,14 +333,16 @@ static bool is_kept(LLVMValueRef advice) {
   if (!LLVMIsAMDNode(parts[2]) || LLVMGetMDNodeNumOperands(parts[2]) != 1) return false;
   LLVMGetMDNodeOperands(parts[2], word);
   const char *text = LLVMGetMDString(word[0], &length);
-  return text && length == strlen(gpu_accumulators_loop) && memcmp(text, gpu_accumulators_loop, length) == 0;
+  return text && length == strlen(gpu_accumulators_loop) &&
+         memcmp(text, gpu_accumulators_loop, length) == 0;
 }
 
 // What kept LLVM from unrolling loops would keep the assembler from it, too.
 static void forget_advice(LLVMModuleRef module) {
   unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), "llvm.loop", 9);
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
-    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
+         block = LLVMGetNextBasicBlock(block)) {
       LLVMValueRef end = LLVMGetBasicBlockTerminator(block), advice = LLVMGetMetadata(end, kind);
       if (advice && !is_kept(advice)) LLVMSetMetadata(end, kind, NULL);
     }
@@ -366,7 +386,8 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
   const char *rest = strstr(text, "\n.address_size");
   int version = atoi(gpu_target_of(target)->ptx + strlen("+ptx"));
   if (!rest) ICE("target", "PTX without .address_size");
-  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, codegen_gpu_target_name(target));
+  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10,
+                                  codegen_gpu_target_name(target));
   size_t before = (size_t)(strstr(text, ".version") - text), length = strlen(head);
   char *own = arena_alloc(a, before + length + strlen(rest) + 1);
   memcpy(own, text, before);
@@ -377,13 +398,15 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
 
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
   codegen_gpu_target written = gpu_target_of(target)->text_of;
-  bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS &&
+                !nvptx_same_text(with_bodies, target, GPU_SM_80);
   LLVMTargetMachineRef machine = machine_of(written);
   keep_room(with_bodies, target);
   if (groups) align_for_groups(with_bodies->module);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, with_bodies->module, LLVMAssemblyFile, &message, &buffer))
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, with_bodies->module, LLVMAssemblyFile, &message,
+                                          &buffer))
     ICE("target", "LLVM: %s", message);
   const char *text = text_of(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);

@@ -1,4 +1,5 @@
-// Segments: runs of instructions that are executed together, and the PTX instructions that LLVM makes of each.
+// Segments: runs of instructions that are executed together, and the PTX instructions that LLVM
+// makes of each.
 //
 //   %x = load float, ptr addrspace(3) %p, !dbg line 17        .loc 1 17 1
 //   %y = fmul float %x, %s               !dbg line 17    ->   ld.shared.b32 %r4, [%r2];       segment 16: 1 lds, 1 fp32
@@ -21,7 +22,8 @@
 static bool is_called(LLVMValueRef instruction, const char *name) {
   size_t length;
   if (!LLVMIsACallInst(instruction)) return false;
-  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), name, strlen(name) + 1) == 0;
+  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), name,
+                 strlen(name) + 1) == 0;
 }
 
 // Behind a barrier, a mark or a function that may have either, another segment begins.
@@ -38,16 +40,19 @@ typedef struct cutter {
 } cutter;
 
 static void tag(cutter *c, LLVMMetadataRef scope, LLVMValueRef instruction) {
-  LLVMInstructionSetDebugLoc(instruction, LLVMDIBuilderCreateDebugLocation(c->context, (unsigned)c->count, 1, scope, NULL));
+  LLVMInstructionSetDebugLoc(instruction, LLVMDIBuilderCreateDebugLocation(
+                                              c->context, (unsigned)c->count, 1, scope, NULL));
 }
 
 static void cut_function(cutter *c, LLVMValueRef function) {
   size_t length;
   const char *name = LLVMGetValueName2(function, &length);
-  LLVMMetadataRef scope = LLVMDIBuilderCreateFunction(c->builder, c->file, name, length, name, length, c->file, 1, c->type,
-                                                      false, 1, 1, LLVMDIFlagZero, 1);
+  LLVMMetadataRef scope =
+      LLVMDIBuilderCreateFunction(c->builder, c->file, name, length, name, length, c->file, 1,
+                                  c->type, false, 1, 1, LLVMDIFlagZero, 1);
   LLVMSetSubprogram(function, scope);
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block; block = LLVMGetNextBasicBlock(block)) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
     bool ended = true;
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
       c->count += ended;
@@ -61,13 +66,15 @@ static int cut_module(const llvm_module *m) {
   enum { DIRECTIVES_ALONE = 3 };
   static const char name[] = "segments";
   LLVMStripModuleDebugInfo(m->module);
-  LLVMValueRef version = LLVMConstInt(LLVMInt32TypeInContext(m->context), LLVMDebugMetadataVersion(), 0);
-  LLVMAddModuleFlag(m->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version", strlen("Debug Info Version"),
-                    LLVMValueAsMetadata(version));
+  LLVMValueRef version =
+      LLVMConstInt(LLVMInt32TypeInContext(m->context), LLVMDebugMetadataVersion(), 0);
+  LLVMAddModuleFlag(m->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version",
+                    strlen("Debug Info Version"), LLVMValueAsMetadata(version));
   cutter c = {.context = m->context, .builder = LLVMCreateDIBuilder(m->module)};
   c.file = LLVMDIBuilderCreateFile(c.builder, name, strlen(name), "", 0);
-  LLVMDIBuilderCreateCompileUnit(c.builder, LLVMDWARFSourceLanguageC11, c.file, name, strlen(name), 1, "", 0, 0, "", 0,
-                                 (LLVMDWARFEmissionKind)DIRECTIVES_ALONE, 0, 0, 0, "", 0, "", 0);
+  LLVMDIBuilderCreateCompileUnit(c.builder, LLVMDWARFSourceLanguageC11, c.file, name, strlen(name),
+                                 1, "", 0, 0, "", 0, (LLVMDWARFEmissionKind)DIRECTIVES_ALONE, 0, 0,
+                                 0, "", 0, "", 0);
   c.type = LLVMDIBuilderCreateSubroutineType(c.builder, c.file, NULL, 0, LLVMDIFlagZero);
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
     if (!LLVMIsDeclaration(f)) cut_function(&c, f);
@@ -130,26 +137,31 @@ static const ptx_row ptx_rows[] = {
 
 static simt_class class_of(const char *instruction) {
   for (size_t i = 0; i < sizeof ptx_rows / sizeof *ptx_rows; i++)
-    if (strncmp(instruction, ptx_rows[i].word, strlen(ptx_rows[i].word)) == 0) return ptx_rows[i].class;
+    if (strncmp(instruction, ptx_rows[i].word, strlen(ptx_rows[i].word)) == 0)
+      return ptx_rows[i].class;
   size_t length = strcspn(instruction, " \t;");
   for (size_t i = 0; i + 3 < length; i++)
-    if (memcmp(instruction + i, ".f32", 4) == 0 || memcmp(instruction + i, ".f64", 4) == 0) return SIMT_FP32;
+    if (memcmp(instruction + i, ".f32", 4) == 0 || memcmp(instruction + i, ".f64", 4) == 0)
+      return SIMT_FP32;
   return SIMT_INT;
 }
 
-// PTX instructions that are several of SASS, with those of the usual path: ptxas 13.0 for sm_90a, read by nvdisasm. Without
-// .ftz the argument is scaled before, and the result behind.
+// PTX instructions that are several of SASS, with those of the usual path: ptxas 13.0 for sm_90a,
+// read by nvdisasm. Without .ftz the argument is scaled before, and the result behind.
 static const struct {
   const char *word;
   int issued;
-} long_rows[] = {{"ex2.approx.f32", 4}, {"lg2.approx.f32", 4}, {"sqrt.rn.f32", 10}, {"rcp.rn.f32", 10}, {"div.rn.f32", 10},
-                 {"div.full.f32", 8},   {"div.u32", 18},       {"rem.u32", 18},     {"div.s32", 18},    {"rem.s32", 18}};
+} long_rows[] = {{"ex2.approx.f32", 4}, {"lg2.approx.f32", 4}, {"sqrt.rn.f32", 10},
+                 {"rcp.rn.f32", 10},    {"div.rn.f32", 10},    {"div.full.f32", 8},
+                 {"div.u32", 18},       {"rem.u32", 18},       {"div.s32", 18},
+                 {"rem.s32", 18}};
 
 // Instructions that a scheduler issues.
 static int issued_by(const char *instruction, simt_class class) {
   if (class == SIMT_MOVE) return 0;
   for (size_t i = 0; i < sizeof long_rows / sizeof *long_rows; i++)
-    if (strncmp(instruction, long_rows[i].word, strlen(long_rows[i].word)) == 0) return long_rows[i].issued;
+    if (strncmp(instruction, long_rows[i].word, strlen(long_rows[i].word)) == 0)
+      return long_rows[i].issued;
   return 1;
 }
 
@@ -179,21 +191,27 @@ static void count_line(simt_segment *s, const char *line, const char *end) {
   }
 }
 
-// The segment of `.loc 1 17 1`; -1: none. LLVM writes line 0 where it has moved instructions to another block.
+// The segment of `.loc 1 17 1`; -1: none. LLVM writes line 0 where it has moved instructions to
+// another block.
 static int segment_of_line(const char *word, const segment_list *list) {
   int file, number = 0;
-  bool known = sscanf(word, ".loc %d %d", &file, &number) == 2 && number > 0 && number <= list->count;
+  bool known =
+      sscanf(word, ".loc %d %d", &file, &number) == 2 && number > 0 && number <= list->count;
   return known ? number - 1 : -1;
 }
 
-static bool is_code(const char *word) { return is_instruction(word) || *word == '@' || *word == '{'; }
+static bool is_code(const char *word) {
+  return is_instruction(word) || *word == '@' || *word == '{';
+}
 
 // A line of text: from its first word to its end.
 typedef struct text_line {
   const char *word, *end;
 } text_line;
 
-static text_line line_at(const char *line) { return (text_line){line + strspn(line, " \t"), line + strcspn(line, "\n")}; }
+static text_line line_at(const char *line) {
+  return (text_line){line + strspn(line, " \t"), line + strcspn(line, "\n")};
+}
 
 static bool is_label(text_line line) { return line.end > line.word && line.end[-1] == ':'; }
 
@@ -209,7 +227,8 @@ static bool is_branch(text_line line) {
 // The segment that has the longest run of instructions in a block; -1: there is none.
 static int segment_of_block(const char *text, const segment_list *list) {
   int now = -1, run = 0, best = -1, most = 0;
-  for (text_line line = line_at(text); *line.word && !is_label(line); line = line_at(next_line(line))) {
+  for (text_line line = line_at(text); *line.word && !is_label(line);
+       line = line_at(next_line(line))) {
     if (strncmp(line.word, ".loc", 4) == 0) {
       now = segment_of_line(line.word, list), run = 0;
     } else if (now >= 0 && is_code(line.word) && ++run > most) {
@@ -225,7 +244,8 @@ static void add_counts(simt_segment *to, const simt_segment *from) {
   to->issued += from->issued;
 }
 
-// Instructions without a segment belong to that of their block; those of a block without one to the next block that has one.
+// Instructions without a segment belong to that of their block; those of a block without one to the
+// next block that has one.
 static void count_text(const char *text, segment_list *list) {
   simt_segment before = {0};
   int of_block = -1, now = -1;

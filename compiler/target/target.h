@@ -1,9 +1,10 @@
 // From kernels to object code.
 //
-// codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4; aarch64) and emits relocatable objects, one for each
-// clone of a processor. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
-// runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
-// thunks, so that artifact/ needs no LLVM. Kernels with the same symbol are one function.
+// codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4; aarch64) and emits
+// relocatable objects, one for each clone of a processor. The support code finds the functions by
+// their symbols (codegen_kernel.symbols) and calls them as runtime/shared/frame.h says. Tables,
+// manifest and entry points of the library go into the first of them as blobs and thunks, so that
+// artifact/ needs no LLVM. Kernels with the same symbol are one function.
 #ifndef REC_TARGET_TARGET_H
 #define REC_TARGET_TARGET_H
 
@@ -11,7 +12,8 @@
 #include "compiler/emit/link.h"
 #include "compiler/kernel/description.h"
 
-// Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each offset).
+// Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each
+// offset).
 typedef struct codegen_address {
   int64_t offset;
   const char *symbol;
@@ -26,8 +28,9 @@ typedef struct codegen_blob {
   bool exported;  // visible to users of the library; else only inside it
 } codegen_blob;
 
-// An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }, with so many arguments.
-// Of a foreign runtime: up to four arguments and a result of any types that registers for integers take.
+// An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); }, with so
+// many arguments. Of a foreign runtime: up to four arguments and a result of any types that
+// registers for integers take.
 typedef struct codegen_thunk {
   const char *symbol, *callee, *data;
   bool foreign;
@@ -58,7 +61,8 @@ typedef struct codegen_object {
   const char *llvm, *assembly;  // with options.text
 } codegen_object;
 
-// How code is made of plans: for the host the passes of all parts together, for GPUs those of the module and its images.
+// How code is made of plans: for the host the passes of all parts together, for GPUs those of the
+// module and its images.
 enum { CODE_LOWER, CODE_OPTIMISE, CODE_EMIT, CODE_PASSES };
 extern const pass_stage code_stage;
 
@@ -70,7 +74,8 @@ codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options option
 codegen_object *codegen_end(codegen_job *job);
 
 // Constant data that is known later than kernels and tables: an object of its own.
-link_object codegen_data(arena *a, const codegen_blob *blobs, int count, codegen_processor processor);
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count,
+                         codegen_processor processor);
 
 // ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ----
 
@@ -89,11 +94,13 @@ typedef struct codegen_gpu_object {
   VEC(codegen_gpu_kernel) kernels;  // in the order given
   VEC(codegen_gpu_image) images;
   VEC(codegen_function_size) functions;  // before LLVM's passes
-  const char *hash;                      // with options.text: 16 hexadecimal digits, of the module before LLVM's passes
+  // with options.text: 16 hexadecimal digits, of the module before LLVM's passes
+  const char *hash;
 } codegen_gpu_object;
 
-// One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
-// has those of its class.
-codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
+// One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one
+// function. The image for a target has those of its class.
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
+                                        codegen_gpu_options options);
 
 #endif

@@ -5,11 +5,13 @@
 //   %6 [t] = sum %5 over V                      %6 [t] = sum %8 over s
 //   %7 [t,s] = dot B x over V
 //
-// Reverse mode makes such sums for factors of a row that a product is multiplied or divided by. For example, the gradient of a
-// denominator is the sum of y * dy. With the sum turned round the backward no longer needs y, nor its products.
+// Reverse mode makes such sums for factors of a row that a product is multiplied or divided by. For
+// example, the gradient of a denominator is the sum of y * dy. With the sum turned round the
+// backward no longer needs y, nor its products.
 #include "compiler/tile/products.h"
 
-static tile_id find_commuting(const tile_rewrite *s, tile_op op, tile_id x, tile_id y, axis_set over) {
+static tile_id find_commuting(const tile_rewrite *s, tile_op op, tile_id x, tile_id y,
+                              axis_set over) {
   tile_value v = {.op = op, .args = {x, y, NO_TILE}, .over = over};
   tile_id found = tile_find(s->from, v);
   if (found != NO_TILE) return found;
@@ -18,8 +20,9 @@ static tile_id find_commuting(const tile_rewrite *s, tile_op op, tile_id x, tile
   return tile_find(s->from, v);
 }
 
-// A sum over `over` of y * x. x stands for a value of both programs. `x` is its number in the old program, to look products up.
-// `image` is its number in the new one; NO_TILE while the search only asks whether y can stay uncomputed.
+// A sum over `over` of y * x. x stands for a value of both programs. `x` is its number in the old
+// program, to look products up. `image` is its number in the new one; NO_TILE while the search only
+// asks whether y can stay uncomputed.
 typedef struct factor {
   tile_id x, image;
 } factor;
@@ -33,15 +36,18 @@ static tile_id swapped_sum(tile_rewrite *s, const tile_value *v, factor x, axis_
   return tile_binary(s->to, v->op, a, b);
 }
 
-// A factor or divisor that is the same along `over` goes to x if the backward has that product, else it stays outside.
+// A factor or divisor that is the same along `over` goes to x if the backward has that product,
+// else it stays outside.
 static tile_id swapped_scale(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
   int k = v->op == TILE_MUL && !(rewritten_value(s, v->args[0])->axes & over) ? 0 : 1;
   tile_id scale = v->args[k], rest = v->args[1 - k];
   if (rewritten_value(s, scale)->axes & over) return NO_TILE;
   tile_value quotient = {.op = TILE_DIV, .args = {x.x, scale, NO_TILE}};
   factor scaled = {.image = NO_TILE};
-  scaled.x = v->op == TILE_MUL ? find_commuting(s, TILE_MUL, x.x, scale, 0) : tile_find(s->from, quotient);
-  if (scaled.x != NO_TILE && x.image != NO_TILE) scaled.image = tile_binary(s->to, v->op, x.image, s->image[scale]);
+  scaled.x =
+      v->op == TILE_MUL ? find_commuting(s, TILE_MUL, x.x, scale, 0) : tile_find(s->from, quotient);
+  if (scaled.x != NO_TILE && x.image != NO_TILE)
+    scaled.image = tile_binary(s->to, v->op, x.image, s->image[scale]);
   tile_id sum = scaled.x == NO_TILE ? NO_TILE : swapped(s, rest, scaled, over);
   if (sum != NO_TILE) return sum;
   sum = swapped(s, rest, x, over);
@@ -63,7 +69,8 @@ static tile_id swapped_dot(tile_rewrite *s, const tile_value *v, factor x, axis_
   return NO_TILE;
 }
 
-// The sum without y; NO_TILE if y is used elsewhere or holds anything that is not computed the other way round.
+// The sum without y; NO_TILE if y is used elsewhere or holds anything that is not computed the
+// other way round.
 static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over) {
   const tile_value *v = rewritten_value(s, y);
   if (s->uses[y] != 1) return NO_TILE;
@@ -91,4 +98,6 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
   return tile_rewrite_copy(s, id);
 }
 
-tile_program *tile_swap_sums(arena *a, const tile_program *program) { return tile_rewritten(a, program, rewrite); }
+tile_program *tile_swap_sums(arena *a, const tile_program *program) {
+  return tile_rewritten(a, program, rewrite);
+}

@@ -4,9 +4,10 @@
 //   sum (mul a b) over t, both with axes of their own   ->   dot a b over t
 //   exp (neg (segment (mul dt e)))          ->   exp (segment (mul dt (neg e))), e from the prologue
 //
-// A product becomes the list of its factors and is formed again pair by pair. A pair whose product exists comes first. Then
-// comes the pair with the smallest result for each product that can use it. Pairs of the prologue come before others. Only what
-// results need is formed; nothing is simplified on the way (a sign moved down would come up again).
+// A product becomes the list of its factors and is formed again pair by pair. A pair whose product
+// exists comes first. Then comes the pair with the smallest result for each product that can use
+// it. Pairs of the prologue come before others. Only what results need is formed; nothing is
+// simplified on the way (a sign moved down would come up again).
 #include "compiler/base/ice.h"
 #include "compiler/tile/products.h"
 
@@ -24,7 +25,8 @@ typedef struct arranger {
   tile_factors *used_in;  // by value of `from`: the wanted products that have it as a factor
 } arranger;
 
-// A factor on its way into a product: its value in `to`, and the factors of `from` that it is made of.
+// A factor on its way into a product: its value in `to`, and the factors of `from` that it is made
+// of.
 typedef struct part {
   tile_id value;
   tile_factors made_of;
@@ -32,9 +34,12 @@ typedef struct part {
 
 typedef VEC(part) parts;
 
-static const tile_value *arranged_value(const arranger *r, tile_id id) { return &r->from->values.items[id]; }
+static const tile_value *arranged_value(const arranger *r, tile_id id) {
+  return &r->from->values.items[id];
+}
 
-// ---- what has to be formed --------------------------------------------------------------------------------------------
+// ---- what has to be formed
+// --------------------------------------------------------------------------------------------
 
 static bool has_fixed_factor(const arranger *r, tile_id id) {
   for (int i = 0; i < r->factors[id].count; i++) {
@@ -70,7 +75,8 @@ static void want_factors(arranger *r, tile_id id) {
 
 // A lone negative factor takes the sign itself where it sinks.
 static bool lone_negative(const arranger *r, const tile_factors *factors, bool negative) {
-  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE && sinks(r, factors->items[0]);
+  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE &&
+         sinks(r, factors->items[0]);
 }
 
 static void want_operands(arranger *r, tile_id id, bool negative) {
@@ -95,7 +101,8 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
 }
 
 static void find_wanted(arranger *r) {
-  for (int i = 0; i < r->from->results.count; i++) r->wanted[r->from->results.items[i].value] = true;
+  for (int i = 0; i < r->from->results.count; i++)
+    r->wanted[r->from->results.items[i].value] = true;
   for (int i = r->from->values.count - 1; i >= 0; i--) {
     if (r->wanted[i]) want_operands(r, i, false);
     if (!r->wanted_negative[i]) continue;
@@ -108,7 +115,8 @@ static void find_wanted(arranger *r) {
   }
 }
 
-// ---- forming products -------------------------------------------------------------------------------------------------
+// ---- forming products
+// -------------------------------------------------------------------------------------------------
 
 static bool is_free(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
@@ -136,7 +144,9 @@ static tile_value product_value(tile_id x, tile_id y) {
   return v;
 }
 
-static bool is_constant(const arranger *r, tile_id id) { return r->to->values.items[id].op == TILE_NUMBER; }
+static bool is_constant(const arranger *r, tile_id id) {
+  return r->to->values.items[id].op == TILE_NUMBER;
+}
 
 static bool contains_all(const tile_factors *product, const tile_factors *x) {
   for (int i = 0; i < x->count; i++) {
@@ -147,7 +157,8 @@ static bool contains_all(const tile_factors *product, const tile_factors *x) {
   return true;
 }
 
-enum { USES_MAX = 64 };  // more products are not looked at: a value that many share is formed anyway
+// more products are not looked at: a value that many share is formed anyway
+enum { USES_MAX = 64 };
 
 static int uses_of_pair(const arranger *r, const part *x, const part *y) {
   const tile_factors *candidates = &r->used_in[x->made_of.items[0]];
@@ -159,8 +170,9 @@ static int uses_of_pair(const arranger *r, const part *x, const part *y) {
   return uses > 0 ? uses : 1;
 }
 
-// Cost of forming a pair, for each product that has it: nothing if it does not depend on the run, or is there. What does
-// not depend on it comes first, so that all of it is one factor in the end: there, too, the smallest results first.
+// Cost of forming a pair, for each product that has it: nothing if it does not depend on the run,
+// or is there. What does not depend on it comes first, so that all of it is one factor in the end:
+// there, too, the smallest results first.
 static double pair_cost(arranger *r, const part *x, const part *y) {
   bool once = is_free(r, x->value) && is_free(r, y->value);
   if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return once ? -3 : -1;
@@ -275,7 +287,8 @@ static tile_id form_sum(arranger *r, tile_id id) {
 static tile_id form(arranger *r, tile_id id, bool negative) {
   tile_value v = *arranged_value(r, id);
   if (is_product(&v)) return form_product(r, id, negative);
-  if (v.op == TILE_SUM && is_product(arranged_value(r, v.args[0])) && !negative) return form_sum(r, id);
+  if (v.op == TILE_SUM && is_product(arranged_value(r, v.args[0])) && !negative)
+    return form_sum(r, id);
   if (negative && r->sections[id] == TILE_PROLOGUE) return negated(r, r->image[id]);
   for (int k = 0; k < tile_arity(v.op); k++) {
     bool takes_sign = negative && !(v.op == TILE_SELECT && k != 1);

@@ -4,23 +4,27 @@
 //   %3 = mul %2 %1              ->    %6 = mul %5 %2           dx1
 //   result output y = %3              %7 = mul (mul %5 %1) %2  dx0
 //
-// The backward program begins with the forward's values, recomputed inside the chunk. It goes through them from the last to the
-// first, and collects for each value the terms of its cotangent. Cotangents never carry axes that their values lack: what is
-// missing is summed at once; over a grid axis that sum is partial (tile.h). A cotangent may lack axes of its value, then it is
-// the same along them.
+// The backward program begins with the forward's values, recomputed inside the chunk. It goes
+// through them from the last to the first, and collects for each value the terms of its cotangent.
+// Cotangents never carry axes that their values lack: what is missing is summed at once; over a
+// grid axis that sum is partial (tile.h). A cotangent may lack axes of its value, then it is the
+// same along them.
 //
-// Values that depend on parameters alone get their cotangent accumulated over the runs and are left to the epilogue.
+// Values that depend on parameters alone get their cotangent accumulated over the runs and are left
+// to the epilogue.
 //
-// Guards. Where a `select` does not take a branch, the cotangent that enters the branch is 0. A rule may still multiply it by
-// an infinity on the way (log at 0). For a value that is seen through branches alone, such a term is therefore formed as select
-// (dy == 0) 0 term. Padded rows are such branches (`select valid x 0`).
+// Guards. Where a `select` does not take a branch, the cotangent that enters the branch is 0. A
+// rule may still multiply it by an infinity on the way (log at 0). For a value that is seen through
+// branches alone, such a term is therefore formed as select (dy == 0) 0 term. Padded rows are such
+// branches (`select valid x 0`).
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/tile/gradient.h"
 #include "compiler/tile/stash.h"
 
-// ---- what is known of the backward program's values ------------------------------------------------------------------
+// ---- what is known of the backward program's values
+// ------------------------------------------------------------------
 
 static void update_facts(gradient *g) {
   tile_program *p = g->program;
@@ -42,7 +46,8 @@ static tile_section section_of(gradient *g, tile_id id) {
   return g->sections.items[id];
 }
 
-// ---- guards -----------------------------------------------------------------------------------------------------------
+// ---- guards
+// -----------------------------------------------------------------------------------------------------------
 
 static guard weaker(guard a, guard b) { return a < b ? a : b; }
 
@@ -74,8 +79,9 @@ static bool kept_from_0(const tile_program *p, tile_id x) {
   return !over_time || tile_padding_is_1(p, x) || tile_is_positive(p, x);
 }
 
-// Operations whose value or derivative is infinite for some finite operand. On padded rows operands are 0 or
-// parameters, for which exponentials are finite, and quotients where the builder keeps them from 0.
+// Operations whose value or derivative is infinite for some finite operand. On padded rows operands
+// are 0 or parameters, for which exponentials are finite, and quotients where the builder keeps
+// them from 0.
 static bool op_unsafe(const tile_program *p, const tile_value *v, guard guarded) {
   if (tile_op_is(v->op, TILE_OVERFLOWS)) return guarded == GUARD_BRANCH;
   if (!tile_op_is(v->op, TILE_SINGULAR)) return false;
@@ -83,7 +89,8 @@ static bool op_unsafe(const tile_program *p, const tile_value *v, guard guarded)
   return guarded != GUARD_PADDING || v->op == TILE_LOG1P || !kept_from_0(p, x);
 }
 
-// Values that are infinite on rows of the sequence are seen by somebody; padding hides what padded rows hold, no more.
+// Values that are infinite on rows of the sequence are seen by somebody; padding hides what padded
+// rows hold, no more.
 static void find_unsafe(gradient *g) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->values.count; i++) {
@@ -99,14 +106,17 @@ static void find_unsafe(gradient *g) {
   }
 }
 
-// May a factor that the rule of this value uses be infinite? A solution's terms need not be 0 where its cotangent is.
+// May a factor that the rule of this value uses be infinite? A solution's terms need not be 0 where
+// its cotangent is.
 static bool rule_unsafe(const gradient *g, tile_id id) {
   tile_op op = g->forward->values.items[id].op;
   if (tile_op_is(op, TILE_LINEAR | TILE_MASKS) || op == TILE_SOLVE) return false;
   return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
 }
 
-static bool needs_guard(const gradient *g, tile_id id) { return g->guards[id] != GUARD_NONE && rule_unsafe(g, id); }
+static bool needs_guard(const gradient *g, tile_id id) {
+  return g->guards[id] != GUARD_NONE && rule_unsafe(g, id);
+}
 
 static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
   if (!needs_guard(g, id)) return term;
@@ -114,7 +124,8 @@ static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
   return tile_select(g->program, tile_binary(g->program, TILE_EQUAL, zero, dy), zero, term);
 }
 
-// ---- terms ------------------------------------------------------------------------------------------------------------
+// ---- terms
+// ------------------------------------------------------------------------------------------------------------
 
 static axis_set axes_of(const gradient *g, tile_id id) { return g->program->values.items[id].axes; }
 
@@ -125,7 +136,9 @@ static void add_term(gradient *g, tile_id target, tile_id term, bool once) {
 }
 
 // Users in the prologue have their own cotangent in the epilogue.
-static bool happens_once(const gradient *g, tile_id user) { return g->sections.items[user] == TILE_PROLOGUE; }
+static bool happens_once(const gradient *g, tile_id user) {
+  return g->sections.items[user] == TILE_PROLOGUE;
+}
 
 void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
   tile_id target = g->forward->values.items[id].args[k];
@@ -183,7 +196,8 @@ static tile_id total(gradient *g, const cotangent_terms *terms) {
   return sum;
 }
 
-// accumulate (p * x) = p * accumulate x for a p that is the same in all runs; what is accumulated gets smaller.
+// accumulate (p * x) = p * accumulate x for a p that is the same in all runs; what is accumulated
+// gets smaller.
 static tile_id accumulate(gradient *g, tile_id x) {
   tile_value v = g->program->values.items[x];
   if (v.op == TILE_MUL) {
@@ -208,7 +222,8 @@ static tile_id cotangent(gradient *g, tile_id id) {
   return total(g, &terms);
 }
 
-// ---- the sweep --------------------------------------------------------------------------------------------------------
+// ---- the sweep
+// --------------------------------------------------------------------------------------------------------
 
 static void find_wanted(gradient *g) {
   const tile_program *f = g->forward;
@@ -222,7 +237,9 @@ static void find_wanted(gradient *g) {
   }
 }
 
-static tile_role cotangent_role(tile_role result) { return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE; }
+static tile_role cotangent_role(tile_role result) {
+  return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
+}
 
 static tile_role gradient_role(tile_role argument) {
   switch (argument) {
@@ -233,11 +250,13 @@ static tile_role gradient_role(tile_role argument) {
   }
 }
 
-// ---- cotangents of states that stay partial ---------------------------------------------------------------------------
+// ---- cotangents of states that stay partial
+// ---------------------------------------------------------------------------
 
-// A state may lack an axis of run-time size that values reading it have. That axis must be cut into instances, because only
-// compile-time sizes are looped over. Each instance then carries its own part of the state's cotangent from run to run. The
-// sweep is linear in the cotangent, so the parts are summed at the end. All parts of a tensor or lag buffer do the same.
+// A state may lack an axis of run-time size that values reading it have. That axis must be cut into
+// instances, because only compile-time sizes are looped over. Each instance then carries its own
+// part of the state's cotangent from run to run. The sweep is linear in the cotangent, so the parts
+// are summed at the end. All parts of a tensor or lag buffer do the same.
 typedef struct partial_states {
   axis_set *tensors, *lags;
   bool grown;
@@ -250,7 +269,9 @@ static axis_set *partial_of_place(partial_states *s, const tile_place *place) {
 static partial_states no_partial_states(arena *a, const tile_program *f) {
   int tensors = 0, lags = 0;
   for (int i = 0; i < f->arguments.count + f->results.count; i++) {
-    const tile_place *place = i < f->arguments.count ? &f->arguments.items[i] : &f->results.items[i - f->arguments.count].place;
+    const tile_place *place = i < f->arguments.count
+                                  ? &f->arguments.items[i]
+                                  : &f->results.items[i - f->arguments.count].place;
     if (place->tensor >= tensors) tensors = place->tensor + 1;
     if (place->lag >= lags) lags = place->lag + 1;
   }
@@ -356,7 +377,8 @@ tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
   g.wanted[x] = true;
   for (tile_id id = x + 1; id <= y; id++) {
     tile_value v = before.values.items[id];
-    for (int k = v.op == TILE_SELECT; k < tile_arity(v.op) && gradient_has_rule(v.op); k++) g.wanted[id] |= g.wanted[v.args[k]];
+    for (int k = v.op == TILE_SELECT; k < tile_arity(v.op) && gradient_has_rule(v.op); k++)
+      g.wanted[id] |= g.wanted[v.args[k]];
   }
   add_term(&g, y, tile_number(p, 1), false);
   for (tile_id id = y; id > x; id--) {
@@ -368,7 +390,8 @@ tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
   return slope;
 }
 
-// Until no cotangent of a state is more partial than the one handed in. There are few states and fewer such axes.
+// Until no cotangent of a state is more partial than the one handed in. There are few states and
+// fewer such axes.
 static tile_program *derive(arena *a, const tile_program *f) {
   partial_states partial = no_partial_states(a, f);
   for (;;) {
@@ -380,7 +403,8 @@ static tile_program *derive(arena *a, const tile_program *f) {
 
 tile_program *tile_backward(arena *a, const tile_program *forward) {
   arena *scratch = arena_new();
-  tile_program *simple = tile_simplify(scratch, tile_without_gradients(scratch, derive(scratch, forward)));
+  tile_program *simple =
+      tile_simplify(scratch, tile_without_gradients(scratch, derive(scratch, forward)));
   return tile_program_out_of(scratch, a, tile_restrict(scratch, simple, ~0u));
 }
 
@@ -388,7 +412,8 @@ static tile_gradient differentiate(arena *a, const tile_program *forward) {
   if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derive(a, forward));
   tile_program *backward = tile_backward(a, forward);
   tile_program *recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE);
-  return (tile_gradient){.backward = tile_finish(a, backward), .recompute = tile_finish(a, recompute)};
+  return (tile_gradient){.backward = tile_finish(a, backward),
+                         .recompute = tile_finish(a, recompute)};
 }
 
 tile_gradient tile_differentiate(arena *a, const tile_program *forward) {

@@ -1,10 +1,12 @@
-// States whose columns along one axis are independent: what a part of time leaves of them is one matrix for all columns.
+// States whose columns along one axis are independent: what a part of time leaves of them is one
+// matrix for all columns.
 //
 //   S = S - b k (k . S) + b k v     along V:  each column is  (I - b k k') column + b k v
 //
-// A value is one of four. It may be the same for all columns. It may be linear in the columns of states, and 0 where they and
-// all tokens and parameters with the axis are 0. It may be 0 in that case without states. Or it is none of these. If every next
-// state is of the second kind, the program itself, run on columns of the identity without such tokens, makes the matrix.
+// A value is one of four. It may be the same for all columns. It may be linear in the columns of
+// states, and 0 where they and all tokens and parameters with the axis are 0. It may be 0 in that
+// case without states. Or it is none of these. If every next state is of the second kind, the
+// program itself, run on columns of the identity without such tokens, makes the matrix.
 #include "compiler/tile/tile.h"
 
 typedef enum column_kind {
@@ -25,12 +27,15 @@ typedef struct finder {
 
 static bool is_zero(const finder *x, tile_id id) { return tile_is_number(x->p, id, 0); }
 
-static bool vanishes(const finder *x, tile_id id) { return x->kinds[id] == VANISHES || is_zero(x, id); }
+static bool vanishes(const finder *x, tile_id id) {
+  return x->kinds[id] == VANISHES || is_zero(x, id);
+}
 
 static column_kind of_argument(const finder *x, const tile_value *v) {
   const tile_place *place = tile_place_of(x->p, v);
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
-  if (place->role == x->read && place->lag < 0) return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
+  if (place->role == x->read && place->lag < 0)
+    return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
   if (place->role == TILE_STATE || place->role == TILE_STASH) return axis ? OTHER : SAME;
   return axis ? VANISHES : SAME;
 }
@@ -105,7 +110,8 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
     case TILE_SUB: return of_both(x, v->args[0], v->args[1]);
     case TILE_MUL: return of_product(x, v->args[0], v->args[1]);
     case TILE_DOT:
-      if (of_product(x, v->args[0], v->args[1]) == LINEAR && axis_in(v->over, x->axis)) return OTHER;
+      if (of_product(x, v->args[0], v->args[1]) == LINEAR && axis_in(v->over, x->axis))
+        return OTHER;
       return of_product(x, v->args[0], v->args[1]);
     case TILE_DIV: return of_quotient(x, v->args[0], v->args[1]);
     case TILE_SELECT: return of_choice(x, v);
@@ -116,7 +122,9 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
     case TILE_SHIFT: return unless_along(x, v, axis_bit(tile_shift_axis(v)));
     case TILE_SPLIT: return unless_along(x, v, axis_bit(tile_whole_axis(v)));
     case TILE_JOIN:
-      return unless_along(x, v, axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v)));
+      return unless_along(x, v,
+                          axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) |
+                              axis_bit(tile_inner_axis(v)));
     case TILE_PREFIX: return unless_along(x, v, axis_bit(tile_step_axis(v)));
     case TILE_SOLVE: return of_solution(x, v->args[0], v->args[1]);
     default: return of_any(x, v);
@@ -134,7 +142,8 @@ static bool is_linear(finder *x) {
   return true;
 }
 
-bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states, axis_set axes, int *axis) {
+bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states,
+                       axis_set axes, int *axis) {
   finder x = {.p = program, .read = read, .states = states};
   x.kinds = ARENA_ARRAY(a, column_kind, program->values.count);
   for (x.axis = 0; x.axis < program->axes.count; x.axis++) {

@@ -1,4 +1,5 @@
-// Building tile programs: the table of operations, shared values (hash-consing) and the short constructors.
+// Building tile programs: the table of operations, shared values (hash-consing) and the short
+// constructors.
 //
 //   %4 [t,G] = mul %2 %3
 //   tile_binary(program, TILE_MUL, x, y) with x = %2, y = %3   ->   %4 again, no new value
@@ -43,7 +44,8 @@ static const struct {
   double cost;
   unsigned properties;
 } rows[] = {
-#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) {text, detail, arity, SHAPE_##shape, cost, properties},
+#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) \
+  {text, detail, arity, SHAPE_##shape, cost, properties},
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };
@@ -67,16 +69,19 @@ double tile_op_cost(tile_op op) { return rows[op].cost; }
 
 bool tile_op_is(tile_op op, unsigned properties) { return (rows[op].properties & properties) != 0; }
 
-static const char *const role_texts[] = {"input",  "param", "state", "stash",   "d.output", "d.next",
-                                         "output", "next",  "keep",  "d.input", "d.param",  "d.state"};
+static const char *const role_texts[] = {"input",    "param",   "state",   "stash",
+                                         "d.output", "d.next",  "output",  "next",
+                                         "keep",     "d.input", "d.param", "d.state"};
 
 const char *tile_role_text(tile_role role) { return role_texts[role]; }
 
 bool tile_role_is_result(tile_role role) { return role >= TILE_OUTPUT; }
 
-// ---- programs -----------------------------------------------------------------------------------------------------
+// ---- programs
+// -----------------------------------------------------------------------------------------------------
 
-tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form, int chunk) {
+tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form,
+                               int chunk) {
   tile_program *program = ARENA_NEW(a, tile_program);
   program->arena = a;
   program->name = name;
@@ -87,15 +92,18 @@ tile_program *tile_program_new(arena *a, const char *name, const typed_body *bod
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     int64_t size = axis->size == TYPED_RUNTIME_SIZE ? TILE_RUNTIME_SIZE : axis->size;
-    vec_push(program->arena, &program->axes, (tile_axis){.name = axis->name, .size = size, .body_axis = i});
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = axis->name, .size = size, .body_axis = i});
     if (strcmp(axis->name, "s") == 0) s_taken = true;
   }
   if (form == TILE_CHUNK) {
     program->time_axis = program->axes.count;
-    vec_push(program->arena, &program->axes, (tile_axis){.name = "t", .size = chunk, .body_axis = -1});
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = "t", .size = chunk, .body_axis = -1});
     program->pair_axis = program->axes.count;
     // The body may have an axis called s; a name with a prime collides with none.
-    vec_push(program->arena, &program->axes, (tile_axis){.name = s_taken ? "s'" : "s", .size = chunk, .body_axis = -1});
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = s_taken ? "s'" : "s", .size = chunk, .body_axis = -1});
   }
   return program;
 }
@@ -126,7 +134,8 @@ tile_program *tile_program_copy(arena *a, const tile_program *program) {
   vec_keep(a, &copy->values);
   vec_keep(a, &copy->results);
   copy->table = ARENA_ARRAY(a, int32_t, program->table_size);
-  if (program->table_size) memcpy(copy->table, program->table, (size_t)program->table_size * sizeof *copy->table);
+  if (program->table_size)
+    memcpy(copy->table, program->table, (size_t)program->table_size * sizeof *copy->table);
   return copy;
 }
 
@@ -139,7 +148,8 @@ tile_program *tile_program_out_of(arena *scratch, arena *a, const tile_program *
 int tile_axis_new(tile_program *program, const char *name, int64_t size) {
   if (!tile_axes_left(program)) ICE("tile", "%s has no room for axis %s", program->name, name);
   if (size < 1) ICE("tile", "axis %s of %s has no size", name, program->name);
-  vec_push(program->arena, &program->axes, (tile_axis){.name = name, .size = size, .body_axis = -1});
+  vec_push(program->arena, &program->axes,
+           (tile_axis){.name = name, .size = size, .body_axis = -1});
   return program->axes.count - 1;
 }
 
@@ -174,7 +184,9 @@ void tile_find_grid(tile_program *program) {
       case SHAPE_REDUCE:
       case SHAPE_DOT:
       case SHAPE_first: consumed |= v->over; break;
-      case SHAPE_rename: consumed |= axis_bit(tile_renamed_from(v)) | axis_bit(tile_renamed_to(v)); break;
+      case SHAPE_rename:
+        consumed |= axis_bit(tile_renamed_from(v)) | axis_bit(tile_renamed_to(v));
+        break;
       case SHAPE_slice:
       case SHAPE_place: consumed |= axis_bit(tile_entry_axis(v)); break;
       case SHAPE_split:
@@ -182,21 +194,28 @@ void tile_find_grid(tile_program *program) {
       case SHAPE_shift: consumed |= axis_bit(tile_shift_axis(v)); break;
       case SHAPE_prefix: consumed |= axis_bit(tile_step_axis(v)); break;
       case SHAPE_segment:
-      case SHAPE_segment_adjoint: consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v)); break;
-      case SHAPE_solve: consumed |= axis_bit(tile_row_axis(v)) | axis_bit(tile_column_axis(v)); break;
+      case SHAPE_segment_adjoint:
+        consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v));
+        break;
+      case SHAPE_solve:
+        consumed |= axis_bit(tile_row_axis(v)) | axis_bit(tile_column_axis(v));
+        break;
       case SHAPE_LEAF:
-        if (v->op == TILE_CAUSAL) consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v));
+        if (v->op == TILE_CAUSAL)
+          consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v));
         break;
       default: break;
     }
   }
   program->grid = 0;
   for (int i = 0; i < program->axes.count; i++) {
-    if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i)) program->grid |= axis_bit(i);
+    if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i))
+      program->grid |= axis_bit(i);
   }
 }
 
-// ---- shared values ------------------------------------------------------------------------------------------------
+// ---- shared values
+// ------------------------------------------------------------------------------------------------
 
 // The axes of a value from its operands by the row's rule, without any check.
 static axis_set shape_of(const tile_program *program, const tile_value *v) {
@@ -220,13 +239,16 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
     case SHAPE_REDUCE:
     case SHAPE_DOT: return all & ~v->over;
     case SHAPE_expand: return all | v->over;
-    case SHAPE_rename: return (all & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v));
+    case SHAPE_rename:
+      return (all & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v));
     case SHAPE_slice: return all & ~axis_bit(tile_entry_axis(v));
     case SHAPE_place: return all | axis_bit(tile_entry_axis(v));
     case SHAPE_split:
-      return (all & ~axis_bit(tile_whole_axis(v))) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v));
+      return (all & ~axis_bit(tile_whole_axis(v))) | axis_bit(tile_outer_axis(v)) |
+             axis_bit(tile_inner_axis(v));
     case SHAPE_join:
-      return (all & ~axis_bit(tile_outer_axis(v)) & ~axis_bit(tile_inner_axis(v))) | axis_bit(tile_whole_axis(v));
+      return (all & ~axis_bit(tile_outer_axis(v)) & ~axis_bit(tile_inner_axis(v))) |
+             axis_bit(tile_whole_axis(v));
     case SHAPE_shift:
     case SHAPE_prefix: return all;
     case SHAPE_segment: return all | axis_bit(tile_other_step_axis(v));
@@ -258,8 +280,8 @@ static uint64_t hash_value(const tile_value *v) {
 }
 
 static bool same_value(const tile_value *a, const tile_value *b) {
-  if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 || a->index3 != b->index3 ||
-      number_bits(a->number) != number_bits(b->number)) {
+  if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 ||
+      a->index3 != b->index3 || number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
   for (int i = 0; i < rows[a->op].arity; i++) {
@@ -308,14 +330,16 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
   if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
   value.axes = shape_of(program, &value);
   if (!value.where.source) value.where = program->where;
-  for (int i = arity; i-- > 0 && !value.where.source;) value.where = program->values.items[value.args[i]].where;
+  for (int i = arity; i-- > 0 && !value.where.source;)
+    value.where = program->values.items[value.args[i]].where;
   tile_id id = program->values.count;
   vec_push(program->arena, &program->values, value);
   table_insert(program, id);
   return id;
 }
 
-// ---- short constructors -------------------------------------------------------------------------------------------
+// ---- short constructors
+// -------------------------------------------------------------------------------------------
 
 tile_id tile_number(tile_program *program, double number) {
   return tile_append(program, (tile_value){.op = TILE_NUMBER, .number = number});
@@ -369,14 +393,17 @@ tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int
   return tile_append(program, value);
 }
 
-tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair, bool transposed) {
-  tile_value value = {.op = TILE_SOLVE, .args = {matrix, r}, .index = row, .index2 = pair, .index3 = transposed};
+tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair,
+                   bool transposed) {
+  tile_value value = {
+      .op = TILE_SOLVE, .args = {matrix, r}, .index = row, .index2 = pair, .index3 = transposed};
   return tile_append(program, value);
 }
 
 tile_id tile_argument(tile_program *program, tile_place place) {
   vec_push(program->arena, &program->arguments, place);
-  tile_value value = {.op = TILE_ARGUMENT, .index = program->arguments.count - 1, .name = place.name};
+  tile_value value = {
+      .op = TILE_ARGUMENT, .index = program->arguments.count - 1, .name = place.name};
   return tile_append(program, value);
 }
 

@@ -5,9 +5,10 @@
 //   %7 [t,N,W] = sub %5 %6
 //   %8 [t,W] = sum %7 over N      ->   %7 [t,W] = sub (sum %5 over N) (sum %6 over N)
 //
-// arrange.c makes a dot of each. The real part of a product of complex numbers is such a difference. Terms that are no matrix
-// products stay under one sum. A factor in front of the terms goes into each of them. Only terms that nobody else uses are
-// opened: a value that is there as a whole is summed for little.
+// arrange.c makes a dot of each. The real part of a product of complex numbers is such a
+// difference. Terms that are no matrix products stay under one sum. A factor in front of the terms
+// goes into each of them. Only terms that nobody else uses are opened: a value that is there as a
+// whole is summed for little.
 #include "compiler/tile/products.h"
 
 enum { TERMS_MAX = 8 };  // more matrix products than these are no gain over one sum of all
@@ -40,7 +41,8 @@ static void collect_terms(const tile_rewrite *s, tile_id id, bool negative, term
   }
 }
 
-// Two factors, each with axes that the other lacks, are left once every factor is multiplied with one that has all its axes.
+// Two factors, each with axes that the other lacks, are left once every factor is multiplied with
+// one that has all its axes.
 static bool is_matrix_product(const tile_program *p, const tile_factors *factors, axis_set over) {
   axis_set sides[2] = {0};
   int count = 0;
@@ -55,11 +57,13 @@ static bool is_matrix_product(const tile_program *p, const tile_factors *factors
     if (beside && count == 2) return false;
     if (beside) sides[count++] = axes;
   }
-  return count == 2 && !(over & ~(sides[0] & sides[1])) && (sides[0] & ~sides[1]) && (sides[1] & ~sides[0]);
+  return count == 2 && !(over & ~(sides[0] & sides[1])) && (sides[0] & ~sides[1]) &&
+         (sides[1] & ~sides[0]);
 }
 
 // The factors of the term and those in front of all terms.
-static tile_factors factors_of(const tile_rewrite *s, arena *a, tile_id id, const tile_factors *front) {
+static tile_factors factors_of(const tile_rewrite *s, arena *a, tile_id id,
+                               const tile_factors *front) {
   tile_factors all = {.items = NULL};
   tile_collect_factors(s->from, id, a, &all);
   for (int i = 0; i < front->count; i++) vec_push(a, &all, front->items[i]);
@@ -72,14 +76,15 @@ static tile_id added(tile_rewrite *s, tile_id sum, tile_id x, bool negative) {
 }
 
 static tile_id in_front(tile_rewrite *s, const tile_factors *front, tile_id x) {
-  for (int i = 0; i < front->count; i++) x = tile_binary(s->to, TILE_MUL, s->image[front->items[i]], x);
+  for (int i = 0; i < front->count; i++)
+    x = tile_binary(s->to, TILE_MUL, s->image[front->items[i]], x);
   return x;
 }
 
-// The operand of a sum is a product. One factor may be a sum of terms that is used here alone; NO_TILE: none is, or the
-// product is a matrix product as it stands.
-static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, axis_set over, tile_factors *front,
-                             bool *negative) {
+// The operand of a sum is a product. One factor may be a sum of terms that is used here alone;
+// NO_TILE: none is, or the product is a matrix product as it stands.
+static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, axis_set over,
+                             tile_factors *front, bool *negative) {
   tile_factors all = {.items = NULL};
   tile_id opened = NO_TILE;
   if (s->uses[operand] != 1) return NO_TILE;
@@ -114,10 +119,14 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
     if (!is_matrix_product(s->from, &factors, v->over))
       rest = added(s, rest, x, all.items[i].negative);
     else
-      sum = added(s, sum, tile_reduce(s->to, TILE_SUM, in_front(s, &front, x), v->over), all.items[i].negative);
+      sum = added(s, sum, tile_reduce(s->to, TILE_SUM, in_front(s, &front, x), v->over),
+                  all.items[i].negative);
   }
   if (sum == NO_TILE) return tile_rewrite_copy(s, id);
-  return rest == NO_TILE ? sum : added(s, sum, tile_reduce(s->to, TILE_SUM, in_front(s, &front, rest), v->over), false);
+  return rest == NO_TILE
+             ? sum
+             : added(s, sum, tile_reduce(s->to, TILE_SUM, in_front(s, &front, rest), v->over),
+                     false);
 }
 
 const tile_program *tile_distribute_sums(arena *a, const tile_program *program) {

@@ -4,9 +4,9 @@
 //   %4 [t,G] = mul dt %3               ->     %4 [t,G] = mul dt %3
 //   %6 [t,s,G] = exp (segment %4)             %6 [t,s,G] = exp2 (segment %4)
 //
-// The factor goes down through what is linear to a value of the prologue or to a constant. Exponents that have neither
-// keep exp, which is more accurate for large arguments than exp2 of a rounded product. This pass stands after reverse
-// mode: the derivative of exp needs no constant.
+// The factor goes down through what is linear to a value of the prologue or to a constant.
+// Exponents that have neither keep exp, which is more accurate for large arguments than exp2 of a
+// rounded product. This pass stands after reverse mode: the derivative of exp needs no constant.
 #include "compiler/tile/tile.h"
 
 typedef struct finisher {
@@ -16,7 +16,9 @@ typedef struct finisher {
   tile_id *image;
 } finisher;
 
-static const tile_value *finished_value(const finisher *f, tile_id id) { return &f->from->values.items[id]; }
+static const tile_value *finished_value(const finisher *f, tile_id id) {
+  return &f->from->values.items[id];
+}
 
 static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
 
@@ -27,9 +29,12 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
     case TILE_NEG: return v->args[0];
-    case TILE_SELECT: *position = 1; return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
+    case TILE_SELECT:
+      *position = 1;
+      return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
     case TILE_MUL:
-      // Constants stand first; of two factors of the body the first may be a product with a fixed one.
+      // Constants stand first; of two factors of the body the first may be a product with a fixed
+      // one.
       *position = is_fixed(f, v->args[1]) ? 1 : 0;
       return v->args[*position];
     default: return NO_TILE;
@@ -58,7 +63,8 @@ static tile_id scaled(finisher *f, tile_id id) {
   }
   int position;
   tile_id below = scaled(f, way_down(f, id, &position));
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = k == position ? below : f->image[v.args[k]];
+  for (int k = 0; k < tile_arity(v.op); k++)
+    v.args[k] = k == position ? below : f->image[v.args[k]];
   return tile_append_exact(f->to, v);
 }
 

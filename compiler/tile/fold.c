@@ -7,8 +7,8 @@
 //   %7 = sum (select (index N == 3) %2 0) over N   ->  %7 = slice %2 N = 3
 //
 // silu x is written out as mul x (sigmoid x): its derivative needs the sigmoid alone.
-// Rules keep what a formula means for every operand, infinities included. Axes may get lost on the way (0 has none); a
-// missing axis always means "the same along it".
+// Rules keep what a formula means for every operand, infinities included. Axes may get lost on the
+// way (0 has none); a missing axis always means "the same along it".
 // Rewrites that need to see the users of a value are in simplify.c.
 #include <math.h>
 #include <stdlib.h>
@@ -29,10 +29,16 @@ static bool is_neg(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NEG;
 static tile_id exact(tile_program *p, tile_value v) { return tile_append_exact(p, v); }
 static tile_id number(tile_program *p, double n) { return tile_number(p, n); }
 static tile_id unary(tile_program *p, tile_op op, tile_id x) { return tile_unary(p, op, x); }
-static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) { return tile_binary(p, op, x, y); }
+static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) {
+  return tile_binary(p, op, x, y);
+}
 static tile_id neg(tile_program *p, tile_id x) { return unary(p, TILE_NEG, x); }
-static tile_id reduce(tile_program *p, tile_op op, tile_id x, axis_set over) { return tile_reduce(p, op, x, over); }
-static tile_id expand(tile_program *p, tile_id x, axis_set over) { return reduce(p, TILE_EXPAND, x, over); }
+static tile_id reduce(tile_program *p, tile_op op, tile_id x, axis_set over) {
+  return tile_reduce(p, op, x, over);
+}
+static tile_id expand(tile_program *p, tile_id x, axis_set over) {
+  return reduce(p, TILE_EXPAND, x, over);
+}
 
 // The number and the rest of `number * rest`.
 static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
@@ -59,7 +65,8 @@ static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
   return x;
 }
 
-// ---- elementwise --------------------------------------------------------------------------------------------------
+// ---- elementwise
+// --------------------------------------------------------------------------------------------------
 
 static tile_id fold_neg(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
@@ -116,13 +123,16 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
   }
   if (x.op == TILE_JOIN && y.op == TILE_JOIN && same_regrouping(&x, &y)) {
     tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
-    return tile_regroup(p, TILE_JOIN, sum, tile_whole_axis(&x), tile_outer_axis(&x), tile_inner_axis(&x));
+    return tile_regroup(p, TILE_JOIN, sum, tile_whole_axis(&x), tile_outer_axis(&x),
+                        tile_inner_axis(&x));
   }
   if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
-    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) || (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
+    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
+                 (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
                 (is(p, x.args[2], 0) || is(p, y.args[2], 0));
     if (meet) {
-      return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]), binary(p, TILE_ADD, x.args[2], y.args[2]));
+      return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]),
+                         binary(p, TILE_ADD, x.args[2], y.args[2]));
     }
   }
   return exact(p, v);
@@ -207,7 +217,8 @@ static tile_id fold_select(tile_program *p, tile_value v) {
   }
   bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
   if ((minus_x || minus_y) && (minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
-    tile_id positive = tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
+    tile_id positive =
+        tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
     return neg(p, positive);
   }
   return exact(p, v);
@@ -259,13 +270,15 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
   }
 }
 
-// ---- reductions and products --------------------------------------------------------------------------------------
+// ---- reductions and products
+// --------------------------------------------------------------------------------------
 
-// The entry at which a condition is true alone, along one of the axes; -1: it has none. Grid axes are apart: there a sum of one
-// entry says which instance counts it.
+// The entry at which a condition is true alone, along one of the axes; -1: it has none. Grid axes
+// are apart: there a sum of one entry says which instance counts it.
 static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *axis) {
   tile_value v = folded_value(p, condition);
-  if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX) return -1;
+  if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX)
+    return -1;
   double entry = number_of(p, v.args[0]);
   *axis = tile_index_axis(&p->values.items[v.args[1]]);
   int64_t size = p->axes.items[*axis].size;
@@ -292,18 +305,21 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
     case TILE_JOIN: {
       axis_set parts = axis_bit(tile_outer_axis(&inner)) | axis_bit(tile_inner_axis(&inner));
       if (!axis_in(v.over, tile_whole_axis(&inner)) || (v.over & parts)) break;
-      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~axis_bit(tile_whole_axis(&inner))) | parts);
+      return reduce(p, TILE_SUM, inner.args[0],
+                    (v.over & ~axis_bit(tile_whole_axis(&inner))) | parts);
     }
     case TILE_SPLIT: {
       axis_set parts = axis_bit(tile_outer_axis(&inner)) | axis_bit(tile_inner_axis(&inner));
       if ((v.over & parts) != parts || axis_in(v.over, tile_whole_axis(&inner))) break;
-      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~parts) | axis_bit(tile_whole_axis(&inner)));
+      return reduce(p, TILE_SUM, inner.args[0],
+                    (v.over & ~parts) | axis_bit(tile_whole_axis(&inner)));
     }
     case TILE_PLACE:
       if (!axis_in(v.over, tile_entry_axis(&inner))) break;
       return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(tile_entry_axis(&inner)));
     case TILE_SELECT: {
-      int axis = -1, entry = is(p, inner.args[2], 0) ? only_entry(p, inner.args[0], v.over, &axis) : -1;
+      int axis = -1,
+          entry = is(p, inner.args[2], 0) ? only_entry(p, inner.args[0], v.over, &axis) : -1;
       if (entry < 0) break;
       tile_id there = tile_indexed(p, TILE_SLICE, inner.args[1], axis, entry);
       return reduce(p, TILE_SUM, there, v.over & ~axis_bit(axis));
@@ -376,18 +392,22 @@ static tile_id fold_expand(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
-// ---- axes -----------------------------------------------------------------------------------------------------------
+// ---- axes
+// -----------------------------------------------------------------------------------------------------------
 
 static tile_id fold_rename(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
-  if (tile_renamed_from(&v) == tile_renamed_to(&v) || !axis_in(x.axes, tile_renamed_from(&v))) return v.args[0];
+  if (tile_renamed_from(&v) == tile_renamed_to(&v) || !axis_in(x.axes, tile_renamed_from(&v)))
+    return v.args[0];
   if (axis_in(x.axes, tile_renamed_to(&v))) ICE("tile", "rename onto an axis that the value has");
   switch (x.op) {
     case TILE_RENAME:
       if (tile_renamed_to(&x) != tile_renamed_from(&v)) break;
       return tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&x), tile_renamed_to(&v));
     case TILE_SPLIT:
-      if (tile_renamed_from(&v) != tile_outer_axis(&x) && tile_renamed_from(&v) != tile_inner_axis(&x)) break;
+      if (tile_renamed_from(&v) != tile_outer_axis(&x) &&
+          tile_renamed_from(&v) != tile_inner_axis(&x))
+        break;
       if (tile_renamed_to(&v) == tile_whole_axis(&x)) break;
       if (tile_renamed_from(&v) == tile_outer_axis(&x))
         x.index2 = tile_renamed_to(&v);
@@ -395,16 +415,21 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
         x.index3 = tile_renamed_to(&v);
       return tile_append(p, x);
     case TILE_JOIN:
-      if (tile_renamed_from(&v) != tile_whole_axis(&x) || axis_in(axes_of(p, x.args[0]), tile_renamed_to(&v))) break;
+      if (tile_renamed_from(&v) != tile_whole_axis(&x) ||
+          axis_in(axes_of(p, x.args[0]), tile_renamed_to(&v)))
+        break;
       x.index = tile_renamed_to(&v);
       return tile_append(p, x);
     case TILE_INDEX: return tile_leaf(p, TILE_INDEX, tile_renamed_to(&v));
     case TILE_EXPAND: {
       axis_set axes = (x.axes & ~axis_bit(tile_renamed_from(&v))) | axis_bit(tile_renamed_to(&v));
-      tile_id renamed = tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v));
+      tile_id renamed =
+          tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v));
       return expand(p, renamed, axes);
     }
-    case TILE_NEG: return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v)));
+    case TILE_NEG:
+      return neg(
+          p, tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v)));
     default: break;
   }
   return exact(p, v);
@@ -437,7 +462,8 @@ static tile_id fold_place(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
-// An operand that is the same along an axis that the operation needs: the expansion must stay visible to the verifier.
+// An operand that is the same along an axis that the operation needs: the expansion must stay
+// visible to the verifier.
 static tile_id with_axes(tile_program *p, tile_id x, axis_set needed) {
   axis_set missing = needed & ~axes_of(p, x);
   if (!missing) return x;
@@ -471,16 +497,20 @@ static tile_id fold_shift(tile_program *p, tile_value v) {
   int distance = tile_shift_distance(&v);
   if (distance == 0) return v.args[0];
   if (size != TILE_RUNTIME_SIZE && llabs((long long)distance) >= size) return number(p, 0);
-  if (x.op == TILE_SHIFT && tile_shift_axis(&x) == tile_shift_axis(&v) && (tile_shift_distance(&x) > 0) == (distance > 0))
-    return tile_indexed(p, TILE_SHIFT, x.args[0], tile_shift_axis(&v), distance + tile_shift_distance(&x));
+  if (x.op == TILE_SHIFT && tile_shift_axis(&x) == tile_shift_axis(&v) &&
+      (tile_shift_distance(&x) > 0) == (distance > 0))
+    return tile_indexed(p, TILE_SHIFT, x.args[0], tile_shift_axis(&v),
+                        distance + tile_shift_distance(&x));
   return fold_along_time(p, v);
 }
 
-// ---- one axis as two ------------------------------------------------------------------------------------------------
+// ---- one axis as two
+// ------------------------------------------------------------------------------------------------
 
 static tile_id fold_split(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
-  axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
+  axis_set whole = axis_bit(tile_whole_axis(&v)),
+           parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & whole)) return v.args[0];
   if (x.axes & parts) ICE("tile", "split into an axis that the value has");
   switch (x.op) {
@@ -493,7 +523,8 @@ static tile_id fold_split(tile_program *p, tile_value v) {
       return applied_to(p, v, x.args[0]);
     case TILE_INDEX: {
       int64_t inner = p->axes.items[tile_inner_axis(&v)].size;
-      tile_id first = binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
+      tile_id first = binary(p, TILE_MUL, number(p, (double)inner),
+                             tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
       return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, tile_inner_axis(&v)));
     }
     case TILE_EXPAND: return expand(p, applied_to(p, v, x.args[0]), (x.axes & ~whole) | parts);
@@ -505,7 +536,8 @@ static tile_id fold_split(tile_program *p, tile_value v) {
 
 static tile_id fold_join(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
-  axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
+  axis_set whole = axis_bit(tile_whole_axis(&v)),
+           parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & parts)) return v.args[0];
   if (x.axes & whole) ICE("tile", "join into an axis that the value has");
   switch (x.op) {
@@ -514,8 +546,10 @@ static tile_id fold_join(tile_program *p, tile_value v) {
       break;
     case TILE_RENAME:
       if (axis_in(axes_of(p, x.args[0]), tile_whole_axis(&v))) break;
-      if (tile_renamed_to(&x) != tile_outer_axis(&v) && tile_renamed_to(&x) != tile_inner_axis(&v)) break;
-      if (p->axes.items[tile_renamed_from(&x)].size != p->axes.items[tile_renamed_to(&x)].size) break;
+      if (tile_renamed_to(&x) != tile_outer_axis(&v) && tile_renamed_to(&x) != tile_inner_axis(&v))
+        break;
+      if (p->axes.items[tile_renamed_from(&x)].size != p->axes.items[tile_renamed_to(&x)].size)
+        break;
       if (tile_renamed_to(&x) == tile_outer_axis(&v))
         v.index2 = tile_renamed_from(&x);
       else
@@ -580,7 +614,8 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_FIRST_MIN: {
         axis_set missing = v.over & ~axes_of(program, v.args[0]);
         if (missing) {
-          v.args[0] = exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
+          v.args[0] =
+              exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
         }
         id = exact(program, v);
         break;

@@ -17,7 +17,8 @@ typedef enum guard { GUARD_NONE, GUARD_PADDING, GUARD_BRANCH } guard;
 
 typedef struct gradient {
   const tile_program *forward;
-  tile_program *program;      // the backward program; its first values are those of `forward`, with the same numbers
+  // the backward program; its first values are those of `forward`, with the same numbers
+  tile_program *program;
   cotangent_terms *body;      // by forward value: terms that arise in each run
   cotangent_terms *epilogue;  // for values of the prologue: terms that arise once
   bool *wanted;               // does a gradient reach an argument through this value?
@@ -36,7 +37,8 @@ void gradient_apply_rule(gradient *g, tile_id id, tile_id dy);
 // Whether a gradient comes back through the operation at all.
 bool gradient_has_rule(tile_op op);
 
-// Adds a term to the cotangent of operand `k` of a value: the axes that the operand lacks are summed.
+// Adds a term to the cotangent of operand `k` of a value: the axes that the operand lacks are
+// summed.
 void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy);
 // The same for the product `dy * factor`, summed over what the operand lacks.
 void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor);

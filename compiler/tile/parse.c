@@ -1,9 +1,10 @@
-// Reads the text of a tile program (print.c) back to the same program, value for value: nothing is simplified.
+// Reads the text of a tile program (print.c) back to the same program, value for value: nothing is
+// simplified.
 //
 //   %2 [t,G] = mul %0 %1   ->   tile_append_exact(MUL, %0, %1), which must be value 2 with axes t and G
 //
-// Comments run from // to the end of the line. The text may come from anywhere: what is wrong with it is said with its
-// place, and the rest is not read.
+// Comments run from // to the end of the line. The text may come from anywhere: what is wrong with
+// it is said with its place, and the rest is not read.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,9 +24,12 @@ typedef struct reader {
 
 enum { WHOLE_NUMBER_MAX = 1 << 24 };
 
-static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\''; }
+static bool name_char(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\'';
+}
 
-// A token: a name or number, `->`, a quoted text, or one other character; empty at the end of a line or of the text.
+// A token: a name or number, `->`, a quoted text, or one other character; empty at the end of a
+// line or of the text.
 static void scan(reader *r, uint32_t from) {
   const char *text = r->text->text;
   while (text[from] == ' ' || text[from] == '\t') from++;
@@ -40,7 +44,8 @@ static void scan(reader *r, uint32_t from) {
     uint32_t close = from + 1;
     while (text[close] != '"' && text[close] != '\n' && text[close] != '\0') close++;
     r->end = text[close] == '"' ? close + 1 : close;
-  } else if (name_char(text[from]) || (text[from] == '-' && isalnum((unsigned char)text[from + 1]))) {
+  } else if (name_char(text[from]) ||
+             (text[from] == '-' && isalnum((unsigned char)text[from + 1]))) {
     uint32_t i = from + 1;
     while (name_char(text[i]) || ((text[i] == '-' || text[i] == '+') && text[i - 1] == 'e')) i++;
     r->end = i;
@@ -62,13 +67,16 @@ static bool next_line(reader *r) {
   return text[r->at] != '\0';
 }
 
-static const char *token(reader *r) { return intern_n(r->names, r->text->text + r->at, r->end - r->at); }
+static const char *token(reader *r) {
+  return intern_n(r->names, r->text->text + r->at, r->end - r->at);
+}
 
 static void expected(reader *r, const char *what) {
   if (r->failed) return;
   r->failed = true;
   span where = {.source = r->text->id, .begin = r->at, .end = r->end > r->at ? r->end : r->at + 1};
-  if (r->text->text[r->at] == '\0' || where.end > r->text->size) where.end = where.begin = r->text->size;
+  if (r->text->text[r->at] == '\0' || where.end > r->text->size)
+    where.end = where.begin = r->text->size;
   if (r->at == r->end) {
     diag_error(r->messages, where, "expected %s, found the end of the line", what);
   } else {
@@ -77,7 +85,8 @@ static void expected(reader *r, const char *what) {
 }
 
 static bool here(reader *r, const char *word) {
-  return strlen(word) == r->end - r->at && strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
+  return strlen(word) == r->end - r->at &&
+         strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
 }
 
 static bool take_word(reader *r, const char *word) {
@@ -331,7 +340,8 @@ static void read_result(reader *r) {
   need(r, "=");
   tile_id value = r->failed ? NO_TILE : need_value(r);
   if (!r->failed) {
-    vec_push(r->program->arena, &r->program->results, (tile_result){.place = place, .value = value});
+    vec_push(r->program->arena, &r->program->results,
+             (tile_result){.place = place, .value = value});
   }
 }
 
@@ -372,7 +382,8 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
       expected(&r, "an axis, an argument, a value or a result");
     }
   }
-  if (!r.failed && program->form == TILE_CHUNK && (program->time_axis < 0 || program->pair_axis < 0)) {
+  if (!r.failed && program->form == TILE_CHUNK &&
+      (program->time_axis < 0 || program->pair_axis < 0)) {
     expected(&r, "a 'time' and a 'pair' axis in a chunk program");
   }
   return r.failed ? NULL : program;

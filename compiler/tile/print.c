@@ -44,12 +44,14 @@ static void put_place(FILE *out, const tile_program *p, const tile_place *place)
 }
 
 static void put_along(FILE *out, const tile_program *p, const tile_value *v, bool pairs) {
-  bool steps = tile_step_axis(v) == p->time_axis && (!pairs || tile_other_step_axis(v) == p->pair_axis);
+  bool steps =
+      tile_step_axis(v) == p->time_axis && (!pairs || tile_other_step_axis(v) == p->pair_axis);
   if (!steps) fprintf(out, " along %s", axis_name(p, tile_step_axis(v)));
   if (!steps && pairs) fprintf(out, ",%s", axis_name(p, tile_other_step_axis(v)));
 }
 
-static void put_part(FILE *out, const tile_program *p, const tile_value *v, const char *part, int length) {
+static void put_part(FILE *out, const tile_program *p, const tile_value *v, const char *part,
+                     int length) {
   switch (length == 1 ? *part : '\0') {
     case 'A': fputs(axis_name(p, v->index), out); break;
     case 'B': fputs(axis_name(p, v->index2), out); break;
@@ -87,7 +89,10 @@ static void put_detail(FILE *out, const tile_program *p, const tile_value *v) {
 static void put_axes(FILE *out, const tile_program *p) {
   for (int i = 0; i < p->axes.count; i++) {
     const tile_axis *axis = &p->axes.items[i];
-    const char *kind = i == p->time_axis ? "time" : i == p->pair_axis ? "pair" : axis->body_axis < 0 ? "local" : "axis";
+    const char *kind = i == p->time_axis     ? "time"
+                       : i == p->pair_axis   ? "pair"
+                       : axis->body_axis < 0 ? "local"
+                                             : "axis";
     fprintf(out, "%s %s ", kind, axis->name);
     if (axis->size == TILE_RUNTIME_SIZE) {
       fprintf(out, "?");

@@ -11,18 +11,23 @@ typedef struct tile_factors {
   bool negative;
 } tile_factors;
 
-// The factors of a product of products; a value that is none is its own factor, and so is a square in it.
+// The factors of a product of products; a value that is none is its own factor, and so is a square
+// in it.
 void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_factors *factors);
 
-// A program made anew, value by value: `rule` gives what stands for a value in `to`, where its operands have images already.
+// A program made anew, value by value: `rule` gives what stands for a value in `to`, where its
+// operands have images already.
 typedef struct tile_rewrite {
   const tile_program *from;
   tile_program *to;
   const int *uses;  // by value of `from`: operands and results that it is
   tile_id *image;
 } tile_rewrite;
-static inline const tile_value *rewritten_value(const tile_rewrite *r, tile_id id) { return &r->from->values.items[id]; }
-tile_program *tile_rewritten(arena *a, const tile_program *program, tile_id (*rule)(tile_rewrite *r, tile_id id));
+static inline const tile_value *rewritten_value(const tile_rewrite *r, tile_id id) {
+  return &r->from->values.items[id];
+}
+tile_program *tile_rewritten(arena *a, const tile_program *program,
+                             tile_id (*rule)(tile_rewrite *r, tile_id id));
 // The value with the images of its operands.
 tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id);
 

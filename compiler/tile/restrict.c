@@ -12,8 +12,8 @@ static void mark(const tile_program *program, bool *needed) {
   }
 }
 
-static void copy_needed(tile_program *kept, const tile_program *program, const bool *needed, const int *argument,
-                        unsigned roles) {
+static void copy_needed(tile_program *kept, const tile_program *program, const bool *needed,
+                        const int *argument, unsigned roles) {
   tile_id *image = ARENA_ARRAY(kept->arena, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     if (!needed[i]) continue;
@@ -54,9 +54,13 @@ static tile_program *keep(arena *a, const tile_program *program, unsigned roles,
   return kept;
 }
 
-tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) { return keep(a, program, roles, false); }
+tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) {
+  return keep(a, program, roles, false);
+}
 
-tile_program *tile_drop_unused(arena *a, const tile_program *program) { return keep(a, program, ~0u, true); }
+tile_program *tile_drop_unused(arena *a, const tile_program *program) {
+  return keep(a, program, ~0u, true);
+}
 
 bool tile_takes(const tile_program *program, unsigned roles) {
   for (int i = 0; i < program->arguments.count; i++)

@@ -1,4 +1,5 @@
-// What can be said of a value's sign at a glance: whatever the inputs are, zeros of padded rows included.
+// What can be said of a value's sign at a glance: whatever the inputs are, zeros of padded rows
+// included.
 //
 //   rsqrt (sum (k * k) over K + 1e-6)     its operand is positive
 //   div x (select valid y 1)              its denominator is not 0 on padded rows
@@ -61,11 +62,14 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
     case TILE_NEG: return sign_of(p, v->args[0], depth + 1) != UNKNOWN;
     case TILE_SUM:
     case TILE_RENAME: return not_positive(p, v->args[0], depth + 1);
-    case TILE_ADD: return not_positive(p, v->args[0], depth + 1) && not_positive(p, v->args[1], depth + 1);
-    case TILE_SELECT: return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
+    case TILE_ADD:
+      return not_positive(p, v->args[0], depth + 1) && not_positive(p, v->args[1], depth + 1);
+    case TILE_SELECT:
+      return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
     case TILE_MUL:
       for (int k = 0; k < 2; k++) {
-        if (not_positive(p, v->args[k], depth + 1) && sign_of(p, v->args[1 - k], depth + 1)) return true;
+        if (not_positive(p, v->args[k], depth + 1) && sign_of(p, v->args[1 - k], depth + 1))
+          return true;
       }
       return false;
     default: return false;
@@ -74,7 +78,8 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
 
 bool tile_may_overflow(const tile_program *p, tile_id id) {
   const tile_value *exponent = &p->values.items[p->values.items[id].args[0]];
-  bool over_steps = exponent->op == TILE_SUM && p->time_axis >= 0 && axis_in(exponent->over, p->time_axis);
+  bool over_steps =
+      exponent->op == TILE_SUM && p->time_axis >= 0 && axis_in(exponent->over, p->time_axis);
   return !over_steps && !not_positive(p, p->values.items[id].args[0], 0);
 }
 
@@ -82,5 +87,6 @@ bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id,
 
 bool tile_padding_is_1(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
-  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_VALID && tile_is_number(p, v->args[2], 1);
+  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_VALID &&
+         tile_is_number(p, v->args[2], 1);
 }

@@ -1,4 +1,5 @@
-// Rewrites of whole programs, until nothing changes; then products and sums are put into their cheapest order (arrange.c).
+// Rewrites of whole programs, until nothing changes; then products and sums are put into their
+// cheapest order (arrange.c).
 //
 //   sum (mul (mul x B) dh) over N     ->   mul x (sum (mul B dh) over N)
 //   accumulate (mul (mul x A) y)      ->   mul A (accumulate (mul x y))          A the same in all runs
@@ -8,7 +9,8 @@
 // Equal values are one and unused ones are dropped by construction.
 #include "compiler/tile/products.h"
 
-// ---- factors ----------------------------------------------------------------------------------------------------------
+// ---- factors
+// ----------------------------------------------------------------------------------------------------------
 
 enum { FACTORS_MAX = 12 };  // products of shared products would grow without bound
 
@@ -22,7 +24,8 @@ void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_fact
     if (v->op == TILE_NEG) {
       factors->negative = !factors->negative;
       vec_push(a, &open, v->args[0]);
-    } else if (v->op == TILE_MUL && (x == id || (v->args[0] != v->args[1] && factors->count + open.count < FACTORS_MAX))) {
+    } else if (v->op == TILE_MUL && (x == id || (v->args[0] != v->args[1] &&
+                                                 factors->count + open.count < FACTORS_MAX))) {
       vec_push(a, &open, v->args[1]);
       vec_push(a, &open, v->args[0]);
     } else {
@@ -58,7 +61,8 @@ static bool is_product(const tile_program *p, tile_id id) {
   return p->values.items[id].op == TILE_MUL || p->values.items[id].op == TILE_NEG;
 }
 
-// ---- rewrites ---------------------------------------------------------------------------------------------------------
+// ---- rewrites
+// ---------------------------------------------------------------------------------------------------------
 
 // Factors that lack every axis of the sum move out of it.
 static tile_id rewrite_sum(rewriter *r, tile_value v) {
@@ -76,8 +80,8 @@ static tile_id rewrite_sum(rewriter *r, tile_value v) {
   return tile_binary(p, TILE_MUL, multiply(p, &out), sum);
 }
 
-// Factors that are the same in all runs move out. In step form a partial sum waits for the end of the runs, too: its
-// operand is accumulated entry by entry.
+// Factors that are the same in all runs move out. In step form a partial sum waits for the end of
+// the runs, too: its operand is accumulated entry by entry.
 static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
   tile_program *p = r->program;
   tile_value x = p->values.items[v.args[0]];
@@ -99,13 +103,15 @@ static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
 
 static bool is_causal_mask(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
-  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_CAUSAL && tile_is_number(p, v->args[2], 0);
+  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_CAUSAL &&
+         tile_is_number(p, v->args[2], 0);
 }
 
 static bool is_mask_of(const tile_program *p, tile_id id, const tile_value *sums) {
   if (!is_causal_mask(p, id)) return false;
   const tile_value *mask = &p->values.items[p->values.items[id].args[0]];
-  return tile_step_axis(mask) == tile_step_axis(sums) && tile_other_step_axis(mask) == tile_other_step_axis(sums);
+  return tile_step_axis(mask) == tile_step_axis(sums) &&
+         tile_other_step_axis(mask) == tile_other_step_axis(sums);
 }
 
 // Above the diagonal both sides are 0: decays of pairs and products are finite there.
@@ -157,7 +163,8 @@ static bool same_program(const tile_program *p, const tile_program *q) {
   if (p->values.count != q->values.count) return false;
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i], *w = &q->values.items[i];
-    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2 || v->index3 != w->index3) {
+    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2 ||
+        v->index3 != w->index3) {
       return false;
     }
     for (int k = 0; k < tile_arity(v->op); k++) {
@@ -176,7 +183,8 @@ tile_program *tile_simplify(arena *a, const tile_program *program) {
   bool done = false;
   for (int round = 1; round < ROUNDS_MAX && !done; round++) {
     arena *next = arena_new();
-    tile_program *q = rebuild(next, tile_sink_slices(next, tile_swap_sums(next, tile_distribute_sums(next, p))));
+    tile_program *q =
+        rebuild(next, tile_sink_slices(next, tile_swap_sums(next, tile_distribute_sums(next, p))));
     done = same_program(p, q);
     arena_free(own);
     own = next;

@@ -36,7 +36,8 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
   tile_value v = *rewritten_value(s, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
-    while (is_map(rewritten_value(s, below)->op) && s->uses[below] == 1) below = rewritten_value(s, below)->args[0];
+    while (is_map(rewritten_value(s, below)->op) && s->uses[below] == 1)
+      below = rewritten_value(s, below)->args[0];
     if (may_sink(s, below)) return sunk(s, id, below, below);
   }
   return tile_rewrite_copy(s, id);
@@ -58,7 +59,8 @@ tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id) {
   return tile_append_exact(r->to, v);
 }
 
-tile_program *tile_rewritten(arena *a, const tile_program *program, tile_id (*rule)(tile_rewrite *r, tile_id id)) {
+tile_program *tile_rewritten(arena *a, const tile_program *program,
+                             tile_id (*rule)(tile_rewrite *r, tile_id id)) {
   tile_rewrite r = {.from = program,
                     .to = tile_program_like(a, program->name, program),
                     .uses = count_uses(a, program),
@@ -71,4 +73,6 @@ tile_program *tile_rewritten(arena *a, const tile_program *program, tile_id (*ru
   return tile_drop_unused(a, r.to);
 }
 
-tile_program *tile_sink_slices(arena *a, const tile_program *program) { return tile_rewritten(a, program, rewrite); }
+tile_program *tile_sink_slices(arena *a, const tile_program *program) {
+  return tile_rewritten(a, program, rewrite);
+}

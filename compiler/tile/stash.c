@@ -1,12 +1,14 @@
-// Forward values that the backward is handed: chooses those of a step, and writes the programs that keep and read them.
+// Forward values that the backward is handed: chooses those of a step, and writes the programs that
+// keep and read them.
 //
 //   backward:  %4 = exp %3           ->    %0 = argument stash 0
 //              .. mul %9 %4                .. mul %5 %0
 //   recompute: result next S, result keep stash 0 = exp ..
 //
-// Worth keeping is what costs much more than a store and a load: transcendental functions and reductions that follow
-// from inputs or states. Everything else is computed again from the state before the step. Of a chunk the schedule
-// chooses (schedule/save.c), for there the forward itself must keep them.
+// Worth keeping is what costs much more than a store and a load: transcendental functions and
+// reductions that follow from inputs or states. Everything else is computed again from the state
+// before the step. Of a chunk the schedule chooses (schedule/save.c), for there the forward itself
+// must keep them.
 #include "compiler/tile/stash.h"
 
 enum { WORTH_KEEPING = 10 };  // floating-point operations per element
@@ -35,7 +37,8 @@ static tile_place stash_place(const tile_program *p, tile_id id, tile_role role,
   return place;
 }
 
-// Forward values to keep: needed by the backward, costly, from the body. Their stashes are called like them at first.
+// Forward values to keep: needed by the backward, costly, from the body. Their stashes are called
+// like them at first.
 static int *choose(arena *a, const tile_program *forward, const tile_program *derived) {
   int count = forward->values.count;
   bool *needed = ARENA_ARRAY(a, bool, derived->values.count);
@@ -85,7 +88,8 @@ static tile_program *copy_of(arena *a, const tile_program *program, unsigned rol
   return copy;
 }
 
-tile_gradient stash_forward_values(arena *a, const tile_program *forward, const tile_program *derived) {
+tile_gradient stash_forward_values(arena *a, const tile_program *forward,
+                                   const tile_program *derived) {
   tile_program *backward = read_stash(a, derived, choose(a, forward, derived));
   // What is read after simplification is kept, numbered in order.
   backward = tile_restrict(a, tile_simplify(a, backward), ~0u);
@@ -104,16 +108,19 @@ tile_gradient stash_forward_values(arena *a, const tile_program *forward, const 
                          .stash_count = count};
 }
 
-// ---- chunk form -------------------------------------------------------------------------------------------------------
+// ---- chunk form
+// -------------------------------------------------------------------------------------------------------
 
-tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values, int count) {
+tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values,
+                                int count) {
   int *numbers = ARENA_ARRAY(a, int, backward->values.count);
   for (int i = 0; i < backward->values.count; i++) numbers[i] = -1;
   for (int i = 0; i < count; i++) numbers[values[i]] = i;
   return tile_restrict(a, read_stash(a, backward, numbers), ~0u);
 }
 
-tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values, int count) {
+tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values,
+                                int count) {
   tile_program *p = copy_of(a, forward, ~0u);
   for (int i = 0; i < count; i++) {
     tile_result result = {stash_place(forward, values[i], TILE_KEEP, i), values[i]};
@@ -125,8 +132,8 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
 int tile_find_argument(const tile_program *p, const tile_place *place) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *x = &p->arguments.items[i];
-    if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag && x->slot == place->slot &&
-        x->component == place->component && x->stash == place->stash) {
+    if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag &&
+        x->slot == place->slot && x->component == place->component && x->stash == place->stash) {
       return i;
     }
   }
@@ -143,7 +150,8 @@ tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *p
       found = found && v.args[k] != NO_TILE;
     }
     if (v.op == TILE_ARGUMENT) v.index = tile_find_argument(in, tile_place_of(program, &v));
-    image[i] = found && (v.op != TILE_ARGUMENT || tile_argument_number(&v) >= 0) ? tile_find(in, v) : NO_TILE;
+    image[i] = found && (v.op != TILE_ARGUMENT || tile_argument_number(&v) >= 0) ? tile_find(in, v)
+                                                                                 : NO_TILE;
     if (image[i] != NO_TILE || !found || !tile_op_is(v.op, TILE_COMMUTES)) continue;
     tile_id first = v.args[0];
     v.args[0] = v.args[1];

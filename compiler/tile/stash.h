@@ -5,6 +5,7 @@
 #include "compiler/tile/tile.h"
 
 // `derived` begins with the values of `forward`, with the same numbers.
-tile_gradient stash_forward_values(arena *a, const tile_program *forward, const tile_program *derived);
+tile_gradient stash_forward_values(arena *a, const tile_program *forward,
+                                   const tile_program *derived);
 
 #endif

@@ -3,9 +3,10 @@
 //   next S = a * S + dot K V over t    ->    next S = a * S + dot K V over t
 //                                            next S transfer = a * (S transfer)
 //
-// Every value is taken apart into a factor of the state and the rest: %5 = add (mul %1 S) %2 has the factor %1. That works where
-// states are used entry by entry. A complex state is a pair whose next parts are  a re - b im  and  b re + a im. States that mix
-// their entries are left to columns.c.
+// Every value is taken apart into a factor of the state and the rest: %5 = add (mul %1 S) %2 has
+// the factor %1. That works where states are used entry by entry. A complex state is a pair whose
+// next parts are  a re - b im  and  b re + a im. States that mix their entries are left to
+// columns.c.
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
@@ -38,7 +39,9 @@ typedef struct transfer {
   const char *why;      // for the worst
 } transfer;
 
-static const char *name_of_state(const tile_place *place) { return place->name ? place->name : "a state"; }
+static const char *name_of_state(const tile_place *place) {
+  return place->name ? place->name : "a state";
+}
 
 static bool has_share(const share *x) {
   bool any = x->mixed;
@@ -69,7 +72,8 @@ static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
   return x;
 }
 
-// An operation along axes that the state lacks is one on its factor. It wants the factor to have them.
+// An operation along axes that the state lacks is one on its factor. It wants the factor to have
+// them.
 static share moved(transfer *x, tile_value v, const share *from, axis_set along) {
   tile_program *p = x->program;
   if (along & x->axes) return mixture;
@@ -87,7 +91,8 @@ static share moved(transfer *x, tile_value v, const share *from, axis_set along)
 static share added(tile_program *p, tile_op op, const share *a, const share *b) {
   share made = nothing;
   for (int k = 0; k < MOST_PARTS; k++) {
-    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k]) : combined(p, op, a->of[k], b->of[k]);
+    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
+                                : combined(p, op, a->of[k], b->of[k]);
   }
   return made;
 }
@@ -98,9 +103,11 @@ static share of_choice(tile_program *p, tile_id condition, const share *a, const
   return made;
 }
 
-// select (x == 0) 0 (x * y) keeps y from making 0 * y what it is not: it is linear in x all the same.
+// select (x == 0) 0 (x * y) keeps y from making 0 * y what it is not: it is linear in x all the
+// same.
 static bool is_guarded_product(const tile_program *p, const tile_value *v) {
-  const tile_value *condition = &p->values.items[v->args[0]], *product = &p->values.items[v->args[2]];
+  const tile_value *condition = &p->values.items[v->args[0]],
+                   *product = &p->values.items[v->args[2]];
   if (v->op != TILE_SELECT || condition->op != TILE_EQUAL || product->op != TILE_MUL) return false;
   if (!tile_is_number(p, v->args[1], 0)) return false;
   for (int k = 0; k < 2; k++) {
@@ -123,13 +130,16 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
     case TILE_SUB: return added(p, v->op, args[0], args[1]);
     case TILE_MUL:
       if (first && second) return mixture;
-      return first ? scaled(p, TILE_MUL, *args[0], v->args[1]) : scaled(p, TILE_MUL, *args[1], v->args[0]);
+      return first ? scaled(p, TILE_MUL, *args[0], v->args[1])
+                   : scaled(p, TILE_MUL, *args[1], v->args[0]);
     case TILE_DIV: return second ? mixture : scaled(p, TILE_DIV, *args[0], v->args[1]);
     case TILE_SELECT: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
     case TILE_SUM: return moved(x, *v, args[0], v->over);
     case TILE_SPLIT:
     case TILE_JOIN:
-      return moved(x, *v, args[0], axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v)));
+      return moved(x, *v, args[0],
+                   axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) |
+                       axis_bit(tile_inner_axis(v)));
     case TILE_SLICE:
     case TILE_PLACE: return moved(x, *v, args[0], axis_bit(tile_entry_axis(v)));
     case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(tile_shift_axis(v)));
@@ -140,7 +150,9 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
 // The operation is one on each entry by itself, or not linear.
 static bool keeps_points(tile_op op) { return tile_elementwise(op) || tile_op_is(op, TILE_PICKS); }
 
-static bool is_bent(tile_op op) { return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE); }
+static bool is_bent(tile_op op) {
+  return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE);
+}
 
 static share share_of(transfer *x, tile_id id) {
   tile_value v = x->program->values.items[id];  // a copy: values are appended
@@ -169,7 +181,8 @@ static void find_states(transfer *x, tile_role read) {
   x->states = ARENA_ARRAY(x->arena, uint64_t, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (v->op == TILE_ARGUMENT && tile_place_of(p, v)->role == read) x->states[i] = bit_of(tile_argument_number(v));
+    if (v->op == TILE_ARGUMENT && tile_place_of(p, v)->role == read)
+      x->states[i] = bit_of(tile_argument_number(v));
     for (int k = 0; k < tile_arity(v->op); k++) x->states[i] |= x->states[v->args[k]];
   }
 }
@@ -189,7 +202,8 @@ static pair find_pair(const tile_program *p, int tensor, tile_role read, int res
   }
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
-    if (place->role == read && place->tensor == tensor && !place->transfer) found.argument[place->component] = i;
+    if (place->role == read && place->tensor == tensor && !place->transfer)
+      found.argument[place->component] = i;
   }
   return found;
 }
@@ -207,7 +221,8 @@ static void find_shares(transfer *x, const pair *state, int values) {
   }
 }
 
-// Earlier steps are known where a part begins a chunk before its own steps: tokens make them, and a chunk has them all.
+// Earlier steps are known where a part begins a chunk before its own steps: tokens make them, and a
+// chunk has them all.
 static bool knows_earlier_steps(transfer *x) {
   tile_program *p = x->program;
   for (int i = 0; i < p->arguments.count && i < 63; i++)
@@ -221,14 +236,15 @@ static bool knows_earlier_steps(transfer *x) {
   return true;
 }
 
-// Backward, a chunk makes cotangents of earlier steps of its own. A slice that begins a chunk after its own steps therefore
-// needs none from others. Other cotangents must not be made of them.
+// Backward, a chunk makes cotangents of earlier steps of its own. A slice that begins a chunk after
+// its own steps therefore needs none from others. Other cotangents must not be made of them.
 static bool makes_earlier_steps(const transfer *x) {
   const tile_program *p = x->program;
   uint64_t lags = 0;
   bool any = false;
   for (int i = 0; i < p->arguments.count; i++)
-    if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE) lags |= bit_of(i);
+    if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE)
+      lags |= bit_of(i);
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->lag >= 0 && x->earlier_given) continue;
@@ -247,10 +263,11 @@ static bool reads_state(const tile_program *p, tile_role read, int tensor) {
   return false;
 }
 
-// The cotangents that slices hand on. Cotangents of earlier steps are not among them. Neither are cotangents that reach no
-// result of the whole program, such as that of a maximum behind stop_gradient (`whole` NULL: all are). (Forward, backward wants
-// all states before each chunk.)
-static tile_program *with_cotangents(arena *a, const tile_program *program, const tile_program *whole) {
+// The cotangents that slices hand on. Cotangents of earlier steps are not among them. Neither are
+// cotangents that reach no result of the whole program, such as that of a maximum behind
+// stop_gradient (`whole` NULL: all are). (Forward, backward wants all states before each chunk.)
+static tile_program *with_cotangents(arena *a, const tile_program *program,
+                                     const tile_program *whole) {
   const tile_program *all = whole ? tile_restrict(a, whole, ~0u) : NULL;
   tile_program p = *program;
   bool *read = ARENA_ARRAY(a, bool, program->results.count), any = false;
@@ -271,10 +288,13 @@ static tile_program *with_cotangents(arena *a, const tile_program *program, cons
 static bool enters_alone(const transfer *x, const pair *state) {
   uint64_t own = x->lags;
   for (int k = 0; k < 2; k++) {
-    if (state->argument[k] >= 0 && state->argument[k] < 63) own |= (uint64_t)1 << state->argument[k];
+    if (state->argument[k] >= 0 && state->argument[k] < 63)
+      own |= (uint64_t)1 << state->argument[k];
   }
   for (int k = 0; k < 2; k++) {
-    if (state->result[k] >= 0 && (x->states[x->program->results.items[state->result[k]].value] & ~own)) return false;
+    if (state->result[k] >= 0 &&
+        (x->states[x->program->results.items[state->result[k]].value] & ~own))
+      return false;
   }
   return true;
 }
@@ -346,7 +366,8 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   if (count == 2) {
     tile_id both = tile_binary(p, TILE_MUL, by[1], value[1]);
     next[0] = tile_binary(p, TILE_SUB, next[0], both);
-    next[1] = tile_binary(p, TILE_ADD, tile_binary(p, TILE_MUL, by[1], value[0]), tile_binary(p, TILE_MUL, by[0], value[1]));
+    next[1] = tile_binary(p, TILE_ADD, tile_binary(p, TILE_MUL, by[1], value[0]),
+                          tile_binary(p, TILE_MUL, by[0], value[1]));
   }
   for (int k = 0; k < count; k++) {
     tile_place place = p->results.items[state->result[k]].place;
@@ -354,12 +375,14 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   }
 }
 
-// Why the program has no summary: a cotangent that several instances hold would be added once for each of them. Results are asked,
-// and not arguments: a segment without steps hands on a cotangent that no step reads.
+// Why the program has no summary: a cotangent that several instances hold would be added once for
+// each of them. Results are asked, and not arguments: a segment without steps hands on a cotangent
+// that no step reads.
 static const char *who_else_has_it(const tile_program *p) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (place->partial) return arena_printf(p->arena, "several instances have %s", name_of_state(place));
+    if (place->partial)
+      return arena_printf(p->arena, "several instances have %s", name_of_state(place));
   }
   return NULL;
 }
@@ -367,7 +390,8 @@ static const char *who_else_has_it(const tile_program *p) {
 static int tensors_of(const tile_program *p) {
   int count = 0;
   for (int i = 0; i < p->results.count + p->arguments.count; i++) {
-    const tile_place *place = i < p->results.count ? &p->results.items[i].place : &p->arguments.items[i - p->results.count];
+    const tile_place *place = i < p->results.count ? &p->results.items[i].place
+                                                   : &p->arguments.items[i - p->results.count];
     if (place->tensor >= count) count = place->tensor + 1;
   }
   return count;
@@ -392,7 +416,8 @@ static void make_factor(transfer *x, const pair *state, tile_role read, bool *mi
   if (!*mixed) add_factor(x, state, read, factor);
 }
 
-// ---- states that are made of each other ----------------------------------------------------------
+// ---- states that are made of each other
+// ----------------------------------------------------------
 
 // The states of a group, which those that enter them have the number of, too.
 static bool spread_groups(const transfer *x, int results, int *group) {
@@ -413,9 +438,10 @@ static bool spread_groups(const transfer *x, int results, int *group) {
   return changed;
 }
 
-// False: they are too many, some are complex or relative to maxima, or have different axes. Those relative to maxima alone are
-// none.
-static bool parts_of_group(const transfer *x, tile_role read, int results, const int *group, int of, pair *parts, int *count) {
+// False: they are too many, some are complex or relative to maxima, or have different axes. Those
+// relative to maxima alone are none.
+static bool parts_of_group(const transfer *x, tile_role read, int results, const int *group, int of,
+                           pair *parts, int *count) {
   tile_program *p = x->program;
   axis_set axes = 0;
   bool relative = false, complex = false;
@@ -438,7 +464,8 @@ static bool parts_of_group(const transfer *x, tile_role read, int results, const
   return *count < 2 ? !relative || !*count : !relative && !complex;
 }
 
-// What is left of each state by each: factor[i][k], of the state k in the next i; and where paths lead.
+// What is left of each state by each: factor[i][k], of the state k in the next i; and where paths
+// lead.
 typedef struct operator{
   tile_id factor[MOST_PARTS][MOST_PARTS];
   bool leads[MOST_PARTS][MOST_PARTS];
@@ -462,11 +489,13 @@ static bool find_operator(transfer *x, const pair *parts, int count, operator* m
   }
   for (int via = 0; via < count; via++)
     for (int i = 0; i < count; i++)
-      for (int k = 0; k < count; k++) made->leads[i][k] |= made->leads[i][via] && made->leads[via][k];
+      for (int k = 0; k < count; k++)
+        made->leads[i][k] |= made->leads[i][via] && made->leads[via][k];
   return true;
 }
 
-static tile_place place_of_pair(const tile_program *p, const pair *parts, const operator* made, int i, int k, tile_role role) {
+static tile_place place_of_pair(const tile_program *p, const pair *parts, const operator* made,
+                                int i, int k, tile_role role) {
   const tile_place *state = &p->results.items[parts->result[i]].place;
   tile_place place = place_of_factor(*state, role, made->axes);
   if (i != k) place.source = 1 + p->results.items[parts->result[k]].place.tensor;
@@ -474,13 +503,15 @@ static tile_place place_of_pair(const tile_program *p, const pair *parts, const 
 }
 
 // The product of the operators of all steps, a column of it for each state.
-static void add_operator(transfer *x, const pair *parts, int count, tile_role read, const operator* made) {
+static void add_operator(transfer *x, const pair *parts, int count, tile_role read,
+                         const operator* made) {
   tile_program *p = x->program;
   tile_role role = p->results.items[parts->result[0]].place.role;
   tile_id before[MOST_PARTS];
   for (int k = 0; k < count; k++) {
     for (int i = 0; i < count; i++)
-      if (made->leads[i][k]) before[i] = tile_argument(p, place_of_pair(p, parts, made, i, k, read));
+      if (made->leads[i][k])
+        before[i] = tile_argument(p, place_of_pair(p, parts, made, i, k, read));
     for (int i = 0; i < count; i++) {
       if (!made->leads[i][k]) continue;
       tile_id sum = NO_TILE;
@@ -489,7 +520,8 @@ static void add_operator(transfer *x, const pair *parts, int count, tile_role re
         tile_id product = tile_binary(p, TILE_MUL, made->factor[i][via], before[via]);
         sum = sum == NO_TILE ? product : tile_binary(p, TILE_ADD, sum, product);
       }
-      tile_add_result(p, place_of_pair(p, parts, made, i, k, role), sum == NO_TILE ? tile_number(p, 0) : sum);
+      tile_add_result(p, place_of_pair(p, parts, made, i, k, role),
+                      sum == NO_TILE ? tile_number(p, 0) : sum);
     }
   }
 }
@@ -524,8 +556,8 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
 }
 
 // The summary of the states that are results of `p`.
-static tile_program *summary_of(transfer x, tile_program *p, tile_role read, axis_set column_axes, int *value_axis,
-                                const char **why) {
+static tile_program *summary_of(transfer x, tile_program *p, tile_role read, axis_set column_axes,
+                                int *value_axis, const char **why) {
   *why = who_else_has_it(p);
   if (*why) return NULL;
   const tile_program *alone = tile_drop_unused(x.arena, p);
@@ -545,8 +577,9 @@ static tile_program *summary_of(transfer x, tile_program *p, tile_role read, axi
   return make_operators(&x, read) ? x.program : NULL;
 }
 
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, bool earlier_given, axis_set column_axes,
-                            int *value_axis, const char **why) {
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
+                            bool earlier_given, axis_set column_axes, int *value_axis,
+                            const char **why) {
   bool back = states == TILE_D_STATE;
   tile_role read = back ? TILE_D_NEXT_STATE : TILE_STATE;
   tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
@@ -554,8 +587,11 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   find_states(&x, read);
   *why = "earlier steps are states, too";
   if (back ? !makes_earlier_steps(&x) : !knows_earlier_steps(&x)) return NULL;
-  // A segment without steps hands on a cotangent that no step reads. Segments have it where it can be summarised.
-  tile_program *whole = back ? summary_of(x, with_cotangents(a, p, NULL), read, column_axes, value_axis, why) : NULL;
+  // A segment without steps hands on a cotangent that no step reads. Segments have it where it can
+  // be summarised.
+  tile_program *whole =
+      back ? summary_of(x, with_cotangents(a, p, NULL), read, column_axes, value_axis, why) : NULL;
   if (whole) return whole;
-  return summary_of(x, back ? with_cotangents(a, p, program) : p, read, column_axes, value_axis, why);
+  return summary_of(x, back ? with_cotangents(a, p, program) : p, read, column_axes, value_axis,
+                    why);
 }

@@ -1,10 +1,12 @@
-// For a kernel that leaves some grid axes whole: what only counts the first of their instances counts nothing there.
+// For a kernel that leaves some grid axes whole: what only counts the first of their instances
+// counts nothing there.
 //
 //   %3 [V] = eq 0 (index V)
 //   %4 [t,V] = select %3 %2 0         ->   %2
 //   %5 [t] = sum %4 over V
 //
-// Reverse mode adds such sums where a value that is not partial over V meets one that is (autodiff.c).
+// Reverse mode adds such sums where a value that is not partial over V meets one that is
+// (autodiff.c).
 #include "compiler/tile/tile.h"
 
 // The axis whose entry 0 this condition asks for, or -1.
@@ -12,7 +14,8 @@ static int first_of(const tile_program *p, tile_id condition) {
   const tile_value *v = &p->values.items[condition];
   for (int k = 0; v->op == TILE_EQUAL && k < 2; k++) {
     const tile_value *index = &p->values.items[v->args[k]];
-    if (index->op == TILE_INDEX && tile_is_number(p, v->args[1 - k], 0)) return tile_index_axis(index);
+    if (index->op == TILE_INDEX && tile_is_number(p, v->args[1 - k], 0))
+      return tile_index_axis(index);
   }
   return -1;
 }

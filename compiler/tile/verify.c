@@ -1,13 +1,16 @@
-// The checker that stands between the passes, and what follows from a program without changing it: sections, cost.
+// The checker that stands between the passes, and what follows from a program without changing it:
+// sections, cost.
 //
 //   %5 [G] = sum %4 over N     must have an operand with axis N, and axes = the operand's without N
 //   %6 [G] = accumulate %5     must not be an operand of a body value
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
-// ---- sections -----------------------------------------------------------------------------------------------------
+// ---- sections
+// -----------------------------------------------------------------------------------------------------
 
-tile_section tile_value_section(const tile_program *program, tile_id id, const tile_section *sections) {
+tile_section tile_value_section(const tile_program *program, tile_id id,
+                                const tile_section *sections) {
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
   if (tile_op_is(v->op, TILE_PER_RUN)) return TILE_BODY;
@@ -46,7 +49,8 @@ axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_
   return set;
 }
 
-// ---- cost -----------------------------------------------------------------------------------------------------------
+// ---- cost
+// -----------------------------------------------------------------------------------------------------------
 
 static double elements(const tile_program *program, axis_set axes, const int64_t *axis_sizes) {
   double count = 1;
@@ -65,7 +69,8 @@ double tile_value_cost(const tile_program *program, tile_id id, const int64_t *a
   return tile_op_cost(v->op) * elements(program, product, axis_sizes);
 }
 
-// ---- checks ---------------------------------------------------------------------------------------------------------
+// ---- checks
+// ---------------------------------------------------------------------------------------------------------
 
 typedef struct checker {
   arena *arena;
@@ -74,9 +79,13 @@ typedef struct checker {
   axis_set *partial;
 } checker;
 
-static axis_set arg_axes(const checker *c, const tile_value *v, int i) { return c->program->values.items[v->args[i]].axes; }
+static axis_set arg_axes(const checker *c, const tile_value *v, int i) {
+  return c->program->values.items[v->args[i]].axes;
+}
 
-static bool axis_exists(const checker *c, int axis) { return axis >= 0 && axis < c->program->axes.count; }
+static bool axis_exists(const checker *c, int axis) {
+  return axis >= 0 && axis < c->program->axes.count;
+}
 
 static bool within(axis_set part, axis_set whole) { return (part & ~whole) == 0; }
 
@@ -92,7 +101,8 @@ static bool sizes_agree(const checker *c, int axis, int other) {
 }
 
 static bool is_pair(const checker *c, int axis, int other) {
-  return axis_exists(c, axis) && axis_exists(c, other) && axis != other && sizes_agree(c, axis, other);
+  return axis_exists(c, axis) && axis_exists(c, other) && axis != other &&
+         sizes_agree(c, axis, other);
 }
 
 // An axis as the product of an outer and an inner one, all of sizes known now.
@@ -102,7 +112,8 @@ static bool is_product_of_axes(const checker *c, const tile_value *v) {
   if (whole == outer || whole == inner || outer == inner) return false;
   const tile_axis *axes = c->program->axes.items;
   int64_t size = axes[whole].size, of_outer = axes[outer].size, of_inner = axes[inner].size;
-  return size > 0 && of_outer > 0 && of_inner > 0 && size / of_outer == of_inner && size % of_outer == 0;
+  return size > 0 && of_outer > 0 && of_inner > 0 && size / of_outer == of_inner &&
+         size % of_outer == 0;
 }
 
 static const char *check_leaf(const checker *c, const tile_value *v) {
@@ -116,7 +127,8 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
       if (!axis_exists(c, tile_index_axis(v))) return "no such axis";
       return v->axes == axis_bit(tile_index_axis(v)) ? NULL : "an index has its axis alone";
     case TILE_ARGUMENT:
-      if (tile_argument_number(v) < 0 || tile_argument_number(v) >= p->arguments.count) return "no such argument";
+      if (tile_argument_number(v) < 0 || tile_argument_number(v) >= p->arguments.count)
+        return "no such argument";
       if (v->axes != tile_place_axes(p, tile_place_of(p, v))) {
         return "an argument has the axes of its place";
       }
@@ -129,9 +141,11 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
       if (p->form != TILE_CHUNK) return "a question about the chunk in a step program";
       return v->axes ? "a length has no axes" : NULL;
     case TILE_CAUSAL:
-      if (!is_pair(c, tile_step_axis(v), tile_other_step_axis(v))) return "its axes are no pair of one size";
-      return v->axes == (axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))) ? NULL
-                                                                                          : "causal has the two axes of a pair";
+      if (!is_pair(c, tile_step_axis(v), tile_other_step_axis(v)))
+        return "its axes are no pair of one size";
+      return v->axes == (axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v)))
+                 ? NULL
+                 : "causal has the two axes of a pair";
     default: return "not a leaf";
   }
 }
@@ -141,7 +155,8 @@ static const char *check_elementwise(const checker *c, const tile_value *v) {
   for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
   if (v->axes != all) return "the axes are not those of the operands together";
   if (v->op != TILE_ACCUMULATE) return NULL;
-  return c->section[v->args[0]] == TILE_BODY ? NULL : "the operand of accumulate is not in the body";
+  return c->section[v->args[0]] == TILE_BODY ? NULL
+                                             : "the operand of accumulate is not in the body";
 }
 
 static const char *check_reduction(const checker *c, const tile_value *v) {
@@ -151,7 +166,8 @@ static const char *check_reduction(const checker *c, const tile_value *v) {
   axis_set all = x;
   if (v->op == TILE_DOT) {
     all |= arg_axes(c, v, 1);
-    if (!within(v->over, arg_axes(c, v, 1))) return "the second operand lacks an axis that is contracted";
+    if (!within(v->over, arg_axes(c, v, 1)))
+      return "the second operand lacks an axis that is contracted";
   }
   axis_set kept = tile_op_is(v->op, TILE_REDUCES) ? all & ~v->over : all;
   return v->axes == kept ? NULL : "the axes do not follow from the operands";
@@ -164,10 +180,12 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (!v->over || (v->over & x)) return "expand names axes that the operand has, or none";
       return v->axes == (x | v->over) ? NULL : "the axes do not follow from the operand";
     case TILE_RENAME:
-      if (!axis_exists(c, tile_renamed_from(v)) || !axis_exists(c, tile_renamed_to(v))) return "no such axis";
+      if (!axis_exists(c, tile_renamed_from(v)) || !axis_exists(c, tile_renamed_to(v)))
+        return "no such axis";
       if (!axis_in(x, tile_renamed_from(v))) return "the operand lacks the axis that is renamed";
       if (axis_in(x, tile_renamed_to(v))) return "the operand has the new axis already";
-      if (!sizes_agree(c, tile_renamed_from(v), tile_renamed_to(v))) return "the axes differ in size";
+      if (!sizes_agree(c, tile_renamed_from(v), tile_renamed_to(v)))
+        return "the axes differ in size";
       if (v->axes != ((x & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v)))) {
         return "the axes do not follow from the operand";
       }
@@ -176,13 +194,19 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (!axis_exists(c, tile_entry_axis(v)) || !axis_in(x, tile_entry_axis(v))) {
         return "the operand lacks the axis that is sliced";
       }
-      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
-      return v->axes == (x & ~axis_bit(tile_entry_axis(v))) ? NULL : "the axes do not follow from the operand";
+      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v)))
+        return "the entry lies outside the axis";
+      return v->axes == (x & ~axis_bit(tile_entry_axis(v)))
+                 ? NULL
+                 : "the axes do not follow from the operand";
     case TILE_PLACE:
       if (!axis_exists(c, tile_entry_axis(v))) return "no such axis";
       if (axis_in(x, tile_entry_axis(v))) return "the operand has the new axis already";
-      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
-      return v->axes == (x | axis_bit(tile_entry_axis(v))) ? NULL : "the axes do not follow from the operand";
+      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v)))
+        return "the entry lies outside the axis";
+      return v->axes == (x | axis_bit(tile_entry_axis(v)))
+                 ? NULL
+                 : "the axes do not follow from the operand";
     case TILE_SHIFT:
       if (!axis_exists(c, tile_shift_axis(v)) || !axis_in(x, tile_shift_axis(v))) {
         return "the operand lacks the axis that is shifted";
@@ -221,8 +245,10 @@ static const char *check_solve(const checker *c, const tile_value *v) {
 static const char *check_along_time(const checker *c, const tile_value *v) {
   bool pairs = v->op != TILE_PREFIX;
   if (!axis_exists(c, tile_step_axis(v))) return "no such axis";
-  if (pairs && !is_pair(c, tile_step_axis(v), tile_other_step_axis(v))) return "its axes are no pair of one size";
-  axis_set x = arg_axes(c, v, 0), t = axis_bit(tile_step_axis(v)), s = pairs ? axis_bit(tile_other_step_axis(v)) : 0;
+  if (pairs && !is_pair(c, tile_step_axis(v), tile_other_step_axis(v)))
+    return "its axes are no pair of one size";
+  axis_set x = arg_axes(c, v, 0), t = axis_bit(tile_step_axis(v)),
+           s = pairs ? axis_bit(tile_other_step_axis(v)) : 0;
   if (!within(t, x)) return "the operand lacks the axis of the sums";
   axis_set wanted = x;
   if (v->op == TILE_SEGMENT) {
@@ -250,7 +276,8 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SELECT:
       if (of[0]) return "a partial condition";
       for (int k = 1; k < 3; k++) {
-        if (!of[k] && !tile_is_number(c->program, v->args[k], 0)) return "a value partial by choice";
+        if (!of[k] && !tile_is_number(c->program, v->args[k], 0))
+          return "a value partial by choice";
       }
       return of[1] && of[2] && of[1] != of[2] ? "a choice of differently partial values" : NULL;
     case TILE_NEG:
@@ -320,7 +347,8 @@ static const char *check_place(const checker *c, const tile_place *place, bool r
   return NULL;
 }
 
-// Which section may yield a result: gradients of parameters come after the loop over time, all others from each run.
+// Which section may yield a result: gradients of parameters come after the loop over time, all
+// others from each run.
 static const char *check_result(const checker *c, const tile_result *result) {
   const tile_program *p = c->program;
   const char *wrong = check_place(c, &result->place, true);
@@ -330,7 +358,8 @@ static const char *check_result(const checker *c, const tile_result *result) {
   axis_set want = tile_place_axes(p, &result->place);
   if (!within(want, have)) return "the value lacks an axis of its place";
   bool gradient = result->place.role >= TILE_D_INPUT;
-  if (!within(have & ~want, gradient ? p->grid : 0)) return "the value has an axis that its place lacks";
+  if (!within(have & ~want, gradient ? p->grid : 0))
+    return "the value has an axis that its place lacks";
   tile_section section = c->section[result->value];
   if (result->place.role == TILE_D_PARAM) {
     return section == TILE_BODY ? "the gradient of a parameter is not accumulated" : NULL;
@@ -350,10 +379,12 @@ const char *tile_verify(arena *a, const tile_program *program) {
     const tile_value *v = &program->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) {
       if (v->args[k] < 0 || v->args[k] >= i) {
-        return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i, tile_op_text(v->op));
+        return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i,
+                            tile_op_text(v->op));
       }
     }
-    if (v->op == TILE_ARGUMENT && (tile_argument_number(v) < 0 || tile_argument_number(v) >= program->arguments.count)) {
+    if (v->op == TILE_ARGUMENT &&
+        (tile_argument_number(v) < 0 || tile_argument_number(v) >= program->arguments.count)) {
       return arena_printf(a, "%%%d (argument): no such argument", i);
     }
   }
@@ -361,7 +392,8 @@ const char *tile_verify(arena *a, const tile_program *program) {
   c.partial = tile_partial(a, program);
   for (int i = 0; i < program->values.count; i++) {
     const char *wrong = check_value(&c, i);
-    if (wrong) return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
+    if (wrong)
+      return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
   }
   for (int i = 0; i < program->results.count; i++) {
     const char *wrong = check_result(&c, &program->results.items[i]);

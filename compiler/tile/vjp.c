@@ -1,43 +1,63 @@
-// The derivative rule of every operation: from the cotangent dy of a value to those of its operands.
+// The derivative rule of every operation: from the cotangent dy of a value to those of its
+// operands.
 //
 //   y = exp x      ->   dx = dy * y
 //   y = div a b    ->   da = dy / b,  db = -da * y      (never a reciprocal: its own rule would square it)
 //   y = max a b    ->   da = select (b < a) dy 0,  db = select (b < a) 0 dy
 //
-// Rules refer to results where that is cheaper. At a kink one side gets the gradient: the second operand of max and min, the
-// first extreme entry of a reduction. For abs, relu and sqrt_kink nothing gets it.
+// Rules refer to results where that is cheaper. At a kink one side gets the gradient: the second
+// operand of max and min, the first extreme entry of a reduction. For abs, relu and sqrt_kink
+// nothing gets it.
 #include <math.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/tile/gradient.h"
 
-static tile_id arg(const gradient *g, tile_id id, int k) { return g->forward->values.items[id].args[k]; }
-static const tile_value *row(const gradient *g, tile_id id) { return &g->forward->values.items[id]; }
+static tile_id arg(const gradient *g, tile_id id, int k) {
+  return g->forward->values.items[id].args[k];
+}
+static const tile_value *row(const gradient *g, tile_id id) {
+  return &g->forward->values.items[id];
+}
 static tile_id num(gradient *g, double x) { return tile_number(g->program, x); }
 static tile_id un(gradient *g, tile_op op, tile_id x) { return tile_unary(g->program, op, x); }
-static tile_id bin(gradient *g, tile_op op, tile_id x, tile_id y) { return tile_binary(g->program, op, x, y); }
+static tile_id bin(gradient *g, tile_op op, tile_id x, tile_id y) {
+  return tile_binary(g->program, op, x, y);
+}
 static tile_id mul(gradient *g, tile_id x, tile_id y) { return bin(g, TILE_MUL, x, y); }
-static tile_id mask(gradient *g, tile_id condition, tile_id x) { return tile_select(g->program, condition, x, num(g, 0)); }
-static tile_id mask_out(gradient *g, tile_id condition, tile_id x) { return tile_select(g->program, condition, num(g, 0), x); }
+static tile_id mask(gradient *g, tile_id condition, tile_id x) {
+  return tile_select(g->program, condition, x, num(g, 0));
+}
+static tile_id mask_out(gradient *g, tile_id condition, tile_id x) {
+  return tile_select(g->program, condition, num(g, 0), x);
+}
 
-// ---- one operand ------------------------------------------------------------------------------------------------------
+// ---- one operand
+// ------------------------------------------------------------------------------------------------------
 
-static void vjp_neg(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy); }
+static void vjp_neg(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy);
+}
 
-// exp(-exp(w)) is 0 for large w, and so is what comes back from it, while exp(w) has overflowed: 0 stays 0.
+// exp(-exp(w)) is 0 for large w, and so is what comes back from it, while exp(w) has overflowed: 0
+// stays 0.
 static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
   tile_id dx = mul(g, dy, y);
   if (tile_may_overflow(g->forward, y)) dx = mask_out(g, bin(g, TILE_EQUAL, dy, num(g, 0)), dx);
   gradient_give(g, y, 0, dx, dy);
 }
 
-static void vjp_exp2(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, log(2)), y)), dy); }
+static void vjp_exp2(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, log(2)), y)), dy);
+}
 
 static void vjp_expm1(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_ADD, num(g, 1), y)), dy);
 }
 
-static void vjp_log(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, bin(g, TILE_DIV, dy, arg(g, y, 0)), dy); }
+static void vjp_log(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, bin(g, TILE_DIV, dy, arg(g, y, 0)), dy);
+}
 
 static void vjp_log1p(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, bin(g, TILE_DIV, dy, bin(g, TILE_ADD, num(g, 1), arg(g, y, 0))), dy);
@@ -55,7 +75,8 @@ static void vjp_sqrt_kink(gradient *g, tile_id y, tile_id dy) {
 // x / y is at most 1, where dy / y need not be finite.
 static void vjp_hypot(gradient *g, tile_id y, tile_id dy) {
   tile_id at_kink = bin(g, TILE_EQUAL, y, num(g, 0));
-  for (int k = 0; k < 2; k++) gradient_give(g, y, k, mask_out(g, at_kink, mul(g, dy, bin(g, TILE_DIV, arg(g, y, k), y))), dy);
+  for (int k = 0; k < 2; k++)
+    gradient_give(g, y, k, mask_out(g, at_kink, mul(g, dy, bin(g, TILE_DIV, arg(g, y, k), y))), dy);
 }
 
 static void vjp_rsqrt(gradient *g, tile_id y, tile_id dy) {
@@ -82,8 +103,9 @@ static bool only_scales_its_operand(const gradient *g, tile_id y) {
   return true;
 }
 
-// y (1 - y), where 1 - y is the sigmoid of -x: near 1 the difference has lost its digits, which gates that remember live
-// in. Not so in the derivative of silu, y + x y (1 - y), where it adds little to y.
+// y (1 - y), where 1 - y is the sigmoid of -x: near 1 the difference has lost its digits, which
+// gates that remember live in. Not so in the derivative of silu, y + x y (1 - y), where it adds
+// little to y.
 static void vjp_sigmoid(gradient *g, tile_id y, tile_id dy) {
   tile_id x = arg(g, y, 0), rest;
   if (only_scales_its_operand(g, y)) {
@@ -133,7 +155,8 @@ static void vjp_cos(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, slope), dy);
 }
 
-// ---- two and three operands -------------------------------------------------------------------------------------------
+// ---- two and three operands
+// -------------------------------------------------------------------------------------------
 
 static void vjp_add(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, dy, dy);
@@ -145,7 +168,9 @@ static void vjp_sub(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 1, un(g, TILE_NEG, dy), dy);
 }
 
-static void vjp_with_gradient(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 1, dy, dy); }
+static void vjp_with_gradient(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 1, dy, dy);
+}
 
 static void vjp_mul(gradient *g, tile_id y, tile_id dy) {
   tile_id a = arg(g, y, 0), b = arg(g, y, 1);
@@ -192,7 +217,8 @@ static void vjp_select(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 2, mask_out(g, c, dy), dy);
 }
 
-// ---- axes -------------------------------------------------------------------------------------------------------------
+// ---- axes
+// -------------------------------------------------------------------------------------------------------------
 
 // Of sums too: dy lacks the axes that were summed, which means the same along them.
 static void vjp_same(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
@@ -221,7 +247,8 @@ static void vjp_place(gradient *g, tile_id y, tile_id dy) {
 
 static void give_regrouped(gradient *g, tile_id y, tile_id dy, tile_op op) {
   tile_value v = *row(g, y);
-  tile_id dx = tile_regroup(g->program, op, dy, tile_whole_axis(&v), tile_outer_axis(&v), tile_inner_axis(&v));
+  tile_id dx = tile_regroup(g->program, op, dy, tile_whole_axis(&v), tile_outer_axis(&v),
+                            tile_inner_axis(&v));
   gradient_give(g, y, 0, dx, dy);
 }
 
@@ -235,11 +262,15 @@ static void vjp_shift(gradient *g, tile_id y, tile_id dy) {
 
 static void give_along(gradient *g, tile_id y, tile_id dy, tile_op op, int kind) {
   tile_value v = *row(g, y);
-  gradient_give(g, y, 0, tile_along(g->program, op, dy, kind, tile_step_axis(&v), tile_other_step_axis(&v)), dy);
+  gradient_give(g, y, 0,
+                tile_along(g->program, op, dy, kind, tile_step_axis(&v), tile_other_step_axis(&v)),
+                dy);
 }
 
 // The sums of the other direction, bit 1 of the index.
-static void vjp_prefix(gradient *g, tile_id y, tile_id dy) { give_along(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2); }
+static void vjp_prefix(gradient *g, tile_id y, tile_id dy) {
+  give_along(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2);
+}
 
 static void vjp_segment(gradient *g, tile_id y, tile_id dy) {
   give_along(g, y, dy, TILE_SEGMENT_ADJOINT, tile_is_exclusive(row(g, y)));
@@ -249,12 +280,13 @@ static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
   give_along(g, y, dy, TILE_SEGMENT, tile_is_exclusive(row(g, y)));
 }
 
-// The cotangent of the right side solves the transposed system. A pair's factor of the matrix gets the product of that
-// cotangent, at the later step, and the result, at the earlier step.
+// The cotangent of the right side solves the transposed system. A pair's factor of the matrix gets
+// the product of that cotangent, at the later step, and the result, at the earlier step.
 static void vjp_solve(gradient *g, tile_id y, tile_id dy) {
   tile_program *p = g->program;
   tile_value v = *row(g, y);
-  tile_id matrix = v.args[0], dr = tile_solve(p, matrix, dy, tile_row_axis(&v), tile_column_axis(&v), !tile_is_transposed(&v));
+  tile_id matrix = v.args[0], dr = tile_solve(p, matrix, dy, tile_row_axis(&v),
+                                              tile_column_axis(&v), !tile_is_transposed(&v));
   gradient_give(g, y, 1, dr, dy);
   if (!g->wanted[matrix]) return;
   tile_id at_t = tile_is_transposed(&v) ? y : dr, at_s = tile_is_transposed(&v) ? dr : y;

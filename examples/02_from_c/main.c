@@ -51,12 +51,13 @@ typedef struct tokens {
 } tokens;
 
 static tokens draw_tokens(void) {
-  return (tokens){draw(TOTAL * H * K), draw(TOTAL * H * K), draw(TOTAL * H * V), draw(TOTAL * H * K), numbers(TOTAL * H * V)};
+  return (tokens){draw(TOTAL * H * K), draw(TOTAL * H * K), draw(TOTAL * H * V),
+                  draw(TOTAL * H * K), numbers(TOTAL * H * V)};
 }
 
 static tokens empty_tokens(void) {
-  return (tokens){numbers(TOTAL * H * K), numbers(TOTAL * H * K), numbers(TOTAL * H * V), numbers(TOTAL * H * K),
-                  numbers(TOTAL * H * V)};
+  return (tokens){numbers(TOTAL * H * K), numbers(TOTAL * H * K), numbers(TOTAL * H * V),
+                  numbers(TOTAL * H * K), numbers(TOTAL * H * V)};
 }
 
 // Where the tokens of a sequence begin among all.
@@ -81,7 +82,9 @@ typedef struct cache {
   float *k_lag;  // [SEQUENCES, 1, H, K]: the key before, for k[t-1]
 } cache;
 
-static cache new_cache(void) { return (cache){numbers(SEQUENCES * H * K * V), numbers(SEQUENCES * H * K)}; }
+static cache new_cache(void) {
+  return (cache){numbers(SEQUENCES * H * K * V), numbers(SEQUENCES * H * K)};
+}
 
 // `offsets` has SEQUENCES + 1 entries; the state is read from the cache and left there.
 static memory_arguments arguments_for(tokens t, const int32_t *offsets, float *mix, cache state) {
@@ -108,7 +111,8 @@ static memory_arguments arguments_for(tokens t, const int32_t *offsets, float *m
 static rec_launch launch_for(const memory_arguments *arguments, int keep) {
   rec_sizes sizes = {.size = sizeof sizes};
   if (memory_sizes(arguments, &sizes)) stop("memory_sizes");
-  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR};
+  rec_launch launch = {
+      .size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR};
   launch.workspace_bytes = sizes.workspace;
   launch.workspace = allocate((size_t)sizes.workspace);
   if (keep) {
@@ -142,7 +146,8 @@ static void prefill(tokens all, tokens y, float *mix, cache state) {
   }
   forward(some, offsets, mix, state);
   for (int s = 0; s < SEQUENCES; s++)
-    memcpy(y.y + first_token(s) * H * V, some.y + offsets[s] * H * V, (size_t)prompts[s] * H * V * sizeof(float));
+    memcpy(y.y + first_token(s) * H * V, some.y + offsets[s] * H * V,
+           (size_t)prompts[s] * H * V * sizeof(float));
 }
 
 // The next token of every sequence that has one; the state of the others stays as it is. Returns
@@ -161,7 +166,8 @@ static int one_step(tokens all, tokens y, float *mix, cache state, int step) {
   free_launch(&launch);
   for (int s = 0; s < SEQUENCES; s++)
     if (offsets[s + 1] > offsets[s])
-      memcpy(y.y + (first_token(s) + prompts[s] + step) * H * V, some.y + offsets[s] * H * V, H * V * sizeof(float));
+      memcpy(y.y + (first_token(s) + prompts[s] + step) * H * V, some.y + offsets[s] * H * V,
+             H * V * sizeof(float));
   return offsets[SEQUENCES];
 }
 
@@ -228,7 +234,8 @@ static int check_gradients(tokens all, const int32_t *offsets, float *mix) {
   launch.threads = 3;
   if (memory_backward(&arguments, &launch)) stop("memory_backward");
   int same = memcmp(before, arguments.d_mix, H * K * sizeof(float)) == 0;
-  printf("  again, without saved states, on 3 threads       %s\n", same ? "the same bits" : "OTHER BITS");
+  printf("  again, without saved states, on 3 threads       %s\n",
+         same ? "the same bits" : "OTHER BITS");
   free_launch(&launch);
   return failures + !same;
 }

@@ -1,7 +1,8 @@
 // rec bench: how fast a recurrence runs, beside what this machine could do.
 //
-// Machine and recurrence are measured in turns, because a machine's speed drifts: peak, forward, backward, peak, .. Each
-// fraction is the median over the turns of (limit in this turn / time in this turn).
+// Machine and recurrence are measured in turns, because a machine's speed drifts: peak, forward,
+// backward, peak, .. Each fraction is the median over the turns of (limit in this turn / time in
+// this turn).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,11 @@ typedef struct figures {
   double summary[2], summary_share[2];  // of the forward that saves, and of the backward
 } figures;
 
-// ---- Sizes and tensors -------------------------------------------------------------------------------------------
+// ---- Sizes and tensors
+// -------------------------------------------------------------------------------------------
 
-// Where the size of an axis stands in `N=16`, or in `ssd.N=16` for the recurrence `name`: NULL if it is of another.
+// Where the size of an axis stands in `N=16`, or in `ssd.N=16` for the recurrence `name`: NULL if
+// it is of another.
 static const char *size_in_define(const char *define, const char *name, const char *axis) {
   const char *equals = strchr(define, '='), *dot = strchr(define, '.');
   size_t length = strlen(name);
@@ -61,7 +64,8 @@ static int64_t defined_size(const bench *b, const char *axis) {
   return -1;
 }
 
-// Is there an axis that it sizes? A library that fixes another size is not made again: it is what is measured.
+// Is there an axis that it sizes? A library that fixes another size is not made again: it is what
+// is measured.
 static int check_define(const bench *b, const rec_module *module, const char *define) {
   bool known = false;
   for (int i = 0; i < rec_module_count(module); i++) {
@@ -78,16 +82,19 @@ static int check_define(const bench *b, const rec_module *module, const char *de
       }
       if (s != b->signature || s->axes[k].size < 0 || s->axes[k].size == found) continue;
       fprintf(stderr,
-              "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; compile it with recc -D "
+              "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; "
+              "compile it with recc -D "
               "%s=%lld, or measure its .rec file\n",
-              s->name, (long long)s->axes[k].size, s->axes[k].name, b->module.file, found, s->axes[k].name, found);
+              s->name, (long long)s->axes[k].size, s->axes[k].name, b->module.file, found,
+              s->axes[k].name, found);
       return EXIT_USAGE;
     }
   }
   if (known) return 0;
-  fprintf(stderr, "rec bench: %s: expected -D AXIS=SIZE of an axis of %s, found `-D %s`; there are", b->module.file,
-          b->signature->name, define);
-  for (int k = 0; k < b->signature->axis_count; k++) fprintf(stderr, " %s", b->signature->axes[k].name);
+  fprintf(stderr, "rec bench: %s: expected -D AXIS=SIZE of an axis of %s, found `-D %s`; there are",
+          b->module.file, b->signature->name, define);
+  for (int k = 0; k < b->signature->axis_count; k++)
+    fprintf(stderr, " %s", b->signature->axes[k].name);
   fprintf(stderr, "\n");
   return EXIT_USAGE;
 }
@@ -111,8 +118,8 @@ static int choose_sizes(bench *b) {
     int64_t size = axis->size >= 0 ? axis->size : defined_size(b, axis->name);
     if (size < 0 && axis->expression) rec_front_size(program, i, b->axis_sizes, &size);
     if (size <= 0) {
-      fprintf(stderr, "rec bench: %s: expected a size for the axis %s; give one by -D %s=..\n", b->signature->name, axis->name,
-              axis->name);
+      fprintf(stderr, "rec bench: %s: expected a size for the axis %s; give one by -D %s=..\n",
+              b->signature->name, axis->name, axis->name);
       return EXIT_USAGE;
     }
     b->axis_sizes[i] = size;
@@ -148,21 +155,24 @@ static bool make_call(bench *b) {
     *kept = make_tensor(b, i, &state);
     if (!*kept || !(b->call.gradient[i] = make_tensor(b, i, &state))) return false;
     if (!rec_is_token(v)) continue;
-    b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) * (double)(b->time * b->batch) *
+    b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) *
+                        (double)(b->time * b->batch) *
                         (double)rec_dtype_size(b->signature->token_type);
   }
   return true;
 }
 
 static void free_call(bench *b) {
-  for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++) free(b->call.value[i]);
+  for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++)
+    free(b->call.value[i]);
   free(b->call.value);
   free(b->summary[false]);
   free(b->summary[true]);
   free(b->axis_sizes);
 }
 
-// ---- Measuring ---------------------------------------------------------------------------------------------------
+// ---- Measuring
+// ---------------------------------------------------------------------------------------------------
 
 typedef struct turns {
   double peak[ROUNDS_MOST], scratch[ROUNDS_MOST];
@@ -181,7 +191,8 @@ static int by_size(const void *a, const void *b) {
 static double median(turns *t, const double *list) {
   memcpy(t->scratch, list, (size_t)t->count * sizeof *list);
   qsort(t->scratch, (size_t)t->count, sizeof *list, by_size);
-  return t->count % 2 ? t->scratch[t->count / 2] : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
+  return t->count % 2 ? t->scratch[t->count / 2]
+                      : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
 }
 
 // Makes room for the summaries that the library writes.
@@ -197,7 +208,8 @@ static rec_status take_summaries(bench *b, const rec_host_session *s) {
 
 // The time of one run; short ones are repeated until there is something to measure.
 static rec_status time_run(const bench *b, const rec_host_session *s,
-                           rec_status (*run)(const bench *, const rec_host_session *), double *seconds) {
+                           rec_status (*run)(const bench *, const rec_host_session *),
+                           double *seconds) {
   double begin = rec_seconds(b->threads), end = begin;
   int64_t runs = 0;
   while (end - begin < 0.004) {
@@ -210,27 +222,37 @@ static rec_status time_run(const bench *b, const rec_host_session *s,
   return REC_OK;
 }
 
-static rec_status run_forward(const bench *b, const rec_host_session *s) { return (void)b, rec_host_forward(s); }
-static rec_status run_backward(const bench *b, const rec_host_session *s) { return (void)b, rec_host_backward(s); }
-static rec_status run_step(const bench *b, const rec_host_session *s) { return (void)b, rec_host_step(s); }
+static rec_status run_forward(const bench *b, const rec_host_session *s) {
+  return (void)b, rec_host_forward(s);
+}
+static rec_status run_backward(const bench *b, const rec_host_session *s) {
+  return (void)b, rec_host_backward(s);
+}
+static rec_status run_step(const bench *b, const rec_host_session *s) {
+  return (void)b, rec_host_step(s);
+}
 
 static rec_status run_summary(const bench *b, const rec_host_session *s) {
-  return rec_library_answer(b->recurrence, b->recurrence->summary(s->arguments, &s->launch, b->summary[false]));
+  return rec_library_answer(b->recurrence,
+                            b->recurrence->summary(s->arguments, &s->launch, b->summary[false]));
 }
 
 static rec_status run_summary_backward(const bench *b, const rec_host_session *s) {
-  return rec_library_answer(b->recurrence, b->recurrence->summary_backward(s->arguments, &s->launch, b->summary[true]));
+  return rec_library_answer(
+      b->recurrence, b->recurrence->summary_backward(s->arguments, &s->launch, b->summary[true]));
 }
 
 // `training` is a session of its own, NULL for forward alone.
-static rec_status take_turn(const bench *b, const rec_host_session *alone, const rec_host_session *training, turns *t) {
+static rec_status take_turn(const bench *b, const rec_host_session *alone,
+                            const rec_host_session *training, turns *t) {
   int i = t->count++;
   t->peak[i] = rec_machine_peak(b->threads, 0.02);
   rec_status status = time_run(b, alone, run_forward, &t->forward[i]);
   if (!status && b->summary[false]) status = time_run(b, alone, run_summary, &t->summary[false][i]);
   if (!status && training) status = time_run(b, training, run_forward, &t->saving[i]);
   if (!status && training) status = time_run(b, training, run_backward, &t->backward[i]);
-  if (!status && training && b->summary[true]) status = time_run(b, training, run_summary_backward, &t->summary[true][i]);
+  if (!status && training && b->summary[true])
+    status = time_run(b, training, run_summary_backward, &t->summary[true][i]);
   return status;
 }
 
@@ -241,14 +263,16 @@ static double forward_limit(const bench *b, double peak) { return 2 * b->forward
 static void summarize_segments(turns *t, figures *f) {
   double shares[ROUNDS_MOST];
   for (int back = 0; back < 2; back++) {
-    for (int i = 0; i < t->count; i++) shares[i] = t->summary[back][i] / (back ? t->backward[i] : t->forward[i]);
+    for (int i = 0; i < t->count; i++)
+      shares[i] = t->summary[back][i] / (back ? t->backward[i] : t->forward[i]);
     f->summary[back] = median(t, t->summary[back]);
     f->summary_share[back] = median(t, shares);
   }
 }
 
 static void summarize(const bench *b, turns *t, figures *f) {
-  double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST], both[ROUNDS_MOST];
+  double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST],
+      both[ROUNDS_MOST];
   double scale = rec_dtype_size(b->signature->carried_type) == 8 ? 2 : 1;  // half as many lanes
   for (int i = 0; i < t->count; i++) {
     double limit = scale * forward_limit(b, t->peak[i]);
@@ -277,18 +301,21 @@ static rec_status measure_step(const bench *b, figures *f) {
   rec_status status = rec_host_open(b->recurrence, &one, &options, &s);
   if (status) return status;
   turns t = {0};
-  for (; t.count < ROUNDS_LEAST && !status; t.count++) status = time_run(b, &s, run_step, &t.forward[t.count]);
+  for (; t.count < ROUNDS_LEAST && !status; t.count++)
+    status = time_run(b, &s, run_step, &t.forward[t.count]);
   f->step = median(&t, t.forward);
   rec_host_close(&s);
   return status;
 }
 
-static rec_status take_turns(const bench *b, const rec_host_session *alone, const rec_host_session *training, turns *t) {
+static rec_status take_turns(const bench *b, const rec_host_session *alone,
+                             const rec_host_session *training, turns *t) {
   rec_status status = take_turn(b, alone, training, t);  // the first one finds everything cold
   t->count = 0;
   double begin = rec_seconds(0);
   int64_t most = b->rounds > 0 ? b->rounds : ROUNDS_MOST;
-  while (!status && t->count < most && (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2))
+  while (!status && t->count < most &&
+         (t->count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds(0) - begin < 2))
     status = take_turn(b, alone, training, t);
   return status;
 }
@@ -302,7 +329,8 @@ static rec_status measure(bench *b, figures *f) {
   if (status) return status;
   if (b->recurrence->summary) status = take_summaries(b, &alone);
   options.backward = true;
-  if (!status && !b->forward_only) status = rec_host_open(b->recurrence, &b->call, &options, &training);
+  if (!status && !b->forward_only)
+    status = rec_host_open(b->recurrence, &b->call, &options, &training);
   if (!status) {
     status = take_turns(b, &alone, b->forward_only ? NULL : &training, &t);
     if (!b->forward_only) rec_host_close(&training);
@@ -313,85 +341,109 @@ static rec_status measure(bench *b, figures *f) {
   return measure_step(b, f);
 }
 
-// ---- Showing -----------------------------------------------------------------------------------------------------
+// ---- Showing
+// -----------------------------------------------------------------------------------------------------
 
 static void show_text(const bench *b, const figures *f) {
   double tokens = (double)(b->time * b->batch);
-  printf("machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n", b->threads,
-         f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
+  printf(
+      "machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n",
+      b->threads, f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
   printf("%-19s B=%lld T=%lld", b->signature->name, (long long)b->batch, (long long)b->time);
   for (int i = 0; i < b->signature->axis_count; i++)
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   printf(", %s\n", rec_number_text(b->signature->token_type));
-  printf("limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of tokens\n",
-         1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
-  printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward, tokens / f->forward,
-         100 * f->forward_fraction);
+  printf(
+      "limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of "
+      "tokens\n",
+      1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
+  printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward,
+         tokens / f->forward, 100 * f->forward_fraction);
   if (!b->forward_only) {
-    printf("forward that saves  %.3f ms (the states that backward starts its chunks from)\n", 1e3 * f->saving);
+    printf("forward that saves  %.3f ms (the states that backward starts its chunks from)\n",
+           1e3 * f->saving);
     printf("backward            %.3f ms\n", 1e3 * f->backward);
-    printf("forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit (%.1f times forward's)\n",
-           1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
+    printf(
+        "forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit "
+        "(%.1f times forward's)\n",
+        1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
   }
   if (b->summary[false])
-    printf("summary             %.3f ms, %.0f %% of forward\n", 1e3 * f->summary[false], 100 * f->summary_share[false]);
+    printf("summary             %.3f ms, %.0f %% of forward\n", 1e3 * f->summary[false],
+           100 * f->summary_share[false]);
   if (b->summary[true] && !b->forward_only)
-    printf("summary backward    %.3f ms, %.0f %% of backward\n", 1e3 * f->summary[true], 100 * f->summary_share[true]);
+    printf("summary backward    %.3f ms, %.0f %% of backward\n", 1e3 * f->summary[true],
+           100 * f->summary_share[true]);
   printf("step                %.4f ms\n", 1e3 * f->step);
 }
 
 static void show_json(const bench *b, const figures *f) {
-  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d", b->signature->name, (long long)b->batch,
-         (long long)b->time, b->threads);
+  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d",
+         b->signature->name, (long long)b->batch, (long long)b->time, b->threads);
   for (int i = 0; i < b->signature->axis_count; i++)
     printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
-  printf(", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, \"forward_limit_ms\": %.4f", f->peak / 1e9,
-         f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
-  printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward, f->forward_fraction);
+  printf(
+      ", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, "
+      "\"forward_limit_ms\": %.4f",
+      f->peak / 1e9, f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
+  printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward,
+         f->forward_fraction);
   if (!b->forward_only) {
     printf(
-        ", \"forward_saving_ms\": %.4f, \"backward_ms\": %.4f, \"both_ms\": %.4f, \"both_over_forward\": %.4f, "
+        ", \"forward_saving_ms\": %.4f, \"backward_ms\": %.4f, \"both_ms\": %.4f, "
+        "\"both_over_forward\": %.4f, "
         "\"both_fraction\": %.4f",
         1e3 * f->saving, 1e3 * f->backward, 1e3 * f->both, f->ratio, f->both_fraction);
   }
   if (b->summary[false])
-    printf(", \"summary_ms\": %.4f, \"summary_over_forward\": %.4f", 1e3 * f->summary[false], f->summary_share[false]);
+    printf(", \"summary_ms\": %.4f, \"summary_over_forward\": %.4f", 1e3 * f->summary[false],
+           f->summary_share[false]);
   if (b->summary[true] && !b->forward_only)
-    printf(", \"summary_backward_ms\": %.4f, \"summary_over_backward\": %.4f", 1e3 * f->summary[true], f->summary_share[true]);
+    printf(", \"summary_backward_ms\": %.4f, \"summary_over_backward\": %.4f",
+           1e3 * f->summary[true], f->summary_share[true]);
   printf(", \"step_ms\": %.5f}\n", 1e3 * f->step);
 }
 
-// ---- The command -------------------------------------------------------------------------------------------------
+// ---- The command
+// -------------------------------------------------------------------------------------------------
 
 #define REQUEST bench
 static const option options[] = {
     OF_MODULE("--device", "host|simt", OPTION_DEVICE,
-              "host (default); simt: nothing is timed; the GPU's code runs in the executor, which counts what it costs, and a\n"
+              "host (default); simt: nothing is timed; the GPU's code runs in the executor, which "
+              "counts what it costs, and a\n"
               "model says how long a GPU takes"),
     TEXT("--target", "sm_80|sm_90a|..", target, "the GPU that simt stands for (sm_80)"),
-    OF_MODULE("-D", "axis=size", OPTION_DEFINE, "size of an axis; those known at run time need one"),
+    OF_MODULE("-D", "axis=size", OPTION_DEFINE,
+              "size of an axis; those known at run time need one"),
     NUMBER("--time", "T", time, 1, "steps (2048)"),
     NUMBER("--batch", "B", batch, 1, "sequences (1)"),
     THREADS(threads,
-            "threads (REC_NUM_THREADS, or all processors); 1 is timed by processor time, which other programs do not disturb"),
-    NUMBER("--rounds", "N", rounds, ROUNDS_LEAST, "turns; medians are shown (9 or more, for about two seconds)"),
+            "threads (REC_NUM_THREADS, or all processors); 1 is timed by processor time, which "
+            "other programs do not disturb"),
+    NUMBER("--rounds", "N", rounds, ROUNDS_LEAST,
+           "turns; medians are shown (9 or more, for about two seconds)"),
     FLAG("--forward", forward_only, "forward only"),
-    OF_MODULE("--dtype", "f32|f64|bf16|f16", OPTION_DTYPE, "element type of tokens for a .rec file"),
+    OF_MODULE("--dtype", "f32|f64|bf16|f16", OPTION_DTYPE,
+              "element type of tokens for a .rec file"),
     OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"),
     OF_MODULE("--form", "F", OPTION_RECC, NULL),
     OF_MODULE("--check", NULL, OPTION_RECC, NULL),
-    OF_MODULE("--summary", NULL, OPTION_RECC, "measures summaries of segments of time, too; for a .rec file, as in recc"),
+    OF_MODULE("--summary", NULL, OPTION_RECC,
+              "measures summaries of segments of time, too; for a .rec file, as in recc"),
     FLAG("--json", json, "one JSON object"),
     OPTIONS_END};
 
 static int read_words(words *w, bench *b) {
   if (read_options(w, options, b)) return EXIT_USAGE;
-  if (w->given_count > 2) return usage_error(w, "expected options behind FILE NAME, found `%s`", w->given[2]);
+  if (w->given_count > 2)
+    return usage_error(w, "expected options behind FILE NAME, found `%s`", w->given[2]);
   if (!w->given_count) return usage_error(w, "expected FILE");
   b->module.file = w->given[0];
   if (b->rounds > ROUNDS_MOST) b->rounds = ROUNDS_MOST;
   bool simt = b->module.device == REC_DEVICE_SIMT;
-  if (b->module.device == REC_DEVICE_CUDA) return usage_error(w, "expected host or simt after `--device`, found `cuda`");
+  if (b->module.device == REC_DEVICE_CUDA)
+    return usage_error(w, "expected host or simt after `--device`, found `cuda`");
   if (simt && b->json) return usage_error(w, "expected --json with --device host alone");
   if (!simt && b->target) return usage_error(w, "expected --target with --device simt alone");
   if (!b->target) b->target = "sm_80";
@@ -424,7 +476,8 @@ static int bench_file(words *w) {
   b.module.run_time_defines = true;
   if (!status) status = open_module(&b.module, &module);
   // Without a second word the name is NULL.
-  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, w->given[1]))) status = EXIT_USAGE;
+  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, w->given[1])))
+    status = EXIT_USAGE;
   if (!status) {
     b.signature = rec_recurrence_signature(b.recurrence);
     status = check_defines(&b, module);
@@ -439,7 +492,8 @@ const subcommand bench_command = {
     .purpose = "measures a recurrence beside what the machine can do",
     .synopsis = "FILE [NAME]",
     .text =
-        "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, backward and one step,\n"
+        "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: "
+        "forward, backward and one step,\n"
         "beside the multiply-adds and the memory speed that this machine reaches.\n",
     .options = options,
     .run = bench_file};

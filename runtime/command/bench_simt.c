@@ -1,4 +1,5 @@
-// rec bench --device simt: what a call costs on a GPU, as the executor counts it and the model times it.
+// rec bench --device simt: what a call costs on a GPU, as the executor counts it and the model
+// times it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ static const char *const known[] = {
 static int refuse_target(const char *target) {
   enum { COUNT = sizeof known / sizeof *known };
   fprintf(stderr, "rec bench: expected ");
-  for (int i = 0; i < COUNT; i++) fprintf(stderr, "%s%s", i == 0 ? "" : i + 1 < COUNT ? ", " : " or ", known[i]);
+  for (int i = 0; i < COUNT; i++)
+    fprintf(stderr, "%s%s", i == 0 ? "" : i + 1 < COUNT ? ", " : " or ", known[i]);
   fprintf(stderr, " after `--target`, found `%s`\n", target);
   return EXIT_USAGE;
 }
@@ -30,7 +32,8 @@ int choose_counted_target(module_request *module, const char *target) {
   return 0;
 }
 
-int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward) {
+int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target,
+                  bool backward) {
   const gpu_model_device *device = gpu_model_find(target);
   simt_cost cost = gpu_model_rates(device);
   rec_simt_options simt = {.size = sizeof simt, .cost = &cost};

@@ -1,4 +1,5 @@
-// What the subcommands of `rec` share: their options, messages of failures, having .rec files compiled.
+// What the subcommands of `rec` share: their options, messages of failures, having .rec files
+// compiled.
 #ifndef REC_COMMAND_COMMAND_H
 #define REC_COMMAND_COMMAND_H
 
@@ -13,7 +14,8 @@ struct ranks;
 // Exit status of a command that was given something wrong.
 enum { EXIT_USAGE = 2 };
 
-// ---- Words -------------------------------------------------------------------------------------------------
+// ---- Words
+// -------------------------------------------------------------------------------------------------
 
 // The words behind a subcommand.
 typedef struct words {
@@ -50,26 +52,34 @@ typedef struct option {
 
 // Rows of a table of options. A file defines REQUEST as the type of its request.
 #define FLAG(name, member, help) {name, NULL, help, OPTION_FLAG, offsetof(REQUEST, member), 0, 0}
-#define TEXT(name, value, member, help) {name, value, help, OPTION_TEXT, offsetof(REQUEST, member), 0, 0}
-#define NUMBER(name, value, member, least, help) {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, 0}
+#define TEXT(name, value, member, help) \
+  {name, value, help, OPTION_TEXT, offsetof(REQUEST, member), 0, 0}
+#define NUMBER(name, value, member, least, help) \
+  {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, 0}
 #define NUMBER_TO(name, value, member, least, most, help) \
   {name, value, help, OPTION_NUMBER, offsetof(REQUEST, member), least, most}
-#define REAL(name, value, member, least, most, help) {name, value, help, OPTION_REAL, offsetof(REQUEST, member), least, most}
-#define THREADS(member, help) {"--threads", "N", help, OPTION_THREADS, offsetof(REQUEST, member), 1, 0}
-#define OF_MODULE(name, value, kind, help) {name, value, help, kind, offsetof(REQUEST, module), 0, 0}
-#define AGAIN(member) FLAG("--again", member, "replace files that rec did not write, or that were changed since")
+#define REAL(name, value, member, least, most, help) \
+  {name, value, help, OPTION_REAL, offsetof(REQUEST, member), least, most}
+#define THREADS(member, help) \
+  {"--threads", "N", help, OPTION_THREADS, offsetof(REQUEST, member), 1, 0}
+#define OF_MODULE(name, value, kind, help) \
+  {name, value, help, kind, offsetof(REQUEST, module), 0, 0}
+#define AGAIN(member) \
+  FLAG("--again", member, "replace files that rec did not write, or that were changed since")
 #define OPTIONS_END {NULL, NULL, NULL, OPTION_FLAG, 0, 0, 0}
 
 typedef struct subcommand {
   const char *name, *purpose;
-  const char *synopsis, *text;  // the help above the options: the words behind the name, and what it does
+  // the help above the options: the words behind the name, and what it does
+  const char *synopsis, *text;
   const option *options;
   int (*run)(words *w);
 } subcommand;
 
-extern const subcommand apply_command, bench_command, train_command, plan_command, evaluate_command, compare_command,
-    generate_command;
-extern const subcommand import_command, export_command, tokenize_command, info_command, format_command, lsp_command;
+extern const subcommand apply_command, bench_command, train_command, plan_command, evaluate_command,
+    compare_command, generate_command;
+extern const subcommand import_command, export_command, tokenize_command, info_command,
+    format_command, lsp_command;
 
 // What this program is called.
 const char *program_name(void);
@@ -79,7 +89,8 @@ void print_help(FILE *out, const subcommand *const *commands);
 int print_command_help(const subcommand *c);
 int print_manual(const char *kind, const subcommand *const *commands);  // man, bash, zsh or fish
 
-// Reads the options into the request, and all other words into `given`. Returns 0, or the exit status after a message.
+// Reads the options into the request, and all other words into `given`. Returns 0, or the exit
+// status after a message.
 int read_options(words *w, const option *options, void *request);
 // Prints `rec COMMAND: message` and the way to the usage. Returns EXIT_USAGE.
 int usage_error(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -88,18 +99,21 @@ const char *split_block(char *word);
 
 // Prints `rec COMMAND: ` and rec_message(). Returns EXIT_USAGE.
 int report_failure(const char *command);
-// What output_allowed says of a file that has a mark, where `input` (NULL: none) is read besides what is mapped.
+// What output_allowed says of a file that has a mark, where `input` (NULL: none) is read besides
+// what is mapped.
 rec_status allow_output(const char *path, const char *input, bool again);
-// The same for a job of many ranks: if any of them failed, rank 0 prints the message of the first one, and all return EXIT_USAGE.
-// 0: none failed. All ranks must come here.
+// The same for a job of many ranks: if any of them failed, rank 0 prints the message of the first
+// one, and all return EXIT_USAGE. 0: none failed. All ranks must come here.
 int report_agreed(struct ranks *ranks, const char *command, rec_status status);
 
-// ---- Modules ---------------------------------------------------------------------------------------------
+// ---- Modules
+// ---------------------------------------------------------------------------------------------
 
 typedef struct module_request {
   const char *command;
-  const char *file;        // .so, or .rec to be compiled
-  const char *name;        // the recurrence that will be asked for, perhaps an imported one; or NULL
+  const char *file;  // .so, or .rec to be compiled
+  // the recurrence that will be asked for, perhaps an imported one; or NULL
+  const char *name;
   const rec_file *inputs;  // of that recurrence, which choose a variant's sizes; or NULL
   const char **defines;    // -D
   int define_count;
@@ -117,20 +131,25 @@ module_request module_request_of(const words *w);
 bool is_source(const char *file);  // a .rec file, or std.NAME
 
 // Opens the library, or compiles the .rec file with recc, in a folder that is gone afterwards. A
-// library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the
-// source that it carries. Returns 0, or the exit status after printing why not.
+// library that was compiled with other options than asked for, or lacks an imported recurrence, is
+// compiled again from the source that it carries. Returns 0, or the exit status after printing why
+// not.
 int open_module(const module_request *request, rec_module **module);
 
 // find_recc.c: the file of recc. False after a message that says where it was looked for.
 bool find_recc(const char *command, char *file, size_t size);
 
-// The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.
-const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name);
+// The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and
+// returns NULL.
+const rec_recurrence *choose_recurrence(const char *command, const char *file,
+                                        const rec_module *module, const char *name);
 
-// bench_simt.c: has the module compiled for a GPU target, by code for the executor that counts. Returns 0, or the exit status.
+// bench_simt.c: has the module compiled for a GPU target, by code for the executor that counts.
+// Returns 0, or the exit status.
 int choose_counted_target(module_request *module, const char *target);
 // Runs the call in the executor and prints what it costs. Returns the exit status.
-int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target, bool backward);
+int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target,
+                  bool backward);
 
 // info_program.c: the models and blocks of a manifest (a cJSON object).
 void print_program(const void *manifest);

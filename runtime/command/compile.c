@@ -1,7 +1,8 @@
 // Has .rec files, and the source that libraries carry, compiled by recc.
 //
-// The library is made in a private folder under $TMPDIR and loaded. Then the folder goes: at once, on errors, and on signals
-// that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
+// The library is made in a private folder under $TMPDIR and loaded. Then the folder goes: at once,
+// on errors, and on signals that end the program. Signals are taken one by one while recc runs, so
+// nothing is done inside a handler.
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -26,7 +27,8 @@ extern char **environ;
 
 static void remove_folder(const char *folder) {
   DIR *list = opendir(folder);
-  for (struct dirent *entry; list && (entry = readdir(list));) unlinkat(dirfd(list), entry->d_name, 0);
+  for (struct dirent *entry; list && (entry = readdir(list));)
+    unlinkat(dirfd(list), entry->d_name, 0);
   if (list) closedir(list);
   rmdir(folder);
 }
@@ -51,7 +53,8 @@ static int wait_for(pid_t child, const sigset_t *signals, int *ending_signal) {
   return status;
 }
 
-// Runs a program to its end. Returns its exit status; 128 + n after signal n; -1 if it cannot be started.
+// Runs a program to its end. Returns its exit status; 128 + n after signal n; -1 if it cannot be
+// started.
 static int run_program(char **program, int *ending_signal) {
   sigset_t taken, before, of_child;
   sigemptyset(&taken);
@@ -87,9 +90,12 @@ typedef struct compilation {
 static bool has_room_for_recc(const char *command) {
   enum { LEAST_MIB = 256 };
   struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >> 20 >= LEAST_MIB) return true;
+  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+      limit.rlim_cur >> 20 >= LEAST_MIB)
+    return true;
   fprintf(stderr,
-          "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise it, or give a library that is "
+          "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise "
+          "it, or give a library that is "
           "compiled\n",
           command, LEAST_MIB, (unsigned long long)limit.rlim_cur >> 20);
   return false;
@@ -102,10 +108,13 @@ static int compile_into(const compilation *c, const char *library) {
   if (!find_recc(request->command, recc, sizeof recc)) return EXIT_USAGE;
   // A library that is compiled again keeps its targets.
   const char *target = request->target ? request->target : c->from ? NULL : "host";
-  const char *const options[][2] = {
-      {"--from", c->from}, {"--export", c->exported}, {"--dtype", request->dtype}, {"--target", target}};
+  const char *const options[][2] = {{"--from", c->from},
+                                    {"--export", c->exported},
+                                    {"--dtype", request->dtype},
+                                    {"--target", target}};
   enum { OPTIONS = sizeof options / sizeof *options };
-  const char **list = calloc((size_t)(5 + 2 * (OPTIONS + request->define_count) + request->recc_word_count), sizeof *list);
+  const char **list = calloc(
+      (size_t)(5 + 2 * (OPTIONS + request->define_count) + request->recc_word_count), sizeof *list);
   if (!list) return EXIT_USAGE;
   int count = 0;
   list[count++] = recc;
@@ -114,7 +123,8 @@ static int compile_into(const compilation *c, const char *library) {
   list[count++] = library;
   for (int i = 0; i < OPTIONS; i++)
     if (options[i][1]) list[count++] = options[i][0], list[count++] = options[i][1];
-  for (int i = 0; i < request->define_count; i++) list[count++] = "-D", list[count++] = request->defines[i];
+  for (int i = 0; i < request->define_count; i++)
+    list[count++] = "-D", list[count++] = request->defines[i];
   for (int i = 0; i < request->recc_word_count; i++) list[count++] = request->recc_words[i];
   int ending_signal = 0, status = run_program((char **)list, &ending_signal);
   free(list);
@@ -132,14 +142,17 @@ static int compile_into(const compilation *c, const char *library) {
 }
 
 static rec_variant variant_of(const module_request *request) {
-  return (rec_variant){request->dtype, request->defines, request->define_count, request->name, request->inputs};
+  return (rec_variant){request->dtype, request->defines, request->define_count, request->name,
+                       request->inputs};
 }
 
 // Who asks for mamba2 means the file of the standard library, which is std.mamba2.
 static rec_status fail_no_library(const module_request *request, rec_status status) {
   arena *a = arena_new();
   const char *meant = program_meant(a, embedded_stdlib, request->file);
-  if (meant) status = rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s", request->file, meant);
+  if (meant)
+    status = rec_fail(REC_ERROR_FILE, "%s: no such file; the standard library's is %s",
+                      request->file, meant);
   arena_free(a);
   return status;
 }
@@ -151,19 +164,22 @@ static int open_variant(const module_request *request, const char *library, rec_
   return report_agreed(request->ranks, request->command, status);
 }
 
-static int make_library(const module_request *request, const rec_module *carrier, bool exported, const char *library) {
+static int make_library(const module_request *request, const rec_module *carrier, bool exported,
+                        const char *library) {
   compilation c = {request, request->file, NULL, exported ? request->name : NULL};
   file_path manifest = rec_path("%s.json", library);
   if (carrier) {
     c.input = manifest.text;
     c.from = "manifest";
     const char *text = rec_module_manifest(carrier);
-    if (whole_file_write(manifest.text, text, strlen(text))) return report_failure(request->command);
+    if (whole_file_write(manifest.text, text, strlen(text)))
+      return report_failure(request->command);
   }
   return compile_into(&c, library);
 }
 
-// The library of rank 0 goes to the same file of the others, so that all machines run the same code, and one of them compiles it.
+// The library of rank 0 goes to the same file of the others, so that all machines run the same
+// code, and one of them compiles it.
 static int share_library(ranks *job, const char *command, const char *library) {
   message_place place = {-1, -1, "the compiled library"};
   bool first = ranks_number(job) == 0;
@@ -175,7 +191,9 @@ static int share_library(ranks *job, const char *command, const char *library) {
   void *bytes = first ? (void *)(uintptr_t)made.bytes : malloc((size_t)size + 1);
   status = report_agreed(job, command, bytes ? REC_OK : rec_no_memory());
   if (!status) ranks_broadcast(job, 0, bytes, size, place);
-  if (!status) status = report_agreed(job, command, first ? REC_OK : whole_file_write(library, bytes, (size_t)size));
+  if (!status)
+    status = report_agreed(job, command,
+                           first ? REC_OK : whole_file_write(library, bytes, (size_t)size));
   if (first)
     rec_unmap(&made);
   else
@@ -183,7 +201,8 @@ static int share_library(ranks *job, const char *command, const char *library) {
   return status;
 }
 
-static int make_shared_library(const module_request *request, const rec_module *carrier, bool exported, const char *library) {
+static int make_shared_library(const module_request *request, const rec_module *carrier,
+                               bool exported, const char *library) {
   ranks *job = request->ranks;
   int status = ranks_number(job) ? 0 : make_library(request, carrier, exported, library);
   if (ranks_any(job, status != 0, (message_place){-1, -1, "the compiler"})) return EXIT_USAGE;
@@ -191,10 +210,13 @@ static int make_shared_library(const module_request *request, const rec_module *
 }
 
 // Compiles the file, or what `carrier` carries.
-static int compile(const module_request *request, const rec_module *carrier, bool exported, rec_module **module) {
+static int compile(const module_request *request, const rec_module *carrier, bool exported,
+                   rec_module **module) {
   char folder[PATH_MAX];
   bool made = make_folder(folder, sizeof folder);
-  rec_status failed = made ? REC_OK : rec_fail(REC_ERROR_FILE, "cannot make a temporary folder: %s", strerror(errno));
+  rec_status failed =
+      made ? REC_OK
+           : rec_fail(REC_ERROR_FILE, "cannot make a temporary folder: %s", strerror(errno));
   file_path library = rec_path("%s/library.so", folder);
   int status = report_agreed(request->ranks, request->command, failed);
   if (status == 0) status = make_shared_library(request, carrier, exported, library.text);
@@ -210,7 +232,9 @@ module_request module_request_of(const words *w) {
                           .device = REC_DEVICE_HOST};
 }
 
-bool is_source(const char *file) { return program_standard_name(file) || (strlen(file) > 4 && rec_ends_with(file, ".rec")); }
+bool is_source(const char *file) {
+  return program_standard_name(file) || (strlen(file) > 4 && rec_ends_with(file, ".rec"));
+}
 
 // In place of the library itself: one that is made from its source, as asked for.
 static int compile_again(const module_request *request, bool exported, rec_module **module) {
@@ -224,14 +248,17 @@ static int compile_again(const module_request *request, bool exported, rec_modul
 static int open_source(const module_request *request, rec_module **module) {
   rec_dtype dtype = REC_F32;
   if (request->dtype) rec_number_type(request->dtype, &dtype);
-  rec_status status = rec_module_open_source(request->file, request->defines, request->define_count, dtype, stderr, module);
+  rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
+                                             dtype, stderr, module);
   if (status == REC_ERROR_FORMAT) return EXIT_USAGE;  // the program's errors are printed already
   return status ? report_failure(request->command) : 0;
 }
 
-// A GPU runs what was compiled for sm_80, too: a library is made again for it only if it has neither.
+// A GPU runs what was compiled for sm_80, too: a library is made again for it only if it has
+// neither.
 static bool has_target(const rec_module *module, const char *target) {
-  return rec_module_has_target(module, target) || (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
+  return rec_module_has_target(module, target) ||
+         (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
 }
 
 // Of a library with variants: which one is taken, where nothing tells.
@@ -251,7 +278,8 @@ static void tell_variant(const module_request *request, const rec_module *module
     }
   }
   cJSON_ArrayForEach(item, json_get(module->json, "defines")) {
-    if (cJSON_IsString(item) && strchr(item->valuestring, ',')) fprintf(stderr, " -D %s", item->valuestring);
+    if (cJSON_IsString(item) && strchr(item->valuestring, ','))
+      fprintf(stderr, " -D %s", item->valuestring);
   }
   fprintf(stderr, "\n");
 }
@@ -268,15 +296,18 @@ int open_module(const module_request *request, rec_module **module) {
   rec_variant variant = variant_of(request);
   if (request->run_time_defines) variant.define_count = 0;
   bool otherwise = request->recc_word_count || (status == 0 && !rec_module_is(*module, &variant));
-  if (status == 0 && !program && request->target) otherwise |= !has_target(*module, request->target);
+  if (status == 0 && !program && request->target)
+    otherwise |= !has_target(*module, request->target);
   if (status == 0 && !program && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
-  if (lacks && rec_module_knows(*module, request->name)) status = compile_again(request, true, module);
+  if (lacks && rec_module_knows(*module, request->name))
+    status = compile_again(request, true, module);
   if (status == 0) tell_variant(request, *module);
   return status;
 }
 
-const rec_recurrence *choose_recurrence(const char *command, const char *file, const rec_module *module, const char *name) {
+const rec_recurrence *choose_recurrence(const char *command, const char *file,
+                                        const rec_module *module, const char *name) {
   int count = rec_module_count(module);
   const rec_recurrence *found = NULL;
   if (name)

@@ -26,7 +26,8 @@ static const option options[] = {
     AGAIN(again),
     TEXT("--as", "f32|f16|bf16", type, "the type of the numbers (default: f32)"),
     TEXT("--like", "DIR", like, "each tensor in the type that it has in this folder"),
-    FLAG("--anyway", anyway, "writes weights though some of their numbers are not finite in the type"),
+    FLAG("--anyway", anyway,
+         "writes weights though some of their numbers are not finite in the type"),
     TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
     OF_MODULE("-D", "axis=size", OPTION_DEFINE, NULL),
     OF_MODULE("--dtype", "T", OPTION_DTYPE, NULL),
@@ -42,7 +43,8 @@ static int read_words(words *w, export_request *r) {
   if (!r->folder) return usage_error(w, "expected -o DIR");
   r->block = split_block(w->given[0]);
   r->module.file = w->given[0];
-  if (is_source(r->module.file)) r->module.recc_words[r->module.recc_word_count++] = "-O0";  // nothing is run
+  // nothing is run
+  if (is_source(r->module.file)) r->module.recc_words[r->module.recc_word_count++] = "-O0";
   return 0;
 }
 
@@ -55,13 +57,15 @@ typedef struct exported {
   int endless;  // tensors with numbers that are not finite
 } exported;
 
-static rec_status export_tensor(exported *e, const trained_model *of, const char *weights, const model_parameter *p,
-                                rec_dtype type, const tensor_folder *like) {
+static rec_status export_tensor(exported *e, const trained_model *of, const char *weights,
+                                const model_parameter *p, rec_dtype type,
+                                const tensor_folder *like) {
   const rec_tensor *found = like ? tensor_folder_find(like, p->name) : NULL;
   int64_t *shape = e->shapes[e->count];
   rec_tensor *t = &e->tensors[e->count];
   if (found) type = found->dtype;
-  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape), shape, NULL, (size_t)p->elements * rec_dtype_size(type)};
+  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape),
+                    shape,   NULL, (size_t)p->elements * rec_dtype_size(type)};
   t->data = malloc(t->bytes + 1);
   if (!t->data) return rec_no_memory();
   e->count++;
@@ -76,22 +80,29 @@ static rec_status make_folder(const char *folder) {
 }
 
 // exported: what the file says of its model; noted: the checksum of the config beside it.
-static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type, const tensor_folder *like,
-                                 const char *exported_text, const char *noted, const export_request *r) {
+static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type,
+                                 const tensor_folder *like, const char *exported_text,
+                                 const char *noted, const export_request *r) {
   int count = of->model->parameter_count;
-  exported e = {calloc((size_t)count + 1, sizeof *e.tensors), calloc((size_t)count + 1, sizeof *e.shapes), 0, 0};
-  const rec_metadata metadata[] = {
-      {"format", "pt"}, {"rec.mark", OUTPUT_MARK_TEXT}, {"rec.exported", exported_text}, {"rec.config", noted}};
+  exported e = {calloc((size_t)count + 1, sizeof *e.tensors),
+                calloc((size_t)count + 1, sizeof *e.shapes), 0, 0};
+  const rec_metadata metadata[] = {{"format", "pt"},
+                                   {"rec.mark", OUTPUT_MARK_TEXT},
+                                   {"rec.exported", exported_text},
+                                   {"rec.config", noted}};
   rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
-  for (int i = 0; !status && i < count; i++) status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
+  for (int i = 0; !status && i < count; i++)
+    status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
   if (!status && e.endless && !r->anyway)
-    status = rec_fail(
-        REC_ERROR_ARGUMENT,
-        "%s: expected finite numbers, found others in %d of the weights; nothing is written (--as bf16 or f32 has larger "
-        "numbers than f16, --anyway writes these)",
-        r->folder, e.endless);
+    status = rec_fail(REC_ERROR_ARGUMENT,
+                      "%s: expected finite numbers, found others in %d of the weights; nothing is "
+                      "written (--as bf16 or f32 has larger "
+                      "numbers than f16, --anyway writes these)",
+                      r->folder, e.endless);
   if (!status) status = make_folder(r->folder);
-  if (!status) status = rec_file_write(rec_path("%s/model.safetensors", r->folder).text, e.tensors, e.count, metadata, 4);
+  if (!status)
+    status = rec_file_write(rec_path("%s/model.safetensors", r->folder).text, e.tensors, e.count,
+                            metadata, 4);
   for (int i = 0; i < e.count; i++) free(e.tensors[i].data);
   free(e.tensors);
   free(e.shapes);
@@ -110,7 +121,8 @@ static rec_status told_config(const train_model *m, char **text) {
 
 // The config of the import that the block goes back to, byte for byte: readers tell 1 from 1.0. Or
 // else one told from the weights.
-static rec_status find_config(const session *s, const train_block *block, const train_model *m, char **text) {
+static rec_status find_config(const session *s, const train_block *block, const train_model *m,
+                              char **text) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
     file_path path = session_path(s, block->name, "config.json");
     if (!access(path.text, R_OK)) return whole_file_read(path.text, text);
@@ -121,11 +133,13 @@ static rec_status find_config(const session *s, const train_block *block, const 
 // ---- the command --------------------------------------------------------------------------------
 
 // The last block that has ended, or the one that is named, with its weights.
-static rec_status load(const session *s, const char *name, const train_block **block, void **weights) {
+static rec_status load(const session *s, const char *name, const train_block **block,
+                       void **weights) {
   const train_program *p = s->program;
   rec_status status = REC_OK;
   *block = name ? train_program_block(p, name) : NULL;
-  if (name && !*block) return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of the program, found `%s`", name);
+  if (name && !*block)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of the program, found `%s`", name);
   for (int i = p->block_count - 1; i >= 0; i--) {
     if (name && &p->blocks[i] != *block) continue;
     trained_model of = session_model(s, &p->blocks[i]);
@@ -139,8 +153,10 @@ static rec_status load(const session *s, const char *name, const train_block **b
   return status ? status : rec_fail(REC_ERROR_ARGUMENT, "expected a train block, found none");
 }
 
-// The names of the exported block and model, and a checksum of the model: its layers with their sizes.
-static rec_status exported_text_of(const train_model *m, const train_block *block, file_path *text) {
+// The names of the exported block and model, and a checksum of the model: its layers with their
+// sizes.
+static rec_status exported_text_of(const train_model *m, const train_block *block,
+                                   file_path *text) {
   char note[OUTPUT_NOTE], *made_of = cJSON_PrintUnformatted(m->json);
   if (!made_of) return rec_no_memory();
   output_note(note, m->text, made_of, strlen(made_of));
@@ -156,27 +172,31 @@ static rec_status check_model(const char *path, const char *exported_text) {
   const char *found = rec_file_metadata(file, "rec.exported");
   rec_status status = REC_OK;
   if (!found || strcmp(found, exported_text) != 0)
-    status = rec_fail(REC_ERROR_FILE, "%s: expected an export of %s, found one of %s; --again replaces it", path, exported_text,
-                      found ? found : "another model");
+    status = rec_fail(REC_ERROR_FILE,
+                      "%s: expected an export of %s, found one of %s; --again replaces it", path,
+                      exported_text, found ? found : "another model");
   rec_file_close(file);
   return status;
 }
 
-static rec_status check_folder(const export_request *r, const char *tensors, const char *settings, const char *exported_text) {
+static rec_status check_folder(const export_request *r, const char *tensors, const char *settings,
+                               const char *exported_text) {
   const output_proof config = {.noted_in = tensors};
   rec_status status = allow_output(tensors, r->module.file, r->again);
   if (!status) status = whole_file_allowed(settings, &config, r->again);
   return status || r->again ? status : check_model(tensors, exported_text);
 }
 
-static rec_status write_folder(const session *s, const export_request *r, const train_block *block, const void *weights) {
+static rec_status write_folder(const session *s, const export_request *r, const train_block *block,
+                               const void *weights) {
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
   tensor_folder *like = NULL;
   char *config = NULL, noted[OUTPUT_NOTE] = "";
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
-  file_path tensors = rec_path("%s/model.safetensors", r->folder), settings = rec_path("%s/config.json", r->folder);
+  file_path tensors = rec_path("%s/model.safetensors", r->folder),
+            settings = rec_path("%s/config.json", r->folder);
   file_path exported_text;
   rec_status status = exported_text_of(of.model, block, &exported_text);
   if (!status && r->like) status = tensor_folder_open(r->like, &like);
@@ -186,7 +206,8 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, r);
   if (!status) status = whole_file_write(settings.text, config, strlen(config));
   if (!status)
-    printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder, (long long)of.model->weight_count);
+    printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder,
+           (long long)of.model->weight_count);
   tensor_folder_close(like);
   free(config);
   return status;
@@ -207,13 +228,14 @@ static int export(words *w) {
   return status ? status : with_session(&r.module, &r.options, export_block, &r);
 }
 
-const subcommand export_command = {
-    .name = "export",
-    .purpose = "writes a trained model as a Hugging Face folder",
-    .synopsis = "FILE[:BLOCK] -o DIR",
-    .text =
-        "Writes the model of a train block (default: the last one that is trained) as a Hugging Face folder:\n"
-        "model.safetensors and config.json. Its weights must have the names of a public model, as rec import writes them.\n"
-        "config.json is that of the import, if there was one.\n",
-    .options = options,
-    .run = export};
+const subcommand export_command = {.name = "export",
+                                   .purpose = "writes a trained model as a Hugging Face folder",
+                                   .synopsis = "FILE[:BLOCK] -o DIR",
+                                   .text =
+                                       "Writes the model of a train block (default: the last one "
+                                       "that is trained) as a Hugging Face folder:\n"
+                                       "model.safetensors and config.json. Its weights must have "
+                                       "the names of a public model, as rec import writes them.\n"
+                                       "config.json is that of the import, if there was one.\n",
+                                   .options = options,
+                                   .run = export};

@@ -40,17 +40,20 @@ bool find_recc(const char *command, char *file, size_t size) {
   const char *asked = getenv("RECC");
   if (asked && *asked) {
     int wrong = snprintf(file, size, "%s", asked) < (int)size ? why_not_run(file) : ENAMETOOLONG;
-    if (wrong) fprintf(stderr, "rec %s: expected the program recc in $RECC, found %s: %s\n", command, asked, strerror(wrong));
+    if (wrong)
+      fprintf(stderr, "rec %s: expected the program recc in $RECC, found %s: %s\n", command, asked,
+              strerror(wrong));
     return !wrong;
   }
   char folder[PATH_MAX];
   own_folder(folder, sizeof folder);
-  if (*folder && snprintf(file, size, "%s/recc", folder) < (int)size && !why_not_run(file)) return true;
+  if (*folder && snprintf(file, size, "%s/recc", folder) < (int)size && !why_not_run(file))
+    return true;
   if (find_in_path(file, size)) return true;
-  fprintf(
-      stderr,
-      "rec %s: expected recc, which compiles programs, in %s (the folder of rec) or in the path, found none; install it, or "
-      "set RECC to its file\n",
-      command, *folder ? folder : "?");
+  fprintf(stderr,
+          "rec %s: expected recc, which compiles programs, in %s (the folder of rec) or in the "
+          "path, found none; install it, or "
+          "set RECC to its file\n",
+          command, *folder ? folder : "?");
   return false;
 }

@@ -13,7 +13,8 @@ static int replace(const char *path, const char *text) {
   output file;
   bool good = !stat(path, &about) && output_open(&file, path, OUTPUT_FOLLOW);
   if (good) {
-    good = output_put(&file, text, strlen(text)) && !fchmod(file.handle, about.st_mode & 07777) && output_finish(&file, 0);
+    good = output_put(&file, text, strlen(text)) && !fchmod(file.handle, about.st_mode & 07777) &&
+           output_finish(&file, 0);
     output_drop(&file);
   }
   if (!good) fprintf(stderr, "rec fmt: %s: %s\n", path, strerror(errno));
@@ -52,7 +53,8 @@ typedef struct format_request {
 
 #define REQUEST format_request
 static const option options[] = {
-    FLAG("--check", check, "change nothing; exit status 1 if a file is not in the standard layout"), OPTIONS_END};
+    FLAG("--check", check, "change nothing; exit status 1 if a file is not in the standard layout"),
+    OPTIONS_END};
 
 static int format(words *w) {
   format_request r = {0};
@@ -66,12 +68,12 @@ static int format(words *w) {
   return worst;
 }
 
-const subcommand format_command = {
-    .name = "fmt",
-    .purpose = "lays out .rec files in the standard way",
-    .synopsis = "FILE.rec ..",
-    .text =
-        "Rewrites each file in the standard layout; - reads standard input and writes standard output.\n"
-        "No comment is lost; formatting twice changes nothing.\n",
-    .options = options,
-    .run = format};
+const subcommand format_command = {.name = "fmt",
+                                   .purpose = "lays out .rec files in the standard way",
+                                   .synopsis = "FILE.rec ..",
+                                   .text =
+                                       "Rewrites each file in the standard layout; - reads "
+                                       "standard input and writes standard output.\n"
+                                       "No comment is lost; formatting twice changes nothing.\n",
+                                   .options = options,
+                                   .run = format};

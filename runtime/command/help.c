@@ -14,9 +14,11 @@ static const manual_option own_options[] = {
     {NULL, NULL, NULL, NULL}};
 
 static const manual_option environment[] = {
-    {"REC_NUM_THREADS", NULL, "threads where --threads is not given (default: one for each processor)", NULL},
+    {"REC_NUM_THREADS", NULL,
+     "threads where --threads is not given (default: one for each processor)", NULL},
     {"REC_GPU_MEMORY", NULL, "MiB of GPU memory that are taken at most", NULL},
-    {"RECC", NULL, "the file of recc (default: the one in the folder of rec, else the one in the path)", NULL},
+    {"RECC", NULL,
+     "the file of recc (default: the one in the folder of rec, else the one in the path)", NULL},
     {"TMPDIR", NULL, "where .rec files are compiled (default: /tmp)", NULL},
     {NULL, NULL, NULL, NULL}};
 
@@ -57,8 +59,11 @@ static bool describe(const subcommand *const *commands, described *d) {
   if (!row || !d->commands) return forget(d), rec_no_memory(), false;
   for (size_t i = 0; i < count; i++) {
     const subcommand *c = commands[i];
-    d->commands[i] =
-        (manual_command){.name = c->name, .synopsis = c->synopsis, .purpose = c->purpose, .text = c->text, .options = row};
+    d->commands[i] = (manual_command){.name = c->name,
+                                      .synopsis = c->synopsis,
+                                      .purpose = c->purpose,
+                                      .text = c->text,
+                                      .options = row};
     row = add_options(row, c->options);
   }
   d->manual = (manual){.program = program_name(),
@@ -75,9 +80,10 @@ static bool describe(const subcommand *const *commands, described *d) {
 
 void print_help(FILE *out, const subcommand *const *commands) {
   fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
-  for (; *commands; commands++) fprintf(out, "  %s %-9s %s\n", program_name(), (*commands)->name, (*commands)->purpose);
-  fprintf(out, "\n`%s COMMAND --help` tells the words of a command; `%s --version` the version.\n", program_name(),
-          program_name());
+  for (; *commands; commands++)
+    fprintf(out, "  %s %-9s %s\n", program_name(), (*commands)->name, (*commands)->purpose);
+  fprintf(out, "\n`%s COMMAND --help` tells the words of a command; `%s --version` the version.\n",
+          program_name(), program_name());
 }
 
 int print_command_help(const subcommand *c) {

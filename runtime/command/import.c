@@ -25,9 +25,12 @@ typedef struct import_request {
 #define REQUEST import_request
 static const option options[] = {
     TEXT("-o", "NAME.rec", program, "the program"),
-    FLAG("--again", again, "replace a program that rec did not write, or that was changed since, and a run with other weights"),
+    FLAG("--again", again,
+         "replace a program that rec did not write, or that was changed since, and a run with "
+         "other weights"),
     TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),
-    FLAG("--anyway", anyway, "takes weights though some of their numbers are not finite"), OPTIONS_END};
+    FLAG("--anyway", anyway, "takes weights though some of their numbers are not finite"),
+    OPTIONS_END};
 
 static int read_words(words *w, import_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
@@ -35,7 +38,8 @@ static int read_words(words *w, import_request *r) {
   if (!w->given_count) return usage_error(w, "expected DIR, a folder with config.json and weights");
   r->folder = w->given[0];
   if (r->program && is_source(r->program) && !program_standard_name(r->program)) return 0;
-  return usage_error(w, "expected -o NAME.rec, as every program is named, found %s", r->program ? r->program : "none");
+  return usage_error(w, "expected -o NAME.rec, as every program is named, found %s",
+                     r->program ? r->program : "none");
 }
 
 // ---- what fits ----------------------------------------------------------------------------------
@@ -55,7 +59,8 @@ static bool has_shape(const rec_tensor *t, int rank, const int64_t *shape) {
   return true;
 }
 
-static void complain(fitting *f, const char *what, const char *name, const char *wanted, const rec_tensor *found) {
+static void complain(fitting *f, const char *what, const char *name, const char *wanted,
+                     const rec_tensor *found) {
   char text[256] = "none";
   if (found) rec_shape_text(text, sizeof text, found->dtype, found->rank, found->shape);
   fprintf(stderr, "  %-8s %s: expected %s, found %s\n", what, name, wanted, text);
@@ -74,14 +79,16 @@ static rec_status fit(fitting *f, const model_parameter *p) {
   f->taken++;
   void *to = f->weights + p->place * f->of.n->element_size;
   rec_status status = rec_convert(to, f->of.dtype, t->data, t->dtype, p->elements);
-  if (!status) f->endless += !finite_weight(p->name, to, f->of.dtype, t->data, t->dtype, p->elements);
+  if (!status)
+    f->endless += !finite_weight(p->name, to, f->of.dtype, t->data, t->dtype, p->elements);
   return status;
 }
 
 // The head of a tied model may stand in the file once more.
 static bool is_tied_head(const fitting *f, const rec_tensor *t) {
   if (strcmp(t->name, "lm_head.weight") != 0) return false;
-  static const char *const tables[] = {"backbone.embeddings.weight", "backbone.embedding.weight", "model.embeddings.weight"};
+  static const char *const tables[] = {"backbone.embeddings.weight", "backbone.embedding.weight",
+                                       "model.embeddings.weight"};
   for (int i = 0; i < 3; i++) {
     const rec_tensor *table = tensor_folder_find(f->folder, tables[i]);
     if (table && table->bytes == t->bytes && !memcmp(table->data, t->data, t->bytes)) return true;
@@ -104,31 +111,35 @@ static rec_status fit_all(fitting *f, const import_request *r) {
   for (int i = 0; !status && i < m->parameter_count; i++) status = fit(f, &m->parameters[i]);
   if (!status) find_extra(f);
   if (!status && f->wrong)
-    status =
-        rec_fail(REC_ERROR_FORMAT, "%s: expected the %d weights of %s, found %d of them and %d others; nothing is imported",
-                 r->folder, m->parameter_count, m->name, f->taken, f->extra);
+    status = rec_fail(
+        REC_ERROR_FORMAT,
+        "%s: expected the %d weights of %s, found %d of them and %d others; nothing is imported",
+        r->folder, m->parameter_count, m->name, f->taken, f->extra);
   if (!status && f->endless && !r->anyway)
-    status =
-        rec_fail(REC_ERROR_FORMAT,
-                 "%s: expected finite numbers, found others in %d of the weights; nothing is imported (--anyway takes them)",
-                 r->folder, f->endless);
+    status = rec_fail(REC_ERROR_FORMAT,
+                      "%s: expected finite numbers, found others in %d of the weights; nothing is "
+                      "imported (--anyway takes them)",
+                      r->folder, f->endless);
   return status;
 }
 
 // ---- writing ------------------------------------------------------------------------------------
 
-// The same weights may be imported again. Those of another model stay: its program would run with the new ones.
+// The same weights may be imported again. Those of another model stay: its program would run with
+// the new ones.
 static rec_status check_run(const session *s, const train_block *block, const fitting *f) {
   const int64_t size = f->of.model->parameter_elements * f->of.n->element_size;
   file_path model = result_path(s, block);
   rec_status status = session_check_new(s, block);
   if (!status) return REC_OK;
   char *found = calloc((size_t)size + 1, 1);
-  bool same = found && !checkpoint_load_weights(&f->of, found, model.text) && !memcmp(found, f->weights, (size_t)size);
+  bool same = found && !checkpoint_load_weights(&f->of, found, model.text) &&
+              !memcmp(found, f->weights, (size_t)size);
   free(found);
   if (same) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
-                  "%s/%s: expected no run, or one with these weights, found one with others; --runs DIR imports into another "
+                  "%s/%s: expected no run, or one with these weights, found one with others; "
+                  "--runs DIR imports into another "
                   "folder, --again replaces it",
                   s->options.runs, block->name);
 }
@@ -137,24 +148,29 @@ static rec_status check_run(const session *s, const train_block *block, const fi
 static rec_status check_inputs(const session *s, const train_block *block) {
   static const char *const names[] = {"model.safetensors", "config.json"};
   rec_status status = REC_OK;
-  for (int i = 0; i < 2 && !status; i++) status = allow_output(session_path(s, block->name, names[i]).text, NULL, true);
+  for (int i = 0; i < 2 && !status; i++)
+    status = allow_output(session_path(s, block->name, names[i]).text, NULL, true);
   return status;
 }
 
-// rec generate reads it there. A run that had one of another model has it no longer; the folder that is read may be that of the
-// run. A tokenizer that rec cannot read leaves the model one of numbers.
-static rec_status keep_tokenizer(const session *s, const train_block *block, const import_request *r) {
+// rec generate reads it there. A run that had one of another model has it no longer; the folder
+// that is read may be that of the run. A tokenizer that rec cannot read leaves the model one of
+// numbers.
+static rec_status keep_tokenizer(const session *s, const train_block *block,
+                                 const import_request *r) {
   file_path from, old;
   char *text = NULL;
   tokenizer *t = NULL;
-  bool found = tokenizer_in_folder(r->folder, &from), good = found && !tokenizer_open(from.text, &t);
+  bool found = tokenizer_in_folder(r->folder, &from),
+       good = found && !tokenizer_open(from.text, &t);
   tokenizer_close(t);
   if (found && !good) printf("tokenizer: not kept; %s\n", rec_message());
   rec_status status = good ? whole_file_read(from.text, &text) : REC_OK;
   file_path folder = rec_path("%s/%s", s->options.runs, block->name),
             to = rec_path("%s/%s", folder.text, good ? strrchr(from.text, '/') + 1 : "");
   if (!status && good) status = whole_file_write(to.text, text, strlen(text));
-  while (!status && tokenizer_in_folder(folder.text, &old) && (!good || strcmp(old.text, to.text) != 0))
+  while (!status && tokenizer_in_folder(folder.text, &old) &&
+         (!good || strcmp(old.text, to.text) != 0))
     if (unlink(old.text)) status = rec_file_failed(old.text);
   if (!status && good) printf("tokenizer: %s\n", to.text);
   free(text);
@@ -162,7 +178,8 @@ static rec_status keep_tokenizer(const session *s, const train_block *block, con
 }
 
 // The run of a block that has ended.
-static rec_status write_run(session *s, const train_block *block, const fitting *f, const import_request *r) {
+static rec_status write_run(session *s, const train_block *block, const fitting *f,
+                            const import_request *r) {
   char *text = NULL;
   file_path model = result_path(s, block);
   rec_status status = session_lock(s, true);
@@ -170,12 +187,14 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   if (!status && !r->again) status = check_run(s, block, f);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
-  if (!status) status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
+  if (!status)
+    status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
   if (!status) status = checkpoint_save_weights(&f->of, f->weights, model.text);
   if (!status) status = keep_tokenizer(s, block, r);
   if (!status)
-    printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder, f->of.model->text,
-           (long long)f->of.model->weight_count, f->taken, r->program, model.text);
+    printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder,
+           f->of.model->text, (long long)f->of.model->weight_count, f->taken, r->program,
+           model.text);
   free(text);
   return status;
 }
@@ -248,9 +267,12 @@ const subcommand import_command = {
     .purpose = "reads a Hugging Face folder",
     .synopsis = "DIR -o NAME.rec",
     .text =
-        "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: config.json and the weights\n"
-        "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the program NAME.rec and\n"
-        "its weights as RUNS/imported, which other train blocks continue. Says which weights do not fit. A tokenizer.json or\n"
+        "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: "
+        "config.json and the weights\n"
+        "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as "
+        "the program NAME.rec and\n"
+        "its weights as RUNS/imported, which other train blocks continue. Says which weights do "
+        "not fit. A tokenizer.json or\n"
         "rwkv_vocab_v20230424.txt goes with them: `rec generate` then reads and writes words.\n",
     .options = options,
     .run = import};

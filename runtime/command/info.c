@@ -27,7 +27,8 @@ static void print_shape(const cJSON *tensor) {
     printf("%s%s", separator, cJSON_IsString(axis) ? axis->valuestring : "");
     separator = ",";
   }
-  printf("%s%s", *separator == ',' ? "]" : "", cJSON_IsTrue(json_get(tensor, "complex")) ? " : complex" : "");
+  printf("%s%s", *separator == ',' ? "]" : "",
+         cJSON_IsTrue(json_get(tensor, "complex")) ? " : complex" : "");
 }
 
 static void print_tensors(const cJSON *recurrence, const char *kind, const char *title) {
@@ -87,7 +88,9 @@ static void print_recurrence(const cJSON *recurrence) {
   const char *doc = json_text(recurrence, "doc");
   const char *whole = json_text(recurrence, "variant_of");
   printf("\n%s", json_text(recurrence, *whole ? "symbol" : "name"));
-  if (*whole) printf(", a variant of %s in %s", json_text(recurrence, "name"), json_text(recurrence, "dtype"));
+  if (*whole)
+    printf(", a variant of %s in %s", json_text(recurrence, "name"),
+           json_text(recurrence, "dtype"));
   if (*doc) printf("  %.*s", (int)strcspn(doc, "\n"), doc);
   printf("\n");
   print_axes(recurrence);
@@ -109,14 +112,15 @@ static void print_recurrence(const cJSON *recurrence) {
 static void print_summary(const char *path, const cJSON *manifest) {
   const cJSON *list = json_get(manifest, "recurrences"), *item;
   printf("%-12s%s\n", "library", path);
-  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", json_text(manifest, "rec"), json_text(manifest, "abi"),
-         json_text(manifest, "hash"));
+  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", json_text(manifest, "rec"),
+         json_text(manifest, "abi"), json_text(manifest, "hash"));
   if (cJSON_GetArraySize(json_get(manifest, "dtypes")) > 1)
     print_list("dtypes", json_get(manifest, "dtypes"));
   else
     printf("%-12s%s\n", "dtype", json_text(manifest, "dtype"));
   print_list("targets", json_get(manifest, "targets"));
-  if (cJSON_GetArraySize(json_get(manifest, "defines"))) print_list("sizes", json_get(manifest, "defines"));
+  if (cJSON_GetArraySize(json_get(manifest, "defines")))
+    print_list("sizes", json_get(manifest, "defines"));
   printf("%-12s", "sources");
   cJSON_ArrayForEach(item, json_get(manifest, "sources")) printf("%s ", json_text(item, "path"));
   printf("\n");
@@ -132,7 +136,9 @@ typedef struct info_request {
 static const option options[] = {
     FLAG("--manifest", manifest, "print the manifest itself (JSON)"),
     FLAG("--source", source, "print the program that the library was compiled from"),
-    FLAG("--json", json, "print the manifest with the file's name and what this command counts, as one JSON object"),
+    FLAG(
+        "--json", json,
+        "print the manifest with the file's name and what this command counts, as one JSON object"),
     OPTIONS_END};
 
 static rec_status print_json(const char *path, cJSON *manifest) {
@@ -167,7 +173,8 @@ static int info(words *w) {
   info_request r = {0};
   char *text;
   if (read_options(w, options, &r)) return EXIT_USAGE;
-  if (r.manifest + r.source + r.json > 1) return usage_error(w, "expected one of --manifest, --source and --json, found more");
+  if (r.manifest + r.source + r.json > 1)
+    return usage_error(w, "expected one of --manifest, --source and --json, found more");
   if (w->given_count > 1) return usage_error(w, "expected one FILE.so, found `%s`", w->given[1]);
   if (!w->given_count) return usage_error(w, "expected FILE.so");
   rec_status status = library_read_manifest(w->given[0], false, &text);
@@ -176,12 +183,13 @@ static int info(words *w) {
   return status ? report_failure("info") : 0;
 }
 
-const subcommand info_command = {
-    .name = "info",
-    .purpose = "shows what a compiled library holds",
-    .synopsis = "FILE.so",
-    .text =
-        "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they were compiled.\n"
-        "The file is read, nothing in it is run; apply, train and whatever else opens a library runs it.\n",
-    .options = options,
-    .run = info};
+const subcommand info_command = {.name = "info",
+                                 .purpose = "shows what a compiled library holds",
+                                 .synopsis = "FILE.so",
+                                 .text =
+                                     "Shows the recurrences of a compiled library: their tensors, "
+                                     "sizes, structure and how they were compiled.\n"
+                                     "The file is read, nothing in it is run; apply, train and "
+                                     "whatever else opens a library runs it.\n",
+                                 .options = options,
+                                 .run = info};

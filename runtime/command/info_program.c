@@ -34,8 +34,10 @@ static double carried_of(const cJSON *model) {
 
 static void print_model(const cJSON *model) {
   const cJSON *item, *size;
-  printf("\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in training\n",
-         json_text(model, "text"), weights_of(model), carried_of(model), number_of(model, "row"));
+  printf(
+      "\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in "
+      "training\n",
+      json_text(model, "text"), weights_of(model), carried_of(model), number_of(model, "row"));
   cJSON_ArrayForEach(item, json_get(model, "parameters")) {
     const char *separator = "[";
     printf("    %s ", json_text(item, "name"));
@@ -52,20 +54,23 @@ static void print_optimizer(const char *name) {
   for (int i = 0; i < OPTIMIZERS; i++) {
     const optimizer_rules *rules = &optimizer_rules_of[i];
     if (strcmp(rules->name, name) != 0) continue;
-    printf("optimizer %s%s, ", name, rules->matrices ? " (hidden matrices, adamw for other weights)" : "");
+    printf("optimizer %s%s, ", name,
+           rules->matrices ? " (hidden matrices, adamw for other weights)" : "");
   }
 }
 
 static void print_train(const cJSON *program, const cJSON *train) {
-  const cJSON *model = cJSON_GetArrayItem(json_get(program, "models"), (int)number_of(train, "model"));
-  printf("\ntrain %s%s%s: %s%s%s\n", json_text(train, "name"), *json_text(train, "after") ? " after " : "",
-         json_text(train, "after"), json_text(model, "text"), *json_text(train, "init") ? ", init " : "",
+  const cJSON *model =
+      cJSON_GetArrayItem(json_get(program, "models"), (int)number_of(train, "model"));
+  printf("\ntrain %s%s%s: %s%s%s\n", json_text(train, "name"),
+         *json_text(train, "after") ? " after " : "", json_text(train, "after"),
+         json_text(model, "text"), *json_text(train, "init") ? ", init " : "",
          json_text(train, "init"));
   printf("  context %.0f", number_of(train, "context"));
   if (number_of(train, "segments") > 1) printf(" in %.0f segments", number_of(train, "segments"));
   if (*json_text(train, "exchange")) printf(" by %s", json_text(train, "exchange"));
-  printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "batch"), number_of(train, "steps"),
-         number_of(train, "seed"), number_of(train, "lr"));
+  printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "batch"),
+         number_of(train, "steps"), number_of(train, "seed"), number_of(train, "lr"));
   const cJSON *task = json_get(train, "task");
   print_optimizer(json_text(train, "optimizer"));
   if (cJSON_IsObject(task))
@@ -78,12 +83,14 @@ static void print_evaluate(const cJSON *e) {
   printf("\nevaluate %s after %s:", json_text(e, "name"), json_text(e, "after"));
   if (number_of(e, "perplexity") > 0) printf(" perplexity until %.0f", number_of(e, "perplexity"));
   if (number_of(e, "state_norm") > 0)
-    printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "", number_of(e, "state_norm"));
+    printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "",
+           number_of(e, "state_norm"));
   const cJSON *lengths = json_get(e, "accuracy"), *length;
-  cJSON_ArrayForEach(length, lengths)
-      printf("%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ", length->valuedouble);
+  cJSON_ArrayForEach(length, lengths) printf(
+      "%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ", length->valuedouble);
   if (number_of(e, "remembrance") > 0)
-    printf("%s remembrance at %.0f by %s", number_of(e, "perplexity") > 0 || number_of(e, "state_norm") > 0 ? "," : "",
+    printf("%s remembrance at %.0f by %s",
+           number_of(e, "perplexity") > 0 || number_of(e, "state_norm") > 0 ? "," : "",
            number_of(e, "remembrance"), json_text(e, "distance"));
   printf("\n");
 }

@@ -10,9 +10,13 @@
 #include "runtime/internal.h"
 #include "runtime/shared/start.h"
 
-static const subcommand *const commands[] = {
-    &apply_command,  &bench_command,  &train_command,    &plan_command, &evaluate_command, &compare_command, &generate_command,
-    &import_command, &export_command, &tokenize_command, &info_command, &format_command,   &lsp_command,     NULL};
+static const subcommand *const commands[] = {&apply_command,    &bench_command,
+                                             &train_command,    &plan_command,
+                                             &evaluate_command, &compare_command,
+                                             &generate_command, &import_command,
+                                             &export_command,   &tokenize_command,
+                                             &info_command,     &format_command,
+                                             &lsp_command,      NULL};
 
 static int unknown_command(const char *name) {
   fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
@@ -21,13 +25,19 @@ static int unknown_command(const char *name) {
   return 2;
 }
 
-static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+static bool asks_for_help(const char *word) {
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
 
 static int run_command(const subcommand *c, int count, char **list) {
   if (count > 0 && asks_for_help(list[0])) return print_command_help(c);
   size_t room = (size_t)count + 2;
   char **lists = calloc(4 * room, sizeof *lists);
-  words w = {.command = c->name, .count = count, .list = list, .given = lists, .module_words = (const char **)(lists + room)};
+  words w = {.command = c->name,
+             .count = count,
+             .list = list,
+             .given = lists,
+             .module_words = (const char **)(lists + room)};
   if (!lists) rec_no_memory();
   int status = lists ? c->run(&w) : report_failure(c->name);
   free(lists);
@@ -47,13 +57,16 @@ static int run(int count, char **list) {
     printf("rec %s\n", REC_VERSION);
     return 0;
   }
-  if (strcmp(list[1], "--manual") == 0) return print_manual(count > 2 ? list[2] : "nothing", commands);
+  if (strcmp(list[1], "--manual") == 0)
+    return print_manual(count > 2 ? list[2] : "nothing", commands);
   for (int i = 0; commands[i]; i++)
-    if (strcmp(commands[i]->name, list[1]) == 0) return run_command(commands[i], count - 2, list + 2);
+    if (strcmp(commands[i]->name, list[1]) == 0)
+      return run_command(commands[i], count - 2, list + 2);
   return unknown_command(list[1]);
 }
 
-// What was printed must have arrived, on a disk that may be full. A command that has failed has said why.
+// What was printed must have arrived, on a disk that may be full. A command that has failed has
+// said why.
 static int end_output(int status) {
   bool failed = ferror(stdout);
   errno = 0;
@@ -63,10 +76,10 @@ static int end_output(int status) {
   return EXIT_USAGE;
 }
 
-// OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB. Where there
-// is no room for one, it waits for ever or ends the process. rec has threads of its own: it begins again without
-// these. This runs before any library is initialised, libc and its setenv included. A loader that was given rec as a
-// file to run cannot be asked for that.
+// OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB.
+// Where there is no room for one, it waits for ever or ends the process. rec has threads of its
+// own: it begins again without these. This runs before any library is initialised, libc and its
+// setenv included. A loader that was given rec as a file to run cannot be asked for that.
 static void begin_without_blas_threads(int count, char **list, char **variables) {
   static char one[] = "OPENBLAS_NUM_THREADS=1";
   enum { NAME = sizeof one - 2, MOST = 4096 };
@@ -85,7 +98,8 @@ static void begin_without_blas_threads(int count, char **list, char **variables)
 }
 
 typedef void initializer(int count, char **list, char **variables);
-__attribute__((section(".preinit_array"), used)) static initializer *const before_libraries = begin_without_blas_threads;
+__attribute__((section(".preinit_array"), used)) static initializer *const before_libraries =
+    begin_without_blas_threads;
 
 int main(int count, char **list) {
   start_program("rec", EXIT_USAGE);

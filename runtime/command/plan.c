@@ -23,14 +23,18 @@ typedef struct plan_command_request {
 static const option options[] = {
     TEXT("--ranks", "A..B", ranks, "numbers of ranks (default: 1..64); a single number is allowed"),
     TEXT("--network", "FILE|measured", network,
-         "latency and bandwidth between ranks, as JSON; or measured between the ranks that mpirun has started"),
+         "latency and bandwidth between ranks, as JSON; or measured between the ranks that mpirun "
+         "has started"),
     TEXT("--times", "FILE", times, "times of operations, as JSON (default: measured here)"),
-    NUMBER("--segments", "N", segments, 1, "segments of the context, in place of those of the program"),
+    NUMBER("--segments", "N", segments, 1,
+           "segments of the context, in place of those of the program"),
     NUMBER("--batch", "N", batch, 1, "sequences of a batch, in place of those of the program"),
     NUMBER("--context", "N", context, 1, "steps of a sequence, in place of those of the program"),
-    NUMBER("--memory", "MIB", memory, 1, "memory of one rank, in MiB: what takes more is not chosen"),
+    NUMBER("--memory", "MIB", memory, 1,
+           "memory of one rank, in MiB: what takes more is not chosen"),
     NUMBER("--under-way", "N", under_way, 1,
-           "shards that a rank has under way at most, as of rec train (default: 4, or as many as fit into the memory)"),
+           "shards that a rank has under way at most, as of rec train (default: 4, or as many as "
+           "fit into the memory)"),
     FLAG("--json", json, "print one JSON object, all grids in it"),
     TEXT("--plot", "DIR", plot, "write plan.svg and plan.csv there: the efficiency by ranks"),
     AGAIN(again),
@@ -55,9 +59,12 @@ static bool read_range(const char *text, int64_t *first, int64_t *last) {
 static int read_words(words *w, plan_command_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
   if (!w->given_count) return usage_error(w, "expected FILE, a compiled library or a .rec file");
-  if (w->given_count > 2) return usage_error(w, "expected at most one BLOCK, found `%s`", w->given[2]);
+  if (w->given_count > 2)
+    return usage_error(w, "expected at most one BLOCK, found `%s`", w->given[2]);
   if (!read_range(r->ranks, &r->first, &r->last))
-    return usage_error(w, "expected a number of ranks or a range as 1..4096 after `--ranks`, found `%s`", r->ranks);
+    return usage_error(
+        w, "expected a number of ranks or a range as 1..4096 after `--ranks`, found `%s`",
+        r->ranks);
   if (!r->network) return usage_error(w, "expected --network FILE or --network measured");
   r->module.file = w->given[0];
   r->block = w->given_count > 1 ? w->given[1] : NULL;
@@ -66,12 +73,15 @@ static int read_words(words *w, plan_command_request *r) {
 
 // The block with this name, or the first one.
 static const train_block *find_block(const plan_command_request *r, const train_program *p) {
-  const train_block *found = r->block ? train_program_block(p, r->block) : p->block_count ? p->blocks : NULL;
+  const train_block *found = r->block         ? train_program_block(p, r->block)
+                             : p->block_count ? p->blocks
+                                              : NULL;
   if (found) return found;
   fprintf(stderr, "rec plan: expected a train block in %s", r->module.file);
   if (r->block) fprintf(stderr, " named `%s`", r->block);
   fprintf(stderr, ", found %s", p->block_count ? "" : "none");
-  for (int i = 0; i < p->block_count; i++) fprintf(stderr, "%s%s", i ? ", " : "", p->blocks[i].name);
+  for (int i = 0; i < p->block_count; i++)
+    fprintf(stderr, "%s%s", i ? ", " : "", p->blocks[i].name);
   fprintf(stderr, "\n");
   return NULL;
 }
@@ -84,22 +94,30 @@ static rec_status resize(const plan_command_request *r, train_block *b) {
   if (r->context) b->context = r->context;
   if (r->segments) b->segments = r->segments;
   if (b->batch < b->accumulate)
-    return rec_fail(REC_ERROR_ARGUMENT, "train %s: expected a batch of at least %lld, the parts of `accumulate`, found %lld",
-                    b->name, (long long)b->accumulate, (long long)b->batch);
-  if (b->segments == 1 || (b->context % b->segments == 0 && b->context / b->segments % SEGMENT_STEPS == 0)) return REC_OK;
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "train %s: expected a batch of at least %lld, the parts of `accumulate`, found %lld",
+        b->name, (long long)b->accumulate, (long long)b->batch);
+  if (b->segments == 1 ||
+      (b->context % b->segments == 0 && b->context / b->segments % SEGMENT_STEPS == 0))
+    return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: expected segments of a multiple of %d steps each, found %lld segments of a context of %lld steps",
+                  "train %s: expected segments of a multiple of %d steps each, found %lld segments "
+                  "of a context of %lld steps",
                   b->name, SEGMENT_STEPS, (long long)b->segments, (long long)b->context);
 }
 
-// A rank goes through its segments layer by layer, so that activations leave the cache between two operations.
-static rec_status find_times(const plan_command_request *r, const predicted_program *p, op_times *times) {
+// A rank goes through its segments layer by layer, so that activations leave the cache between two
+// operations.
+static rec_status find_times(const plan_command_request *r, const predicted_program *p,
+                             op_times *times) {
   enum { MOST_SEGMENTS = 4 };
   const leaves *l = &p->leaves;
   int64_t sequences = (p->block->batch + l->shards - 1) / l->shards;
   int segments = l->segments < MOST_SEGMENTS ? l->segments : MOST_SEGMENTS;
   if (r->times) return op_times_read(r->times, p->of.model, times);
-  return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, segments, times);
+  return op_times_measure(&p->of, p->block, sequences, p->block->context / l->segments, segments,
+                          times);
 }
 
 static rec_status show(const plan_command_request *r, const shown_predictions *s) {
@@ -119,16 +137,21 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   predictions found = {0};
   rec_status status = resize(r, &block);
   if (status) return status;
-  const leaf_sizes sizes = {block.batch, block.accumulate, block.context, block.segments, compute_is_host(s->where)};
+  const leaf_sizes sizes = {block.batch, block.accumulate, block.context, block.segments,
+                            compute_is_host(s->where)};
   const trained_model of = session_model(s, given);
-  predicted_program program = {.of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
+  predicted_program program = {
+      .of = of, .block = &block, .leaves = leaves_of(&sizes), .times = &times};
   int64_t *instances = chain_instances(&of, block.context / block.segments);
-  prediction_request request = {&program, &r->links, r->first, r->last, r->memory << 20, r->under_way};
+  prediction_request request = {&program, &r->links,       r->first,
+                                r->last,  r->memory << 20, r->under_way};
   program.instances = instances;
   piece_list_make(&memory, program.of.model, &block, compute_is_host(s->where), &program.pieces);
   status = memory.failed || !instances ? rec_no_memory() : find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
-  if (!status) status = show(r, &(shown_predictions){&program, &request, &found, r->times, r->measures ? NULL : r->network});
+  if (!status)
+    status = show(r, &(shown_predictions){&program, &request, &found, r->times,
+                                          r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
   rec_blocks_free(&memory);
@@ -166,7 +189,8 @@ static int run(words *w) {
   bool speaks;
   int status = read_words(w, &r);
   if (status) return status;
-  if (is_source(r.module.file)) r.module.recc_words[r.module.recc_word_count++] = "--summary";  // so that chains are predicted
+  // so that chains are predicted
+  if (is_source(r.module.file)) r.module.recc_words[r.module.recc_word_count++] = "--summary";
   r.measures = !strcmp(r.network, "measured");
   rec_status found = find_network(&r, &speaks);
   if (!speaks) return 0;
@@ -179,7 +203,8 @@ const subcommand plan_command = {
     .purpose = "predicts what training takes on many ranks",
     .synopsis = "FILE [BLOCK]",
     .text =
-        "Predicts a step of a train block on each number of ranks and each grid of them, data ranks x time ranks: time,\n"
+        "Predicts a step of a train block on each number of ranks and each grid of them, data "
+        "ranks x time ranks: time,\n"
         "efficiency, memory, and what is lost to what. Nothing is trained.\n",
     .options = options,
     .run = run};

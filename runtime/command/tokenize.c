@@ -25,11 +25,14 @@ typedef struct tokenize_request {
 
 #define REQUEST tokenize_request
 static const option options[] = {
-    TEXT("-o", "NAME", out, "the file of tokens; with --decode the text (default: standard output)"),
+    TEXT("-o", "NAME", out,
+         "the file of tokens; with --decode the text (default: standard output)"),
     TEXT("--format", "raw|llmc|megatron", format,
-         "numbers alone, llm.c's header before them, or NAME.idx of Megatron beside NAME.bin (default: raw)"),
+         "numbers alone, llm.c's header before them, or NAME.idx of Megatron beside NAME.bin "
+         "(default: raw)"),
     TEXT("--separator", "TOKEN|none", separator,
-         "by its text or number: stands before each document, in Megatron's format behind it (default: <|endoftext|>,\n"
+         "by its text or number: stands before each document, in Megatron's format behind it "
+         "(default: <|endoftext|>,\n"
          "or the 0 of RWKV)"),
     TEXT("--split-at", "LINE", line, "a text has several documents, with this line between them"),
     FLAG("--decode", decode, "the way back: files of tokens to text"),
@@ -39,8 +42,11 @@ static const option options[] = {
 static int read_words(words *w, tokenize_request *r) {
   static const char *const formats[] = {"raw", "llmc", "megatron"};
   if (read_options(w, options, r)) return EXIT_USAGE;
-  if (w->given_count < 2) return usage_error(w, "expected TOKENIZER and at least one FILE, found %d words", w->given_count);
-  if (!r->out && !r->decode) return usage_error(w, "expected -o NAME, the file of tokens, found none");
+  if (w->given_count < 2)
+    return usage_error(w, "expected TOKENIZER and at least one FILE, found %d words",
+                       w->given_count);
+  if (!r->out && !r->decode)
+    return usage_error(w, "expected -o NAME, the file of tokens, found none");
   bool known = !r->format;
   for (int i = 0; !known && i < 3; i++) known = !strcmp(r->format, formats[i]);
   if (!known) return usage_error(w, "expected --format raw, llmc or megatron, found %s", r->format);
@@ -49,7 +55,8 @@ static int read_words(words *w, tokenize_request *r) {
   return 0;
 }
 
-// ---- the work -------------------------------------------------------------------------------------
+// ---- the work
+// -------------------------------------------------------------------------------------
 
 typedef struct tokenizing {
   const tokenize_request *request;
@@ -75,7 +82,8 @@ static void stop(int signal) { stopped = signal; }
 // On a terminal ten times a second, elsewhere every ten seconds, as rec train shows its steps.
 static void show_progress(tokenizing *z) {
   bool terminal = isatty(STDERR_FILENO) == 1;
-  double now = clock_seconds(CLOCK_MONOTONIC), elapsed = now - z->start, rate = elapsed > 0 ? (double)z->read / elapsed : 0;
+  double now = clock_seconds(CLOCK_MONOTONIC), elapsed = now - z->start,
+         rate = elapsed > 0 ? (double)z->read / elapsed : 0;
   if (now - z->shown < (terminal ? 0.1 : 10)) return;
   z->shown = now;
   fprintf(stderr, "%s  %.1f", terminal ? "\r" : "", (double)z->read / 1e6);
@@ -93,10 +101,13 @@ static void end_progress(const tokenizing *z) {
 }
 
 static rec_status put(tokenizing *z, const void *bytes, size_t size) {
-  return output_put(&z->file, bytes, size) ? REC_OK : rec_file_failed(z->request->out ? z->request->out : "standard output");
+  return output_put(&z->file, bytes, size)
+             ? REC_OK
+             : rec_file_failed(z->request->out ? z->request->out : "standard output");
 }
 
-// ---- documents ------------------------------------------------------------------------------------
+// ---- documents
+// ------------------------------------------------------------------------------------
 
 static rec_status put_tokens(tokenizing *z, const token_id *tokens, size_t count) {
   if (!list_grow(&z->numbers, &z->number_room, 0, 4 * count, 1)) return rec_no_memory();
@@ -145,23 +156,29 @@ static rec_status end_document(tokenizing *z) {
   int64_t length = z->tokens - z->begun;
   if (z->behind) {
     if (length > INT32_MAX)
-      return rec_fail(REC_ERROR_UNSUPPORTED,
-                      "%s: expected documents of at most %d tokens in Megatron's format, found one of %lld", z->request->out,
-                      INT32_MAX, (long long)length);
-    if (!list_grow(&z->lengths, &z->length_room, (size_t)z->documents, 1, sizeof *z->lengths)) return rec_no_memory();
+      return rec_fail(
+          REC_ERROR_UNSUPPORTED,
+          "%s: expected documents of at most %d tokens in Megatron's format, found one of %lld",
+          z->request->out, INT32_MAX, (long long)length);
+    if (!list_grow(&z->lengths, &z->length_room, (size_t)z->documents, 1, sizeof *z->lengths))
+      return rec_no_memory();
     z->lengths[z->documents] = (int32_t)length;
   }
   z->documents++;
   return REC_OK;
 }
 
-// ---- texts ----------------------------------------------------------------------------------------
+// ---- texts
+// ----------------------------------------------------------------------------------------
 
-// Documents of the bytes up to where a line between them may have begun: `left` bytes wait for the next block.
-static rec_status split_documents(tokenizing *z, char *bytes, size_t size, const char *mark, bool ends, size_t *left) {
+// Documents of the bytes up to where a line between them may have begun: `left` bytes wait for the
+// next block.
+static rec_status split_documents(tokenizing *z, char *bytes, size_t size, const char *mark,
+                                  bool ends, size_t *left) {
   size_t length = strlen(mark), at = 0;
   rec_status status = REC_OK;
-  for (const char *found; !status && length && (found = memmem(bytes + at, size - at, mark, length));) {
+  for (const char *found;
+       !status && length && (found = memmem(bytes + at, size - at, mark, length));) {
     status = take_bytes(z, bytes + at, (size_t)(found - bytes) - at);
     if (!status) status = end_document(z);
     at = (size_t)(found - bytes) + length;
@@ -201,7 +218,8 @@ static rec_status read_text(tokenizing *z, const char *path, const char *mark) {
   return status;
 }
 
-// ---- the file of tokens ---------------------------------------------------------------------------
+// ---- the file of tokens
+// ---------------------------------------------------------------------------
 
 static rec_status find_separator(tokenizing *z) {
   const char *asked = z->request->separator, *name = asked ? asked : "<|endoftext|>";
@@ -211,10 +229,13 @@ static rec_status find_separator(tokenizing *z) {
   z->separator = tokenizer_find(z->t, name);
   if (z->separator >= 0) return REC_OK;
   long number = strtol(name, &end, 10);
-  if (*name >= '0' && *name <= '9' && !*end && number < tokenizer_size(z->t)) return z->separator = (token_id)number, REC_OK;
+  if (*name >= '0' && *name <= '9' && !*end && number < tokenizer_size(z->t))
+    return z->separator = (token_id)number, REC_OK;
   if (!asked && tokenizer_ends_by_zero(z->t)) return z->separator = 0, REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected --separator TOKEN of the tokenizer, or none, found %s, which it lacks",
-                  z->request->tokenizer, name);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "%s: expected --separator TOKEN of the tokenizer, or none, found %s, which it lacks",
+      z->request->tokenizer, name);
 }
 
 // Numbers of files have their lowest byte first, as the processors rec runs on.
@@ -226,9 +247,12 @@ static void put_number(unsigned char **to, int64_t number, size_t bytes) {
 static rec_status put_llmc_header(tokenizing *z) {
   const uint32_t header[3] = {z->wide ? 20240801 : 20240520, z->wide ? 7 : 1, (uint32_t)z->tokens};
   if (z->tokens > UINT32_MAX)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %u tokens in llm.c's format, found %lld", z->request->out,
+    return rec_fail(REC_ERROR_UNSUPPORTED,
+                    "%s: expected at most %u tokens in llm.c's format, found %lld", z->request->out,
                     UINT32_MAX, (long long)z->tokens);
-  return pwrite(z->file.handle, header, sizeof header, 0) == (ssize_t)sizeof header ? REC_OK : rec_file_failed(z->request->out);
+  return pwrite(z->file.handle, header, sizeof header, 0) == (ssize_t)sizeof header
+             ? REC_OK
+             : rec_file_failed(z->request->out);
 }
 
 static file_path index_path(const char *out) {
@@ -236,7 +260,8 @@ static file_path index_path(const char *out) {
   return rec_path("%.*s.idx", (int)(length - (rec_ends_with(out, ".bin") ? 4 : 0)), out);
 }
 
-// What runtime/train/data/token_file.c reads as Megatron's index: type, lengths, places in bytes, documents.
+// What runtime/train/data/token_file.c reads as Megatron's index: type, lengths, places in bytes,
+// documents.
 static rec_status put_index(const tokenizing *z) {
   size_t count = (size_t)z->documents, size = 34 + count * 20 + 8;
   unsigned char *bytes = malloc(size), *at = bytes;
@@ -249,7 +274,8 @@ static rec_status put_index(const tokenizing *z) {
   put_number(&at, z->documents, 8);
   put_number(&at, z->documents + 1, 8);
   for (size_t i = 0; i < count; i++) put_number(&at, z->lengths[i], 4);
-  for (size_t i = 0; i < count; place += z->lengths[i++] * (z->wide ? 4 : 2)) put_number(&at, place, 8);
+  for (size_t i = 0; i < count; place += z->lengths[i++] * (z->wide ? 4 : 2))
+    put_number(&at, place, 8);
   for (size_t i = 0; i <= count; i++) put_number(&at, (int64_t)i, 8);
   const struct iovec part = {bytes, size};
   file_path path = index_path(z->request->out);
@@ -262,7 +288,8 @@ static rec_status put_index(const tokenizing *z) {
 static rec_status check_output(const char *path, bool again) {
   rec_status status = allow_output(path, NULL, true);
   if (status || again || !allow_output(path, NULL, false)) return status;
-  return rec_fail(REC_ERROR_FILE, "%s: expected no file of that name, found one; --again replaces it", path);
+  return rec_fail(REC_ERROR_FILE,
+                  "%s: expected no file of that name, found one; --again replaces it", path);
 }
 
 static rec_status tokenize_texts(tokenizing *z, words *w) {
@@ -275,9 +302,11 @@ static rec_status tokenize_texts(tokenizing *z, words *w) {
   rec_status status = find_separator(z);
   if (!status && z->behind) status = check_output(index_path(r->out).text, r->again);
   if (!status) status = encoder_new(z->t, &z->e);
-  if (!status && asprintf(&mark, r->line ? "\n%s\n" : "%s", r->line ? r->line : "") < 0) status = rec_no_memory();
+  if (!status && asprintf(&mark, r->line ? "\n%s\n" : "%s", r->line ? r->line : "") < 0)
+    status = rec_no_memory();
   if (!status && llmc) status = put(z, zeros, sizeof zeros);
-  for (int i = 1; !status && !stopped && i < w->given_count; i++) status = read_text(z, w->given[i], mark);
+  for (int i = 1; !status && !stopped && i < w->given_count; i++)
+    status = read_text(z, w->given[i], mark);
   if (!status && !stopped && llmc) status = put_llmc_header(z);
   if (!status && !stopped && z->behind) status = put_index(z);
   free(mark);
@@ -287,15 +316,16 @@ static rec_status tokenize_texts(tokenizing *z, words *w) {
 static void report(const tokenizing *z) {
   int64_t broken = encoder_tokens(z->e)->broken;
   FILE *to = output_stands(z->request->out) ? stderr : stdout;
-  fprintf(to, "%s: %lld tokens below %d in %lld documents", z->request->out, (long long)z->tokens, tokenizer_size(z->t),
-          (long long)z->documents);
+  fprintf(to, "%s: %lld tokens below %d in %lld documents", z->request->out, (long long)z->tokens,
+          tokenizer_size(z->t), (long long)z->documents);
   if (z->separator >= 0) fprintf(to, ", separator %d", (int)z->separator);
   if (z->wide && !strcmp(z->request->format, "raw")) fprintf(to, ", bits = 32");
   if (broken) fprintf(to, "; %lld broken characters, each read as U+FFFD", (long long)broken);
   fprintf(to, "\n");
 }
 
-// ---- the way back ---------------------------------------------------------------------------------
+// ---- the way back
+// ---------------------------------------------------------------------------------
 
 static rec_status decode_file(tokenizing *z, const char *path) {
   token_id tokens[4096];
@@ -303,7 +333,8 @@ static rec_status decode_file(tokenizing *z, const char *path) {
   const char *bytes;
   size_t size;
   int symbols = tokenizer_size(z->t);
-  rec_status status = token_file_open(path, FORMAT_BY_CONTENT, symbols > NARROW_SYMBOLS ? 32 : 16, &file);
+  rec_status status =
+      token_file_open(path, FORMAT_BY_CONTENT, symbols > NARROW_SYMBOLS ? 32 : 16, &file);
   if (status) return status;
   for (int64_t at = 0, count; !status && !stopped && at < file.count; at += count) {
     count = file.count - at < 4096 ? file.count - at : 4096;
@@ -319,11 +350,13 @@ static rec_status decode_file(tokenizing *z, const char *path) {
 
 static rec_status decode_files(tokenizing *z, words *w) {
   rec_status status = decoder_new(z->t, &z->d);
-  for (int i = 1; !status && !stopped && i < w->given_count; i++) status = decode_file(z, w->given[i]);
+  for (int i = 1; !status && !stopped && i < w->given_count; i++)
+    status = decode_file(z, w->given[i]);
   return status;
 }
 
-// ---- the command ----------------------------------------------------------------------------------
+// ---- the command
+// ----------------------------------------------------------------------------------
 
 static void note_inputs(tokenizing *z, words *w) {
   struct stat about;
@@ -360,7 +393,8 @@ static int tokenize(words *w) {
   if (!status) status = open_file(&z);
   if (!status) status = r.decode ? decode_files(&z, w) : tokenize_texts(&z, w);
   end_progress(&z);
-  if (!status && !stopped && !output_finish(&z.file, 0)) status = rec_file_failed(r.out ? r.out : "standard output");
+  if (!status && !stopped && !output_finish(&z.file, 0))
+    status = rec_file_failed(r.out ? r.out : "standard output");
   output_drop(&z.file);
   if (!status && !stopped && !r.decode) report(&z);
   encoder_free(z.e);
@@ -377,10 +411,13 @@ const subcommand tokenize_command = {
     .purpose = "turns texts into a file of tokens, and back",
     .synopsis = "TOKENIZER FILE .. -o NAME",
     .text =
-        "Texts (-: standard input) to the tokens that `data tokens(\"NAME\")` reads, of 16 bits, or of 32 beyond 65536 "
+        "Texts (-: standard input) to the tokens that `data tokens(\"NAME\")` reads, of 16 bits, "
+        "or of 32 beyond 65536 "
         "symbols.\n"
-        "TOKENIZER is a tokenizer.json of Hugging Face, a vocabulary of RWKV (rwkv_vocab_v20230424.txt), or the folder of a\n"
-        "model with one of them. Each FILE is a document, or several with --split-at. Memory does not grow with a text that "
+        "TOKENIZER is a tokenizer.json of Hugging Face, a vocabulary of RWKV "
+        "(rwkv_vocab_v20230424.txt), or the folder of a\n"
+        "model with one of them. Each FILE is a document, or several with --split-at. Memory does "
+        "not grow with a text that "
         "has\n"
         "words or lines; what is not UTF-8 is read as U+FFFD, and counted.\n",
     .options = options,

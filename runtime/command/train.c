@@ -19,27 +19,36 @@ typedef struct train_request {
 } train_request;
 
 #define REQUEST train_request
-#define SHARED_OPTIONS                                                                                                        \
-  NUMBER("--ranks", "N", ranks.count, 1, "N processes, started by the mpirun in the path; results do not depend on it"),      \
-      NUMBER("--time-ranks", "N", ranks.time_count, 1,                                                                        \
-             "N of the ranks share a sequence, each with its segments (default: 1)"),                                         \
-      NUMBER("--patience", "N", ranks.patience, 1,                                                                            \
-             "seconds that a rank may wait for another before all end, ten times as many for one that answers and computes "  \
-             "(default: REC_PATIENCE, or 300)"),                                                                              \
-      TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                                             \
-      TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),                                \
-      THREADS(options.threads, "threads (default: REC_NUM_THREADS, or one for each processor); results do not depend on it"), \
-      NUMBER_TO("--seed", "N", seed, 0, MOST_SEED, "in place of the seed of every train block"), SESSION_MODULE_OPTIONS,      \
-      OPTIONS_END
+#define SHARED_OPTIONS                                                                             \
+  NUMBER("--ranks", "N", ranks.count, 1,                                                           \
+         "N processes, started by the mpirun in the path; results do not depend on it"),           \
+      NUMBER("--time-ranks", "N", ranks.time_count, 1,                                             \
+             "N of the ranks share a sequence, each with its segments (default: 1)"),              \
+      NUMBER("--patience", "N", ranks.patience, 1,                                                 \
+             "seconds that a rank may wait for another before all end, ten times as many for one " \
+             "that answers and computes "                                                          \
+             "(default: REC_PATIENCE, or 300)"),                                                   \
+      TEXT("--runs", "DIR", options.runs, "where runs are kept (default: runs)"),                  \
+      TEXT("--data", "FILE", options.data, "text in place of the one that the program names"),     \
+      THREADS(options.threads,                                                                     \
+              "threads (default: REC_NUM_THREADS, or one for each processor); results do not "     \
+              "depend on it"),                                                                     \
+      NUMBER_TO("--seed", "N", seed, 0, MOST_SEED, "in place of the seed of every train block"),   \
+      SESSION_MODULE_OPTIONS, OPTIONS_END
 
 static const option train_options[] = {
-    FLAG("--resume", options.resume, "continue where the checkpoints are, to the same weights, bit for bit"),
+    FLAG("--resume", options.resume,
+         "continue where the checkpoints are, to the same weights, bit for bit"),
     FLAG("--again", options.again,
-         "replace the runs of these blocks that are in RUNS; without it, and without --resume, there must be none"),
-    NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1, "how often a checkpoint is written, in steps"),
-    NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1, "the same in seconds (default: every 30 seconds)"),
+         "replace the runs of these blocks that are in RUNS; without it, and without --resume, "
+         "there must be none"),
+    NUMBER("--checkpoint-steps", "N", options.checkpoint_steps, 1,
+           "how often a checkpoint is written, in steps"),
+    NUMBER("--checkpoint-seconds", "N", checkpoint_seconds, 1,
+           "the same in seconds (default: every 30 seconds)"),
     NUMBER("--under-way", "N", options.under_way, 1,
-           "shards that a time rank has begun and not ended, at most: fewer take less memory; no result depends on it "
+           "shards that a time rank has begun and not ended, at most: fewer take less memory; no "
+           "result depends on it "
            "(default: 4)"),
     SHARED_OPTIONS};
 
@@ -47,7 +56,8 @@ static const option evaluate_options[] = {SHARED_OPTIONS};
 
 static int read_words(words *w, const option *options, train_request *r) {
   if (read_options(w, options, r)) return EXIT_USAGE;
-  if (r->options.resume && r->options.again) return usage_error(w, "expected --resume or --again, found both");
+  if (r->options.resume && r->options.again)
+    return usage_error(w, "expected --resume or --again, found both");
   if (!w->given_count) return usage_error(w, "expected FILE, a compiled library or a .rec file");
   r->module.file = w->given[0];
   r->blocks = w->given + 1;
@@ -73,17 +83,20 @@ static int check_names(const train_request *r, const session *s) {
   int count = r->train ? p->block_count : p->evaluate_count;
   if (!count) {
     if (speaks(r))
-      fprintf(stderr, "rec %s: expected %s block in %s, found none\n", r->module.command, r->train ? "a train" : "an evaluate",
-              r->module.file);
+      fprintf(stderr, "rec %s: expected %s block in %s, found none\n", r->module.command,
+              r->train ? "a train" : "an evaluate", r->module.file);
     return EXIT_USAGE;
   }
   for (int i = 0; i < r->block_count; i++) {
     bool known = false;
-    for (int k = 0; k < count; k++) known |= !strcmp(r->blocks[i], r->train ? p->blocks[k].name : p->evaluates[k].name);
+    for (int k = 0; k < count; k++)
+      known |= !strcmp(r->blocks[i], r->train ? p->blocks[k].name : p->evaluates[k].name);
     if (known) continue;
     if (!speaks(r)) return EXIT_USAGE;
-    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there are", r->module.command, r->module.file, r->blocks[i]);
-    for (int k = 0; k < count; k++) fprintf(stderr, " %s", r->train ? p->blocks[k].name : p->evaluates[k].name);
+    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there are", r->module.command,
+            r->module.file, r->blocks[i]);
+    for (int k = 0; k < count; k++)
+      fprintf(stderr, " %s", r->train ? p->blocks[k].name : p->evaluates[k].name);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
   }
@@ -108,11 +121,13 @@ static int train_blocks(const train_request *r, session *s) {
   int status = report_agreed(job, "train", check_new(r, s));
   for (int i = 0; i < s->program->block_count && !stopped && !status; i++) {
     const train_block *b = &s->program->blocks[i];
-    if (is_asked_for(r, b->name)) status = report_agreed(job, "train", session_train(s, b, &stopped));
+    if (is_asked_for(r, b->name))
+      status = report_agreed(job, "train", session_train(s, b, &stopped));
   }
   if (status) return status;
   if (!stopped) return report_agreed(job, "train", speaks(r) ? session_report(s) : REC_OK);
-  if (speaks(r)) fprintf(stderr, "rec train: stopped; a checkpoint is written, --resume continues\n");
+  if (speaks(r))
+    fprintf(stderr, "rec train: stopped; a checkpoint is written, --resume continues\n");
   return STOPPED;
 }
 
@@ -128,14 +143,15 @@ static int evaluate_blocks(const train_request *r, session *s) {
   return status;
 }
 
-int with_session(const module_request *module, const session_options *options, int (*run)(session *s, void *request),
-                 void *request) {
+int with_session(const module_request *module, const session_options *options,
+                 int (*run)(session *s, void *request), void *request) {
   session_options there = *options;
   there.device = module->device;
   rec_module *opened = NULL;
   session *s = NULL;
   int status = open_module(module, &opened);
-  if (!status) status = report_agreed(there.ranks, module->command, session_open(opened, &there, &s));
+  if (!status)
+    status = report_agreed(there.ranks, module->command, session_open(opened, &there, &s));
   if (!status) status = run(s, request);
   session_close(s);
   rec_module_close(opened);
@@ -163,7 +179,8 @@ static rec_status share_processors(train_request *r) {
 static int run_opened(train_request *r) {
   ranks *job = r->options.ranks;
   const char *command = r->module.command;
-  if (ranks_number(job) && !freopen("/dev/null", "w", stdout)) ranks_abort(job, "/dev/null cannot be opened");
+  if (ranks_number(job) && !freopen("/dev/null", "w", stdout))
+    ranks_abort(job, "/dev/null cannot be opened");
   int status = report_agreed(job, command, share_processors(r));
   return status ? status : with_session(&r->module, &r->options, run_blocks, r);
 }
@@ -190,28 +207,32 @@ static int run(words *w, const option *options, bool train) {
   if (status) return status;
   if (launch_find(&by)) return launch_speaks() ? report_failure(w->command) : EXIT_USAGE;
   if (by.by != LAUNCHER_NONE || r.ranks.count <= 1) return run_rank(&r, by.by != LAUNCHER_NONE);
-  return launch_ranks(r.ranks.count, w->command, w->list, w->count, &status) ? report_failure(w->command) : status;
+  return launch_ranks(r.ranks.count, w->command, w->list, w->count, &status)
+             ? report_failure(w->command)
+             : status;
 }
 
 static int run_train(words *w) { return run(w, train_options, true); }
 static int run_evaluate(words *w) { return run(w, evaluate_options, false); }
 
-const subcommand train_command = {
-    .name = "train",
-    .purpose = "trains the models of a program",
-    .synopsis = "FILE [BLOCK...]",
-    .text =
-        "Trains the train blocks of a compiled library or of a .rec file: all in order, or those named.\n"
-        "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; RUNS/report.html shows it.\n",
-    .options = train_options,
-    .run = run_train};
+const subcommand train_command = {.name = "train",
+                                  .purpose = "trains the models of a program",
+                                  .synopsis = "FILE [BLOCK...]",
+                                  .text =
+                                      "Trains the train blocks of a compiled library or of a .rec "
+                                      "file: all in order, or those named.\n"
+                                      "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in "
+                                      "the end model.safetensors; RUNS/report.html shows it.\n",
+                                  .options = train_options,
+                                  .run = run_train};
 
 const subcommand evaluate_command = {
     .name = "evaluate",
     .purpose = "judges trained models",
     .synopsis = "FILE [BLOCK...]",
     .text =
-        "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or those named.\n"
+        "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: "
+        "all, or those named.\n"
         "RUNS/BLOCK gets the numbers as CSV; RUNS/report.html shows them.\n",
     .options = evaluate_options,
     .run = run_evaluate};

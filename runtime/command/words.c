@@ -37,11 +37,13 @@ static int64_t read_number(words *w, const option *o, const char *text) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (end != text && !*end && !errno && value >= (long long)o->least && (o->most == 0 || value <= (long long)o->most))
+  if (end != text && !*end && !errno && value >= (long long)o->least &&
+      (o->most == 0 || value <= (long long)o->most))
     return value;
   char to[32] = "";
   if (o->most != 0) snprintf(to, sizeof to, " to %lld", (long long)o->most);
-  usage_error(w, "expected a whole number from %lld%s after `%s`, found `%s`", (long long)o->least, to, o->name, text);
+  usage_error(w, "expected a whole number from %lld%s after `%s`, found `%s`", (long long)o->least,
+              to, o->name, text);
   return (int64_t)o->least;
 }
 
@@ -50,7 +52,8 @@ static double read_real(words *w, const option *o, const char *text) {
   if (!o->value) return o->least;
   double value = strtod(text, &end);
   if (end == text || *end || !(value >= o->least && value <= o->most))
-    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", o->least, o->most, o->name, text);
+    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", o->least, o->most,
+                o->name, text);
   return value;
 }
 
@@ -58,7 +61,9 @@ static void read_device(words *w, const char *name, module_request *request) {
   static const struct {
     const char *name, *target;
     int32_t device;
-  } devices[] = {{"host", NULL, REC_DEVICE_HOST}, {"simt", "simt", REC_DEVICE_SIMT}, {"cuda", NULL, REC_DEVICE_CUDA}};
+  } devices[] = {{"host", NULL, REC_DEVICE_HOST},
+                 {"simt", "simt", REC_DEVICE_SIMT},
+                 {"cuda", NULL, REC_DEVICE_CUDA}};
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (strcmp(devices[i].name, name) != 0) continue;
     request->device = devices[i].device;
@@ -85,7 +90,8 @@ static void read_option(words *w, const option *o, const char *text, void *to) {
     case OPTION_DEFINE: module->defines[module->define_count++] = text; break;
     case OPTION_DTYPE:
       module->dtype = text;
-      if (!rec_number_type(text, &type)) usage_error(w, "expected f32, f64, bf16 or f16 after `--dtype`, found `%s`", text);
+      if (!rec_number_type(text, &type))
+        usage_error(w, "expected f32, f64, bf16 or f16 after `--dtype`, found `%s`", text);
       break;
     case OPTION_RECC:
       module->recc_words[module->recc_word_count++] = o->name;

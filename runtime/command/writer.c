@@ -35,7 +35,8 @@ static rec_status read_characters(writer *w, const char *bytes, size_t count) {
     if (length < 0) break;
     if (!length)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of characters of the model's text, found another as character %" PRId64,
+                      "expected a prompt of characters of the model's text, found another as "
+                      "character %" PRId64,
                       w->read + found);
   }
   w->part_size = size - at;
@@ -48,13 +49,15 @@ static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
   for (size_t i = 0; i < count; i++) {
     tokens[i] = (unsigned char)bytes[i];
     if (tokens[i] >= w->sampler.count)
-      return rec_fail(REC_ERROR_ARGUMENT, "expected a prompt of bytes below %d, found %d at byte %" PRId64, w->sampler.count,
-                      tokens[i], w->read + (int64_t)i);
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of bytes below %d, found %d at byte %" PRId64,
+                      w->sampler.count, tokens[i], w->read + (int64_t)i);
   }
   return take_tokens(w, tokens, (int64_t)count);
 }
 
-// Numbers, too, may begin in one block and end in the next, which is why the last byte of a prompt must be a blank.
+// Numbers, too, may begin in one block and end in the next, which is why the last byte of a prompt
+// must be a blank.
 static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
   token_id tokens[BLOCK_OF_PROMPT];
   int64_t found = 0;
@@ -63,7 +66,8 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
       w->number = (w->number < 0 ? 0 : 10 * w->number) + (bytes[i] - '0');
     } else if (!strchr(" \t\r\n", bytes[i]) || !bytes[i]) {
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of numbers between blanks, found byte %d after %" PRId64 " of them",
+                      "expected a prompt of numbers between blanks, found byte %d after %" PRId64
+                      " of them",
                       (unsigned char)bytes[i], w->read + found);
     } else if (w->number >= 0) {
       tokens[found++] = (token_id)w->number;
@@ -71,13 +75,15 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
     }
     if (w->number >= w->sampler.count)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of tokens below %d, found %" PRId64 " or more after %" PRId64 " of them",
+                      "expected a prompt of tokens below %d, found %" PRId64
+                      " or more after %" PRId64 " of them",
                       w->sampler.count, w->number, w->read + found);
   }
   return take_tokens(w, tokens, found);
 }
 
-// What was encoded goes through the decoder as well: what is written behind the prompt continues it.
+// What was encoded goes through the decoder as well: what is written behind the prompt continues
+// it.
 static rec_status take_words(writer *w) {
   encoded *e = encoder_tokens(w->encoder);
   const char *text;
@@ -98,7 +104,8 @@ static rec_status end_words(writer *w) {
   if (!status) status = take_words(w);
   if (status || !encoder_tokens(w->encoder)->broken) return status;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "expected a prompt of whole characters in UTF-8, found bytes that are none; is it cut inside of one?");
+                  "expected a prompt of whole characters in UTF-8, found bytes that are none; is "
+                  "it cut inside of one?");
 }
 
 // What the tokenizer puts before each text.
@@ -133,7 +140,8 @@ static rec_status read_file(writer *w, const char *path) {
 
 static rec_status read_text(writer *w, const char *text) {
   rec_status status = REC_OK;
-  for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0; left -= size, text += size) {
+  for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0;
+       left -= size, text += size) {
     size = left < BLOCK_OF_PROMPT ? left : BLOCK_OF_PROMPT;
     status = read_block(w, text, size);
   }
@@ -143,7 +151,8 @@ static rec_status read_text(writer *w, const char *text) {
 // Nothing can be foretold before something was read.
 static rec_status read_start(writer *w) {
   token_id start = w->kind == TEXT_BYTES ? '\n' : 0;
-  if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1) start = 0;
+  if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1)
+    start = 0;
   if (w->kind == TEXT_WORDS && w->end_count) start = w->ends[0];
   if (start >= w->sampler.count) start = 0;
   return generator_read(w->g, &start, 1);
@@ -156,8 +165,11 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
   if (!status) status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
   if (!status && w->kind == TEXT_WORDS && !*w->stopped) status = end_words(w);
   if (!status && w->part_size && !*w->stopped)
-    status = rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of whole characters, found its end inside of one, after %" PRId64 " of them", w->read);
+    status = rec_fail(
+        REC_ERROR_ARGUMENT,
+        "expected a prompt of whole characters, found its end inside of one, after %" PRId64
+        " of them",
+        w->read);
   if (!status && w->number >= 0) status = read_numbers(w, " ", 1);
   if (!status && !w->read && !*w->stopped) status = read_start(w);
   w->read_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
@@ -166,7 +178,9 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static bool print(const char *bytes, size_t size) { return fwrite(bytes, 1, size, stdout) == size && !fflush(stdout); }
+static bool print(const char *bytes, size_t size) {
+  return fwrite(bytes, 1, size, stdout) == size && !fflush(stdout);
+}
 
 // How many bytes at the end of the text may begin the one that ends it.
 static size_t begun_stop(const utf8_text *text, const char *stop) {
@@ -180,9 +194,11 @@ static bool put_text(writer *w, const char *bytes, size_t size) {
   if (!w->stop) return !size || print(bytes, size);
   text_add(&w->held, bytes, size);
   if (w->held.failed) return false;
-  const char *found = w->held.size ? memmem(w->held.bytes, w->held.size, w->stop, strlen(w->stop)) : NULL;
+  const char *found =
+      w->held.size ? memmem(w->held.bytes, w->held.size, w->stop, strlen(w->stop)) : NULL;
   w->ended = w->cut = found != NULL;
-  size_t ready = found ? (size_t)(found - w->held.bytes) : w->held.size - begun_stop(&w->held, w->stop);
+  size_t ready =
+      found ? (size_t)(found - w->held.bytes) : w->held.size - begun_stop(&w->held, w->stop);
   bool good = !ready || print(w->held.bytes, ready);
   w->held.size -= ready;
   if (ready) memmove(w->held.bytes, w->held.bytes + ready, w->held.size);
@@ -192,7 +208,8 @@ static bool put_text(writer *w, const char *bytes, size_t size) {
 static bool put_words(writer *w, token_id token, bool ends) {
   const char *bytes;
   size_t size;
-  rec_status status = ends ? decoder_end(w->decoder, &bytes, &size) : decoder_take(w->decoder, &token, 1, &bytes, &size);
+  rec_status status = ends ? decoder_end(w->decoder, &bytes, &size)
+                           : decoder_take(w->decoder, &token, 1, &bytes, &size);
   return !status && put_text(w, bytes, size);
 }
 
@@ -201,7 +218,8 @@ static bool put(writer *w, int token) {
   const char byte = (char)token, *text = &byte;
   for (int i = 0; i < w->end_count; i++) w->ended = w->ended || w->ends[i] == token;
   if (w->ended) return true;
-  if (w->kind == TEXT_NUMBERS) return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
+  if (w->kind == TEXT_NUMBERS)
+    return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
   if (w->kind == TEXT_WORDS) return put_words(w, token, false);
   if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
   return put_text(w, text, (size_t)size);
@@ -219,9 +237,11 @@ static rec_status write_token(writer *w, int64_t count) {
   const double *logits = generator_logits(w->g);
   int token = sample_token(&w->sampler, logits, (uint64_t)w->written);
   if (token < 0)
-    return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s", w->read + w->written,
-                    writer_unit(w));
-  if (w->logits) memcpy(w->logits + w->written * w->sampler.count, logits, (size_t)w->sampler.count * sizeof *logits);
+    return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s",
+                    w->read + w->written, writer_unit(w));
+  if (w->logits)
+    memcpy(w->logits + w->written * w->sampler.count, logits,
+           (size_t)w->sampler.count * sizeof *logits);
   if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
   if (w->ended || w->written == count) return REC_OK;
@@ -233,7 +253,8 @@ rec_status writer_write(writer *w, int64_t count) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = REC_OK;
   while (!status && !*w->stopped && !w->ended && w->written < count) status = write_token(w, count);
-  if (!status && !put_rest(w)) status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
+  if (!status && !put_rest(w))
+    status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
   return status;
 }

@@ -1,5 +1,6 @@
-// A text that a model reads and continues. It consists of bytes, of characters of the model's alphabet, or, for models of token
-// files and tasks, of token numbers between blanks, or of words where there is a tokenizer.
+// A text that a model reads and continues. It consists of bytes, of characters of the model's
+// alphabet, or, for models of token files and tasks, of token numbers between blanks, or of words
+// where there is a tokenizer.
 #ifndef REC_COMMAND_WRITER_H
 #define REC_COMMAND_WRITER_H
 
@@ -41,7 +42,8 @@ void writer_close(writer *w);
 
 // "bytes", "characters" or "tokens".
 const char *writer_unit(const writer *w);
-// One of the two, or none: then the text begins as if after the end of a line, or after token 0. "-": standard input.
+// One of the two, or none: then the text begins as if after the end of a line, or after token 0.
+// "-": standard input.
 rec_status writer_read(writer *w, const char *text, const char *path);
 // Draws `count` tokens to standard output.
 rec_status writer_write(writer *w, int64_t count);

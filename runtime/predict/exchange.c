@@ -5,14 +5,17 @@
 
 #include "runtime/predict/simulate.h"
 
-// Every rank sends `bytes` to every other one, to the next one first. What a rank sends between nodes leaves at even distances, so
-// the last of these messages to arrive at a rank is found by maxima over the ranks before its node, and over those behind it.
+// Every rank sends `bytes` to every other one, to the next one first. What a rank sends between
+// nodes leaves at even distances, so the last of these messages to arrive at a rank is found by
+// maxima over the ranks before its node, and over those behind it.
 typedef struct exchange {
   const network *n;
   int64_t count, bytes;
-  const double *ready;      // by rank: when it begins
-  double within, between;   // seconds that a message takes to leave
-  double *before, *behind;  // by rank: the latest start of the ranks up to it, and from it on, less the starts of those before
+  const double *ready;     // by rank: when it begins
+  double within, between;  // seconds that a message takes to leave
+  // by rank: the latest start of the ranks up to it, and from it on, less the starts of those
+  // before
+  double *before, *behind;
 } exchange;
 
 static int64_t node_end(const exchange *x, int64_t rank) {
@@ -29,8 +32,10 @@ static double start_of(const exchange *x, int64_t rank) {
 static double larger(double a, double b) { return a > b ? a : b; }
 
 static void find_starts(exchange *x) {
-  for (int64_t i = 0; i < x->count; i++) x->before[i] = larger(start_of(x, i), i ? x->before[i - 1] : -INFINITY);
-  for (int64_t i = x->count; i-- > 0;) x->behind[i] = larger(start_of(x, i), i + 1 < x->count ? x->behind[i + 1] : -INFINITY);
+  for (int64_t i = 0; i < x->count; i++)
+    x->before[i] = larger(start_of(x, i), i ? x->before[i - 1] : -INFINITY);
+  for (int64_t i = x->count; i-- > 0;)
+    x->behind[i] = larger(start_of(x, i), i + 1 < x->count ? x->behind[i + 1] : -INFINITY);
 }
 
 // From a rank of the same node.
@@ -45,7 +50,8 @@ static double last_arrival(const exchange *x, int64_t to) {
   int64_t first = to / x->n->node * x->n->node, end = node_end(x, to);
   double last = x->ready[to], far = x->n->between.latency;
   if (first > 0) last = larger(last, x->before[first - 1] + (double)to * x->between + far);
-  if (end < x->count) last = larger(last, x->behind[end] + (double)(to + x->count) * x->between + far);
+  if (end < x->count)
+    last = larger(last, x->behind[end] + (double)(to + x->count) * x->between + far);
   for (int64_t from = first; from < end; from++)
     if (from != to) last = larger(last, neighbour_arrival(x, from, to));
   return last;
@@ -54,8 +60,14 @@ static double last_arrival(const exchange *x, int64_t to) {
 rec_status simulate_exchange(const network *n, int64_t count, int64_t bytes, double *ready) {
   double *lists = calloc((size_t)count * 3, sizeof *lists), *all = lists + 2 * count;
   if (!lists) return rec_no_memory();
-  exchange x = {n,     count,        bytes, ready, (double)bytes / n->within.bandwidth, (double)bytes / n->between.bandwidth,
-                lists, lists + count};
+  exchange x = {n,
+                count,
+                bytes,
+                ready,
+                (double)bytes / n->within.bandwidth,
+                (double)bytes / n->between.bandwidth,
+                lists,
+                lists + count};
   find_starts(&x);
   for (int64_t i = 0; i < count; i++) all[i] = last_arrival(&x, i);
   memcpy(ready, all, (size_t)count * sizeof *ready);

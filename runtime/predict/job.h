@@ -10,6 +10,7 @@ typedef struct rank_time {
 } rank_time;
 
 // rows.c: all ranks go on until they have the gradients of their shards.
-rec_status rows_run(const predicted_program *p, const rank_grid *grid, const network *n, rank_time *all);
+rec_status rows_run(const predicted_program *p, const rank_grid *grid, const network *n,
+                    rank_time *all);
 
 #endif

@@ -8,7 +8,8 @@
 #include "runtime/train/starts.h"
 #include "runtime/train/turns.h"
 
-const char *const predicted_loss_names[LOSSES] = {"leaves", "extra", "bubble", "latency", "bandwidth"};
+const char *const predicted_loss_names[LOSSES] = {"leaves", "extra", "bubble", "latency",
+                                                  "bandwidth"};
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -29,8 +30,8 @@ static int64_t largest_shard(const leaves *l) {
   return most;
 }
 
-// The blocks of gradients of a rank with one thread: those of the shards that run in a wave, and the sums that wait, as gradients.c
-// makes them.
+// The blocks of gradients of a rank with one thread: those of the shards that run in a wave, and
+// the sums that wait, as gradients.c makes them.
 static int64_t gradient_blocks(const predicted_program *p, const rank_grid *grid) {
   int own = 0, level;
   while ((int64_t)1 << own < grid->data) own++;
@@ -39,10 +40,14 @@ static int64_t gradient_blocks(const predicted_program *p, const rank_grid *grid
 }
 
 // Data ranks differ by a shard at most.
-static int64_t most_shards(const predicted_program *p, const rank_grid *grid) { return ceiling(p->leaves.shards, grid->data); }
+static int64_t most_shards(const predicted_program *p, const rank_grid *grid) {
+  return ceiling(p->leaves.shards, grid->data);
+}
 
-// Of the rank that needs most. One with fewer shards may have all of them under way, at each place in time.
-static rec_status activations_of(const predicted_program *p, const rank_grid *grid, const executor_form *form, int64_t *bytes) {
+// Of the rank that needs most. One with fewer shards may have all of them under way, at each place
+// in time.
+static rec_status activations_of(const predicted_program *p, const rank_grid *grid,
+                                 const executor_form *form, int64_t *bytes) {
   const int64_t most = most_shards(p, grid), least = p->leaves.shards / grid->data;
   rec_status status = REC_OK;
   *bytes = 0;
@@ -54,7 +59,8 @@ static rec_status activations_of(const predicted_program *p, const rank_grid *gr
   return status;
 }
 
-static rec_status memory_of(const predicted_program *p, const rank_grid *grid, predicted_memory *memory) {
+static rec_status memory_of(const predicted_program *p, const rank_grid *grid,
+                            predicted_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
   const executor_form form = {.batch = largest_shard(l),
@@ -63,10 +69,11 @@ static rec_status memory_of(const predicted_program *p, const rank_grid *grid, p
                               .backward = true,
                               .chain = grid->exchange == EXCHANGE_CHAIN && l->segments > 1};
   int64_t size = p->of.n->element_size, sequences = (p->block->batch + grid->data - 1) / grid->data;
-  *memory = (predicted_memory){.weights = m->parameter_elements * size,
-                               .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
-                               .moments = moment_numbers(p) * size / (grid->data * grid->time),
-                               .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * KEPT_STATES : 0};
+  *memory = (predicted_memory){
+      .weights = m->parameter_elements * size,
+      .gradients = m->parameter_elements * size * gradient_blocks(p, grid),
+      .moments = moment_numbers(p) * size / (grid->data * grid->time),
+      .states = starts_are_kept(p->block) ? m->state_elements * sequences * size * KEPT_STATES : 0};
   return activations_of(p, grid, &form, &memory->activations);
 }
 
@@ -85,7 +92,8 @@ static network without(const network *n, bool latency, bool bandwidth) {
 
 // What each cause costs: the time with it, less the time without.
 static rec_status find_losses(const prediction_request *r, double one_rank, prediction *p) {
-  const network no_latency = without(r->network, true, false), none = without(r->network, true, true);
+  const network no_latency = without(r->network, true, false),
+                none = without(r->network, true, true);
   double at_once, unlimited, busiest, all, share = one_rank / (double)p->ranks;
   rec_status status = simulate_step(r->program, &p->grid, &no_latency, &at_once);
   if (!status) status = simulate_step(r->program, &p->grid, &none, &unlimited);
@@ -100,7 +108,8 @@ static rec_status find_losses(const prediction_request *r, double one_rank, pred
 }
 
 static int64_t shards_under_way(const predicted_program *p, const rank_grid *grid) {
-  const turns order = turns_of(p->of.model, &(turn_line){grid->time, most_shards(p, grid), grid->under_way}, 0);
+  const turns order =
+      turns_of(p->of.model, &(turn_line){grid->time, most_shards(p, grid), grid->under_way}, 0);
   return turns_under_way(&order);
 }
 
@@ -117,7 +126,8 @@ static rec_status find_memory(const prediction_request *r, prediction *p) {
   }
 }
 
-static rec_status predict_grid(const prediction_request *r, double one_rank, rank_grid grid, prediction *p) {
+static rec_status predict_grid(const prediction_request *r, double one_rank, rank_grid grid,
+                               prediction *p) {
   *p = (prediction){.grid = grid, .ranks = grid.data * grid.time};
   rec_status status = find_memory(r, p);
   if (!status) status = predict_messages(r->program, &p->grid, p->sent);
@@ -173,8 +183,11 @@ rec_status predict(const prediction_request *r, predictions *made) {
   for (int64_t data = 1; !status && data <= l->shards; data *= 2)
     for (int64_t time = 1; !status && time <= l->segments; time++) {
       if (l->segments % time) continue;
-      status = add_grid(r, (rank_grid){.data = data, .time = time, .exchange = EXCHANGE_PIPELINE}, made);
-      if (!status && chains) status = add_grid(r, (rank_grid){.data = data, .time = time, .exchange = EXCHANGE_CHAIN}, made);
+      status =
+          add_grid(r, (rank_grid){.data = data, .time = time, .exchange = EXCHANGE_PIPELINE}, made);
+      if (!status && chains)
+        status =
+            add_grid(r, (rank_grid){.data = data, .time = time, .exchange = EXCHANGE_CHAIN}, made);
     }
   if (made->list) qsort(made->list, (size_t)made->count, sizeof *made->list, by_ranks);
   if (status) predictions_free(made);
@@ -197,7 +210,9 @@ static const prediction *best_by(const predictions *p, int64_t count, exchange_k
   return best;
 }
 
-const prediction *predictions_best(const predictions *p, int64_t count) { return best_by(p, count, p->asked); }
+const prediction *predictions_best(const predictions *p, int64_t count) {
+  return best_by(p, count, p->asked);
+}
 const prediction *predictions_best_other(const predictions *p) {
   return best_by(p, 0, p->asked == EXCHANGE_CHAIN ? EXCHANGE_PIPELINE : EXCHANGE_CHAIN);
 }

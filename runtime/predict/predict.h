@@ -45,13 +45,15 @@ typedef struct predictions {
   exchange_kind asked;  // by the program
 } predictions;
 
-// All grids that the program allows: a power of two of data ranks, at most one for each shard; time ranks that divide the
-// segments. Each by a pipeline, and by a chain where recurrences have summaries.
+// All grids that the program allows: a power of two of data ranks, at most one for each shard; time
+// ranks that divide the segments. Each by a pipeline, and by a chain where recurrences have
+// summaries.
 rec_status predict(const prediction_request *request, predictions *made);
 void predictions_free(predictions *p);
 
 int64_t predicted_memory_bytes(const predicted_memory *m);
-// The fastest that fits among those of `count` ranks, 0: of all, by the exchange that the program asks for; NULL: none fits.
+// The fastest that fits among those of `count` ranks, 0: of all, by the exchange that the program
+// asks for; NULL: none fits.
 const prediction *predictions_best(const predictions *p, int64_t count);
 // Of all by the other exchange; NULL: it is not predicted.
 const prediction *predictions_best_other(const predictions *p);

@@ -60,11 +60,14 @@ typedef struct row {
   int64_t count, first;  // first: the number of its first rank in the job
 } row;
 
-static queue *queue_of(row *r, int64_t from, int beside) { return beside > 0 ? &r->ranks[from].up : &r->ranks[from].down; }
+static queue *queue_of(row *r, int64_t from, int beside) {
+  return beside > 0 ? &r->ranks[from].up : &r->ranks[from].down;
+}
 
 static bool send(row *r, int64_t number, const rank_event *e) {
   row_rank *rank = &r->ranks[number];
-  const network_link *link = network_between(r->n, r->first + number, r->first + number + e->beside);
+  const network_link *link =
+      network_between(r->n, r->first + number, r->first + number + e->beside);
   double time = network_arrival(link, rank->at.now, e->bytes, &rank->at.link_free);
   return queue_put(queue_of(r, number, e->beside), (arrival){e->tag, time});
 }
@@ -98,7 +101,8 @@ static bool advance(row *r, int64_t number) {
 }
 
 static void begin(row *r) {
-  for (int64_t i = 0; i < r->count; i++) r->ranks[i].turns = schedule_turns(r->schedule, i, r->count);
+  for (int64_t i = 0; i < r->count; i++)
+    r->ranks[i].turns = schedule_turns(r->schedule, i, r->count);
 }
 
 static int64_t events_run(const row *r) {
@@ -111,7 +115,8 @@ static int64_t events_run(const row *r) {
 static rec_status run_row(row *r) {
   bool memory = true;
   begin(r);
-  for (int64_t before = -1, run = 0; memory && run < r->count * r->schedule->count; run = events_run(r)) {
+  for (int64_t before = -1, run = 0; memory && run < r->count * r->schedule->count;
+       run = events_run(r)) {
     if (run == before) return rec_fail(REC_ERROR_INTERNAL, "rec plan: all ranks of a row wait");
     before = run;
     for (int64_t i = 0; memory && i < r->count; i++) memory = advance(r, i);
@@ -129,8 +134,8 @@ static void free_row(row *r) {
 }
 
 // When the ranks of row `data` have run these of its shards, if all begin at 0.
-static rec_status run_shards(const predicted_program *p, const rank_grid *grid, const network *n, int64_t data,
-                             leaf_range shards, rank_time *ends) {
+static rec_status run_shards(const predicted_program *p, const rank_grid *grid, const network *n,
+                             int64_t data, leaf_range shards, rank_time *ends) {
   rank_schedule schedule;
   row r = {.schedule = &schedule, .n = n, .count = grid->time, .first = data * grid->time};
   r.ranks = calloc((size_t)r.count, sizeof *r.ranks);
@@ -144,15 +149,16 @@ static rec_status run_shards(const predicted_program *p, const rank_grid *grid, 
 }
 
 // After some shards each further one takes as long as the one before.
-static rec_status run_whole_row(const predicted_program *p, const rank_grid *grid, const network *n, int64_t data,
-                                rank_time *ends) {
+static rec_status run_whole_row(const predicted_program *p, const rank_grid *grid, const network *n,
+                                int64_t data, rank_time *ends) {
   enum { DIFFERENT = 10 };
   leaf_range shards = rank_grid_shards(p, grid, data);
   int count = shards.end - shards.first;
   if (grid->time == 1 || count <= DIFFERENT) return run_shards(p, grid, n, data, shards, ends);
   rank_time *before = calloc((size_t)grid->time, sizeof *before);
   if (!before) return rec_no_memory();
-  leaf_range first = {shards.first, shards.first + DIFFERENT}, fewer = {shards.first, shards.first + DIFFERENT - 1};
+  leaf_range first = {shards.first, shards.first + DIFFERENT},
+             fewer = {shards.first, shards.first + DIFFERENT - 1};
   rec_status status = run_shards(p, grid, n, data, first, ends);
   if (!status) status = run_shards(p, grid, n, data, fewer, before);
   for (int64_t i = 0; i < grid->time; i++) {
@@ -168,12 +174,15 @@ static rec_status run_whole_row(const predicted_program *p, const rank_grid *gri
 
 static int64_t sequences_of(const predicted_program *p, const rank_grid *grid, int64_t data) {
   leaf_range shards = rank_grid_shards(p, grid, data);
-  return leaves_first_sequence(&p->leaves, shards.end) - leaves_first_sequence(&p->leaves, shards.first);
+  return leaves_first_sequence(&p->leaves, shards.end) -
+         leaves_first_sequence(&p->leaves, shards.first);
 }
 
-static bool same_row(const predicted_program *p, const rank_grid *grid, const network *n, int64_t a, int64_t b) {
+static bool same_row(const predicted_program *p, const rank_grid *grid, const network *n, int64_t a,
+                     int64_t b) {
   leaf_range x = rank_grid_shards(p, grid, a), y = rank_grid_shards(p, grid, b);
-  return x.end - x.first == y.end - y.first && sequences_of(p, grid, a) == sequences_of(p, grid, b) &&
+  return x.end - x.first == y.end - y.first &&
+         sequences_of(p, grid, a) == sequences_of(p, grid, b) &&
          a * grid->time % n->node == b * grid->time % n->node;
 }
 
@@ -182,11 +191,13 @@ static void go_on(const rank_grid *grid, const rank_time *ends, rank_time *ranks
   double begin = 0;
   for (int64_t i = 0; i < grid->time; i++)
     if (ranks_of_row[i].now > begin) begin = ranks_of_row[i].now;
-  for (int64_t i = 0; i < grid->time; i++) ranks_of_row[i] = (rank_time){begin + ends[i].now, begin + ends[i].link_free};
+  for (int64_t i = 0; i < grid->time; i++)
+    ranks_of_row[i] = (rank_time){begin + ends[i].now, begin + ends[i].link_free};
 }
 
 // Rows with as many shards and sequences, at the same place of a node, take the same time.
-rec_status rows_run(const predicted_program *p, const rank_grid *grid, const network *n, rank_time *all) {
+rec_status rows_run(const predicted_program *p, const rank_grid *grid, const network *n,
+                    rank_time *all) {
   enum { KINDS = 64 };
   int64_t kinds[KINDS], count = 0;
   rank_time *ends = calloc((size_t)grid->time * KINDS, sizeof *ends);

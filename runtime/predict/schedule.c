@@ -17,7 +17,8 @@ static void add_event(rank_schedule *s, rank_event e) {
   s->events[s->count++] = e;
 }
 
-// Computing without a message between is one event, which no pass is cut within. `beside`: of the ranks that have one there.
+// Computing without a message between is one event, which no pass is cut within. `beside`: of the
+// ranks that have one there.
 static void add_computing(rank_schedule *s, int64_t cut, int beside, double seconds) {
   rank_event *last = s->count > cut ? &s->events[s->count - 1] : NULL;
   if (last && last->kind == EVENT_COMPUTE && last->beside == beside)
@@ -83,7 +84,9 @@ static double seconds_of(const walk *w, int op, run_part part) {
   return op_times_of(w->p->times, op, part, (double)(w->rows * w->steps));
 }
 
-static void call_segments(const walk *w, double seconds) { add_computing(w->s, w->cut, 0, seconds * (double)w->segments); }
+static void call_segments(const walk *w, double seconds) {
+  add_computing(w->s, w->cut, 0, seconds * (double)w->segments);
+}
 
 // Computing for all segments but the last one of a pass, which has no summary.
 static void summarise_segments(const walk *w, int behind, double seconds) {
@@ -109,18 +112,21 @@ typedef struct block_range {
 static const block_range whole_state = {0, 0, 1, 1};
 
 // On its way to or from a rank beside this one. No other message between two ranks has its tag.
-static void add_message(const walk *w, rank_event_kind kind, int beside, int state, bool backward, block_range block) {
+static void add_message(const walk *w, rank_event_kind kind, int beside, int state, bool backward,
+                        block_range block) {
   int64_t number = (w->shard * w->p->of.model->state_count + state) * 2 + backward;
-  add_event(w->s, (rank_event){.kind = kind,
-                               .message = kind_of_message(w, state, backward),
-                               .beside = beside,
-                               .tag = number * CHAIN_BLOCKS + block.number,
-                               .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
+  add_event(w->s,
+            (rank_event){.kind = kind,
+                         .message = kind_of_message(w, state, backward),
+                         .beside = beside,
+                         .tag = number * CHAIN_BLOCKS + block.number,
+                         .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
 }
 
-static void add_messages(const walk *w, rank_event_kind kind, int beside, const model_op *op, bool backward,
-                         block_range block) {
-  for (int i = 0; i < op->state_count; i++) add_message(w, kind, beside, op->states[i], backward, block);
+static void add_messages(const walk *w, rank_event_kind kind, int beside, const model_op *op,
+                         bool backward, block_range block) {
+  for (int i = 0; i < op->state_count; i++)
+    add_message(w, kind, beside, op->states[i], backward, block);
 }
 
 // The states come from the rank before, and go to the rank behind; their gradients the other way.
@@ -132,17 +138,21 @@ static void pipeline(const walk *w, int number, bool backward) {
   add_messages(w, EVENT_SEND, -from, op, backward, whole_state);
 }
 
-// Summaries, then block after block the states that come are folded with them and go on; then the calls.
+// Summaries, then block after block the states that come are folded with them and go on; then the
+// calls.
 static void chain(const walk *w, int number, bool backward) {
   const model_op *op = &w->p->of.model->ops[number];
   int from = backward ? 1 : -1;
   int64_t all = w->p->instances[number] * w->rows;
   int64_t bytes = chain_state_elements(w->p->of.model, op) * w->rows * w->p->of.n->element_size;
-  double fold = op_times_of(w->p->times, number, backward ? RAN_FOLD_BACKWARD : RAN_FOLD, (double)w->rows);
+  double fold =
+      op_times_of(w->p->times, number, backward ? RAN_FOLD_BACKWARD : RAN_FOLD, (double)w->rows);
   int blocks = chain_blocks(all, bytes);
-  summarise_segments(w, -from, seconds_of(w, number, backward ? RAN_SUMMARY_BACKWARD : RAN_SUMMARY));
+  summarise_segments(w, -from,
+                     seconds_of(w, number, backward ? RAN_SUMMARY_BACKWARD : RAN_SUMMARY));
   for (int b = 0; b < blocks; b++) {
-    const block_range block = {b, chain_instance(all, blocks, b), chain_instance(all, blocks, b + 1), all};
+    const block_range block = {b, chain_instance(all, blocks, b),
+                               chain_instance(all, blocks, b + 1), all};
     add_messages(w, EVENT_WAIT, from, op, backward, block);
     summarise_segments(w, -from, fold * (double)(block.end - block.first) / (double)all);
     add_messages(w, EVENT_SEND, -from, op, backward, block);
@@ -174,10 +184,13 @@ static void run_shard(walk *w) {
     if (m->steps[i].kind == STEP_OF) operation(w, m->steps[i].op, true);
 }
 
-rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, leaf_range shards, rank_schedule *made) {
+rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, leaf_range shards,
+                           rank_schedule *made) {
   const leaves *l = &p->leaves;
-  *made = (rank_schedule){.program = p, .shards = shards.end - shards.first, .under_way = grid->under_way};
-  made->begins = calloc((size_t)(made->shards * (p->of.model->op_count + 1)) + 1, sizeof *made->begins);
+  *made = (rank_schedule){
+      .program = p, .shards = shards.end - shards.first, .under_way = grid->under_way};
+  made->begins =
+      calloc((size_t)(made->shards * (p->of.model->op_count + 1)) + 1, sizeof *made->begins);
   if (!made->begins) return rec_no_memory();
   for (int i = shards.first; i < shards.end; i++) {
     walk w = {.p = p,

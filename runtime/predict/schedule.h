@@ -1,6 +1,7 @@
-// What one rank does in a step, in order: computing, messages to the ranks beside it, and waiting for theirs. The simulation
-// (simulate.h) runs these lists. They are made by the rules that the trainer follows. A list has shard after shard; which of its
-// operations a rank runs next depends on its place (train/turns.h).
+// What one rank does in a step, in order: computing, messages to the ranks beside it, and waiting
+// for theirs. The simulation (simulate.h) runs these lists. They are made by the rules that the
+// trainer follows. A list has shard after shard; which of its operations a rank runs next depends
+// on its place (train/turns.h).
 //
 //   2 time ranks, one leaf, operations embed, ssd, linear, loss:
 //   embed | wait states of ssd from -1 | ssd | send states to +1 | linear, loss, linear backward | wait cotangents from +1 | ..
@@ -20,7 +21,8 @@ typedef struct predicted_program {
   leaves leaves;
   piece_list pieces;
   const op_times *times;
-  const int64_t *instances;  // by operation, of a sequence: in these its states may pass by a chain; 0, NULL: by a pipeline
+  // by operation, of a sequence: in these its states may pass by a chain; 0, NULL: by a pipeline
+  const int64_t *instances;
 } predicted_program;
 
 // Ranks of a job: `data` rows of `time` ranks.
@@ -35,7 +37,8 @@ typedef enum rank_event_kind { EVENT_COMPUTE, EVENT_SEND, EVENT_WAIT } rank_even
 typedef struct rank_event {
   rank_event_kind kind;
   message_kind message;
-  int beside;      // -1 or 1, the rank before or behind; without such a rank there is no such event. 0: of all ranks
+  // -1 or 1, the rank before or behind; without such a rank there is no such event. 0: of all ranks
+  int beside;
   int64_t tag;     // a wait takes the message of its tag
   int64_t bytes;   // of a message
   double seconds;  // of computing
@@ -46,8 +49,9 @@ typedef struct rank_schedule {
   rank_event *events;
   int64_t count, room;
   int64_t shards, under_way;
-  int64_t *begins;  // where the events of each shard begin, of each operation forward and of backward; then the count
-  bool failed;      // no memory
+  // where the events of each shard begin, of each operation forward and of backward; then the count
+  int64_t *begins;
+  bool failed;  // no memory
 } rank_schedule;
 
 // Some events that follow each other.
@@ -63,7 +67,8 @@ bool schedule_chains(const predicted_program *p, int op);
 // The shards of the sequences that data rank `data` has.
 leaf_range rank_grid_shards(const predicted_program *p, const rank_grid *grid, int64_t data);
 // Forward and backward of these shards by one of `grid.time` ranks. The program outlives the list.
-rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, leaf_range shards, rank_schedule *made);
+rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, leaf_range shards,
+                           rank_schedule *made);
 void schedule_free(rank_schedule *s);
 
 // What a rank runs, from the beginning on.

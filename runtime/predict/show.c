@@ -15,7 +15,8 @@ static void print_link(FILE *out, const network_link *link) {
 
 static void print_network(FILE *out, const shown_predictions *s) {
   const network *n = s->request->network;
-  fprintf(out, "network, %s%s: ", s->network_from ? "of " : "measured", s->network_from ? s->network_from : "");
+  fprintf(out, "network, %s%s: ", s->network_from ? "of " : "measured",
+          s->network_from ? s->network_from : "");
   if (n->node > 1) {
     fprintf(out, "%" PRId64 " ranks a node with ", n->node);
     print_link(out, &n->within);
@@ -29,15 +30,20 @@ static void print_head(FILE *out, const shown_predictions *s) {
   const predicted_program *p = s->program;
   const train_block *b = p->block;
   fprintf(out,
-          "train %s: %s, %" PRId64 " weights; %" PRId64 " x %" PRId64 " tokens a step, cut into %d shard%s x %d segment%s\n",
-          b->name, p->of.model->text, p->of.model->weight_count, b->batch, b->context, p->leaves.shards,
-          p->leaves.shards == 1 ? "" : "s", p->leaves.segments, p->leaves.segments == 1 ? "" : "s");
-  fprintf(out, "operations, %s%s: %" PRId64 " tokens, one thread a rank\n", s->times_from ? "of " : "measured here",
-          s->times_from ? s->times_from : "", p->times->tokens);
+          "train %s: %s, %" PRId64 " weights; %" PRId64 " x %" PRId64
+          " tokens a step, cut into %d shard%s x %d segment%s\n",
+          b->name, p->of.model->text, p->of.model->weight_count, b->batch, b->context,
+          p->leaves.shards, p->leaves.shards == 1 ? "" : "s", p->leaves.segments,
+          p->leaves.segments == 1 ? "" : "s");
+  fprintf(out, "operations, %s%s: %" PRId64 " tokens, one thread a rank\n",
+          s->times_from ? "of " : "measured here", s->times_from ? s->times_from : "",
+          p->times->tokens);
   print_network(out, s);
 }
 
-static const char *exchange_of(const prediction *p) { return p->grid.time > 1 ? exchange_names[p->grid.exchange] : "-"; }
+static const char *exchange_of(const prediction *p) {
+  return p->grid.time > 1 ? exchange_names[p->grid.exchange] : "-";
+}
 
 // The two causes that cost most, in percent of the step.
 static void print_losses(FILE *out, const prediction *p) {
@@ -47,10 +53,12 @@ static void print_losses(FILE *out, const prediction *p) {
   for (; shown < SHOWN; shown++) {
     int most = -1;
     for (int i = 0; i < LOSSES; i++)
-      if ((most < 0 || p->losses[i] > p->losses[most]) && (!shown || p->losses[i] < before)) most = i;
+      if ((most < 0 || p->losses[i] > p->losses[most]) && (!shown || p->losses[i] < before))
+        most = i;
     if (most < 0 || p->losses[most] < LEAST_LOSS * p->seconds) break;
     before = p->losses[most];
-    fprintf(out, "%s%s %.0f %%", shown ? ", " : "", predicted_loss_names[most], before / p->seconds * PERCENT);
+    fprintf(out, "%s%s %.0f %%", shown ? ", " : "", predicted_loss_names[most],
+            before / p->seconds * PERCENT);
   }
   fprintf(out, "%s\n", p->fits ? shown ? "" : "-" : shown ? "; memory" : "memory");
 }
@@ -58,8 +66,9 @@ static void print_losses(FILE *out, const prediction *p) {
 static void print_row(FILE *out, const prediction *p) {
   char grid[48];
   snprintf(grid, sizeof grid, "%" PRId64 " x %" PRId64, p->grid.data, p->grid.time);
-  fprintf(out, "%7" PRId64 " %12s  %-8s %12.3f %10.1f %% %11.1f  ", p->ranks, grid, exchange_of(p), p->seconds / MS,
-          p->efficiency * PERCENT, (double)predicted_memory_bytes(&p->memory) / MIB);
+  fprintf(out, "%7" PRId64 " %12s  %-8s %12.3f %10.1f %% %11.1f  ", p->ranks, grid, exchange_of(p),
+          p->seconds / MS, p->efficiency * PERCENT,
+          (double)predicted_memory_bytes(&p->memory) / MIB);
   print_losses(out, p);
 }
 
@@ -77,19 +86,24 @@ static void print_rows(FILE *out, const shown_predictions *s) {
 // ---- conclusions --------------------------------------------------------------------------------
 
 static void print_grid(FILE *out, const prediction *p) {
-  fprintf(out, "%" PRId64 " x %" PRId64 " ranks%s%s, %.3f ms a step, %.1f %% efficient", p->grid.data, p->grid.time,
-          p->grid.time > 1 ? " by " : "", p->grid.time > 1 ? exchange_names[p->grid.exchange] : "", p->seconds / MS,
+  fprintf(out, "%" PRId64 " x %" PRId64 " ranks%s%s, %.3f ms a step, %.1f %% efficient",
+          p->grid.data, p->grid.time, p->grid.time > 1 ? " by " : "",
+          p->grid.time > 1 ? exchange_names[p->grid.exchange] : "", p->seconds / MS,
           p->efficiency * PERCENT);
   if (p->fewer) fprintf(out, " with --under-way %" PRId64, p->grid.under_way);
 }
 
 static const char *advice_of(predicted_loss loss) {
   static const char *const advice[LOSSES] = {
-      [LOSS_LEAVES] = "some ranks have more shards than others: a batch of a power of two shares out evenly",
+      [LOSS_LEAVES] =
+          "some ranks have more shards than others: a batch of a power of two shares out evenly",
       [LOSS_EXTRA] = "sums and summaries are computed that one rank alone would not need",
-      [LOSS_BUBBLE] = "ranks wait for the states of the segments before theirs: fewer time ranks lose less",
-      [LOSS_LATENCY] = "messages take longer to begin than to pass: fewer ranks, or more tokens a rank",
-      [LOSS_BANDWIDTH] = "gradients and weights take long to pass: fewer ranks, or more tokens a rank"};
+      [LOSS_BUBBLE] =
+          "ranks wait for the states of the segments before theirs: fewer time ranks lose less",
+      [LOSS_LATENCY] =
+          "messages take longer to begin than to pass: fewer ranks, or more tokens a rank",
+      [LOSS_BANDWIDTH] =
+          "gradients and weights take long to pass: fewer ranks, or more tokens a rank"};
   return advice[loss];
 }
 
@@ -102,7 +116,8 @@ static const prediction *most_efficient(const predictions *all, double least) {
   const prediction *found = NULL;
   for (int64_t i = 0; i < all->count; i++) {
     const prediction *p = &all->list[i];
-    if (p->fits && p->grid.exchange == all->asked && p->efficiency >= least && (!found || p->seconds < found->seconds))
+    if (p->fits && p->grid.exchange == all->asked && p->efficiency >= least &&
+        (!found || p->seconds < found->seconds))
       found = p;
   }
   return found;
@@ -113,11 +128,13 @@ static void print_limit(FILE *out, const shown_predictions *s) {
   int64_t data = 1;
   while (2 * data <= l->shards) data *= 2;
   if (data * l->segments >= s->request->last) return;
-  fprintf(out,
-          "no more than %" PRId64
-          " ranks: the program has %d shard%s, which decide how many data ranks there can be, and %d "
-          "segment%s, how many time ranks\n",
-          data * l->segments, l->shards, l->shards == 1 ? "" : "s", l->segments, l->segments == 1 ? "" : "s");
+  fprintf(
+      out,
+      "no more than %" PRId64
+      " ranks: the program has %d shard%s, which decide how many data ranks there can be, and %d "
+      "segment%s, how many time ranks\n",
+      data * l->segments, l->shards, l->shards == 1 ? "" : "s", l->segments,
+      l->segments == 1 ? "" : "s");
 }
 
 // Which exchange is better, where both are known.
@@ -130,8 +147,10 @@ static void print_other(FILE *out, const shown_predictions *s, const prediction 
     fprintf(out, "a %s is better than a %s for the states of segments\n", asked, name);
     return;
   }
-  fprintf(out, "a %s would be better for the states of segments; to have it, write `exchange %s` in train %s: ", name, name,
-          s->program->block->name);
+  fprintf(out,
+          "a %s would be better for the states of segments; to have it, write `exchange %s` in "
+          "train %s: ",
+          name, name, s->program->block->name);
   print_grid(out, other);
   fputc('\n', out);
 }
@@ -200,7 +219,8 @@ static void describe_prediction(const prediction *p, cJSON *object) {
   cJSON_AddNumberToObject(object, "step_us", p->seconds * 1e6);
   cJSON_AddNumberToObject(object, "efficiency", p->efficiency);
   cJSON *lost = cJSON_AddObjectToObject(object, "lost_us");
-  for (int i = 0; i < LOSSES; i++) cJSON_AddNumberToObject(lost, predicted_loss_names[i], p->losses[i] * 1e6);
+  for (int i = 0; i < LOSSES; i++)
+    cJSON_AddNumberToObject(lost, predicted_loss_names[i], p->losses[i] * 1e6);
   describe_memory(&p->memory, cJSON_AddObjectToObject(object, "memory_bytes"));
   describe_messages(p->sent, cJSON_AddObjectToObject(object, "sent"));
   cJSON_AddBoolToObject(object, "fits", p->fits);
@@ -228,8 +248,12 @@ rec_status predictions_print_json(FILE *out, const shown_predictions *s) {
 
 typedef bool chosen(const predictions *all, const prediction *p);
 
-static bool is_best(const predictions *all, const prediction *p) { return predictions_best(all, p->ranks) == p; }
-static bool is_data(const predictions *all, const prediction *p) { return p->grid.time == 1 && p->grid.exchange == all->asked; }
+static bool is_best(const predictions *all, const prediction *p) {
+  return predictions_best(all, p->ranks) == p;
+}
+static bool is_data(const predictions *all, const prediction *p) {
+  return p->grid.time == 1 && p->grid.exchange == all->asked;
+}
 static bool is_pipeline(const predictions *all, const prediction *p) {
   return (void)all, p->grid.data == 1 && p->grid.exchange == EXCHANGE_PIPELINE;
 }
@@ -242,14 +266,21 @@ static void put_curve(plot *p, const char *name, const predictions *all, chosen 
   if (!text_open(&points)) return;
   for (int64_t i = 0; i < all->count; i++)
     if (which(all, &all->list[i]))
-      fprintf(points.out, "%" PRId64 " %.4f\n", all->list[i].ranks, all->list[i].efficiency * PERCENT);
+      fprintf(points.out, "%" PRId64 " %.4f\n", all->list[i].ranks,
+              all->list[i].efficiency * PERCENT);
   plot_curve(p, name, &points);
 }
 
-static const picture efficiency = {
-    .name = "plan", .title = "predicted efficiency by ranks", .x = "ranks", .y = "percent", .log_axis = true, .marks = true};
+static const picture efficiency = {.name = "plan",
+                                   .title = "predicted efficiency by ranks",
+                                   .x = "ranks",
+                                   .y = "percent",
+                                   .log_axis = true,
+                                   .marks = true};
 
-rec_status predictions_may_draw(const char *folder, bool again) { return plot_allowed(&efficiency, folder, again); }
+rec_status predictions_may_draw(const char *folder, bool again) {
+  return plot_allowed(&efficiency, folder, again);
+}
 
 rec_status predictions_draw(const shown_predictions *s, const char *folder, bool *drawn) {
   plot p;

@@ -14,7 +14,8 @@ typedef struct shown_predictions {
 } shown_predictions;
 
 void predictions_print(FILE *out, const shown_predictions *s);
-// An object with the members program, times, network, predictions; a file of times or of a network may be cut from it.
+// An object with the members program, times, network, predictions; a file of times or of a network
+// may be cut from it.
 rec_status predictions_print_json(FILE *out, const shown_predictions *s);
 // An error if the files of predictions_draw are inputs, or another's.
 rec_status predictions_may_draw(const char *folder, bool again);

@@ -39,7 +39,8 @@ static void gather(job *j, int64_t bytes) {
   gather_round round;
   for (int k = 0; ranks_gather_round((int)j->count, k, &round); k++) {
     begin_to_send(j);
-    for (int64_t i = 0; i < j->count; i++) send_from(j, i, (i + j->count - round.ahead) % j->count, round.blocks * bytes);
+    for (int64_t i = 0; i < j->count; i++)
+      send_from(j, i, (i + j->count - round.ahead) % j->count, round.blocks * bytes);
     for (int64_t i = 0; i < j->count; i++) wait_for(j, i, (i + round.ahead) % j->count);
   }
 }
@@ -47,7 +48,8 @@ static void gather(job *j, int64_t bytes) {
 // ---- gradients and weights ----------------------------------------------------------------------
 
 static owner_grid owner_place(const job *j, int64_t rank) {
-  return (owner_grid){(int)j->grid->data, (int)(rank / j->grid->time), (int)j->grid->time, (int)(rank % j->grid->time)};
+  return (owner_grid){(int)j->grid->data, (int)(rank / j->grid->time), (int)j->grid->time,
+                      (int)(rank % j->grid->time)};
 }
 
 static int64_t numbers_of(const job *j, slot_range slots) {
@@ -63,8 +65,8 @@ typedef struct rank_round {
 static rank_round round_of(const job *j, int64_t rank, int number) {
   owner_grid place = owner_place(j, rank);
   owner_round round = owners_round(&place, number);
-  return (rank_round){round.partner * j->grid->time + rank % j->grid->time, numbers_of(j, round.keeps),
-                      numbers_of(j, round.gives)};
+  return (rank_round){round.partner * j->grid->time + rank % j->grid->time,
+                      numbers_of(j, round.keeps), numbers_of(j, round.gives)};
 }
 
 // How much of the window that begins at number `first` there is.
@@ -129,8 +131,8 @@ static int64_t slot_of(const job *j, int64_t rank) {
   return numbers_of(j, (slot_range){first, first + 1});
 }
 
-// What the busiest rank of a row sends to each other one, of the slots that they own: those of the others, of gradients; its own, of
-// weights.
+// What the busiest rank of a row sends to each other one, of the slots that they own: those of the
+// others, of gradients; its own, of weights.
 static int64_t busiest_of_row(const job *j, int64_t first, bool weights) {
   int64_t times = j->grid->time, most = 0, least = INT64_MAX, all = 0;
   for (int64_t i = first; i < first + times; i++) {
@@ -167,7 +169,8 @@ static rec_status exchange_gradients(job *j, rank_round *rounds) {
     round_of_segments(j, rounds, own);
   }
   rec_status status = exchange_in_rows(j, own, false);
-  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)((segments - 1) * slot_of(j, i)) * j->p->times->sum;
+  for (int64_t i = 0; i < j->count; i++)
+    j->ranks[i].now += (double)((segments - 1) * slot_of(j, i)) * j->p->times->sum;
   return status;
 }
 
@@ -195,11 +198,13 @@ static double own_sums(const predicted_program *p, const rank_grid *grid, int64_
 }
 
 static void sum_own(job *j) {
-  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += own_sums(j->p, j->grid, i / j->grid->time);
+  for (int64_t i = 0; i < j->count; i++)
+    j->ranks[i].now += own_sums(j->p, j->grid, i / j->grid->time);
 }
 
 static void step_own(job *j) {
-  for (int64_t i = 0; i < j->count; i++) j->ranks[i].now += (double)slot_of(j, i) * j->p->times->step;
+  for (int64_t i = 0; i < j->count; i++)
+    j->ranks[i].now += (double)slot_of(j, i) * j->p->times->step;
 }
 
 static rec_status run_step(job *j, rank_round *rounds) {
@@ -227,7 +232,8 @@ static double end_of(const job *j) {
 }
 
 // The second of two steps: ranks do not begin it at one time.
-rec_status simulate_step(const predicted_program *p, const rank_grid *grid, const network *n, double *seconds) {
+rec_status simulate_step(const predicted_program *p, const rank_grid *grid, const network *n,
+                         double *seconds) {
   const int64_t count = grid->data * grid->time;
   job j = {.p = p, .grid = grid, .n = n, .count = count, .size = p->of.n->element_size};
   rank_round *rounds = calloc((size_t)count, sizeof *rounds);
@@ -248,20 +254,24 @@ rec_status simulate_step(const predicted_program *p, const rank_grid *grid, cons
 
 // Finishing sums: of what the rounds bring, and of the segments of a slot.
 static double finishing_sums(const predicted_program *p, const rank_grid *grid) {
-  double weights = (double)p->of.model->parameter_elements, all = 0, own = (double)(p->leaves.segments / grid->time);
+  double weights = (double)p->of.model->parameter_elements, all = 0,
+         own = (double)(p->leaves.segments / grid->time);
   for (int64_t parts = 2; parts <= grid->data; parts *= 2) all += weights / (double)parts * own;
-  return (all + (double)(p->leaves.segments - 1) * weights / (double)(grid->data * grid->time)) * p->times->sum;
+  return (all + (double)(p->leaves.segments - 1) * weights / (double)(grid->data * grid->time)) *
+         p->times->sum;
 }
 
 // Of the rank at a place in time.
-static double computing_of(const predicted_program *p, const rank_grid *grid, const rank_schedule *s, int64_t data,
-                           int64_t place) {
+static double computing_of(const predicted_program *p, const rank_grid *grid,
+                           const rank_schedule *s, int64_t data, int64_t place) {
   double share = (double)p->of.model->parameter_elements / (double)(grid->data * grid->time);
-  return schedule_seconds(s, place, grid->time) + own_sums(p, grid, data) + finishing_sums(p, grid) + share * p->times->step;
+  return schedule_seconds(s, place, grid->time) + own_sums(p, grid, data) +
+         finishing_sums(p, grid) + share * p->times->step;
 }
 
 // The ranks between the first place and the last compute alike.
-rec_status simulate_computing(const predicted_program *p, const rank_grid *grid, double *busiest, double *all) {
+rec_status simulate_computing(const predicted_program *p, const rank_grid *grid, double *busiest,
+                              double *all) {
   rec_status status = REC_OK;
   *busiest = *all = 0;
   for (int64_t d = 0; !status && d < grid->data; d++) {

@@ -21,15 +21,17 @@ static void count_messages(const counting *c, message_kind kind, int64_t message
 
 step_gathers step_gathers_of(const predicted_program *p, const rank_grid *grid) {
   const train_model *m = p->of.model;
-  const int64_t number = sizeof(double), segments = p->leaves.segments / grid->time, fits = fits_number_count(m, p->block);
-  return (step_gathers){.fits = number * fits,
-                        .fittings = fits ? 2 : 0,
-                        .starts = number * (1 + starts_number_count(m, p->block)),
-                        .shards = sizeof(rec_status),
-                        .squares = number * piece_list_most(&p->pieces, (int)(grid->data * grid->time)),
-                        .ends = number * (segments + ends_number_count(m, p->block)),
-                        .going_on = sizeof(after_step),
-                        .agreements = compute_is_host(p->of.where) ? 0 : 3};
+  const int64_t number = sizeof(double), segments = p->leaves.segments / grid->time,
+                fits = fits_number_count(m, p->block);
+  return (step_gathers){
+      .fits = number * fits,
+      .fittings = fits ? 2 : 0,
+      .starts = number * (1 + starts_number_count(m, p->block)),
+      .shards = sizeof(rec_status),
+      .squares = number * piece_list_most(&p->pieces, (int)(grid->data * grid->time)),
+      .ends = number * (segments + ends_number_count(m, p->block)),
+      .going_on = sizeof(after_step),
+      .agreements = compute_is_host(p->of.where) ? 0 : 3};
 }
 
 static void count_gather(const counting *c, int64_t bytes) {
@@ -55,7 +57,8 @@ static void count_carried(const counting *c, leaf_range shards) {
   int64_t sequences = leaves_first_sequence(l, shards.end) - leaves_first_sequence(l, shards.first);
   if (!starts_are_kept(c->p->block)) return;
   for (int i = 0; i < m->state_count; i++)
-    count_messages(c, MESSAGE_CARRIED, shards.end - shards.first, m->states[i].elements * sequences * c->p->of.n->element_size);
+    count_messages(c, MESSAGE_CARRIED, shards.end - shards.first,
+                   m->states[i].elements * sequences * c->p->of.n->element_size);
 }
 
 // Each message of a schedule is sent by all ranks of a row but one.
@@ -65,7 +68,8 @@ static rec_status count_row(const counting *c, int64_t data) {
   rec_status status = schedule_shards(c->p, c->grid, shards, &s);
   for (int64_t i = 0; !status && i < s.count; i++)
     if (s.events[i].kind == EVENT_SEND)
-      count_messages(c, s.events[i].message, c->grid->time - 1, (c->grid->time - 1) * s.events[i].bytes);
+      count_messages(c, s.events[i].message, c->grid->time - 1,
+                     (c->grid->time - 1) * s.events[i].bytes);
   schedule_free(&s);
   count_carried(c, shards);
   return status;
@@ -73,7 +77,8 @@ static rec_status count_row(const counting *c, int64_t data) {
 
 static rec_status count_rows(const counting *c) {
   rec_status status = REC_OK;
-  for (int64_t d = 0; !status && c->grid->time > 1 && d < c->grid->data; d++) status = count_row(c, d);
+  for (int64_t d = 0; !status && c->grid->time > 1 && d < c->grid->data; d++)
+    status = count_row(c, d);
   return status;
 }
 
@@ -100,7 +105,8 @@ static void count_slots(const counting *c, const owner_grid *place) {
   const int64_t segments = c->p->leaves.segments / c->grid->time, size = c->p->of.n->element_size;
   int first = owners_left(place).first;
   for (int other = 0; other < place->time_count; other++) {
-    int64_t slot = numbers_of(c, (slot_range){first + other, first + other + 1}), others = place->time_count - 1;
+    int64_t slot = numbers_of(c, (slot_range){first + other, first + other + 1}),
+            others = place->time_count - 1;
     if (other == place->time)
       count_messages(c, MESSAGE_WEIGHTS, slot > 0 ? others : 0, others * slot * size);
     else
@@ -117,7 +123,8 @@ static void count_weights(const counting *c) {
   }
 }
 
-rec_status predict_messages(const predicted_program *p, const rank_grid *grid, message_count sent[MESSAGE_KINDS]) {
+rec_status predict_messages(const predicted_program *p, const rank_grid *grid,
+                            message_count sent[MESSAGE_KINDS]) {
   const counting c = {p, grid, (int)(grid->data * grid->time), sent};
   memset(sent, 0, MESSAGE_KINDS * sizeof *sent);
   count_gathers(&c);

@@ -1,6 +1,7 @@
-// Virtual time: what a step would take if each rank had a processor of its own and the network were the one of a file, though
-// many ranks share this machine. The clock of a rank runs with the processor time of its process. A message carries when it
-// would arrive; who receives it sets the clock forward to that.
+// Virtual time: what a step would take if each rank had a processor of its own and the network were
+// the one of a file, though many ranks share this machine. The clock of a rank runs with the
+// processor time of its process. A message carries when it would arrive; who receives it sets the
+// clock forward to that.
 //
 //   REC_VIRTUAL_NETWORK=FILE   a network, as network.h reads it: virtual time is on
 //   REC_VIRTUAL_TIMES=FILE     the times of operations, as op_times.h reads them: the clock runs by what clock_spend is told,
@@ -14,9 +15,10 @@
 
 typedef struct rank_clock rank_clock;
 
-// *made is NULL where virtual time is off; every function takes that. `processor`: seconds of processor time of the process,
-// without the thread that moves messages.
-rec_status clock_open(int64_t rank, double (*processor)(void *context), void *context, rank_clock **made);
+// *made is NULL where virtual time is off; every function takes that. `processor`: seconds of
+// processor time of the process, without the thread that moves messages.
+rec_status clock_open(int64_t rank, double (*processor)(void *context), void *context,
+                      rank_clock **made);
 void clock_close(rank_clock *c);
 // The file of REC_VIRTUAL_TIMES, or NULL.
 const char *clock_times_file(const rank_clock *c);

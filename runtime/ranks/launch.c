@@ -23,7 +23,8 @@ enum { EXIT_CANNOT_START = 127, DOOR_NAME = 32 };
 // In the environment of the ranks that rec has started itself.
 static const char door_variable[] = "REC_LAUNCHED";
 
-// ---- what a launcher tells ------------------------------------------------------------------------------------------
+// ---- what a launcher tells
+// ------------------------------------------------------------------------------------------
 
 static const struct {
   launcher by;
@@ -44,14 +45,17 @@ static int64_t number_in(const char *variable, int64_t otherwise) {
 rec_status launch_find(launched *found) {
   *found = (launched){LAUNCHER_NONE, 1, 0};
   for (size_t i = 0; i < sizeof told / sizeof *told && !found->by; i++)
-    if (getenv(told[i].rank)) *found = (launched){told[i].by, number_in(told[i].count, 0), number_in(told[i].rank, 0)};
+    if (getenv(told[i].rank))
+      *found = (launched){told[i].by, number_in(told[i].count, 0), number_in(told[i].rank, 0)};
   int64_t tasks = number_in("SLURM_STEP_NUM_TASKS", 1);
-  if (found->by == LAUNCHER_PMI && found->count == tasks && found->number == number_in("SLURM_PROCID", -1))
+  if (found->by == LAUNCHER_PMI && found->count == tasks &&
+      found->number == number_in("SLURM_PROCID", -1))
     found->by = LAUNCHER_SLURM;
   if (found->by || tasks == 1) return REC_OK;
   found->number = number_in("SLURM_PROCID", 0);
   return rec_fail(REC_ERROR_DEVICE,
-                  "srun has started %lld processes that cannot find each other; srun --mpi=list shows what there is: take pmix "
+                  "srun has started %lld processes that cannot find each other; srun --mpi=list "
+                  "shows what there is: take pmix "
                   "for Open MPI, pmi2 for MPICH",
                   (long long)tasks);
 }
@@ -62,7 +66,8 @@ bool launch_speaks(void) {
   return l.number == 0;
 }
 
-// ---- starting one ---------------------------------------------------------------------------------------------------
+// ---- starting one
+// ---------------------------------------------------------------------------------------------------
 
 static bool in_path(const char *name, char *file, size_t size) {
   const char *path = getenv("PATH");
@@ -82,17 +87,20 @@ static bool is_launcher(pid_t process) {
   bool found = false, read = file && fgets(name, sizeof name, file);
   if (file) fclose(file);
   name[strcspn(name, "\n")] = '\0';
-  for (size_t i = 0; read && i < sizeof names / sizeof *names; i++) found |= strcmp(name, names[i]) == 0;
+  for (size_t i = 0; read && i < sizeof names / sizeof *names; i++)
+    found |= strcmp(name, names[i]) == 0;
   return found;
 }
 
-// It has a session of its own, for a launcher kills the groups of its ranks, and no files, for it waits until they are closed.
+// It has a session of its own, for a launcher kills the groups of its ranks, and no files, for it
+// waits until they are closed.
 _Noreturn static void outlast(int handle, int seconds) {
   setsid();
   dup2(handle, STDIN_FILENO);
   syscall(SYS_close_range, 1U, ~0U, 0U);
   struct pollfd ended = {.fd = STDIN_FILENO, .events = POLLIN};
-  if (poll(&ended, 1, seconds * 1000) == 0) syscall(SYS_pidfd_send_signal, STDIN_FILENO, SIGTERM, NULL, 0);
+  if (poll(&ended, 1, seconds * 1000) == 0)
+    syscall(SYS_pidfd_send_signal, STDIN_FILENO, SIGTERM, NULL, 0);
   _exit(0);
 }
 
@@ -117,10 +125,13 @@ void launch_cancel_step(void) {
   if (child > 0) waitpid(child, NULL, 0);
 }
 
-bool launch_program(char *file, size_t size) { return in_path("mpirun", file, size) || in_path("mpiexec", file, size); }
+bool launch_program(char *file, size_t size) {
+  return in_path("mpirun", file, size) || in_path("mpiexec", file, size);
+}
 
-// What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the processors, threads of a rank on more than
-// one processor. Who has set a variable knows better. MPICH has no such rules.
+// What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the
+// processors, threads of a rank on more than one processor. Who has set a variable knows better.
+// MPICH has no such rules.
 static void allow(void) {
   static const char *const variables[][2] = {
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
@@ -128,10 +139,12 @@ static void allow(void) {
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
       {"PRTE_MCA_hwloc_default_binding_policy", "none"},
   };
-  static const char *const as_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT",
-                                        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
-  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) setenv(variables[i][0], variables[i][1], 0);
-  for (size_t i = 0; i < sizeof as_root / sizeof *as_root && geteuid() == 0; i++) setenv(as_root[i], "1", 0);
+  static const char *const as_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                                        "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    setenv(variables[i][0], variables[i][1], 0);
+  for (size_t i = 0; i < sizeof as_root / sizeof *as_root && geteuid() == 0; i++)
+    setenv(as_root[i], "1", 0);
 }
 
 // A terminal's signals are for this process alone; should it be killed, the job ends.
@@ -147,9 +160,12 @@ _Noreturn static void become(char *const *list, const sigset_t *signals) {
   _exit(EXIT_CANNOT_START);
 }
 
-static int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+static int exit_status_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
-// A socket by which rank 0 says that all ranks have begun, and the name of its address. Below 0: there is none.
+// A socket by which rank 0 says that all ranks have begun, and the name of its address. Below 0:
+// there is none.
 static int open_door(char name[DOOR_NAME]) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   socklen_t size = sizeof address.sun_family;  // the kernel finds a name, in no folder
@@ -158,7 +174,8 @@ static int open_door(char name[DOOR_NAME]) {
   bool bound = !bind(door, (struct sockaddr *)&address, size) && !listen(door, 1);
   size = sizeof address;
   if (bound && !getsockname(door, (struct sockaddr *)&address, &size))
-    snprintf(name, DOOR_NAME, "%.*s", (int)(size - offsetof(struct sockaddr_un, sun_path) - 1), address.sun_path + 1);
+    snprintf(name, DOOR_NAME, "%.*s", (int)(size - offsetof(struct sockaddr_un, sun_path) - 1),
+             address.sun_path + 1);
   return door;
 }
 
@@ -168,7 +185,8 @@ void launch_begun(void) {
   int door = name && strlen(name) < DOOR_NAME ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
   if (door < 0) return;
   memcpy(address.sun_path + 1, name, strlen(name));
-  connect(door, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
+  connect(door, (struct sockaddr *)&address,
+          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name)));
   close(door);
 }
 
@@ -180,9 +198,10 @@ static bool have_begun(int door, int waited) {
   return knock >= 0 || waited > MOST_WAITED;
 }
 
-// Waits for the launcher, and hands signals on: the first as SIGUSR1, those behind it as SIGTERM. SIGUSR1 would end a rank that has
-// no handler yet, so it waits until all have begun. Then it comes again and again, for a launcher may have missed one; ranks that
-// have heard it take no notice of the next.
+// Waits for the launcher, and hands signals on: the first as SIGUSR1, those behind it as SIGTERM.
+// SIGUSR1 would end a rank that has no handler yet, so it waits until all have begun. Then it comes
+// again and again, for a launcher may have missed one; ranks that have heard it take no notice of
+// the next.
 static int supervise(pid_t child, int door, const sigset_t *taken) {
   const struct timespec pause = {.tv_nsec = 100000000};
   int status = 0, wishes = 0, waited = 0;
@@ -215,14 +234,17 @@ static rec_status run_launcher(char *const *list, int door, int *exit_status) {
   return child > 0 ? REC_OK : rec_file_failed(list[0]);
 }
 
-rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count, int *exit_status) {
+rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count,
+                        int *exit_status) {
   char program[PATH_MAX], self[PATH_MAX], number[32], name[DOOR_NAME] = "none";
   if (getenv(door_variable))
     return rec_fail(REC_ERROR_DEVICE,
-                    "expected Open MPI or MPICH, found another launcher, which does not tell this process its rank");
+                    "expected Open MPI or MPICH, found another launcher, which does not tell this "
+                    "process its rank");
   if (!launch_program(program, sizeof program))
     return rec_fail(REC_ERROR_DEVICE,
-                    "expected mpirun or mpiexec in the path, found neither; install Open MPI or MPICH (Debian: openmpi-bin; or "
+                    "expected mpirun or mpiexec in the path, found neither; install Open MPI or "
+                    "MPICH (Debian: openmpi-bin; or "
                     "pip install mpich)");
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return rec_file_failed("/proc/self/exe");
@@ -230,7 +252,8 @@ rec_status launch_ranks(int64_t count, const char *command, char *const *words, 
   snprintf(number, sizeof number, "%lld", (long long)count);
   char **list = calloc((size_t)word_count + 6, sizeof *list), **next = list;
   if (!list) return rec_no_memory();
-  *next++ = program, *next++ = "-n", *next++ = number, *next++ = self, *next++ = (char *)(uintptr_t)command;
+  *next++ = program, *next++ = "-n", *next++ = number, *next++ = self,
+  *next++ = (char *)(uintptr_t)command;
   for (int i = 0; i < word_count; i++) *next++ = words[i];
   allow();
   int door = open_door(name);

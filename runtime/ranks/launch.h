@@ -23,24 +23,30 @@ typedef struct launched {
   int64_t number;  // of this one
 } launched;
 
-// By the variables of the environment. An error where srun has started several processes that cannot find each other.
+// By the variables of the environment. An error where srun has started several processes that
+// cannot find each other.
 rec_status launch_find(launched *found);
-// A process is left behind that tells the launcher to end, should it be there after these seconds. The mpirun of Open MPI asks a machine
-// that cannot be reached for many minutes, when its ranks have long ended.
+// A process is left behind that tells the launcher to end, should it be there after these seconds.
+// The mpirun of Open MPI asks a machine that cannot be reached for many minutes, when its ranks
+// have long ended.
 void launch_outlast(int seconds);
-// Ends all processes of the step of Slurm that this one belongs to, this one with them; returns where there is no scancel.
+// Ends all processes of the step of Slurm that this one belongs to, this one with them; returns
+// where there is no scancel.
 void launch_cancel_step(void);
 // Whether this process is to print what all processes of a job print alike.
 bool launch_speaks(void);
 
-// Of rank 0, when all ranks have begun: whoever has called launch_ranks hands signals on from now on.
+// Of rank 0, when all ranks have begun: whoever has called launch_ranks hands signals on from now
+// on.
 void launch_begun(void);
 
 // mpirun or mpiexec in the path; false: there is none.
 bool launch_program(char *file, size_t size);
-// Runs a launcher of `count` processes of the same program with this command and its words, to its end. A signal that ends programs
-// becomes SIGUSR1 of the job, which all launchers hand on and give time for: they kill ranks a second after any other. A second
-// signal ends the job. Returns what prevented the start.
-rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count, int *exit_status);
+// Runs a launcher of `count` processes of the same program with this command and its words, to its
+// end. A signal that ends programs becomes SIGUSR1 of the job, which all launchers hand on and give
+// time for: they kill ranks a second after any other. A second signal ends the job. Returns what
+// prevented the start.
+rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count,
+                        int *exit_status);
 
 #endif

@@ -15,12 +15,14 @@
 enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 enum { QUESTION_TAG = MESSAGE_KINDS * RANKS_TAGS, ANSWER_TAG };
 
-// ---- failures -------------------------------------------------------------------------------------------------------
+// ---- failures
+// -------------------------------------------------------------------------------------------------------
 
 // MPICH's launcher ends a job at once, and may not have read the ranks' last lines by then.
 static void let_it_be_read(void) { usleep(200000); }
 
-// On the thread. The daemon of Slurm does not understand the MPI_Abort of MPICH 5: it prints that for ever, and ends nothing.
+// On the thread. The daemon of Slurm does not understand the MPI_Abort of MPICH 5: it prints that
+// for ever, and ends nothing.
 _Noreturn static void abort_job(mover *v) {
   launch_outlast(ABORT_SECONDS);
   if (v->by == LAUNCHER_SLURM)
@@ -46,7 +48,8 @@ static void check(mover *v, mpi_result result, const char *call) {
   fail(v, line);
 }
 
-// ---- the parts of a message -----------------------------------------------------------------------------------------
+// ---- the parts of a message
+// -----------------------------------------------------------------------------------------
 
 typedef struct part {
   void *bytes;
@@ -68,9 +71,12 @@ static part part_of(const mover *v, message *m, int i) {
 static void begin_part(mover *v, message *m, int i) {
   part p = part_of(v, m, i);
   if (m->receives)
-    check(v, v->mpi.receive(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]), "MPI_Irecv");
+    check(v,
+          v->mpi.receive(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
+          "MPI_Irecv");
   else
-    check(v, v->mpi.send(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]), "MPI_Isend");
+    check(v, v->mpi.send(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
+          "MPI_Isend");
 }
 
 static void check_size(mover *v, message *m, int i, const mpi_status *status) {
@@ -79,8 +85,9 @@ static void check_size(mover *v, message *m, int i, const mpi_status *status) {
   check(v, v->mpi.count(status, v->mpi.byte, &found), "MPI_Get_count");
   if (found == expected) return;
   snprintf(line, sizeof line,
-           "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the same program", expected,
-           message_kind_name(m->kind), m->peer, found);
+           "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the "
+           "same program",
+           expected, message_kind_name(m->kind), m->peer, found);
   fail(v, line);
 }
 
@@ -96,7 +103,8 @@ static bool all_parts_arrived(mover *v, message *m) {
   return true;
 }
 
-// ---- the thread -----------------------------------------------------------------------------------------------------
+// ---- the thread
+// -----------------------------------------------------------------------------------------------------
 
 static void begin(mover *v, message *m) {
   m->open_parts = m->part_count;
@@ -117,13 +125,19 @@ static void add_to_moving(mover *v, message *list) {
   for (; list; list = list->next) begin(v, list);
 }
 
-// ---- questions ------------------------------------------------------------------------------------------------------
+// ---- questions
+// ------------------------------------------------------------------------------------------------------
 
 // Its bytes lie behind its parts. NULL: there is no memory.
 static message *message_of(message_role role, int peer, int tag, int64_t size) {
   message *m = calloc(1, sizeof *m + sizeof *m->parts + (size_t)size);
   if (!m) return NULL;
-  *m = (message){.role = role, .receives = role == ANSWER_TAKEN, .peer = peer, .tag = tag, .size = size, .part_count = 1};
+  *m = (message){.role = role,
+                 .receives = role == ANSWER_TAKEN,
+                 .peer = peer,
+                 .tag = tag,
+                 .size = size,
+                 .part_count = 1};
   m->bytes = (char *)&m->parts[1];
   return m;
 }
@@ -150,20 +164,24 @@ static int take_question(mover *v) {
   int from = -1, done = 0;
   mpi_request request;
   mpi_status status;
-  check(v, v->mpi.receive(&from, sizeof from, v->mpi.byte, v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &request), "MPI_Irecv");
+  check(v,
+        v->mpi.receive(&from, sizeof from, v->mpi.byte, v->mpi.any_rank, QUESTION_TAG, v->mpi.world,
+                       &request),
+        "MPI_Irecv");
   while (!done) check(v, v->mpi.test(&request, &done, &status), "MPI_Test");
   return from;
 }
 
-// Also pushes what MPI has left to do: a library may send the rest of a message after MPI_Test has called it done, but during
-// its own calls alone (UCX does).
+// Also pushes what MPI has left to do: a library may send the rest of a message after MPI_Test has
+// called it done, but during its own calls alone (UCX does).
 static void look_for_questions(mover *v, double now) {
   const double often = 2e-2;
   int found;
   mpi_status status;
   if (v->moving && now - v->looked < often) return;
   v->looked = now;
-  check(v, v->mpi.probe(v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &found, &status), "MPI_Iprobe");
+  check(v, v->mpi.probe(v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &found, &status),
+        "MPI_Iprobe");
   if (!found) return;
   message *answer = message_of(ANSWER_GIVEN, take_question(v), ANSWER_TAG, MOVER_ANSWER);
   if (!answer) return;
@@ -179,7 +197,8 @@ static void take_answer(mover *v, const message *m) {
   pthread_mutex_unlock(&v->lock);
 }
 
-// ---- arrivals -------------------------------------------------------------------------------------------------------
+// ---- arrivals
+// -------------------------------------------------------------------------------------------------------
 
 static void finish(mover *v, message *m) {
   if (m->role == OF_CALLER) {
@@ -216,9 +235,10 @@ static struct timespec later(double seconds) {
   return (struct timespec){at.tv_sec + nanoseconds / 1000000000, nanoseconds % 1000000000};
 }
 
-// Nobody tells when a message arrives, so the thread asks again: after a sixteenth of the time that it has waited already, which
-// leaves the processors to those who compute, and finds a message late by no more than that. While no message of this rank is on
-// its way, the thread is there for the rest of earlier ones, and asks less often.
+// Nobody tells when a message arrives, so the thread asks again: after a sixteenth of the time that
+// it has waited already, which leaves the processors to those who compute, and finds a message late
+// by no more than that. While no message of this rank is on its way, the thread is there for the
+// rest of earlier ones, and asks less often.
 static void nap(mover *v, double idle_since) {
   double shortest = 5e-6, longest = v->moving ? 5e-4 : 2e-2;
   double pause = (clock_seconds(CLOCK_MONOTONIC) - idle_since) / 16;
@@ -248,7 +268,8 @@ static void move_messages(mover *v) {
   }
 }
 
-// ---- start and end --------------------------------------------------------------------------------------------------
+// ---- start and end
+// --------------------------------------------------------------------------------------------------
 
 static void start_mpi(mover *v) {
   int provided = 0, found = 0, *largest = NULL;
@@ -256,7 +277,8 @@ static void start_mpi(mover *v) {
   check(v, v->mpi.rank(v->mpi.world, &v->number), "MPI_Comm_rank");
   check(v, v->mpi.size(v->mpi.world, &v->count), "MPI_Comm_size");
   check(v, v->mpi.on_error(v->mpi.world, v->mpi.errors_return), "MPI_Comm_set_errhandler");
-  check(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found), "MPI_Comm_get_attr");
+  check(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found),
+        "MPI_Comm_get_attr");
   if (found && largest && *largest < ANSWER_TAG) fail(v, "this MPI has too few tags");
 }
 
@@ -305,7 +327,8 @@ static rec_status start_thread(mover *v) {
   pthread_sigmask(SIG_BLOCK, &all, &before);
   int failed = pthread_create(&v->thread, NULL, run, v);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread for messages: %s", strerror(failed)) : REC_OK;
+  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread for messages: %s", strerror(failed))
+                : REC_OK;
 }
 
 static void make_conditions(mover *v) {
@@ -318,7 +341,8 @@ static void make_conditions(mover *v) {
   pthread_mutex_init(&v->lock, NULL);
 }
 
-rec_status mover_start(mover *v, launcher by, const ranks_settings *settings, mover_answers answers) {
+rec_status mover_start(mover *v, launcher by, const ranks_settings *settings,
+                       mover_answers answers) {
   *v = (mover){.by = by,
                .largest = settings->largest,
                .patience = settings->patience,
@@ -331,7 +355,8 @@ rec_status mover_start(mover *v, launcher by, const ranks_settings *settings, mo
   make_conditions(v);
   status = start_thread(v);
   if (status || await_locked(v, &v->ready)) return status;
-  fprintf(stderr, "rec: waited %lld seconds for the other ranks to start\n", (long long)v->patience);
+  fprintf(stderr, "rec: waited %lld seconds for the other ranks to start\n",
+          (long long)v->patience);
   _exit(ABORT_STATUS);
 }
 
@@ -343,8 +368,8 @@ void mover_stop(mover *v) {
   pthread_cond_signal(&v->work);
   pthread_mutex_unlock(&v->lock);
   if (!await_locked(v, &v->ended)) {
-    fprintf(stderr, "rec: rank %d of %d: waited %lld seconds for the other ranks to end\n", v->number, v->count,
-            (long long)v->patience);
+    fprintf(stderr, "rec: rank %d of %d: waited %lld seconds for the other ranks to end\n",
+            v->number, v->count, (long long)v->patience);
     mover_abort(v);
   }
   pthread_join(v->thread, NULL);
@@ -363,7 +388,8 @@ _Noreturn void mover_abort(mover *v) {
   _exit(ABORT_STATUS);
 }
 
-// ---- for the other threads ------------------------------------------------------------------------------------------
+// ---- for the other threads
+// ------------------------------------------------------------------------------------------
 
 void mover_post(mover *v, message *m) {
   pthread_mutex_lock(&v->lock);

@@ -7,7 +7,8 @@
 #include "runtime/ranks/mpi.h"
 #include "runtime/ranks/ranks.h"
 
-// Whose a message is: that of another thread, or one of three by which ranks ask each other how they are.
+// Whose a message is: that of another thread, or one of three by which ranks ask each other how
+// they are.
 typedef enum message_role { OF_CALLER, QUESTION, ANSWER_GIVEN, ANSWER_TAKEN } message_role;
 
 struct message {
@@ -56,13 +57,15 @@ typedef struct mover {
 // In how many parts a message of so many bytes goes.
 int mover_parts(const mover *v, int64_t size);
 // Starts the thread, and MPI on it.
-rec_status mover_start(mover *v, launcher by, const ranks_settings *settings, mover_answers answers);
+rec_status mover_start(mover *v, launcher by, const ranks_settings *settings,
+                       mover_answers answers);
 // Until all questions of this rank are answered, or the patience is over.
 void mover_settle(mover *v);
 // Ends MPI and the thread.
 void mover_stop(mover *v);
 void mover_post(mover *v, message *m);
-// Whether a wait goes on that has lasted a second more. Time in which this process was stopped does not count.
+// Whether a wait goes on that has lasted a second more. Time in which this process was stopped does
+// not count.
 typedef bool mover_second(void *context);
 // Until the message has arrived. False: `second` was false.
 bool mover_wait(mover *v, message *m, mover_second *second, void *context);

@@ -8,7 +8,8 @@
 
 #include "runtime/internal.h"
 
-// ---- the libraries --------------------------------------------------------------------------------------------------
+// ---- the libraries
+// --------------------------------------------------------------------------------------------------
 
 static const char *const files_of[LAUNCHERS][3] = {
     [LAUNCHER_OPEN_MPI] = {"libmpi.so.40", "libmpi_abi.so.1"},
@@ -17,9 +18,11 @@ static const char *const files_of[LAUNCHERS][3] = {
     [LAUNCHER_PMIX] = {"libmpi_abi.so.1", "libmpi.so.40", "libmpi.so.12"},
 };
 
-// Beside the launcher of the path, since a folder such as a Python environment has both; otherwise where the system looks.
+// Beside the launcher of the path, since a folder such as a Python environment has both; otherwise
+// where the system looks.
 static void *open_beside_launcher(const char *name) {
-  char program[PATH_MAX], *whole = launch_program(program, sizeof program) ? realpath(program, NULL) : NULL;
+  char program[PATH_MAX],
+      *whole = launch_program(program, sizeof program) ? realpath(program, NULL) : NULL;
   char *folder_end = whole ? strstr(whole, "/bin/") : NULL;
   for (char *next = folder_end; next; next = strstr(next + 1, "/bin/")) folder_end = next;
   void *library = NULL;
@@ -43,20 +46,25 @@ static rec_status open_any(launcher by, mpi *m, void **library) {
   for (size_t i = 0; i < sizeof files_of[by] / sizeof *files_of[by] && files_of[by][i]; i++) {
     snprintf(m->name, sizeof m->name, "%s", files_of[by][i]);
     if ((*library = open_file(m->name))) return REC_OK;
-    if (length < sizeof tried) length += (size_t)snprintf(tried + length, sizeof tried - length, "; %s", dlerror());
+    if (length < sizeof tried)
+      length += (size_t)snprintf(tried + length, sizeof tried - length, "; %s", dlerror());
   }
-  return rec_fail(REC_ERROR_DEVICE, "expected the MPI library of the launcher, found none%s; REC_MPI names its file%s", tried,
-                  by == LAUNCHER_SLURM ? "; Open MPI wants srun --mpi=pmix" : "");
+  return rec_fail(
+      REC_ERROR_DEVICE,
+      "expected the MPI library of the launcher, found none%s; REC_MPI names its file%s", tried,
+      by == LAUNCHER_SLURM ? "; Open MPI wants srun --mpi=pmix" : "");
 }
 
-// ---- their handles --------------------------------------------------------------------------------------------------
+// ---- their handles
+// --------------------------------------------------------------------------------------------------
 
 static bool take_open_mpi(void *library, mpi *m) {
   const struct {
     mpi_handle *to;
     const char *symbol;
-  } handles[] = {
-      {&m->world, "ompi_mpi_comm_world"}, {&m->byte, "ompi_mpi_byte"}, {&m->errors_return, "ompi_mpi_errors_return"}};
+  } handles[] = {{&m->world, "ompi_mpi_comm_world"},
+                 {&m->byte, "ompi_mpi_byte"},
+                 {&m->errors_return, "ompi_mpi_errors_return"}};
   for (int i = 0; i < 3; i++)
     if (!(*handles[i].to = (mpi_handle)dlsym(library, handles[i].symbol))) return false;
   m->one_thread = 1;
@@ -96,7 +104,9 @@ static rec_status take_handles(void *library, mpi *m) {
   if (strstr(m->name, "_abi.so"))
     take_standard(m);
   else if (!take_mpich(m))
-    return rec_fail(REC_ERROR_DEVICE, "expected Open MPI, MPICH or libmpi_abi.so.1, found another MPI in %s", m->name);
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected Open MPI, MPICH or libmpi_abi.so.1, found another MPI in %s",
+                    m->name);
   return REC_OK;
 }
 
@@ -112,7 +122,8 @@ static rec_status take_functions(void *library, mpi *m) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     void *found = dlsym(library, rows[i].symbol);
     if (!found)
-      return rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s, found one without %s", m->name, rows[i].symbol);
+      return rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s, found one without %s",
+                      m->name, rows[i].symbol);
     memcpy((char *)m + rows[i].place, &found, sizeof found);
   }
   return REC_OK;
@@ -126,7 +137,8 @@ rec_status mpi_open(launcher by, const char *name, mpi *m) {
   if (name) {
     snprintf(m->name, sizeof m->name, "%s", name);
     library = open_file(name);
-    if (!library) status = rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s: %s", name, dlerror());
+    if (!library)
+      status = rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s: %s", name, dlerror());
   } else {
     status = open_any(by, m, &library);
   }

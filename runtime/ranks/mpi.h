@@ -1,5 +1,6 @@
-// The dozen functions of MPI that move messages, from a library that is opened at run time; nothing here needs MPI to be installed.
-// One program runs under the standard ABI of MPI 5, Open MPI, and MPICH with its kin: the handles that differ are in one table.
+// The dozen functions of MPI that move messages, from a library that is opened at run time; nothing
+// here needs MPI to be installed. One program runs under the standard ABI of MPI 5, Open MPI, and
+// MPICH with its kin: the handles that differ are in one table.
 #ifndef REC_RANKS_MPI_H
 #define REC_RANKS_MPI_H
 
@@ -11,7 +12,8 @@
 
 typedef int mpi_result;  // 0: done
 
-// A communicator, type or error handler: an int of MPICH, in the low half of a register, or a pointer.
+// A communicator, type or error handler: an int of MPICH, in the low half of a register, or a
+// pointer.
 typedef intptr_t mpi_handle;
 
 // Room for a request or a status of any library.
@@ -24,20 +26,24 @@ typedef struct mpi_status {
 } mpi_status;
 
 // F(name here, name in the library, parameters)
-#define MPI_FUNCTIONS(F)                                                                                                       \
-  F(init, MPI_Init_thread, (int *count, char ***words, int wanted, int *provided))                                             \
-  F(finalize, MPI_Finalize, (void))                                                                                            \
-  F(abort, MPI_Abort, (mpi_handle world, int status))                                                                          \
-  F(rank, MPI_Comm_rank, (mpi_handle world, int *rank))                                                                        \
-  F(size, MPI_Comm_size, (mpi_handle world, int *size))                                                                        \
-  F(attribute, MPI_Comm_get_attr, (mpi_handle world, int key, void *value, int *found))                                        \
-  F(on_error, MPI_Comm_set_errhandler, (mpi_handle world, mpi_handle handler))                                                 \
-  F(send, MPI_Isend, (const void *bytes, int count, mpi_handle type, int to, int tag, mpi_handle world, mpi_request *request)) \
-  F(receive, MPI_Irecv, (void *bytes, int count, mpi_handle type, int from, int tag, mpi_handle world, mpi_request *request))  \
-  F(test, MPI_Test, (mpi_request * request, int *done, mpi_status *status))                                                    \
-  F(probe, MPI_Iprobe, (int from, int tag, mpi_handle world, int *found, mpi_status *status))                                  \
-  F(count, MPI_Get_count, (const mpi_status *status, mpi_handle type, int *count))                                             \
-  F(error_text, MPI_Error_string, (int error, char *text, int *length))                                                        \
+#define MPI_FUNCTIONS(F)                                                                      \
+  F(init, MPI_Init_thread, (int *count, char ***words, int wanted, int *provided))            \
+  F(finalize, MPI_Finalize, (void))                                                           \
+  F(abort, MPI_Abort, (mpi_handle world, int status))                                         \
+  F(rank, MPI_Comm_rank, (mpi_handle world, int *rank))                                       \
+  F(size, MPI_Comm_size, (mpi_handle world, int *size))                                       \
+  F(attribute, MPI_Comm_get_attr, (mpi_handle world, int key, void *value, int *found))       \
+  F(on_error, MPI_Comm_set_errhandler, (mpi_handle world, mpi_handle handler))                \
+  F(send, MPI_Isend,                                                                          \
+    (const void *bytes, int count, mpi_handle type, int to, int tag, mpi_handle world,        \
+     mpi_request *request))                                                                   \
+  F(receive, MPI_Irecv,                                                                       \
+    (void *bytes, int count, mpi_handle type, int from, int tag, mpi_handle world,            \
+     mpi_request *request))                                                                   \
+  F(test, MPI_Test, (mpi_request * request, int *done, mpi_status *status))                   \
+  F(probe, MPI_Iprobe, (int from, int tag, mpi_handle world, int *found, mpi_status *status)) \
+  F(count, MPI_Get_count, (const mpi_status *status, mpi_handle type, int *count))            \
+  F(error_text, MPI_Error_string, (int error, char *text, int *length))                       \
   F(version_text, MPI_Get_library_version, (char *text, int *length))
 
 enum { MPI_TEXT = 8192 };  // of errors and versions, in any library

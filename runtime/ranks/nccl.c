@@ -16,7 +16,8 @@
 
 enum { MOST_ON_THEIR_WAY = 256, NAP_MICROSECONDS = 20 };
 
-// A list of messages on its way. The stream has come to it when `before` is done, and is past it when `after` is.
+// A list of messages on its way. The stream has come to it when `before` is done, and is past it
+// when `after` is.
 typedef struct move {
   rank_wait wait;  // for one of its messages
   cuda_event before, after;
@@ -42,15 +43,18 @@ struct nccl {
   int64_t begun, done;  // moves, ever
 };
 
-// ---- failures -------------------------------------------------------------------------------------------------------
+// ---- failures
+// -------------------------------------------------------------------------------------------------------
 
 static rec_status refuse(nccl *n, nccl_result result, const char *call) {
   const char *more = n->last_error(n->comm);
-  return rec_fail(REC_ERROR_DEVICE, "%s: %s (%d)%s%s", call, n->error_text(result), result, more && *more ? ": " : "",
-                  more ? more : "");
+  return rec_fail(REC_ERROR_DEVICE, "%s: %s (%d)%s%s", call, n->error_text(result), result,
+                  more && *more ? ": " : "", more ? more : "");
 }
 
-static bool goes_on(nccl_result result) { return result == NCCL_DONE || result == NCCL_IN_PROGRESS; }
+static bool goes_on(nccl_result result) {
+  return result == NCCL_DONE || result == NCCL_IN_PROGRESS;
+}
 
 // Calls of NCCL that fail leave nothing to go on with.
 static void check(nccl *n, nccl_result result, const char *call) {
@@ -60,7 +64,8 @@ static void check(nccl *n, nccl_result result, const char *call) {
 }
 
 static void check_driver(nccl *n, cuda_result result, const char *call) {
-  if (cuda_check(n->driver, result, call, NULL)) ranks_abort(n->settings.job, "%s; the job ends", rec_message());
+  if (cuda_check(n->driver, result, call, NULL))
+    ranks_abort(n->settings.job, "%s; the job ends", rec_message());
 }
 
 // Until what was begun is done, or has failed.
@@ -73,10 +78,14 @@ static nccl_result settle(nccl *n, nccl_result result) {
   return result;
 }
 
-// ---- the watch ------------------------------------------------------------------------------------------------------
+// ---- the watch
+// ------------------------------------------------------------------------------------------------------
 
-// An event that cannot be asked about is the work's failure, which whoever waits for the work is told.
-static bool has_come(const nccl *n, cuda_event event) { return n->driver->event_query(event) != CUDA_NOT_READY; }
+// An event that cannot be asked about is the work's failure, which whoever waits for the work is
+// told.
+static bool has_come(const nccl *n, cuda_event event) {
+  return n->driver->event_query(event) != CUDA_NOT_READY;
+}
 
 // The lock is held.
 static void drop_done(nccl *n) {
@@ -114,7 +123,8 @@ static void look_for_error(nccl *n) {
   check(n, found, "NCCL");
 }
 
-// The thread that computes may be inside the driver, which waits for ever for a rank that does not come.
+// The thread that computes may be inside the driver, which waits for ever for a rank that does not
+// come.
 static void *run_watch(void *argument) {
   nccl *n = argument;
   prctl(PR_SET_NAME, "rec nccl");
@@ -133,10 +143,12 @@ static rec_status start_watch(nccl *n) {
   int failed = pthread_create(&n->watch, NULL, run_watch, n);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   n->watched = !failed;
-  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread that watches NCCL: %s", strerror(failed)) : REC_OK;
+  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread that watches NCCL: %s", strerror(failed))
+                : REC_OK;
 }
 
-// ---- lists of messages ----------------------------------------------------------------------------------------------
+// ---- lists of messages
+// ----------------------------------------------------------------------------------------------
 
 static bool has_room(nccl *n) {
   pthread_mutex_lock(&n->lock);
@@ -157,7 +169,11 @@ static move *begin(nccl *n, const device_message *list, int count, message_place
   pthread_mutex_lock(&n->lock);
   move *m = &n->moves[n->begun++ % MOST_ON_THEIR_WAY];
   const device_message *first = waited_for(list, count);
-  m->wait = (rank_wait){.receives = first->receives, .peer = first->peer, .kind = first->kind, .place = place, .by_gpu = true};
+  m->wait = (rank_wait){.receives = first->receives,
+                        .peer = first->peer,
+                        .kind = first->kind,
+                        .place = place,
+                        .by_gpu = true};
   m->issued = false;
   pthread_mutex_unlock(&n->lock);
   return m;
@@ -180,13 +196,15 @@ void nccl_move(nccl *n, const device_message *list, int count, message_place pla
   move *m = begin(n, list, count, place);
   check_driver(n, n->driver->event_record(m->before, NULL), "cuEventRecord");
   check(n, n->group_start(), "ncclGroupStart");
-  for (int i = 0; i < count; i++) check(n, issue(n, &list[i]), list[i].receives ? "ncclRecv" : "ncclSend");
+  for (int i = 0; i < count; i++)
+    check(n, issue(n, &list[i]), list[i].receives ? "ncclRecv" : "ncclSend");
   check(n, settle(n, n->group_end()), "ncclGroupEnd");
   check_driver(n, n->driver->event_record(m->after, NULL), "cuEventRecord");
   issued(n, m);
 }
 
-// ---- opening --------------------------------------------------------------------------------------------------------
+// ---- opening
+// --------------------------------------------------------------------------------------------------------
 
 static rec_status take_functions(void *library, const char *name, nccl *n) {
   const struct {
@@ -201,7 +219,8 @@ static rec_status take_functions(void *library, const char *name, nccl *n) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     void *found = dlsym(library, rows[i].symbol);
     if (!found)
-      return rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found one without %s", name, rows[i].symbol);
+      return rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found one without %s",
+                      name, rows[i].symbol);
     memcpy(rows[i].place, &found, sizeof found);
   }
   return REC_OK;
@@ -213,23 +232,30 @@ static rec_status open_library(nccl *n) {
   int version = 0;
   if (!name) name = "libnccl.so.2";
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!library) return rec_fail(REC_ERROR_DEVICE, "expected NCCL, found none: %s; REC_NCCL names its file", dlerror());
+  if (!library)
+    return rec_fail(REC_ERROR_DEVICE, "expected NCCL, found none: %s; REC_NCCL names its file",
+                    dlerror());
   rec_status status = take_functions(library, name, n);
   if (status) return status;
-  if (n->version(&version)) return rec_fail(REC_ERROR_DEVICE, "expected NCCL in %s, found one without a version", name);
-  snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  if (n->version(&version))
+    return rec_fail(REC_ERROR_DEVICE, "expected NCCL in %s, found one without a version", name);
+  snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d", version / 10000,
+           version / 100 % 100, version % 100);
   return version >= NCCL_OLDEST
              ? REC_OK
-             : rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found version %d", name, version);
+             : rec_fail(REC_ERROR_DEVICE, "expected NCCL 2.14 or later in %s, found version %d",
+                        name, version);
 }
 
 static rec_status make_events(nccl *n) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < MOST_ON_THEIR_WAY; i++) {
     move *m = &n->moves[i];
-    status = cuda_check(n->driver, n->driver->event_create(&m->before, CUDA_EVENT_WITHOUT_TIME), "cuEventCreate", NULL);
+    status = cuda_check(n->driver, n->driver->event_create(&m->before, CUDA_EVENT_WITHOUT_TIME),
+                        "cuEventCreate", NULL);
     if (!status)
-      status = cuda_check(n->driver, n->driver->event_create(&m->after, CUDA_EVENT_WITHOUT_TIME), "cuEventCreate", NULL);
+      status = cuda_check(n->driver, n->driver->event_create(&m->after, CUDA_EVENT_WITHOUT_TIME),
+                          "cuEventCreate", NULL);
   }
   return status;
 }
@@ -250,7 +276,9 @@ rec_status nccl_open(const nccl_settings *settings, nccl **made) {
   n->settings = *settings;
   make_lock(n);
   rec_status status = cuda_driver_open(&n->driver);
-  if (!status) status = cuda_check(n->driver, n->driver->context_current(&n->context), "cuCtxGetCurrent", NULL);
+  if (!status)
+    status =
+        cuda_check(n->driver, n->driver->context_current(&n->context), "cuCtxGetCurrent", NULL);
   if (!status) status = open_library(n);
   if (!status) status = make_events(n);
   if (status)
@@ -267,20 +295,25 @@ rec_status nccl_new_id(nccl *n, nccl_id *id) {
 
 rec_status nccl_device(const nccl *n, char uuid[16]) {
   cuda_device device = 0;
-  rec_status status = cuda_check(n->driver, n->driver->context_device(&device), "cuCtxGetDevice", NULL);
-  return status ? status : cuda_check(n->driver, n->driver->device_uuid(uuid, device), "cuDeviceGetUuid", NULL);
+  rec_status status =
+      cuda_check(n->driver, n->driver->context_device(&device), "cuCtxGetDevice", NULL);
+  return status
+             ? status
+             : cuda_check(n->driver, n->driver->device_uuid(uuid, device), "cuDeviceGetUuid", NULL);
 }
 
 const char *nccl_version_text(const nccl *n) { return n->version_text; }
 
-// ---- the ranks ------------------------------------------------------------------------------------------------------
+// ---- the ranks
+// ------------------------------------------------------------------------------------------------------
 
 // NCCL begins to connect the ranks; until all have come.
 static rec_status await_others(nccl *n, nccl_result result) {
   const double until = clock_seconds(CLOCK_MONOTONIC) + (double)n->settings.patience;
   while (result == NCCL_IN_PROGRESS) {
     if (clock_seconds(CLOCK_MONOTONIC) > until)
-      return rec_fail(REC_ERROR_DEVICE, "waited %lld seconds for NCCL to connect the GPUs", (long long)n->settings.patience);
+      return rec_fail(REC_ERROR_DEVICE, "waited %lld seconds for NCCL to connect the GPUs",
+                      (long long)n->settings.patience);
     nccl_result asked = n->async_error(n->comm, &result);
     if (asked) return refuse(n, asked, "ncclCommGetAsyncError");
     usleep(NAP_MICROSECONDS);
@@ -291,7 +324,8 @@ static rec_status await_others(nccl *n, nccl_result result) {
 rec_status nccl_join(nccl *n, const nccl_id *id) {
   nccl_config config = {.size = sizeof config, .magic = NCCL_CONFIG_MAGIC, .version = NCCL_OLDEST};
   const ranks *job = n->settings.job;
-  rec_status status = await_others(n, n->init(&n->comm, ranks_count(job), *id, ranks_number(job), &config));
+  rec_status status =
+      await_others(n, n->init(&n->comm, ranks_count(job), *id, ranks_number(job), &config));
   return status ? status : start_watch(n);
 }
 

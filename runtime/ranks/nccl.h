@@ -1,9 +1,9 @@
-// Messages between the memories of GPUs: NCCL, from a library that is opened at run time. It moves bytes from one rank to another
-// and does nothing else.
+// Messages between the memories of GPUs: NCCL, from a library that is opened at run time. It moves
+// bytes from one rank to another and does nothing else.
 //
-// NCCL has no tags: two ranks must issue what they move between them in one order. A message occupies the stream until the other
-// rank comes to it. So messages are moved in lists, each of which is one group of NCCL, in the order of the program, on the stream
-// that computes.
+// NCCL has no tags: two ranks must issue what they move between them in one order. A message
+// occupies the stream until the other rank comes to it. So messages are moved in lists, each of
+// which is one group of NCCL, in the order of the program, on the stream that computes.
 #ifndef REC_RANKS_NCCL_H
 #define REC_RANKS_NCCL_H
 
@@ -33,25 +33,29 @@ enum { NCCL_DONE = 0, NCCL_IN_PROGRESS = 7, NCCL_BYTE = 1, NCCL_OLDEST = 21400 }
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
 
 // F(name here, name in libnccl.so.2, parameters)
-#define NCCL_FUNCTIONS(F)                                                                                     \
-  F(version, ncclGetVersion, (int *version))                                                                  \
-  F(new_id, ncclGetUniqueId, (nccl_id * id))                                                                  \
-  F(init, ncclCommInitRankConfig, (nccl_comm * made, int count, nccl_id id, int number, nccl_config *config)) \
-  F(finalize, ncclCommFinalize, (nccl_comm comm))                                                             \
-  F(destroy, ncclCommDestroy, (nccl_comm comm))                                                               \
-  F(abort, ncclCommAbort, (nccl_comm comm))                                                                   \
-  F(async_error, ncclCommGetAsyncError, (nccl_comm comm, nccl_result * found))                                \
-  F(group_start, ncclGroupStart, (void))                                                                      \
-  F(group_end, ncclGroupEnd, (void))                                                                          \
-  F(send, ncclSend, (const void *bytes, size_t count, int type, int to, nccl_comm comm, cuda_stream stream))  \
-  F(receive, ncclRecv, (void *bytes, size_t count, int type, int from, nccl_comm comm, cuda_stream stream))
+#define NCCL_FUNCTIONS(F)                                                                    \
+  F(version, ncclGetVersion, (int *version))                                                 \
+  F(new_id, ncclGetUniqueId, (nccl_id * id))                                                 \
+  F(init, ncclCommInitRankConfig,                                                            \
+    (nccl_comm * made, int count, nccl_id id, int number, nccl_config *config))              \
+  F(finalize, ncclCommFinalize, (nccl_comm comm))                                            \
+  F(destroy, ncclCommDestroy, (nccl_comm comm))                                              \
+  F(abort, ncclCommAbort, (nccl_comm comm))                                                  \
+  F(async_error, ncclCommGetAsyncError, (nccl_comm comm, nccl_result * found))               \
+  F(group_start, ncclGroupStart, (void))                                                     \
+  F(group_end, ncclGroupEnd, (void))                                                         \
+  F(send, ncclSend,                                                                          \
+    (const void *bytes, size_t count, int type, int to, nccl_comm comm, cuda_stream stream)) \
+  F(receive, ncclRecv,                                                                       \
+    (void *bytes, size_t count, int type, int from, nccl_comm comm, cuda_stream stream))
 
 typedef struct nccl nccl;
 
 typedef struct nccl_settings {
   ranks *job;
   int64_t patience;  // seconds
-  // Of a list on its way: it has been waited for a second more, which may end the job; it has ended.
+  // Of a list on its way: it has been waited for a second more, which may end the job; it has
+  // ended.
   void (*second)(ranks *job, rank_wait *w);
   void (*end)(ranks *job, rank_wait *w);
 } nccl_settings;

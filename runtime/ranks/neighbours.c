@@ -20,7 +20,9 @@ neighbour neighbour_self(void) {
   return self;
 }
 
-bool neighbour_is_here(const neighbour *self, const neighbour *other) { return strcmp(self->machine, other->machine) == 0; }
+bool neighbour_is_here(const neighbour *self, const neighbour *other) {
+  return strcmp(self->machine, other->machine) == 0;
+}
 
 // The letter after the name of the program, which stands in brackets and may have brackets itself.
 static char letter_of(const char *text) {
@@ -30,8 +32,8 @@ static char letter_of(const char *text) {
 
 // Whether the number of the other process means the same here.
 static bool sees(const neighbour *self, const neighbour *other) {
-  return neighbour_is_here(self, other) && *self->boot && strcmp(self->boot, other->boot) == 0 && self->processes &&
-         self->processes == other->processes;
+  return neighbour_is_here(self, other) && *self->boot && strcmp(self->boot, other->boot) == 0 &&
+         self->processes && self->processes == other->processes;
 }
 
 process_state neighbour_process(const neighbour *self, const neighbour *other) {

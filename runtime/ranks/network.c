@@ -20,7 +20,8 @@ static rec_status read_levels(const char *path, const cJSON *json, network *n) {
   double node;
   rec_status status = json_real(path, json, "ranks_per_node", 1, 1e6, &node);
   if (!status && node != floor(node))
-    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a whole number in \"ranks_per_node\", found %g", path, node);
+    status = rec_fail(REC_ERROR_FORMAT,
+                      "%s: expected a whole number in \"ranks_per_node\", found %g", path, node);
   if (!status) n->node = (int64_t)node;
   if (!status) status = read_link(path, json_get(json, "within"), &n->within);
   return status ? status : read_link(path, json_get(json, "between"), &n->between);

@@ -1,5 +1,6 @@
-// A network between ranks, as `rec plan` and virtual time calculate with it: a message of `bytes` leaves its rank behind those
-// sent before, for bytes / bandwidth seconds. It arrives `latency` seconds after its last byte has left.
+// A network between ranks, as `rec plan` and virtual time calculate with it: a message of `bytes`
+// leaves its rank behind those sent before, for bytes / bandwidth seconds. It arrives `latency`
+// seconds after its last byte has left.
 #ifndef REC_RANKS_NETWORK_H
 #define REC_RANKS_NETWORK_H
 
@@ -27,9 +28,10 @@ static inline const network_link *network_between(const network *n, int64_t from
   return from / n->node == to / n->node ? &n->within : &n->between;
 }
 
-// A message given to the link at `now`: when it arrives. *link_free: when the rank's link has sent what came before; then, when it
-// has sent this message.
-static inline double network_arrival(const network_link *l, double now, int64_t bytes, double *link_free) {
+// A message given to the link at `now`: when it arrives. *link_free: when the rank's link has sent
+// what came before; then, when it has sent this message.
+static inline double network_arrival(const network_link *l, double now, int64_t bytes,
+                                     double *link_free) {
   double begin = now > *link_free ? now : *link_free;
   *link_free = begin + (double)bytes / l->bandwidth;
   return *link_free + l->latency;

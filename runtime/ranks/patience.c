@@ -9,14 +9,16 @@ _Static_assert(sizeof(rank_answer) <= MOVER_ANSWER, "an answer fits into its mes
 void patience_open(patience *p) { pthread_mutex_init(&p->lock, NULL); }
 void patience_close(patience *p) { pthread_mutex_destroy(&p->lock); }
 
-// ---- answers --------------------------------------------------------------------------------------------------------
+// ---- answers
+// --------------------------------------------------------------------------------------------------------
 
-// A rank whose threads have lately computed a fiftieth of the time is not stuck; waiting takes less. A wait that has just been
-// noted does not tell.
+// A rank whose threads have lately computed a fiftieth of the time is not stuck; waiting takes
+// less. A wait that has just been noted does not tell.
 static bool computes(const patience *p, const rank_wait *w) {
   const rank_activity *a = &w->recent;
   double computed = p->processor(p->context) - a->processor_since;
-  return !w->by_gpu && (w->seconds == a->since || computed > 0.02 * (double)(w->seconds - a->since));
+  return !w->by_gpu &&
+         (w->seconds == a->since || computed > 0.02 * (double)(w->seconds - a->since));
 }
 
 static rank_answer describe(const rank_wait *w) {
@@ -57,7 +59,8 @@ void patience_answered(void *context, int peer, const void *answer) {
   pthread_mutex_unlock(&p->lock);
 }
 
-// ---- a second -------------------------------------------------------------------------------------------------------
+// ---- a second
+// -------------------------------------------------------------------------------------------------------
 
 typedef enum verdict { GOES_ON, ASKS, IS_OVER } verdict;
 
@@ -69,10 +72,12 @@ static int64_t answer_time(const patience *p) {
 }
 
 static process_state state_of(const patience *p, int rank) {
-  return p->ranks ? neighbour_process(&p->ranks[p->mover->number], &p->ranks[rank]) : PROCESS_UNKNOWN;
+  return p->ranks ? neighbour_process(&p->ranks[p->mover->number], &p->ranks[rank])
+                  : PROCESS_UNKNOWN;
 }
 
-// Seconds before the next question, so that the answer is there when the patience is over. One second would not tell who computes.
+// Seconds before the next question, so that the answer is there when the patience is over. One
+// second would not tell who computes.
 static int64_t pause(const patience *p) {
   int64_t rest = p->seconds - answer_time(p);
   return rest < 2 ? 2 : rest;
@@ -107,8 +112,8 @@ static verdict ask_later(rank_wait *w, int64_t seconds) {
   return GOES_ON;
 }
 
-// A rank that waits leads to the one that it waits for, until one of them computes, or is this one: a circle. What is amiss
-// further on ends the wait of the rank before it.
+// A rank that waits leads to the one that it waits for, until one of them computes, or is this one:
+// a circle. What is amiss further on ends the wait of the rank before it.
 static verdict judge_answer(const patience *p, rank_wait *w) {
   const rank_answer *a = &w->answer;
   int own = p->mover->number;
@@ -118,7 +123,8 @@ static verdict judge_answer(const patience *p, rank_wait *w) {
     w->direct = *a;
     w->direct.seconds += w->seconds - w->answered_at;
   }
-  if (w->seconds >= MOST_PATIENCE * p->seconds || (closes && long_enough && !computes(p, w))) return IS_OVER;
+  if (w->seconds >= MOST_PATIENCE * p->seconds || (closes && long_enough && !computes(p, w)))
+    return IS_OVER;
   if (waits && !long_enough) return ask_later(w, 1);
   if (!waits || closes || ++w->links >= p->mover->count) return ask_later(w, pause(p));
   return ask(w, a->peer);
@@ -155,28 +161,42 @@ void patience_end(patience *p, rank_wait *w) {
   pthread_mutex_unlock(&p->lock);
 }
 
-// ---- for people -----------------------------------------------------------------------------------------------------
+// ---- for people
+// -----------------------------------------------------------------------------------------------------
 
 enum { TEXT = 512 };
 
 // "states (states) from rank 1 at step 3, layer 2"
 static void put_what(char text[TEXT], const rank_answer *a) {
-  int length = snprintf(text, TEXT, "%s (%s) %s rank %d", a->what, message_kind_name((message_kind)a->kind),
-                        a->receives ? "from" : "on their way to", a->peer);
-  if (a->step >= 0 && length < TEXT) length += snprintf(text + length, (size_t)(TEXT - length), " at step %" PRId64, a->step);
-  if (a->layer >= 0 && length < TEXT) snprintf(text + length, (size_t)(TEXT - length), ", layer %d", a->layer);
+  int length =
+      snprintf(text, TEXT, "%s (%s) %s rank %d", a->what, message_kind_name((message_kind)a->kind),
+               a->receives ? "from" : "on their way to", a->peer);
+  if (a->step >= 0 && length < TEXT)
+    length += snprintf(text + length, (size_t)(TEXT - length), " at step %" PRId64, a->step);
+  if (a->layer >= 0 && length < TEXT)
+    snprintf(text + length, (size_t)(TEXT - length), ", layer %d", a->layer);
 }
 
 static void put_silence(const patience *p, int peer, char text[TEXT]) {
   const char *machine = p->ranks ? p->ranks[peer].machine : "its machine";
   long process = p->ranks ? (long)p->ranks[peer].process : 0;
   switch (state_of(p, peer)) {
-    case PROCESS_STOPPED: snprintf(text, TEXT, "does not answer: its process %ld is stopped", process); return;
-    case PROCESS_IN_IO: snprintf(text, TEXT, "does not answer: its process %ld waits for a disk or a driver", process); return;
-    case PROCESS_RUNS: snprintf(text, TEXT, "does not answer, though its process %ld runs", process); return;
-    case PROCESS_ENDED: snprintf(text, TEXT, "does not answer: its process %ld has ended", process); return;
+    case PROCESS_STOPPED:
+      snprintf(text, TEXT, "does not answer: its process %ld is stopped", process);
+      return;
+    case PROCESS_IN_IO:
+      snprintf(text, TEXT, "does not answer: its process %ld waits for a disk or a driver",
+               process);
+      return;
+    case PROCESS_RUNS:
+      snprintf(text, TEXT, "does not answer, though its process %ld runs", process);
+      return;
+    case PROCESS_ENDED:
+      snprintf(text, TEXT, "does not answer: its process %ld has ended", process);
+      return;
     case PROCESS_UNKNOWN:
-      snprintf(text, TEXT, "does not answer: it has ended, is stopped, or the network to %s is cut", machine);
+      snprintf(text, TEXT, "does not answer: it has ended, is stopped, or the network to %s is cut",
+               machine);
       return;
   }
 }
@@ -187,7 +207,8 @@ static void put_reason(const patience *p, const rank_wait *w, char text[TEXT]) {
     put_silence(p, w->peer, text);
   } else if (w->direct.waits && !w->direct.computes) {
     put_what(what, &w->direct);
-    snprintf(text, TEXT, "itself has waited %" PRId64 " seconds for %.400s", w->direct.seconds, what);
+    snprintf(text, TEXT, "itself has waited %" PRId64 " seconds for %.400s", w->direct.seconds,
+             what);
   } else {
     snprintf(text, TEXT, "answers, and computes or reads and writes files");
   }
@@ -200,6 +221,6 @@ void patience_explain(patience *p, const rank_wait *w, char *text, size_t size) 
   pthread_mutex_lock(&p->lock);
   put_reason(p, w, reason);
   pthread_mutex_unlock(&p->lock);
-  snprintf(text, size, "waited %" PRId64 " seconds for %s; rank %d %s%s", w->seconds, what, w->peer, reason,
-           w->gone ? "" : "; --patience N waits longer");
+  snprintf(text, size, "waited %" PRId64 " seconds for %s; rank %d %s%s", w->seconds, what, w->peer,
+           reason, w->gone ? "" : "; --patience N waits longer");
 }

@@ -1,7 +1,7 @@
 // How long a rank waits for another, and what it says when that has been too long.
 //
-// The patience is a number of seconds. Shortly before a wait has lasted that long, the rank asks the other one. The thread that
-// moves messages answers, whatever the other threads do:
+// The patience is a number of seconds. Shortly before a wait has lasted that long, the rank asks
+// the other one. The thread that moves messages answers, whatever the other threads do:
 //
 //   it has ended         its process is gone from this machine: the job ends at once
 //   no answer            it has ended, is stopped, or its network is cut: the job ends

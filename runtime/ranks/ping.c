@@ -33,7 +33,8 @@ static double one_way(ranks *r, int other, void *bytes, int64_t size, int rounds
 }
 
 static network_link measure_link(ranks *r, int other, void *bytes) {
-  double latency = one_way(r, other, bytes, SHORT, SHORT_ROUNDS), whole = one_way(r, other, bytes, LONG, LONG_ROUNDS);
+  double latency = one_way(r, other, bytes, SHORT, SHORT_ROUNDS),
+         whole = one_way(r, other, bytes, LONG, LONG_ROUNDS);
   double passing = whole > latency ? whole - latency : whole;
   return (network_link){latency, LONG / passing};
 }
@@ -60,9 +61,9 @@ static void measure_links(ranks *r, int local, void *bytes, network *n) {
 
 rec_status network_measure(ranks *r, network *n) {
   if (ranks_count(r) < 2)
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "expected at least 2 ranks to measure the network between, found 1; start them by mpirun -n 2, or give a file");
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "expected at least 2 ranks to measure the network between, found 1; start them "
+                    "by mpirun -n 2, or give a file");
   void *bytes = calloc(1, LONG);
   if (!bytes) ranks_abort(r, "out of memory");
   measure_links(r, first_machine(r), bytes, n);

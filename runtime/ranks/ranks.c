@@ -25,7 +25,8 @@ struct ranks {
   nccl *gpus;         // NULL: their messages go through the memory of the hosts
 };
 
-// ---- places in the job ----------------------------------------------------------------------------------------------
+// ---- places in the job
+// ----------------------------------------------------------------------------------------------
 
 int ranks_number(const ranks *r) { return r ? r->mover.number : 0; }
 int ranks_count(const ranks *r) { return r ? r->mover.count : 1; }
@@ -38,14 +39,18 @@ int ranks_local_count(const ranks *r) { return r ? r->local_count : 1; }
 int ranks_local_number(const ranks *r) { return r ? r->local_number : 0; }
 int ranks_sharing_processors(const ranks *r) { return r ? r->sharing_processors : 1; }
 
-// ---- messages -------------------------------------------------------------------------------------------------------
+// ---- messages
+// -------------------------------------------------------------------------------------------------------
 
-static const char *const kind_names[MESSAGE_KINDS] = {"numbers", "weights", "gradients", "states",   "cotangents",
-                                                      "halo",    "carried", "moments",   "summaries"};
+static const char *const kind_names[MESSAGE_KINDS] = {"numbers", "weights",    "gradients",
+                                                      "states",  "cotangents", "halo",
+                                                      "carried", "moments",    "summaries"};
 
 const char *message_kind_name(message_kind kind) { return kind_names[kind]; }
 
-message_count ranks_sent(const ranks *r, message_kind kind) { return r ? r->sent[kind] : (message_count){0, 0}; }
+message_count ranks_sent(const ranks *r, message_kind kind) {
+  return r ? r->sent[kind] : (message_count){0, 0};
+}
 
 static message *post(ranks *r, const message *like, int64_t tag) {
   int parts = mover_parts(&r->mover, like->size);
@@ -63,14 +68,24 @@ static void count_sent(ranks *r, message_kind kind, int64_t size) {
   __atomic_fetch_add(&r->sent[kind].bytes, size, __ATOMIC_RELAXED);
 }
 
-message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes, int64_t size) {
+message *ranks_send(ranks *r, int to, message_kind kind, int64_t tag, const void *bytes,
+                    int64_t size) {
   count_sent(r, kind, size);
   double stamp = clock_send(r->clock, to, size);
-  return post(r, &(message){.peer = to, .kind = kind, .bytes = (char *)(uintptr_t)bytes, .size = size, .stamp = stamp}, tag);
+  return post(r,
+              &(message){.peer = to,
+                         .kind = kind,
+                         .bytes = (char *)(uintptr_t)bytes,
+                         .size = size,
+                         .stamp = stamp},
+              tag);
 }
 
-message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void *bytes, int64_t size) {
-  return post(r, &(message){.receives = true, .peer = from, .kind = kind, .bytes = bytes, .size = size}, tag);
+message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void *bytes,
+                       int64_t size) {
+  return post(
+      r, &(message){.receives = true, .peer = from, .kind = kind, .bytes = bytes, .size = size},
+      tag);
 }
 
 _Noreturn static void end_of_patience(ranks *r, const rank_wait *w) {
@@ -91,7 +106,8 @@ static bool second(void *context) {
 
 void ranks_wait(ranks *r, message *m, message_place place) {
   if (!m) return;
-  waiting w = {&r->patience, {.receives = m->receives, .peer = m->peer, .kind = m->kind, .place = place}};
+  waiting w = {&r->patience,
+               {.receives = m->receives, .peer = m->peer, .kind = m->kind, .place = place}};
   if (!mover_wait(&r->mover, m, second, &w)) end_of_patience(r, &w.wait);
   patience_end(&r->patience, &w.wait);
   if (m->receives) clock_arrived(r->clock, m->stamp);
@@ -102,17 +118,19 @@ void ranks_wait_all(ranks *r, message *const *list, int count, message_place pla
   for (int i = 0; i < count; i++) ranks_wait(r, list[i], place);
 }
 
-// ---- exchanges ------------------------------------------------------------------------------------------------------
+// ---- exchanges
+// ------------------------------------------------------------------------------------------------------
 
-// Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank that is 2^k ahead.
+// Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank
+// that is 2^k ahead.
 bool ranks_gather_round(int count, int number, gather_round *round) {
   int have = 1 << number;
   *round = (gather_round){have, have < count - have ? have : count - have};
   return have < count;
 }
 
-// Of a round of an exchange. Ranks that come to exchanges of different names wait for each other, and say what for: none takes the
-// bytes of the other exchange.
+// Of a round of an exchange. Ranks that come to exchanges of different names wait for each other,
+// and say what for: none takes the bytes of the other exchange.
 static int64_t tag_of(message_place place, int round) {
   enum { ROUNDS = 32 };
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -125,8 +143,10 @@ static void gather_rounds(ranks *r, char *blocks, int64_t size, message_place pl
   gather_round round;
   for (int i = 0; ranks_gather_round(count, i, &round); i++) {
     int64_t bytes = round.blocks * size, tag = tag_of(place, i);
-    message *in = ranks_receive(r, (number + round.ahead) % count, MESSAGE_NUMBERS, tag, blocks + round.ahead * size, bytes);
-    message *out = ranks_send(r, (number + count - round.ahead) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
+    message *in = ranks_receive(r, (number + round.ahead) % count, MESSAGE_NUMBERS, tag,
+                                blocks + round.ahead * size, bytes);
+    message *out =
+        ranks_send(r, (number + count - round.ahead) % count, MESSAGE_NUMBERS, tag, blocks, bytes);
     ranks_wait(r, in, place);
     ranks_wait(r, out, place);
   }
@@ -145,7 +165,8 @@ void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, messag
   free(blocks);
 }
 
-// Along a binary tree: whoever has the bytes sends them to the rank that is 2^k behind it, for smaller and smaller k.
+// Along a binary tree: whoever has the bytes sends them to the rank that is 2^k behind it, for
+// smaller and smaller k.
 void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place) {
   int count = ranks_count(r), behind = (ranks_number(r) + count - from) % count, half = 1;
   const int64_t tag = tag_of(place, 0);
@@ -155,7 +176,8 @@ void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_plac
     if (behind % (2 * half) == 0 && to < count)
       ranks_wait(r, ranks_send(r, (from + to) % count, MESSAGE_NUMBERS, tag, bytes, size), place);
     else if (behind % (2 * half) == half)
-      ranks_wait(r, ranks_receive(r, (from + before) % count, MESSAGE_NUMBERS, tag, bytes, size), place);
+      ranks_wait(r, ranks_receive(r, (from + before) % count, MESSAGE_NUMBERS, tag, bytes, size),
+                 place);
   }
 }
 
@@ -191,7 +213,8 @@ bool ranks_any(ranks *r, bool own, message_place place) {
   return any;
 }
 
-// ---- memory of GPUs -------------------------------------------------------------------------------------------------
+// ---- memory of GPUs
+// -------------------------------------------------------------------------------------------------
 
 bool ranks_have_gpus(const ranks *r) { return r && r->gpus; }
 
@@ -213,7 +236,9 @@ static rec_status check_unshared(ranks *r) {
   for (int i = 0; i < ranks_count(r) && !status; i++)
     for (int k = 0; k < i && !status; k++)
       if (memcmp(&all[i], &all[k], sizeof own) == 0)
-        status = rec_fail(REC_ERROR_DEVICE, "expected a GPU for each rank, found one that ranks %d and %d share", k, i);
+        status =
+            rec_fail(REC_ERROR_DEVICE,
+                     "expected a GPU for each rank, found one that ranks %d and %d share", k, i);
   free(all);
   return status;
 }
@@ -227,7 +252,8 @@ static void end_of_gpu(ranks *r, rank_wait *w) { patience_end(&r->patience, w); 
 static rec_status join_gpus(ranks *r) {
   const message_place place = {-1, -1, "whether all have NCCL"};
   nccl_id id = {{0}};
-  rec_status status = nccl_open(&(nccl_settings){r, r->mover.patience, second_of_gpu, end_of_gpu}, &r->gpus);
+  rec_status status =
+      nccl_open(&(nccl_settings){r, r->mover.patience, second_of_gpu, end_of_gpu}, &r->gpus);
   if (!status && ranks_number(r) == 0) status = nccl_new_id(r->gpus, &id);
   status = ranks_agree(r, status, place);
   if (!status) status = ranks_agree(r, check_unshared(r), place);
@@ -255,7 +281,8 @@ void ranks_leave_gpus(ranks *r) {
   r->gpus = NULL;
 }
 
-// ---- open and close -------------------------------------------------------------------------------------------------
+// ---- open and close
+// -------------------------------------------------------------------------------------------------
 
 static void find_neighbours(ranks *r) {
   neighbour own = neighbour_self(), *all = r->all = calloc((size_t)ranks_count(r), sizeof *all);
@@ -273,13 +300,17 @@ static void find_neighbours(ranks *r) {
 static rec_status check_grid(const ranks_settings *s, int64_t count) {
   int64_t time = s->time_count, data = count / time;
   if (s->count && s->count != count)
-    return rec_fail(REC_ERROR_ARGUMENT, "expected --ranks %lld, as many as the launcher has started, found --ranks %lld",
-                    (long long)count, (long long)s->count);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "expected --ranks %lld, as many as the launcher has started, found --ranks %lld",
+        (long long)count, (long long)s->count);
   if (count % time)
-    return rec_fail(REC_ERROR_ARGUMENT, "expected --time-ranks to divide the %lld ranks, found %lld", (long long)count,
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "expected --time-ranks to divide the %lld ranks, found %lld", (long long)count,
                     (long long)time);
   if (data & (data - 1))
-    return rec_fail(REC_ERROR_ARGUMENT, "expected ranks / time ranks to be a power of two, found %lld / %lld = %lld",
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "expected ranks / time ranks to be a power of two, found %lld / %lld = %lld",
                     (long long)count, (long long)time, (long long)data);
   return REC_OK;
 }
@@ -288,8 +319,10 @@ static rec_status check_grid(const ranks_settings *s, int64_t count) {
 static rec_status check_count(const ranks *r, const launched *by) {
   int count = ranks_count(r);
   if (by->count == 0 || by->count == count) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE, "expected %lld ranks, as the launcher says, found %d by %s; REC_MPI names another library",
-                  (long long)by->count, count, r->mover.mpi.name);
+  return rec_fail(
+      REC_ERROR_DEVICE,
+      "expected %lld ranks, as the launcher says, found %d by %s; REC_MPI names another library",
+      (long long)by->count, count, r->mover.mpi.name);
 }
 
 rank_clock *ranks_clock(const ranks *r) { return r ? r->clock : NULL; }
@@ -315,7 +348,8 @@ static rec_status read_patience(int64_t *seconds) {
   char *end = NULL;
   *seconds = text && *text ? strtoll(text, &end, 10) : RANKS_PATIENCE;
   if (*seconds >= 1 && (!end || !*end)) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "expected REC_PATIENCE to be a number of seconds from 1 on, found '%.32s'", text);
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "expected REC_PATIENCE to be a number of seconds from 1 on, found '%.32s'", text);
 }
 
 static rec_status fill_defaults(ranks_settings *s) {
@@ -329,10 +363,12 @@ static rec_status fill_defaults(ranks_settings *s) {
 static rec_status join(const launched *by, const ranks_settings *settings, ranks **made) {
   ranks *r = calloc(1, sizeof *r);
   if (!r) return rec_no_memory();
-  r->patience = (patience){.seconds = settings->patience, .mover = &r->mover, .processor = processor_of, .context = r};
+  r->patience = (patience){
+      .seconds = settings->patience, .mover = &r->mover, .processor = processor_of, .context = r};
   patience_open(&r->patience);
   rec_status status =
-      mover_start(&r->mover, by->by, settings, (mover_answers){patience_answer, patience_answered, &r->patience});
+      mover_start(&r->mover, by->by, settings,
+                  (mover_answers){patience_answer, patience_answered, &r->patience});
   if (status) {
     free(r);
     return status;
@@ -356,8 +392,9 @@ rec_status ranks_open(const ranks_settings *given, ranks **made) {
   return join(&by, &settings, made);
 }
 
-// All answers have been taken before the end, so that no rank is asked after it. MPI_Finalize of MPICH 5 waits for the other ranks
-// before it has sent the rest of what MPI_Test called done, so that ranks come there when all messages have arrived.
+// All answers have been taken before the end, so that no rank is asked after it. MPI_Finalize of
+// MPICH 5 waits for the other ranks before it has sent the rest of what MPI_Test called done, so
+// that ranks come there when all messages have arrived.
 void ranks_close(ranks *r) {
   if (!r) return;
   mover_settle(&r->mover);

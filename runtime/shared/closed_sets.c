@@ -76,24 +76,25 @@ const char *const token_format_names[] = {
 };
 
 const task_rules task_rules_of[] = {
-#define TASK(name, text, fourth, count, symbols, bytes, least, least_for_each, tokens_for_each, tokens_beyond, \
-             tokens_for_each_count, ...)                                                                       \
-  {TASK_##name,                                                                                                \
-   #text,                                                                                                      \
-   {"length", "shortest", "loss", fourth, count},                                                              \
-   symbols,                                                                                                    \
-   bytes,                                                                                                      \
-   least,                                                                                                      \
-   least_for_each,                                                                                             \
-   tokens_for_each,                                                                                            \
-   tokens_beyond,                                                                                              \
+#define TASK(name, text, fourth, count, symbols, bytes, least, least_for_each, tokens_for_each, \
+             tokens_beyond, tokens_for_each_count, ...)                                         \
+  {TASK_##name,                                                                                 \
+   #text,                                                                                       \
+   {"length", "shortest", "loss", fourth, count},                                               \
+   symbols,                                                                                     \
+   bytes,                                                                                       \
+   least,                                                                                       \
+   least_for_each,                                                                              \
+   tokens_for_each,                                                                             \
+   tokens_beyond,                                                                               \
    tokens_for_each_count},
 #include "runtime/shared/tasks.def"
 #undef TASK
 };
 
 const optimizer_rules optimizer_rules_of[] = {
-#define OPTIMIZER(name, text, states, matrices, own, by_default, ...) {#text, states, matrices, own, by_default},
+#define OPTIMIZER(name, text, states, matrices, own, by_default, ...) \
+  {#text, states, matrices, own, by_default},
 #include "runtime/shared/optimizers.def"
 #undef OPTIMIZER
 };

@@ -1,6 +1,6 @@
-// The closed sets of a training program: the language, the manifest and the runtime name their members alike. Each set is a
-// list of rows in a file of this folder. This header makes enumerations and tables of them; the front end, which librec has,
-// holds the tables.
+// The closed sets of a training program: the language, the manifest and the runtime name their
+// members alike. Each set is a list of rows in a file of this folder. This header makes
+// enumerations and tables of them; the front end, which librec has, holds the tables.
 #ifndef REC_SHARED_CLOSED_SETS_H
 #define REC_SHARED_CLOSED_SETS_H
 
@@ -15,7 +15,8 @@ typedef enum intervention_kind {
 } intervention_kind;
 
 extern const char *const intervention_names[INTERVENTION_KINDS];
-extern const char *const intervention_written[INTERVENTION_KINDS];  // fitted_noise(beta = 0.1, per = [axes])
+// fitted_noise(beta = 0.1, per = [axes])
+extern const char *const intervention_written[INTERVENTION_KINDS];
 extern const bool intervention_noise[INTERVENTION_KINDS];
 
 typedef enum schedule_kind {

@@ -6,10 +6,13 @@
 
 #include "runtime/shared/manual.h"
 
-// ---- values --------------------------------------------------------------------------------------------------------
+// ---- values
+// --------------------------------------------------------------------------------------------------------
 
 // Names in capitals stand for something; all other words are meant as they are.
-static bool is_meant(const char *word) { return !isupper((unsigned char)*word) && *word != '[' && *word != '.'; }
+static bool is_meant(const char *word) {
+  return !isupper((unsigned char)*word) && *word != '[' && *word != '.';
+}
 
 static int print_meant(FILE *out, const char *list, int printed) {
   for (const char *word = list; word && *word; word = manual_next(word))
@@ -17,7 +20,8 @@ static int print_meant(FILE *out, const char *list, int printed) {
   return printed;
 }
 
-// Words that may stand for the value, with blanks between. A value `f32|f64` lists them; `N` has none.
+// Words that may stand for the value, with blanks between. A value `f32|f64` lists them; `N` has
+// none.
 static int print_words(FILE *out, const manual_option *o) {
   int printed = strchr(o->value, '|') ? print_meant(out, o->value, 0) : 0;
   return print_meant(out, o->values, printed);
@@ -31,7 +35,9 @@ static bool has_words(const manual_option *o) {
 }
 
 // Values that are lists of words with commas between: LIST, or `f32|f64,..`.
-static bool is_list(const manual_option *o) { return strcmp(o->value, "LIST") == 0 || strstr(o->value, ",.."); }
+static bool is_list(const manual_option *o) {
+  return strcmp(o->value, "LIST") == 0 || strstr(o->value, ",..");
+}
 
 // The first line of a help, without what the quotes of a shell or `also` would end.
 static void print_line(FILE *out, const char *help, const char *also) {
@@ -39,7 +45,8 @@ static void print_line(FILE *out, const char *help, const char *also) {
     if (*help != '\'' && *help != '`' && !strchr(also, *help)) fputc(*help, out);
 }
 
-// ---- bash ----------------------------------------------------------------------------------------------------------
+// ---- bash
+// ----------------------------------------------------------------------------------------------------------
 
 static void bash_value(FILE *out, const manual_option *o) {
   fprintf(out, "      %s) ", o->name);
@@ -53,12 +60,14 @@ static void bash_value(FILE *out, const manual_option *o) {
   fprintf(out, "return ;;\n");
 }
 
-static void bash_command(FILE *out, const manual_option *options, const char *pattern, const char *operands) {
+static void bash_command(FILE *out, const manual_option *options, const char *pattern,
+                         const char *operands) {
   fprintf(out, "  %s)\n    case $before in\n", pattern);
   for (const manual_option *o = options; o && o->name; o++)
     if (o->value) bash_value(out, o);
   fprintf(out, "    esac\n    options='");
-  for (const manual_option *o = options; o && o->name; o++) fprintf(out, "%s%s", o == options ? "" : " ", o->name);
+  for (const manual_option *o = options; o && o->name; o++)
+    fprintf(out, "%s%s", o == options ? "" : " ", o->name);
   fprintf(out, "' operands='");
   print_meant(out, operands, 0);
   fprintf(out, "' ;;\n");
@@ -68,7 +77,8 @@ static bool has_default(const manual *of) { return of->command_count && !*of->co
 
 // A word behind `=` is a word of its own to bash.
 static const char bash_head[] =
-    "_rec_words() { mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W \"$1\" -- \"$word\"); }\n"
+    "_rec_words() { mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W \"$1\" -- \"$word\"); "
+    "}\n"
     "_rec_list() {\n"
     "  local last=${word##*,}\n"
     "  mapfile -t COMPREPLY < <(compgen -P \"${word%\"$last\"}\" -W \"$1\" -- \"$last\")\n"
@@ -93,8 +103,8 @@ static const char bash_tail[] =
     "  fi\n";
 
 void manual_print_bash(FILE *out, const manual *of) {
-  fprintf(out, "# What bash completes for %s; made by `%s --manual bash`.\n%s_%s() {\n%s", of->program, of->program, bash_head,
-          of->program, bash_variables);
+  fprintf(out, "# What bash completes for %s; made by `%s --manual bash`.\n%s_%s() {\n%s",
+          of->program, of->program, bash_head, of->program, bash_variables);
   fprintf(out, "  if ((COMP_CWORD == 1)) && [[ $word != -* ]]; then\n    _rec_words '");
   for (int i = 0; i < of->command_count; i++)
     fprintf(out, "%s%s", i && *of->commands[i - 1].name ? " " : "", of->commands[i].name);
@@ -106,7 +116,8 @@ void manual_print_bash(FILE *out, const manual *of) {
   fprintf(out, "  esac\n%s}\ncomplete -F _%s %s\n", bash_tail, of->program, of->program);
 }
 
-// ---- zsh -----------------------------------------------------------------------------------------------------------
+// ---- zsh
+// -----------------------------------------------------------------------------------------------------------
 
 // '--runs=[where runs are kept]:DIR:_files -/'
 static void zsh_option(FILE *out, const manual_option *o) {
@@ -122,7 +133,10 @@ static void zsh_option(FILE *out, const manual_option *o) {
       print_words(out, o);
       if (!is_list(o)) fprintf(out, ")");
     } else {
-      fprintf(out, "%s", kind == MANUAL_FILE ? "_files" : kind == MANUAL_FOLDER ? "_files -/" : " ");
+      fprintf(out, "%s",
+              kind == MANUAL_FILE     ? "_files"
+              : kind == MANUAL_FOLDER ? "_files -/"
+                                      : " ");
     }
   }
   fprintf(out, "'");
@@ -141,7 +155,9 @@ static void zsh_options(FILE *out, const manual_option *options, const char *ope
 }
 
 void manual_print_zsh(FILE *out, const manual *of) {
-  fprintf(out, "#compdef %s\n# What zsh completes for %s; made by `%s --manual zsh`.\n_%s() {\n  local -a commands=(",
+  fprintf(out,
+          "#compdef %s\n# What zsh completes for %s; made by `%s --manual zsh`.\n_%s() {\n  local "
+          "-a commands=(",
           of->program, of->program, of->program, of->program);
   for (int i = has_default(of); i < of->command_count; i++) {
     fprintf(out, "\n    '%s:", of->commands[i].name);
@@ -160,11 +176,17 @@ void manual_print_zsh(FILE *out, const manual *of) {
   fprintf(out, "      ;;\n  esac\n}\n_%s \"$@\"\n", of->program);
 }
 
-// ---- fish ----------------------------------------------------------------------------------------------------------
+// ---- fish
+// ----------------------------------------------------------------------------------------------------------
 
-static void fish_option(FILE *out, const manual *of, const manual_option *o, const char *condition) {
+static void fish_option(FILE *out, const manual *of, const manual_option *o,
+                        const char *condition) {
   bool word = strncmp(o->name, "--", 2) == 0, letter = strlen(o->name) == 2;
-  fprintf(out, "complete -c %s%s -%s %s", of->program, condition, word ? "l" : letter ? "s" : "o", o->name + (word ? 2 : 1));
+  fprintf(out, "complete -c %s%s -%s %s", of->program, condition,
+          word     ? "l"
+          : letter ? "s"
+                   : "o",
+          o->name + (word ? 2 : 1));
   if (o->value) {
     manual_value kind = manual_value_of(o);
     fprintf(out, "%s",
@@ -182,8 +204,8 @@ static void fish_option(FILE *out, const manual *of, const manual_option *o, con
   fprintf(out, "'\n");
 }
 
-static void fish_command(FILE *out, const manual *of, const manual_option *options, const char *operands,
-                         const char *condition) {
+static void fish_command(FILE *out, const manual *of, const manual_option *options,
+                         const char *operands, const char *condition) {
   for (const manual_option *o = options; o && o->name; o++) fish_option(out, of, o, condition);
   if (!operands) return;
   fprintf(out, "complete -c %s%s -a '", of->program, condition);
@@ -192,7 +214,8 @@ static void fish_command(FILE *out, const manual *of, const manual_option *optio
 }
 
 void manual_print_fish(FILE *out, const manual *of) {
-  fprintf(out, "# What fish completes for %s; made by `%s --manual fish`.\n", of->program, of->program);
+  fprintf(out, "# What fish completes for %s; made by `%s --manual fish`.\n", of->program,
+          of->program);
   char condition[128], others[256] = " -n __fish_use_subcommand";
   if (has_default(of)) snprintf(others, sizeof others, " -n 'not __fish_seen_subcommand_from");
   for (int i = has_default(of); i < of->command_count; i++) {
@@ -207,5 +230,6 @@ void manual_print_fish(FILE *out, const manual *of) {
   }
   const manual_command *first = has_default(of) ? &of->commands[0] : NULL;
   if (first) strncat(others, "'", sizeof others - strlen(others) - 1);
-  fish_command(out, of, first ? first->options : of->options, first ? first->operands : NULL, others);
+  fish_command(out, of, first ? first->options : of->options, first ? first->operands : NULL,
+               others);
 }

@@ -1,17 +1,20 @@
-// What a compiled kernel sees: the contract between generated code and the support code linked beside it.
+// What a compiled kernel sees: the contract between generated code and the support code linked
+// beside it.
 //
-// Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots (compiler/plan/kernel/description.h)
-// says for each slot which tensor it is, and whether the kernel reads, writes or adds to it. It also says which instances may
-// run at the same time.
+// Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots
+// (compiler/plan/kernel/description.h) says for each slot which tensor it is, and whether the
+// kernel reads, writes or adds to it. It also says which instances may run at the same time.
 #ifndef REC_SHARED_FRAME_H
 #define REC_SHARED_FRAME_H
 
 #include <stdint.h>
 
-// Where one argument or result lies in memory. Strides count elements of the tensor's type. The axes of one step lie densely
-// behind them, in declared order. Complex numbers are interleaved re, im; the slot of a lag buffer is an offset.
+// Where one argument or result lies in memory. Strides count elements of the tensor's type. The
+// axes of one step lie densely behind them, in declared order. Complex numbers are interleaved re,
+// im; the slot of a lag buffer is an offset.
 typedef struct rec_slot {
-  void *data;            // NULL: an absent initial state or cotangent reads 0; an unwanted result is not written
+  // NULL: an absent initial state or cotangent reads 0; an unwanted result is not written
+  void *data;
   int64_t batch_stride;  // 0 for parameters and for partial sums of their gradients
   int64_t time_stride;   // 0 for what has no time
 } rec_slot;
@@ -23,12 +26,15 @@ typedef struct rec_frame {
   int64_t batch, time;       // sizes
   const int64_t *axis_size;  // by the recurrence's axis
   const rec_slot *slots;
-  void *saved;                 // [batch][chunk number][kept values, chunk-start states], NULL: not wanted / not there
+  // [batch][chunk number][kept values, chunk-start states], NULL: not wanted / not there
+  void *saved;
   int64_t saved_batch_stride;  // in elements of the state type
   int64_t saved_chunk_stride;
-  int64_t sequences;  // batch entries of this call, from `batch` on: one, or as many as the kernel takes together
+  // batch entries of this call, from `batch` on: one, or as many as the kernel takes together
+  int64_t sequences;
 } rec_frame;
 
-typedef void (*rec_kernel_function)(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch);
+typedef void (*rec_kernel_function)(const rec_frame *frame, int64_t batch, int64_t first,
+                                    int64_t last, void *scratch);
 
 #endif

@@ -1,4 +1,5 @@
-// The figures of gpu_costs.def, by name, the time of a multiprocessor's units, and that of blocks, which the schedule and the runtime choose kernels by.
+// The figures of gpu_costs.def, by name, the time of a multiprocessor's units, and that of blocks,
+// which the schedule and the runtime choose kernels by.
 #ifndef REC_SHARED_GPU_COSTS_H
 #define REC_SHARED_GPU_COSTS_H
 
@@ -30,9 +31,10 @@ typedef enum gpu_unit {
   GPU_UNITS
 } gpu_unit;
 typedef struct gpu_use {
-  double instructions, wavefronts, specials;  // of warps: instructions, those of shared memory and of special functions
-  double tensor;                              // cycles of tensor cores
-  double bytes;                               // of the second-level cache
+  // of warps: instructions, those of shared memory and of special functions
+  double instructions, wavefronts, specials;
+  double tensor;  // cycles of tensor cores
+  double bytes;   // of the second-level cache
 } gpu_use;
 
 // Cycles of a unit. `cache`: bytes of the second-level cache in a cycle; 0: without limit.
@@ -46,10 +48,12 @@ static inline double gpu_unit_cycles(gpu_unit unit, const gpu_use *use, double c
   }
 }
 
-// The time until so many blocks have ended. One by itself on a multiprocessor takes `alone`. Of as many as run beside each
-// other, `resident`, each takes `each`.
-static inline double gpu_cost_of_blocks(int64_t blocks, int64_t multiprocessors, double alone, double each, int64_t resident) {
-  int64_t most = (blocks + multiprocessors - 1) / multiprocessors, rounds = (most + resident - 1) / resident;
+// The time until so many blocks have ended. One by itself on a multiprocessor takes `alone`. Of as
+// many as run beside each other, `resident`, each takes `each`.
+static inline double gpu_cost_of_blocks(int64_t blocks, int64_t multiprocessors, double alone,
+                                        double each, int64_t resident) {
+  int64_t most = (blocks + multiprocessors - 1) / multiprocessors,
+          rounds = (most + resident - 1) / resident;
   double waiting = (double)rounds * alone, busy = (double)most * each;
   return waiting > busy ? waiting : busy;
 }

@@ -1,5 +1,6 @@
-// The parameter of the kernel `rec_gpu_fold`, which joins what segments of time leave of states: states with a summary, or two
-// summaries (runtime/support/gpu_fold.c, compiler/kernel/gpu/fold.c). A thread for each number.
+// The parameter of the kernel `rec_gpu_fold`, which joins what segments of time leave of states:
+// states with a summary, or two summaries (runtime/support/gpu_fold.c, compiler/kernel/gpu/fold.c).
+// A thread for each number.
 //
 //   to[i] = own[i], then in turn of each term
 //     REC_GPU_FOLD_ADD       it + sign * from[i]
@@ -7,8 +8,8 @@
 //     REC_GPU_FOLD_MAXIMUM   max(it, factor[i] + from[i])
 //     REC_GPU_FOLD_RELATIVE  exp(min(0, -by[i])) * it + exp(min(0, by[i]) + factor[i]) * from[i]
 //
-// i counts the entries of a few axes, the last one first. An operand lies in memory by a stride for each axis. Instead of the
-// numbers themselves, marks may be written where they are beyond a limit.
+// i counts the entries of a few axes, the last one first. An operand lies in memory by a stride for
+// each axis. Instead of the numbers themselves, marks may be written where they are beyond a limit.
 #ifndef REC_SHARED_GPU_FOLD_H
 #define REC_SHARED_GPU_FOLD_H
 
@@ -36,11 +37,14 @@ typedef struct rec_gpu_fold {
   int64_t axis_count, size[REC_GPU_FOLD_AXES];
   rec_gpu_operand to, own;  // `to` is written
   float absent, most;
-  int64_t mark;  // not 0: the bits that are written to `to` where a number is beyond `most`; nothing is written elsewhere
+  // not 0: the bits that are written to `to` where a number is beyond `most`; nothing is written
+  // elsewhere
+  int64_t mark;
   int64_t term_count;
   rec_gpu_fold_term terms[REC_GPU_FOLD_TERMS];
 } rec_gpu_fold;
 
-_Static_assert(sizeof(rec_gpu_fold) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
+_Static_assert(sizeof(rec_gpu_fold) <= REC_GPU_PARAMETER_BYTES,
+               "a parameter is at most 4096 bytes");
 
 #endif

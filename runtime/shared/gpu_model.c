@@ -16,14 +16,16 @@ static const struct {
   const char *target;
   int number, multiprocessors, shared_kib;
 } targets[] = {
-#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, cache) \
+#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, \
+                   cache)                                                                    \
   {name, NUMBER_##class, multiprocessors, shared},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_TARGET
 };
 
 static gpu_model_device devices[] = {
-#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) {target, name, 0, 0, 0, mhz, cache, mma, wgmma},
+#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) \
+  {target, name, 0, 0, 0, mhz, cache, mma, wgmma},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_DEVICE
 };
@@ -42,7 +44,9 @@ const gpu_model_device *gpu_model_find(const char *target) {
   return NULL;
 }
 
-static double cache_bytes_of(const gpu_model_device *d) { return 1e3 * d->cache_gb / (d->mhz * d->multiprocessors); }
+static double cache_bytes_of(const gpu_model_device *d) {
+  return 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
+}
 
 simt_cost gpu_model_rates(const gpu_model_device *d) {
   return (simt_cost){.mma = d->mma, .wgmma = d->wgmma, .cache = cache_bytes_of(d)};
@@ -74,15 +78,18 @@ typedef struct section {
 } section;
 
 static bool is_of(const simt_cost *cost, int place, const simt_kernel *k) {
-  return place < cost->count && cost->places[place] && strcmp(cost->places[place]->kernel, k->name) == 0;
+  return place < cost->count && cost->places[place] &&
+         strcmp(cost->places[place]->kernel, k->name) == 0;
 }
 
 static simt_place_cost step_of(const section *s, int place) {
   const gpu_model_request *r = s->r;
-  double factor = 1 / ((double)(r->steps - (r->before ? r->before_steps : 0)) * (double)s->kernel->items);
+  double factor =
+      1 / ((double)(r->steps - (r->before ? r->before_steps : 0)) * (double)s->kernel->items);
   simt_place_cost step = {0};
   add_place_cost(&step, &r->cost->costs[place], factor);
-  if (r->before && place < r->before->count) add_place_cost(&step, &r->before->costs[place], -factor);
+  if (r->before && place < r->before->count)
+    add_place_cost(&step, &r->before->costs[place], -factor);
   return step;
 }
 
@@ -97,7 +104,8 @@ static int by_time(const void *x, const void *y) {
 static row *row_of(section *s, const simt_place *place) {
   for (int i = 0; i < s->row_count; i++) {
     const simt_place *other = s->rows[i].place;
-    if (other->line == place->line && !strcmp(other->text, place->text) && !strcmp(other->file, place->file))
+    if (other->line == place->line && !strcmp(other->text, place->text) &&
+        !strcmp(other->file, place->file))
       return &s->rows[i];
   }
   s->rows[s->row_count].place = place;
@@ -118,14 +126,16 @@ static void fill_rows(section *s) {
 
 // ---- the model -------------------------------------------------------------------------------
 
-static const char *const bound_names[BOUND_COUNT] = {[GPU_UNIT_ISSUE] = "issue",  [GPU_UNIT_SHARED] = "shared",
-                                                     [GPU_UNIT_SPECIAL] = "mufu", [GPU_UNIT_TENSOR] = "tensor",
-                                                     [GPU_UNIT_CACHE] = "L2",     [BOUND_WARP] = "warp"};
+static const char *const bound_names[BOUND_COUNT] = {
+    [GPU_UNIT_ISSUE] = "issue",   [GPU_UNIT_SHARED] = "shared", [GPU_UNIT_SPECIAL] = "mufu",
+    [GPU_UNIT_TENSOR] = "tensor", [GPU_UNIT_CACHE] = "L2",      [BOUND_WARP] = "warp"};
 
 static double bytes_of_place(const simt_place_cost *c) { return 32 * c->sectors; }
 
-// The cycles of so many blocks side by side, and what they wait for; NULL: their own chains of instructions and barriers.
-static double together(const gpu_model_device *d, const simt_place_cost *c, int blocks, int pace, const char **bound) {
+// The cycles of so many blocks side by side, and what they wait for; NULL: their own chains of
+// instructions and barriers.
+static double together(const gpu_model_device *d, const simt_place_cost *c, int blocks, int pace,
+                       const char **bound) {
   double most = c->cycles[pace];
   *bound = NULL;
   const gpu_use use = {.instructions = c->issued,
@@ -142,12 +152,13 @@ static double together(const gpu_model_device *d, const simt_place_cost *c, int 
 
 static int least(int x, int y) { return x < y ? x : y; }
 
-// Blocks of a multiprocessor. Where the assembler has not said how many registers a thread has, there is no room for two
-// blocks of 256 threads.
-static int resident_blocks(const gpu_model_device *d, const simt_kernel *k, const gpu_model_code *code) {
+// Blocks of a multiprocessor. Where the assembler has not said how many registers a thread has,
+// there is no room for two blocks of 256 threads.
+static int resident_blocks(const gpu_model_device *d, const simt_kernel *k,
+                           const gpu_model_code *code) {
   enum { OF_SYSTEM = 1024 };
-  int registers =
-      code && code->registers > 0 ? (code->registers + 7) / 8 * 8 : GPU_COST_REGISTERS / GPU_COST_RESIDENT_THREADS_BACK;
+  int registers = code && code->registers > 0 ? (code->registers + 7) / 8 * 8
+                                              : GPU_COST_REGISTERS / GPU_COST_RESIDENT_THREADS_BACK;
   int blocks = least(GPU_COST_MOST_BLOCKS, GPU_COST_MOST_THREADS / k->threads);
   blocks = least(blocks, d->shared_kib * 1024 / (k->shared_bytes + OF_SYSTEM));
   blocks = least(blocks, GPU_COST_REGISTERS / (registers * k->threads));
@@ -170,8 +181,9 @@ static const char *const columns[SIMT_CLASSES] = {
 };
 
 static void print_head(FILE *out) {
-  fprintf(out, "%9s %9s %6s %-6s %8s %8s %5s %5s %9s %6s %8s %6s %7s %6s %6s", "swift", "slow", "share", "bound", "instr",
-          "busiest", "lanes", "work", "wavefr", "ideal", "sectors", "ideal", "L2", "sync", "tensor");
+  fprintf(out, "%9s %9s %6s %-6s %8s %8s %5s %5s %9s %6s %8s %6s %7s %6s %6s", "swift", "slow",
+          "share", "bound", "instr", "busiest", "lanes", "work", "wavefr", "ideal", "sectors",
+          "ideal", "L2", "sync", "tensor");
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6s", columns[i]);
   fprintf(out, "  place\n");
 }
@@ -186,14 +198,18 @@ static void print_place(FILE *out, const simt_place *place) {
   fprintf(out, "%.*s%s", MOST_TEXT, place->text, end);
 }
 
-static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost *all, const simt_place *place) {
+static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost *all,
+                      const simt_place *place) {
   double slow = c->cycles[SIMT_PACES - 1];
   fprintf(out, "%9.1f %9.1f %5.1f%% %-6s", c->cycles[0], slow,
-          all->cycles[SIMT_PACES - 1] > 0 ? 100 * slow / all->cycles[SIMT_PACES - 1] : 0, bound_names[largest_bound(c)]);
-  fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest, c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
+          all->cycles[SIMT_PACES - 1] > 0 ? 100 * slow / all->cycles[SIMT_PACES - 1] : 0,
+          bound_names[largest_bound(c)]);
+  fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest,
+          c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
   fprintf(out, " %4.0f%%", slow > 1e-9 ? 100 * c->worked / slow : 100);
-  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts, times(c->wavefronts, c->least_wavefronts),
-          c->sectors, times(c->sectors, c->least_sectors), bytes_of_place(c), c->intervals, c->tensor);
+  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts,
+          times(c->wavefronts, c->least_wavefronts), c->sectors,
+          times(c->sectors, c->least_sectors), bytes_of_place(c), c->intervals, c->tensor);
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);
   fprintf(out, "  ");
   if (place)
@@ -225,22 +241,26 @@ static void print_bounds(FILE *out, const simt_place_cost *c) {
   double sum = 0;
   for (int i = 0; i < BOUND_COUNT; i++) sum += c->bound[i];
   for (int i = 0; i < BOUND_COUNT; i++)
-    if (sum > 0 && c->bound[i] >= 0.05 * sum) fprintf(out, " %s %.0f%%", bound_names[i], 100 * c->bound[i] / sum);
+    if (sum > 0 && c->bound[i] >= 0.05 * sum)
+      fprintf(out, " %s %.0f%%", bound_names[i], 100 * c->bound[i] / sum);
 }
 
 static void print_times(FILE *out, const section *s) {
   const gpu_model_device *d = s->r->device;
   const char *bound, *slow_bound;
   double swift = s->step.cycles[0], slow = s->step.cycles[SIMT_PACES - 1];
-  fprintf(out, "  a step of a block: %.1f .. %.1f cycles, %.3f .. %.3f us at %.0f MHz; between barriers:", swift, slow,
-          swift / d->mhz, slow / d->mhz, d->mhz);
+  fprintf(
+      out,
+      "  a step of a block: %.1f .. %.1f cycles, %.3f .. %.3f us at %.0f MHz; between barriers:",
+      swift, slow, swift / d->mhz, slow / d->mhz, d->mhz);
   print_bounds(out, &s->step);
   double full = together(d, &s->step, s->resident, 0, &bound),
          slow_full = together(d, &s->step, s->resident, SIMT_PACES - 1, &slow_bound);
-  fprintf(out, "\n  a step of %d on a multiprocessor: %.1f .. %.1f cycles; bound by %s\n", s->resident, full, slow_full,
-          slow_bound ? slow_bound : "the block's own");
+  fprintf(out, "\n  a step of %d on a multiprocessor: %.1f .. %.1f cycles; bound by %s\n",
+          s->resident, full, slow_full, slow_bound ? slow_bound : "the block's own");
   if (s->r->before)
-    fprintf(out, "  around the steps: %.0f .. %.0f cycles\n", s->whole.cycles[0] - (double)s->r->steps * swift,
+    fprintf(out, "  around the steps: %.0f .. %.0f cycles\n",
+            s->whole.cycles[0] - (double)s->r->steps * swift,
             s->whole.cycles[SIMT_PACES - 1] - (double)s->r->steps * slow);
 }
 
@@ -249,22 +269,27 @@ static double call_ms(const section *s, int pace) {
   const gpu_model_device *d = s->r->device;
   const char *bound;
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
-  double rounds = ceil(items / each), blocks = items < each ? ceil(items / d->multiprocessors) : s->resident;
+  double rounds = ceil(items / each),
+         blocks = items < each ? ceil(items / d->multiprocessors) : s->resident;
   double cycles = rounds * together(d, &s->whole, (int)blocks, pace, &bound);
-  double compute = cycles / (1e3 * d->mhz), cache = bytes_of_place(&s->whole) * items / (1e6 * d->cache_gb);
+  double compute = cycles / (1e3 * d->mhz),
+         cache = bytes_of_place(&s->whole) * items / (1e6 * d->cache_gb);
   return compute > cache ? compute : cache;
 }
 
 static void print_section(FILE *out, const section *s) {
   const simt_kernel *k = s->kernel;
-  fprintf(out, "%s on %s (%s): %d threads, %d bytes of shared memory, %lld work items\n", k->name, s->r->device->target,
-          s->r->device->name, k->threads, k->shared_bytes, (long long)k->items);
+  fprintf(out, "%s on %s (%s): %d threads, %d bytes of shared memory, %lld work items\n", k->name,
+          s->r->device->target, s->r->device->name, k->threads, k->shared_bytes,
+          (long long)k->items);
   if (s->r->before) print_code(out, s->code);
   print_times(out, s);
-  if (!s->r->before) fprintf(out, "  the call: %.4f .. %.4f ms\n", call_ms(s, 0), call_ms(s, SIMT_PACES - 1));
+  if (!s->r->before)
+    fprintf(out, "  the call: %.4f .. %.4f ms\n", call_ms(s, 0), call_ms(s, SIMT_PACES - 1));
   print_head(out);
   print_row(out, &s->step, &s->step, NULL);
-  for (int i = 0; i < s->row_count; i++) print_row(out, &s->rows[i].cost, &s->step, s->rows[i].place);
+  for (int i = 0; i < s->row_count; i++)
+    print_row(out, &s->rows[i].cost, &s->step, s->rows[i].place);
 }
 
 static const gpu_model_code *code_of(const gpu_model_request *r, const simt_kernel *k) {

@@ -1,4 +1,5 @@
-// What counted GPU code costs (simt_cost.h), as a table, with the time that the model gives it on the device of a target.
+// What counted GPU code costs (simt_cost.h), as a table, with the time that the model gives it on
+// the device of a target.
 #ifndef REC_SHARED_GPU_MODEL_H
 #define REC_SHARED_GPU_MODEL_H
 
@@ -10,7 +11,8 @@
 // A device (GPU_DEVICE of gpu_targets.def) with its target's figures.
 typedef struct gpu_model_device {
   const char *target, *name;
-  int number;  // of the class whose kernels the executor runs for it: rec_simt_options, device_number
+  // of the class whose kernels the executor runs for it: rec_simt_options, device_number
+  int number;
   int multiprocessors, shared_kib;
   double mhz, cache_gb, mma, wgmma;
 } gpu_model_device;
@@ -31,7 +33,8 @@ typedef struct gpu_model_code {
 typedef struct gpu_model_request {
   const gpu_model_device *device;
   const simt_cost *cost;  // of a call
-  // Of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among them.
+  // Of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among
+  // them.
   const simt_cost *before;
   int64_t steps, before_steps;
   const gpu_model_code *codes;

@@ -4,7 +4,9 @@
 
 #include <cjson/cJSON.h>
 
-static inline cJSON *json_get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+static inline cJSON *json_get(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
 
 // The text of a member; "": there is none.
 static inline const char *json_text(const cJSON *object, const char *key) {

@@ -45,7 +45,8 @@ typedef struct rec_table_axis {
   int32_t least;               // a slice reads entry least - 1; 0: no slice with a run-time size
 } rec_table_axis;
 
-// What a call does with a memory; all but REC_READ may be NULL. A result that is optional is a state or a gradient.
+// What a call does with a memory; all but REC_READ may be NULL. A result that is optional is a
+// state or a gradient.
 enum { REC_UNUSED, REC_READ, REC_READ_OPTIONAL, REC_WRITE, REC_WRITE_OPTIONAL };
 
 // How a memory's numbers are stored; what is not a number of the table's own type is two bytes.
@@ -92,7 +93,8 @@ typedef struct rec_table_kernel {
   int32_t grid_count, grid_at;  // int32_t[grid_count]
   int32_t lane_axis, lane_block;
   int32_t reads_saved, writes_saved, time_splits;
-  int32_t sequences;  // batch entries that a call takes together (rec_frame.sequences), GPU: an item; 0: one alone
+  // batch entries that a call takes together (rec_frame.sequences), GPU: an item; 0: one alone
+  int32_t sequences;
 } rec_table_kernel;
 
 enum {
@@ -103,15 +105,17 @@ enum {
   REC_KERNEL_CARRY,  // no functions where time cannot be cut
   REC_KERNEL_SUMMARY,
   REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
-  REC_KERNEL_FORWARD_FEW,   // GPU: for calls with few instances; no symbols where they would not take less time
+  // GPU: for calls with few instances; no symbols where they would not take less time
+  REC_KERNEL_FORWARD_FEW,
   REC_KERNEL_BACKWARD_FEW,
   REC_KERNEL_COUNT
 };
 
-// A part of the slice summary of a GPU, dense over its axes; the parts lie one behind the other. Behind them each state with
-// `columns` has its rows of the matrix: entries of the axes but value_axis, row_numbers each. Rows are numbered in an instance:
-// by state, then by its axes that are neither value_axis nor of the grid. That is also how the columns of the matrix are
-// numbered. Marks of overflow come last.
+// A part of the slice summary of a GPU, dense over its axes; the parts lie one behind the other.
+// Behind them each state with `columns` has its rows of the matrix: entries of the axes but
+// value_axis, row_numbers each. Rows are numbered in an instance: by state, then by its axes that
+// are neither value_axis nor of the grid. That is also how the columns of the matrix are numbered.
+// Marks of overflow come last.
 enum { REC_PART_LAG = 3 };  // a lag buffer after the slice
 
 typedef struct rec_table_gpu_part {
@@ -131,24 +135,30 @@ typedef struct rec_table_gpu_kernel {
   int32_t symbol_at;                    // 0: not made
   int32_t why_not_at;
   int32_t threads, shared_bytes, parameter_bytes;
-  int32_t combines;                  // starts time slices from slice summaries
-  rec_table_count summary;           // elements of a slice summary
-  int32_t transition_blocks;         // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
-  int32_t combine_steps;             // combines: the cost of combining one summary, in steps of a block
-  int32_t summary_percent;           // the cost of making the summaries, in percent of the steps
-  int32_t cycles_alone;              // in chunks, modelled: of 64 steps of a block by itself on a multiprocessor,
+  int32_t combines;         // starts time slices from slice summaries
+  rec_table_count summary;  // elements of a slice summary
+  // SUMMARY, SUMMARY_BACK: blocks for columns of the transition matrix
+  int32_t transition_blocks;
+  // combines: the cost of combining one summary, in steps of a block
+  int32_t combine_steps;
+  int32_t summary_percent;  // the cost of making the summaries, in percent of the steps
+  // in chunks, modelled: of 64 steps of a block by itself on a multiprocessor,
+  int32_t cycles_alone;
   int32_t cycles_each, blocks_each;  // and of one of blocks_each; 0: unknown
   int32_t warm_up_steps;             // steps after its own on which a slice warms up
-  int32_t batched_shared_bytes;      // shared memory of a block with batched items, in place of shared_bytes,
-  rec_table_count batched_scratch;   // and its scratch, in place of base.scratch
-  int32_t part_count, parts_at;      // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
-  int32_t value_axis, row_numbers;   // of matrices: the axis of their columns, -1: there are none; numbers of a row
+  // shared memory of a block with batched items, in place of shared_bytes,
+  int32_t batched_shared_bytes;
+  rec_table_count batched_scratch;  // and its scratch, in place of base.scratch
+  int32_t part_count, parts_at;     // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
+  // of matrices: the axis of their columns, -1: there are none; numbers of a row
+  int32_t value_axis, row_numbers;
 } rec_table_gpu_kernel;
 
-// The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
-// multiply.
+// The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as
+// LARGE, and their warpgroups multiply.
 enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_CLASSES };
-// The executor takes a class as device_number. With one of these added, it runs one form alone of FORWARD and BACKWARD.
+// The executor takes a class as device_number. With one of these added, it runs one form alone of
+// FORWARD and BACKWARD.
 enum { REC_SIMT_USUAL = REC_GPU_CLASSES, REC_SIMT_FEW = 2 * REC_GPU_CLASSES };
 
 typedef struct rec_table_gpu {
@@ -156,7 +166,8 @@ typedef struct rec_table_gpu {
   rec_table_gpu_kernel kernels[REC_KERNEL_COUNT];
 } rec_table_gpu;
 
-// The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin.
+// The library's code for NVIDIA GPUs, an image for each target, and one more where there is a
+// cubin.
 typedef struct rec_gpu_image {
   int32_t capability;                  // 80: compute capability 8.0
   int32_t devices;                     // REC_GPU_LATER, ..
@@ -164,8 +175,9 @@ typedef struct rec_gpu_image {
   const char *code;                    // PTX, which ends with a NUL, or a cubin
 } rec_gpu_image;
 
-// The devices that an image is for. PTX is for this capability and later ones, or for this one alone. A cubin is for this
-// capability and later ones with the same first digit, or for this one alone.
+// The devices that an image is for. PTX is for this capability and later ones, or for this one
+// alone. A cubin is for this capability and later ones with the same first digit, or for this one
+// alone.
 enum { REC_GPU_LATER, REC_GPU_EXACT, REC_GPU_CUBIN, REC_GPU_EXACT_CUBIN };
 
 typedef struct rec_gpu_images {
@@ -173,7 +185,8 @@ typedef struct rec_gpu_images {
   rec_gpu_image items[];
 } rec_gpu_images;
 
-// What a memory's rows are added up of (rec_gpu_row_side): rows of another memory, of this table or of the inner one.
+// What a memory's rows are added up of (rec_gpu_row_side): rows of another memory, of this table or
+// of the inner one.
 typedef struct rec_table_row_source {
   int32_t memory, inner;  // -1: each number is 1
   int32_t rows;           // of a lag buffer, or of ones; 0: steps
@@ -196,12 +209,13 @@ typedef struct rec_table_begin {
   double number[2];
 } rec_table_begin;
 
-// A summary of the host (rec_segments in launch.h): REC_SUMMARY_HEAD bytes, of which the first int32_t says that it is out of
-// range. Then come its parts, each [batch,axes] at a multiple of REC_ALIGNMENT, and the columns of states that mix their entries.
+// A summary of the host (rec_segments in launch.h): REC_SUMMARY_HEAD bytes, of which the first
+// int32_t says that it is out of range. Then come its parts, each [batch,axes] at a multiple of
+// REC_ALIGNMENT, and the columns of states that mix their entries.
 enum { REC_SUMMARY_HEAD = REC_ALIGNMENT };
 
-// What a part is of the state s that it belongs to, and how the summary is joined with the state before (backward: the cotangent
-// after):
+// What a part is of the state s that it belongs to, and how the summary is joined with the state
+// before (backward: the cotangent after):
 //   OWN        s from zero states; of a maximum and of states relative to it: without a maximum before
 //   FACTOR     of s in itself, or of `source` in s:      s' = own + sum of factor * source
 //   LOGARITHM  F of a maximum m, D of a state relative to it. With d = F + m - own of m:
@@ -210,17 +224,19 @@ enum { REC_PART_OWN, REC_PART_FACTOR, REC_PART_LOGARITHM };
 
 typedef struct rec_table_part {
   int32_t kind;
-  int32_t memory;   // that the kernel writes
-  int32_t state;    // the memory of the state before: h0; backward d_hT
-  int32_t source;   // FACTOR: that of the state which is multiplied
-  int32_t maximum;  // that of the maximum which the state is relative to, perhaps the state itself; -1: of none
+  int32_t memory;  // that the kernel writes
+  int32_t state;   // the memory of the state before: h0; backward d_hT
+  int32_t source;  // FACTOR: that of the state which is multiplied
+  // that of the maximum which the state is relative to, perhaps the state itself; -1: of none
+  int32_t maximum;
   int32_t columns;  // OWN: s' = own + matrix * all such states
 } rec_table_part;
 
-// States with `columns`: the entries of all of them that have the same entry of value_axis, and the same of instance_axes, are
-// mapped by one matrix. It is kept by columns. Entry v of value_axis in a block is the column v of the matrix, and the rows are
-// the entries of the states. A block is thus as large as the states; of n entries of value_axis block b has the columns from
-// b * n on. Columns are counted by state, then by the axes that are left, a complex number as two.
+// States with `columns`: the entries of all of them that have the same entry of value_axis, and the
+// same of instance_axes, are mapped by one matrix. It is kept by columns. Entry v of value_axis in
+// a block is the column v of the matrix, and the rows are the entries of the states. A block is
+// thus as large as the states; of n entries of value_axis block b has the columns from b * n on.
+// Columns are counted by state, then by the axes that are left, a complex number as two.
 typedef struct rec_table_summary {
   int32_t why_at;  // why there is none; 0: there is one
   int32_t part_count, parts_at;
@@ -244,13 +260,15 @@ typedef struct rec_table {
   uint64_t segment_instances;      // rec_launch.first_instance: axes that all states begin with
   rec_table_summary summaries[2];  // host: of states, backward of cotangents
   rec_table_gpu gpu[REC_GPU_CLASSES];
-  // Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
-  // kernels, `saved` and `kept` are those of the inner table.
+  // Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL:
+  // there are none. Then the kernels, `saved` and `kept` are those of the inner table.
   const struct rec_table *inner;
-  int32_t rows_count, rows_at;        // rec_table_rows[rows_count]
-  int32_t begin_count, begins_at;     // rec_table_begin[begin_count]
-  int32_t inner_memories_at, unused;  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
-  // The executor, rec_gpu_sum, rec_gpu_rows, rec_gpu_spread and rec_gpu_fold for it; NULL: not in the library.
+  int32_t rows_count, rows_at;     // rec_table_rows[rows_count]
+  int32_t begin_count, begins_at;  // rec_table_begin[begin_count]
+  // int32_t by memory of the inner table: the memory of this one; -1: in the workspace
+  int32_t inner_memories_at, unused;
+  // The executor, rec_gpu_sum, rec_gpu_rows, rec_gpu_spread and rec_gpu_fold for it; NULL: not in
+  // the library.
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
   void (*simt_rows)(const void *parameter);
@@ -266,7 +284,8 @@ typedef struct rec_choice_axis {
 
 #define REC_CHOICE_AXES 6 /* each has two sizes at least, and there are 64 variants at most */
 
-// Variants of a recurrence that differ in sizes alone: a call gets the one that has its sizes. Texts are counted from the start.
+// Variants of a recurrence that differ in sizes alone: a call gets the one that has its sizes.
+// Texts are counted from the start.
 typedef struct rec_choice {
   int32_t count, axis_count;
   int32_t name_at, command_at;  // command: that which made the library, without the sizes
@@ -274,8 +293,8 @@ typedef struct rec_choice {
   const rec_table *tables[];
 } rec_choice;
 
-// A recurrence with all of its variants, whatever they differ in: for calls that bring types and shapes (runtime/support/foreign.h).
-// The name is counted from the start.
+// A recurrence with all of its variants, whatever they differ in: for calls that bring types and
+// shapes (runtime/support/foreign.h). The name is counted from the start.
 typedef struct rec_variants {
   int32_t count, name_at;
   const rec_table *tables[];
@@ -287,20 +306,26 @@ int rec_forward_entry(const rec_table *table, const void *arguments, const rec_l
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes);
-int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary);
-int rec_summary_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary);
-int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments);
-int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments,
+int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
                       void *summary);
+int rec_summary_backward_entry(const rec_table *table, const void *arguments,
+                               const rec_launch *launch, void *summary);
+int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                   const rec_segments *segments);
+int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      const rec_segments *segments, void *summary);
 // The same for a choice.
 int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch);
 int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes);
-int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary);
-int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary);
-int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments);
-int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments,
+int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
                        void *summary);
+int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments,
+                                const rec_launch *launch, void *summary);
+int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
+                    const rec_segments *segments);
+int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
+                       const rec_segments *segments, void *summary);
 
 #endif

@@ -5,7 +5,8 @@
 
 enum { LINE_WIDTH = 128 };
 
-// ---- lists ---------------------------------------------------------------------------------------------------------
+// ---- lists
+// ---------------------------------------------------------------------------------------------------------
 
 int manual_word(const char *list) { return (int)strcspn(list, ",| "); }
 
@@ -15,11 +16,13 @@ const char *manual_next(const char *word) {
   return *word ? word : NULL;
 }
 
-// Names of values in capitals stand for something; those of files have an ending, or are among these.
+// Names of values in capitals stand for something; those of files have an ending, or are among
+// these.
 static bool names_file(const char *word, int length) {
   static const char *const files[] = {"FILE", "PATH", "IN", "OUT"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    if ((int)strlen(files[i]) == length && strncmp(files[i], word, (size_t)length) == 0) return true;
+    if ((int)strlen(files[i]) == length && strncmp(files[i], word, (size_t)length) == 0)
+      return true;
   return isupper((unsigned char)*word) && memchr(word, '.', (size_t)length);
 }
 
@@ -31,7 +34,8 @@ manual_value manual_value_of(const manual_option *o) {
   return MANUAL_ANYTHING;
 }
 
-// ---- help ----------------------------------------------------------------------------------------------------------
+// ---- help
+// ----------------------------------------------------------------------------------------------------------
 
 // `LIST: host, sm_80, ..`, in lines that begin in the column `indent`.
 static void print_values(FILE *out, const manual_option *o, int indent) {
@@ -73,7 +77,8 @@ void manual_print_help(FILE *out, const manual *of, const manual_command *comman
   print_options(out, command->options);
 }
 
-// ---- the manual page -----------------------------------------------------------------------------------------------
+// ---- the manual page
+// -----------------------------------------------------------------------------------------------
 
 // Text as roff reads it: a line's first point or quote is no request, a hyphen stays a hyphen.
 static void print_roff(FILE *out, const char *text, size_t length) {
@@ -171,7 +176,10 @@ bool manual_print(FILE *out, const manual *of, const char *kind) {
   static const struct {
     const char *name;
     void (*print)(FILE *, const manual *);
-  } kinds[] = {{"man", print_man}, {"bash", manual_print_bash}, {"zsh", manual_print_zsh}, {"fish", manual_print_fish}};
+  } kinds[] = {{"man", print_man},
+               {"bash", manual_print_bash},
+               {"zsh", manual_print_zsh},
+               {"fish", manual_print_fish}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (strcmp(kinds[i].name, kind) != 0) continue;
     kinds[i].print(out, of);

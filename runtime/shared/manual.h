@@ -1,5 +1,5 @@
-// What a program says about its command line. It is written down once. All texts that show it are made from that: the help, the
-// manual page, and the completions of bash, zsh and fish.
+// What a program says about its command line. It is written down once. All texts that show it are
+// made from that: the help, the manual page, and the completions of bash, zsh and fish.
 #ifndef REC_SHARED_MANUAL_H
 #define REC_SHARED_MANUAL_H
 
@@ -7,10 +7,11 @@
 #include <stdio.h>
 
 typedef struct manual_option {
-  const char *name;    // "--chunk"; NULL: behind the last one
-  const char *value;   // as the texts call it: "N", "DIR", "f32|f64"; NULL: a flag
-  const char *help;    // lines, each without a blank before it
-  const char *values;  // what may stand for the value ("host, simt"), beside what `value` itself says; or NULL
+  const char *name;   // "--chunk"; NULL: behind the last one
+  const char *value;  // as the texts call it: "N", "DIR", "f32|f64"; NULL: a flag
+  const char *help;   // lines, each without a blank before it
+  // what may stand for the value ("host, simt"), beside what `value` itself says; or NULL
+  const char *values;
 } manual_option;
 
 typedef struct manual_command {
@@ -19,7 +20,8 @@ typedef struct manual_command {
   const char *purpose;           // half a sentence
   const char *text;              // paragraphs, with an empty line between; ends with a line end
   const manual_option *options;  // up to one without a name
-  const char *operands;          // words that are neither options nor files ("std.gla, std.mamba2"), or NULL
+  // words that are neither options nor files ("std.gla, std.mamba2"), or NULL
+  const char *operands;
 } manual_command;
 
 typedef struct manual {
@@ -38,7 +40,8 @@ void manual_print_help(FILE *out, const manual *of, const manual_command *comman
 bool manual_print(FILE *out, const manual *of, const char *kind);
 extern const char manual_kinds[];
 
-// Of a list "a, b" or "a|b": the length of the first word, and the next word, NULL behind the last one.
+// Of a list "a, b" or "a|b": the length of the first word, and the next word, NULL behind the last
+// one.
 int manual_word(const char *list);
 const char *manual_next(const char *word);
 

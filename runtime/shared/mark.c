@@ -28,7 +28,8 @@ static void put_digits(char *to, uint64_t sum) {
 void mark_fill(const struct iovec *parts, int count) {
   XXH64_state_t sum;
   char *mark = NULL;
-  for (int i = 0; i < count && !mark; i++) mark = memmem(parts[i].iov_base, parts[i].iov_len, OUTPUT_MARK_TEXT, LENGTH);
+  for (int i = 0; i < count && !mark; i++)
+    mark = memmem(parts[i].iov_base, parts[i].iov_len, OUTPUT_MARK_TEXT, LENGTH);
   if (!mark) return;
   XXH64_reset(&sum, 0);
   for (int i = 0; i < count; i++) XXH64_update(&sum, parts[i].iov_base, parts[i].iov_len);
@@ -39,7 +40,8 @@ void output_note(char note[OUTPUT_NOTE], const char *name, const void *bytes, si
   snprintf(note, OUTPUT_NOTE, "%s, checksum %016" PRIx64, name, XXH64(bytes, size, 0));
 }
 
-// ---- looking into files ---------------------------------------------------------------------------
+// ---- looking into files
+// ---------------------------------------------------------------------------
 
 enum { BLOCK = 1 << 20 };
 
@@ -90,12 +92,15 @@ static uint64_t sum_of(const looked_into *l, off_t digits) {
   return XXH64_digest(&sum);
 }
 
-// The place behind the next occurrence of the words with `behind` bytes after them, from *at on; -1: there is none.
-static off_t find_words(const looked_into *l, const char *words, size_t length, size_t behind, off_t at) {
+// The place behind the next occurrence of the words with `behind` bytes after them, from *at on;
+// -1: there is none.
+static off_t find_words(const looked_into *l, const char *words, size_t length, size_t behind,
+                        off_t at) {
   for (size_t size = BLOCK; size == BLOCK; at += BLOCK - (off_t)(length + behind)) {
     size = read_block(l, at);
     const char *found = memmem(l->bytes, size, words, length);
-    if (found && (size_t)(found - l->bytes) + length + behind <= size) return at + (found - l->bytes) + (off_t)length;
+    if (found && (size_t)(found - l->bytes) + length + behind <= size)
+      return at + (found - l->bytes) + (off_t)length;
   }
   return -1;
 }
@@ -125,7 +130,8 @@ static bool is_noted(const char *path, const char *by) {
   const char *slash = strrchr(path, '/');
   bool noted = look(&l, path) && look(&noting, by) && has_mark(&noting);
   if (noted) {
-    snprintf(note, sizeof note, "%s, checksum %016" PRIx64, slash ? slash + 1 : path, sum_of(&l, -1));
+    snprintf(note, sizeof note, "%s, checksum %016" PRIx64, slash ? slash + 1 : path,
+             sum_of(&l, -1));
     noted = find_words(&noting, note, strlen(note), 0, 0) >= 0;
   }
   look_away(&l);
@@ -193,13 +199,17 @@ static bool is_from_rec(const char *path, const output_proof *proof) {
 bool output_allowed(const char *path, const output_proof *proof, bool again, char why[OUTPUT_WHY]) {
   struct stat about;
   int opened = output_descriptor(path);  // by a shell, perhaps an input
-  if ((opened < 0 ? stat(path, &about) : fstat(opened, &about)) || !S_ISREG(about.st_mode)) return true;
+  if ((opened < 0 ? stat(path, &about) : fstat(opened, &about)) || !S_ISREG(about.st_mode))
+    return true;
   if (is_input(&about)) {
-    snprintf(why, OUTPUT_WHY, "%s: expected an output that is no input, found a file that is read", path);
+    snprintf(why, OUTPUT_WHY, "%s: expected an output that is no input, found a file that is read",
+             path);
     return false;
   }
   if (again || opened >= 0 || !about.st_size || is_from_rec(path, proof)) return true;
   snprintf(why, OUTPUT_WHY,
-           "%s: expected a file as rec wrote it, found another, or one that was changed since; --again replaces it", path);
+           "%s: expected a file as rec wrote it, found another, or one that was changed since; "
+           "--again replaces it",
+           path);
   return false;
 }

@@ -4,8 +4,8 @@
 
 #include "runtime/shared/output.h"
 
-// Puts the checksum of all parts in place of the zeros of the first mark, which lies within one of them. Without a mark nothing
-// is done.
+// Puts the checksum of all parts in place of the zeros of the first mark, which lies within one of
+// them. Without a mark nothing is done.
 void mark_fill(const struct iovec *parts, int count);
 
 // The descriptor that /dev/stdout and its like name; -1: another path.

@@ -1,10 +1,10 @@
-// The GPU kernels of models: what a model does beside its recurrences (compute.h). They know no model:
-// all sizes come with a launch. compiler/model_kernels writes them, librec carries them as PTX
-// and for the executor, compute_gpu.c starts them. The two must agree on what follows.
+// The GPU kernels of models: what a model does beside its recurrences (compute.h). They know no
+// model: all sizes come with a launch. compiler/model_kernels writes them, librec carries them as
+// PTX and for the executor, compute_gpu.c starts them. The two must agree on what follows.
 //
 // Each has one parameter, a struct of below. Names end in the type of rows, _f32 or _bf16; weights,
-// their gradients and moments are f32. Blocks have MODEL_THREADS threads, grids any number of blocks.
-// Sums have a fixed order.
+// their gradients and moments are f32. Blocks have MODEL_THREADS threads, grids any number of
+// blocks. Sums have a fixed order.
 #ifndef REC_TRAIN_MODEL_KERNELS_H
 #define REC_TRAIN_MODEL_KERNELS_H
 
@@ -12,12 +12,16 @@
 
 enum {
   MODEL_THREADS = 256,
-  MODEL_TILE = 64,                                        // rows and columns of a product that a block makes at a time
-  MODEL_DEPTH = 16,                                       // of the two factors in shared memory, f32
-  MODEL_CORE_DEPTH = 32,                                  // the same for tensor cores, 16 bits
-  MODEL_PITCH = MODEL_CORE_DEPTH + 8,                     // between rows: eight of them differ in their banks
+  // rows and columns of a product that a block makes at a time
+  MODEL_TILE = 64,
+  // of the two factors in shared memory, f32
+  MODEL_DEPTH = 16,
+  MODEL_CORE_DEPTH = 32,  // the same for tensor cores, 16 bits
+  // between rows: eight of them differ in their banks
+  MODEL_PITCH = MODEL_CORE_DEPTH + 8,
   MODEL_SHARED_BYTES = 2 * MODEL_TILE * MODEL_PITCH * 2,  // as much as any of them has
-  MODEL_PARTS = 64                                        // of the symbols, for gradients of a table
+  // of the symbols, for gradients of a table
+  MODEL_PARTS = 64
 };
 
 // F(name, parameter): every kernel, once for each type of rows.

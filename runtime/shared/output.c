@@ -12,7 +12,8 @@
 
 // ---- places -------------------------------------------------------------------------------------
 
-// /dev/stdout names what a shell has opened: that descriptor is written, wherever it is in its file. -1: another path.
+// /dev/stdout names what a shell has opened: that descriptor is written, wherever it is in its
+// file. -1: another path.
 int output_descriptor(const char *path) {
   static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
   if (!strcmp(path, "/dev/stdout")) return STDOUT_FILENO;
@@ -29,7 +30,8 @@ int output_descriptor(const char *path) {
 
 bool output_stands(const char *path) {
   struct stat about;
-  return output_descriptor(path) >= 0 || (!stat(path, &about) && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode));
+  return output_descriptor(path) >= 0 ||
+         (!stat(path, &about) && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode));
 }
 
 static int open_standing(const char *path) {
@@ -76,9 +78,11 @@ static bool open_part(output *o, mode_t mode) {
   static _Atomic unsigned number;
   enum { ATTEMPTS = 1000 };
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-    int length = snprintf(o->part, sizeof o->part, "%s.%ld-%u%s", o->place, (long)getpid(), number++, part_end);
+    int length = snprintf(o->part, sizeof o->part, "%s.%ld-%u%s", o->place, (long)getpid(),
+                          number++, part_end);
     if (length >= (int)sizeof o->part) errno = ENAMETOOLONG;
-    if (length < (int)sizeof o->part) o->handle = open(o->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (length < (int)sizeof o->part)
+      o->handle = open(o->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (o->handle >= 0) return true;
     if (errno != EEXIST) break;
   }
@@ -148,7 +152,8 @@ bool output_write(const char *path, const struct iovec *parts, int count, unsign
   if (flags & OUTPUT_MARK) mark_fill(parts, count);
   bool good = output_open(&o, path, flags);
   if (!good) return false;
-  for (int i = 0; good && i < count; i++) good = output_put(&o, parts[i].iov_base, parts[i].iov_len);
+  for (int i = 0; good && i < count; i++)
+    good = output_put(&o, parts[i].iov_base, parts[i].iov_len);
   if (good) return output_finish(&o, flags);
   output_drop(&o);
   return false;

@@ -1,5 +1,5 @@
-// What GPU code costs, counted while the executor runs it (runtime/simt/cost.c). Code that `recc --count` has made says in
-// segments what it consists of, and in places what it is for.
+// What GPU code costs, counted while the executor runs it (runtime/simt/cost.c). Code that `recc
+// --count` has made says in segments what it consists of, and in places what it is for.
 //
 //   segment 17: 3 fp32, 2 int, 1 lds        a run of instructions without barrier or branch, as PTX has them
 //   place 4: gla.rec:12, "3 body points .." a nest, or what stands around nests
@@ -29,23 +29,27 @@ typedef struct simt_place {
   const char *kernel, *file, *text;
 } simt_place;
 
-// What bounds the time between two barriers: a gpu_unit, or the busiest warp, whose instructions wait for each other.
+// What bounds the time between two barriers: a gpu_unit, or the busiest warp, whose instructions
+// wait for each other.
 enum { BOUND_WARP = GPU_UNITS, BOUND_COUNT };
 
-// The model has the time twice: for warps whose instructions wait little, and much (gpu_costs.def, swift and slow).
+// The model has the time twice: for warps whose instructions wait little, and much (gpu_costs.def,
+// swift and slow).
 enum { SIMT_PACES = 2 };
 
 // Sums over blocks; all members are doubles.
 typedef struct simt_place_cost {
-  double instructions[SIMT_CLASSES], issued;      // of warps
-  double lanes;                                   // active, summed over issued instructions
-  double busiest;                                 // issued by the busiest warp of each interval
-  double worked;                                  // cycles of the last pace, times the part of the block's threads at work
-  double wavefronts, least_wavefronts;            // of shared memory
-  double sectors, least_sectors;                  // of global memory
-  double tensor;                                  // cycles of the tensor cores
-  double intervals;                               // that end here: barriers of the block
-  double cycles[SIMT_PACES], bound[BOUND_COUNT];  // bound: cycles of the first pace, by what bounds them
+  double instructions[SIMT_CLASSES], issued;  // of warps
+  double lanes;                               // active, summed over issued instructions
+  double busiest;                             // issued by the busiest warp of each interval
+  // cycles of the last pace, times the part of the block's threads at work
+  double worked;
+  double wavefronts, least_wavefronts;  // of shared memory
+  double sectors, least_sectors;        // of global memory
+  double tensor;                        // cycles of the tensor cores
+  double intervals;                     // that end here: barriers of the block
+  // bound: cycles of the first pace, by what bounds them
+  double cycles[SIMT_PACES], bound[BOUND_COUNT];
 } simt_place_cost;
 
 // A kernel that was started.
@@ -58,8 +62,8 @@ typedef struct simt_kernel {
 enum { SIMT_MOST_KERNELS = 16 };
 
 typedef struct simt_cost {
-  // Of a multiprocessor in a cycle, set by the caller (gpu_model_rates): multiply-adds of tensor cores, wgmma 0: as mma; bytes of
-  // the second-level cache, 0: without limit.
+  // Of a multiprocessor in a cycle, set by the caller (gpu_model_rates): multiply-adds of tensor
+  // cores, wgmma 0: as mma; bytes of the second-level cache, 0: without limit.
   double mma, wgmma, cache;
   simt_kernel kernels[SIMT_MOST_KERNELS];
   int32_t kernel_count, count, room;

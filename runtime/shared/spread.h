@@ -1,5 +1,6 @@
-// Numbers spread over axes, or summed over them: what a state starts from where the caller does not give it, and the gradient of
-// that (runtime/support/begin.c). Also the parameter of the GPU kernel `rec_gpu_spread` (compiler/kernel/gpu/begin.c).
+// Numbers spread over axes, or summed over them: what a state starts from where the caller does not
+// give it, and the gradient of that (runtime/support/begin.c). Also the parameter of the GPU kernel
+// `rec_gpu_spread` (compiler/kernel/gpu/begin.c).
 //
 //   to[i] (+)= sum over j of from[place of i + place of j]
 #ifndef REC_SHARED_SPREAD_H

@@ -27,15 +27,19 @@ enum { KIB = 1024, STACK_KIB = 8 * KIB };
 static char message[160];
 static int exit_status;
 
-// Where the limit of the process allows it, the stack may grow as far as it usually may. Threads have that much in any case.
+// Where the limit of the process allows it, the stack may grow as far as it usually may. Threads
+// have that much in any case.
 static void widen_stacks(void) {
   struct rlimit limit;
   pthread_attr_t usual;
   const rlim_t wanted = (rlim_t)STACK_KIB * KIB;
-  if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted) return;
+  if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+      limit.rlim_cur >= wanted)
+    return;
   limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
   setrlimit(RLIMIT_STACK, &limit);
-  snprintf(message, sizeof message, ": expected room for the stack, found a limit of %llu KiB (ulimit -s); raise it to %d\n",
+  snprintf(message, sizeof message,
+           ": expected room for the stack, found a limit of %llu KiB (ulimit -s); raise it to %d\n",
            (unsigned long long)limit.rlim_cur / KIB, STACK_KIB);
   if (pthread_getattr_default_np(&usual)) return;
   pthread_attr_setstacksize(&usual, wanted);
@@ -51,10 +55,12 @@ static void say(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
-// A fault near the stack pointer means that the stack is used up. Any other fault is raised again with its default action.
+// A fault near the stack pointer means that the stack is used up. Any other fault is raised again
+// with its default action.
 static void on_fault(int number, siginfo_t *about, void *context) {
   enum { NEAR = 1 << 20 };
-  const uintptr_t stack = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP], fault = (uintptr_t)about->si_addr;
+  const uintptr_t stack = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP],
+                  fault = (uintptr_t)about->si_addr;
   if (fault + NEAR < stack || fault > stack + NEAR) {
     signal(number, SIG_DFL);
     return;
@@ -72,14 +78,17 @@ static void watch_stack(const char *name, int status) {
   program = name;
   exit_status = status;
   if (!*message && !getrlimit(RLIMIT_STACK, &limit))
-    snprintf(message, sizeof message, ": expected room for the stack, found a limit of %llu KiB (ulimit -s)\n",
+    snprintf(message, sizeof message,
+             ": expected room for the stack, found a limit of %llu KiB (ulimit -s)\n",
              (unsigned long long)limit.rlim_cur / KIB);
   if (!sigaltstack(&other, NULL)) sigaction(SIGSEGV, &action, NULL);
 }
 
 #else
 
-static void watch_stack(const char *name, int status) { (void)name, (void)status, (void)exit_status; }
+static void watch_stack(const char *name, int status) {
+  (void)name, (void)status, (void)exit_status;
+}
 
 #endif
 

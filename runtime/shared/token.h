@@ -1,4 +1,5 @@
-// Tokens of sequences, as models read them on the host and on GPUs: symbols from 0 on, below the vocabulary.
+// Tokens of sequences, as models read them on the host and on GPUs: symbols from 0 on, below the
+// vocabulary.
 #ifndef REC_SHARED_TOKEN_H
 #define REC_SHARED_TOKEN_H
 
@@ -6,6 +7,7 @@
 
 typedef int32_t token_id;
 
-enum { NO_TARGET = -1, MOST_SYMBOLS = INT32_MAX };  // a token whose successor is not asked for; the largest vocabulary
+// a token whose successor is not asked for; the largest vocabulary
+enum { NO_TARGET = -1, MOST_SYMBOLS = INT32_MAX };
 
 #endif

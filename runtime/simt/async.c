@@ -1,5 +1,5 @@
-// Asynchronous copies from global to shared memory. A copy lands when its thread waits for it, never before. Until then the
-// destination holds NaNs, and nobody may change the source.
+// Asynchronous copies from global to shared memory. A copy lands when its thread waits for it,
+// never before. Until then the destination holds NaNs, and nobody may change the source.
 //
 //   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
 #include <string.h>
@@ -10,13 +10,16 @@
 static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes) {
   simt_block *b = simt_current;
   simt_thread *thread = &b->threads[b->running];
-  if (bytes < 0 || (uint32_t)bytes > size) simt_fail("copies %d bytes by an asynchronous copy of %u", bytes, size);
+  if (bytes < 0 || (uint32_t)bytes > size)
+    simt_fail("copies %d bytes by an asynchronous copy of %u", bytes, size);
   shared_check(b, b->running, to, size, size, true);
   b->counts.copies++;
   if (bytes > 0) global_check(b, from, bytes, (int32_t)size, 0);
-  thread->copies = simt_grown(thread->copies, thread->copy_count, &thread->copy_room, sizeof *thread->copies, "copies");
+  thread->copies = simt_grown(thread->copies, thread->copy_count, &thread->copy_room,
+                              sizeof *thread->copies, "copies");
   async_copy *copy = &thread->copies[thread->copy_count++];
-  *copy = (async_copy){.group = thread->group, .bytes = size, .source = from, .source_bytes = (uint32_t)bytes};
+  *copy = (async_copy){
+      .group = thread->group, .bytes = size, .source = from, .source_bytes = (uint32_t)bytes};
   copy->offset = (uint32_t)((unsigned char *)to - b->shared);
   if (bytes > 0) memcpy(copy->data, from, (size_t)bytes);
   memset(to, 0xff, size);
@@ -41,7 +44,9 @@ static void wait_copies(int but) {
       continue;
     }
     if (memcmp(copy->source, copy->data, copy->source_bytes) != 0)
-      simt_fail("race: waits for an asynchronous copy whose %u bytes of global memory changed under way", copy->source_bytes);
+      simt_fail(
+          "race: waits for an asynchronous copy whose %u bytes of global memory changed under way",
+          copy->source_bytes);
     memcpy(b->shared + copy->offset, copy->data, copy->bytes);
     shared_landed(b, b->running, copy->offset, copy->bytes);
   }
@@ -55,5 +60,6 @@ void simt_cp_async_wait_3(void) { wait_copies(3); }
 
 void async_check_exit(simt_block *b, int thread) {
   if (b->threads[thread].copy_count > 0)
-    simt_fail("ends with %d asynchronous copies that it has not waited for", b->threads[thread].copy_count);
+    simt_fail("ends with %d asynchronous copies that it has not waited for",
+              b->threads[thread].copy_count);
 }

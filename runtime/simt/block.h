@@ -5,7 +5,8 @@
 #include "runtime/shared/simt.h"
 #include "runtime/simt/fiber.h"
 
-// What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones need no clearing.
+// What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones
+// need no clearing.
 typedef struct shadow_cell {
   uint32_t write_epoch, read_epoch;
   uint16_t write_warp_epoch, read_warp_epoch;
@@ -29,7 +30,12 @@ typedef struct async_copy {
   unsigned char data[16];
 } async_copy;
 
-typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_GONE } thread_state;
+typedef enum thread_state {
+  THREAD_READY,
+  THREAD_AT_BARRIER,
+  THREAD_IN_WARP,
+  THREAD_GONE
+} thread_state;
 
 // A warp collective: its body sees what every lane passed, and writes results there.
 typedef struct collective {
@@ -46,7 +52,8 @@ typedef struct simt_thread {
   int64_t group;  // of asynchronous copies: the one that is open
   int64_t barriers, waits;
   int64_t group_fences, group_waits;  // for products of warpgroups: so many it has come to
-  uint32_t fences;                    // of shared memory, for what reads it beside the threads: those that were not skipped
+  // of shared memory, for what reads it beside the threads: those that were not skipped
+  uint32_t fences;
 } simt_thread;
 
 // Products of a warpgroup under way (warpgroup.c).
@@ -95,13 +102,16 @@ typedef struct simt_block {
 extern _Thread_local simt_block *simt_current;
 
 // Ends the block with a message about `thread`, or about the running thread.
-_Noreturn void simt_fail_thread(int thread, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void simt_fail_thread(int thread, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 #define simt_fail(...) simt_fail_thread(simt_current->running, __VA_ARGS__)
 
-// An array with room for one more than `count` entries, new ones zero. `what` names the entries in the message of a lack of memory.
+// An array with room for one more than `count` entries, new ones zero. `what` names the entries in
+// the message of a lack of memory.
 void *simt_grown(void *items, int count, int *room, size_t size, const char *what);
 
-// Counts a barrier or a fence. True for number `skipped`, which a test leaves out to see the executor find the fault.
+// Counts a barrier or a fence. True for number `skipped`, which a test leaves out to see the
+// executor find the fault.
 static inline bool simt_is_skipped(int64_t *count, int64_t skipped) { return ++*count == skipped; }
 
 // The running thread waits until somebody wakes it.
@@ -112,30 +122,35 @@ void simt_wake(simt_block *b, int thread);
 void simt_collect(const collective *c, void *passed);
 
 // Checks of an access by `thread`, which a collective makes for lanes that do not run.
-void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write);
-void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write);
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
+                  bool write);
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
+                  bool write);
 void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write);
 // A copy of `thread` begins to fill bytes; it has filled them.
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 
-// cache.c: counts sectors of the block's scratch that come from memory. Offsets are from its start. cache_open is false where the
-// host has no memory left.
+// cache.c: counts sectors of the block's scratch that come from memory. Offsets are from its start.
+// cache_open is false where the host has no memory left.
 bool cache_open(simt_block *b);
 void cache_clear(simt_block *b);
 void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write);
 void cache_free(simt_block *b);
 
-// races.c: who has touched the tensors of a launch that is watched. races_open is false where the host has no memory left.
+// races.c: who has touched the tensors of a launch that is watched. races_open is false where the
+// host has no memory left.
 bool races_open(simt_block *b);
 void races_free(simt_block *b);
-void races_check(simt_block *b, const simt_region *region, const void *at, uint32_t bytes, bool write);
+void races_check(simt_block *b, const simt_region *region, const void *at, uint32_t bytes,
+                 bool write);
 
-// A product of a warpgroup, begun in `epoch`, reads 16 bytes. Their writer must have made a fence and then a barrier.
+// A product of a warpgroup, begun in `epoch`, reads 16 bytes. Their writer must have made a fence
+// and then a barrier.
 void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
 
-// Products of warpgroups in the life of a block: it begins, all threads are at a barrier, a thread ends, the block ends. The two
-// checks want the same calls from all warps of a warpgroup.
+// Products of warpgroups in the life of a block: it begins, all threads are at a barrier, a thread
+// ends, the block ends. The two checks want the same calls from all warps of a warpgroup.
 void group_open(simt_warp *w);
 void group_check_barrier(simt_block *b);
 void group_check_exit(simt_block *b, int thread);

@@ -1,7 +1,8 @@
 // A block's share of the second-level cache, for its scratch, whose sectors no other block touches.
 //
-// The scratch of all blocks that run at a time may exceed the cache. The sectors that a block has not touched for longest have
-// then gone to memory when they are read again. The model holds scratch alone: tokens pass once.
+// The scratch of all blocks that run at a time may exceed the cache. The sectors that a block has
+// not touched for longest have then gone to memory when they are read again. The model holds
+// scratch alone: tokens pass once.
 #include <stdlib.h>
 
 #include "runtime/simt/block.h"
@@ -15,7 +16,9 @@ struct simt_cache {
   unsigned char *state;
 };
 
-static int64_t sectors_of(const simt_launch *l) { return (l->scratch_bytes + SIMT_SECTOR - 1) / SIMT_SECTOR; }
+static int64_t sectors_of(const simt_launch *l) {
+  return (l->scratch_bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
+}
 
 bool cache_open(simt_block *b) {
   const simt_launch *l = b->launch;
@@ -80,5 +83,6 @@ static void touch_sector(simt_block *b, int32_t sector, bool write) {
 
 void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write) {
   if (!b->cache) return;
-  for (int64_t i = offset / SIMT_SECTOR; i <= (offset + bytes - 1) / SIMT_SECTOR; i++) touch_sector(b, (int32_t)i, write);
+  for (int64_t i = offset / SIMT_SECTOR; i <= (offset + bytes - 1) / SIMT_SECTOR; i++)
+    touch_sector(b, (int32_t)i, write);
 }

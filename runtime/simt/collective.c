@@ -16,8 +16,8 @@ typedef struct shuffle {
   int32_t by;
 } shuffle;
 
-// A shuffle. `source`, of `lane` and `by`, is the lane whose number a lane takes. A lane for which that is outside of the warp keeps
-// its own.
+// A shuffle. `source`, of `lane` and `by`, is the lane whose number a lane takes. A lane for which
+// that is outside of the warp keeps its own.
 #define SHUFFLE(name, source)                         \
   static void run_##name(void *const *lanes) {        \
     for (int lane = 0; lane < SIMT_WARP; lane++) {    \
@@ -95,8 +95,8 @@ static float half_of(const uint32_t *registers, int element, number_of *number) 
   return number(registers[element / 2] >> 16 * (element % 2) & 0xffff);
 }
 
-// Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another
-// order.
+// Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add
+// in another order.
 static void multiply(void *const *lanes, float a[16][16], float b[16][8], int depth) {
   float sum[16][8];
   for (int lane = 0; lane < SIMT_WARP; lane++) {
@@ -152,12 +152,12 @@ static void run_tf32(void *const *lanes) {
   multiply(lanes, a, b, 8);
 }
 
-#define MMA(name, run)                                                                                                 \
-  void simt_##name(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0, \
-                   float c1, float c2, float c3) {                                                                     \
-    static const collective c = {#name, run};                                                                          \
-    product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};                                                     \
-    simt_collect(&c, &p);                                                                                              \
+#define MMA(name, run)                                                                          \
+  void simt_##name(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, \
+                   uint32_t b1, float c0, float c1, float c2, float c3) {                       \
+    static const collective c = {#name, run};                                                   \
+    product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};                              \
+    simt_collect(&c, &p);                                                                       \
   }
 MMA(mma_m16n8k16_bf16, run_bf16)
 MMA(mma_m16n8k16_f16, run_f16)

@@ -1,10 +1,11 @@
-// What code costs: instructions of warps, accesses of shared and global memory, and by a model the time between barriers.
+// What code costs: instructions of warps, accesses of shared and global memory, and by a model the
+// time between barriers.
 //
 //   lanes 0..31 run segment 17 4 times, lanes 0..7 once more   ->   5 instructions of the warp for each of the segment
 //   the third time that lanes run one load                     ->   one access of the warp: banks, sectors
 //
-// Lanes run one after the other here. The k-th execution of a segment or of an access since the last barrier is taken for
-// the warp's k-th.
+// Lanes run one after the other here. The k-th execution of a segment or of an access since the
+// last barrier is taken for the warp's k-th.
 #include "runtime/simt/cost.h"
 
 #include <stdlib.h>
@@ -97,8 +98,8 @@ void cost_begin_block(simt_block *b) {
 // ---- slots -----------------------------------------------------------------------------------
 
 static uint32_t hash_of(slot_kind kind, int32_t number, int32_t place) {
-  uint64_t x =
-      ((uint64_t)(uint32_t)number << 2 | kind) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)place * UINT64_C(0xd1342543de82ef95);
+  uint64_t x = ((uint64_t)(uint32_t)number << 2 | kind) * UINT64_C(0x9e3779b97f4a7c15) +
+               (uint64_t)place * UINT64_C(0xd1342543de82ef95);
   return (uint32_t)(x >> 32);
 }
 
@@ -126,7 +127,8 @@ static slot *find_slot(warp_slots *w, slot_kind kind, int32_t number, int32_t pl
   }
   w->slots = simt_grown(w->slots, w->count, &w->room, sizeof *w->slots, "segments");
   slot *s = &w->slots[w->count++];
-  *s = (slot){.kind = kind, .number = number, .place = place, .executions = s->executions, .room = s->room};
+  *s = (slot){
+      .kind = kind, .number = number, .place = place, .executions = s->executions, .room = s->room};
   w->heads[at] = w->count;
   return s;
 }
@@ -185,7 +187,8 @@ void simt_count_segment(const simt_segment *segment) {
   simt_block *b = simt_current;
   if (!b->counter) return;
   const simt_place *place = place_now(b, b->running);
-  slot *s = find_slot(&b->counter->warps[b->running / SIMT_WARP], SLOT_SEGMENT, segment->number, place->number);
+  slot *s = find_slot(&b->counter->warps[b->running / SIMT_WARP], SLOT_SEGMENT, segment->number,
+                      place->number);
   s->segment = segment;
   s->turns[b->running % SIMT_WARP]++;
 }
@@ -193,7 +196,8 @@ void simt_count_segment(const simt_segment *segment) {
 static void note_execution(slot *s, int lane, int64_t at, int32_t bytes) {
   int turn = (int)s->turns[lane]++;
   if (turn >= s->count) {
-    s->executions = simt_grown(s->executions, s->count, &s->room, sizeof *s->executions, "accesses");
+    s->executions =
+        simt_grown(s->executions, s->count, &s->room, sizeof *s->executions, "accesses");
     s->executions[s->count++] = (execution){.bytes = bytes};
   }
   execution *e = &s->executions[turn];
@@ -202,20 +206,25 @@ static void note_execution(slot *s, int lane, int64_t at, int32_t bytes) {
 }
 
 // An access wider than its alignment, or than 16 bytes, is several.
-void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global, int32_t site) {
+void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global,
+                       int32_t site) {
   simt_block *b = simt_current;
   if (!b->counter || bytes <= 0) return;
   const simt_place *place = place_now(b, b->running);
-  slot *s = find_slot(&b->counter->warps[b->running / SIMT_WARP], global ? SLOT_GLOBAL : SLOT_SHARED, site, place->number);
-  int64_t address = global ? (int64_t)(uintptr_t)at : (int64_t)((const unsigned char *)at - b->shared);
+  slot *s = find_slot(&b->counter->warps[b->running / SIMT_WARP],
+                      global ? SLOT_GLOBAL : SLOT_SHARED, site, place->number);
+  int64_t address =
+      global ? (int64_t)(uintptr_t)at : (int64_t)((const unsigned char *)at - b->shared);
   int32_t piece = bytes;
   while (piece > alignment || piece > MOST_PIECE) piece = piece % 2 ? 1 : piece / 2;
-  for (int32_t i = 0; i < bytes; i += piece) note_execution(s, b->running % SIMT_WARP, address + i, piece);
+  for (int32_t i = 0; i < bytes; i += piece)
+    note_execution(s, b->running % SIMT_WARP, address + i, piece);
 }
 
 // ---- accesses of warps -----------------------------------------------------------------------
 
-// A warp's lanes share wavefronts in groups: all with 4 bytes each, 16 lanes with 8, 8 lanes with 16.
+// A warp's lanes share wavefronts in groups: all with 4 bytes each, 16 lanes with 8, 8 lanes with
+// 16.
 static int group_size(int32_t bytes) { return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8; }
 
 // Whether the number is new, and then among them.
@@ -242,8 +251,8 @@ static int group_wavefronts(const execution *e, int first, int lanes) {
   int64_t words[MOST_WORDS];
   int count = 0;
   for (int lane = first; lane < first + lanes; lane++)
-    for (int64_t word = e->at[lane] / BANK_BYTES; e->lanes >> lane & 1 && word <= (e->at[lane] + e->bytes - 1) / BANK_BYTES;
-         word++)
+    for (int64_t word = e->at[lane] / BANK_BYTES;
+         e->lanes >> lane & 1 && word <= (e->at[lane] + e->bytes - 1) / BANK_BYTES; word++)
       words[count++] = word;
   return wavefronts_of(words, count);
 }
@@ -264,7 +273,8 @@ static void fold_global(const execution *e, share *to, simt_place_cost *cost) {
   int count = 0, address_count = 0;
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     if (!(e->lanes >> lane & 1) || !is_new(addresses, &address_count, e->at[lane])) continue;
-    for (int64_t sector = e->at[lane] / SIMT_SECTOR; sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
+    for (int64_t sector = e->at[lane] / SIMT_SECTOR;
+         sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
       is_new(sectors, &count, sector);
   }
   to->use.bytes += SIMT_SECTOR * (double)count;
@@ -299,7 +309,8 @@ void cost_group_product(simt_block *b, int warp, int columns) {
   share *to;
   simt_place_cost *cost = cost_now(b, warp, &to);
   const simt_cost *rates = b->counter->cost;
-  double cycles = gpu_cost_wgmma_slack * (16.0 * 16 * columns) / (rates->wgmma > 0 ? rates->wgmma : rates->mma);
+  double cycles =
+      gpu_cost_wgmma_slack * (16.0 * 16 * columns) / (rates->wgmma > 0 ? rates->wgmma : rates->mma);
   to->use.tensor += cycles;
   cost->tensor += cycles;
 }
@@ -319,7 +330,8 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
   for (int i = 0; i < SIMT_CLASSES; i++) cost->instructions[i] += (double)most * x->counts[i];
   // an mma has 16 x 8 x 16 multiply-adds, in tf32 half as many at half the rate
   double issued = (double)most * x->issued;
-  double tensor = gpu_cost_mma_slack * (double)most * x->counts[SIMT_MMA] * (16 * 8 * 16) / c->cost->mma;
+  double tensor =
+      gpu_cost_mma_slack * (double)most * x->counts[SIMT_MMA] * (16 * 8 * 16) / c->cost->mma;
   cost->issued += issued;
   cost->lanes += lanes * x->issued;
   cost->tensor += tensor;
@@ -354,7 +366,8 @@ static double part_of(const simt_counter *c, int32_t place, int bound, int busie
   return gpu_unit_cycles((gpu_unit)bound, &s->use, c->cost->cache);
 }
 
-// The part of the block's threads that are at work in the time of the busiest warp: whatever nests they work on.
+// The part of the block's threads that are at work in the time of the busiest warp: whatever nests
+// they work on.
 static double at_work(const simt_block *b, int busiest) {
   const simt_counter *c = b->counter;
   double lanes = 0, most = c->warps[busiest].issued;

@@ -1,7 +1,8 @@
-// The switch between fibers: the registers that a callee must keep go onto the stack, and the stack changes.
+// The switch between fibers: the registers that a callee must keep go onto the stack, and the stack
+// changes.
 //
-// The switch returns by a jump, not by `ret`: the processor's guess of return addresses is wrong at every switch (20 against
-// 11 ns).
+// The switch returns by a jump, not by `ret`: the processor's guess of return addresses is wrong at
+// every switch (20 against 11 ns).
 #include "runtime/simt/fiber.h"
 
 #include <stdint.h>
@@ -122,5 +123,7 @@ void fiber_switch(fiber *from, fiber *to) {
 #else
 void fiber_entered(fiber *from) { (void)from; }
 
-void fiber_switch(fiber *from, fiber *to) { rec_fiber_exchange(&from->stack_pointer, to->stack_pointer); }
+void fiber_switch(fiber *from, fiber *to) {
+  rec_fiber_exchange(&from->stack_pointer, to->stack_pointer);
+}
 #endif

@@ -11,8 +11,8 @@ typedef struct fiber {
   void *sanitizer;  // what ASan keeps for it while it waits
 } fiber;
 
-// Makes a fiber that will call `entry`, which never returns. `top` is a multiple of 16 inside the stack: where it
-// begins.
+// Makes a fiber that will call `entry`, which never returns. `top` is a multiple of 16 inside the
+// stack: where it begins.
 void fiber_start(fiber *f, void *stack, size_t size, char *top, void (*entry)(void));
 
 // What `entry` does first: `from` is the fiber that switched to it for the first time.

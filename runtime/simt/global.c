@@ -9,7 +9,8 @@ static bool is_inside(const simt_region *r, const void *at, int64_t bytes) {
   return offset >= 0 && offset <= r->bytes - bytes;
 }
 
-// A final state may take the place of the initial one. A store therefore prefers a region that may be written.
+// A final state may take the place of the initial one. A store therefore prefers a region that may
+// be written.
 static int find_region(simt_block *b, const void *at, int64_t bytes, bool write) {
   const simt_launch *l = b->launch;
   const simt_region *last = &l->regions[b->last_region];
@@ -25,7 +26,8 @@ static int find_region(simt_block *b, const void *at, int64_t bytes, bool write)
 }
 
 // An address outside is told by what lies next below it.
-static _Noreturn void report_outside(const simt_block *b, const void *at, int32_t bytes, const char *does) {
+static _Noreturn void report_outside(const simt_block *b, const void *at, int32_t bytes,
+                                     const char *does) {
   const simt_region *nearest = NULL;
   for (int i = 0; i < b->launch->region_count; i++) {
     const simt_region *r = &b->launch->regions[i];
@@ -33,8 +35,11 @@ static _Noreturn void report_outside(const simt_block *b, const void *at, int32_
     if (!nearest || (uintptr_t)r->data > (uintptr_t)nearest->data) nearest = r;
   }
   if (!nearest) simt_fail("%s %d bytes of global memory below every tensor", does, bytes);
-  simt_fail("%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of %s, which has %lld", does,
-            bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name, (long long)nearest->bytes);
+  simt_fail(
+      "%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of %s, "
+      "which has %lld",
+      does, bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name,
+      (long long)nearest->bytes);
 }
 
 // Sectors that nobody has touched before, and those that this block has not.
@@ -42,8 +47,10 @@ typedef struct new_sectors {
   int64_t launch, block;
 } new_sectors;
 
-static new_sectors count_sectors(const simt_block *b, const simt_region *r, const void *at, int32_t bytes, uint32_t *stamps) {
-  int64_t start = (int64_t)((uintptr_t)r->data / SIMT_SECTOR), from = (int64_t)((uintptr_t)at / SIMT_SECTOR) - start,
+static new_sectors count_sectors(const simt_block *b, const simt_region *r, const void *at,
+                                 int32_t bytes, uint32_t *stamps) {
+  int64_t start = (int64_t)((uintptr_t)r->data / SIMT_SECTOR),
+          from = (int64_t)((uintptr_t)at / SIMT_SECTOR) - start,
           to = (int64_t)(((uintptr_t)at + (uintptr_t)bytes - 1) / SIMT_SECTOR) - start;
   uint32_t stamp = (uint32_t)b->number + 1;
   new_sectors found = {0, 0};
@@ -68,7 +75,8 @@ static void count_access(simt_block *b, int region, const void *at, int32_t byte
 // Scratch belongs to one block, whose threads share it like shared memory.
 static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool write) {
   const simt_launch *l = b->launch;
-  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)l->scratch), own = offset - b->number * l->scratch_bytes;
+  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)l->scratch),
+          own = offset - b->number * l->scratch_bytes;
   if (offset < 0 || offset >= l->blocks * l->scratch_bytes) return;
   if (own < 0 || own > l->scratch_bytes - bytes)
     simt_fail("%s %d bytes of scratch of block %lld", write ? "writes" : "reads", bytes,
@@ -90,8 +98,8 @@ static void check_region(simt_block *b, const void *at, int32_t bytes, bool writ
 
 static void check_alignment(const void *at, int32_t bytes, int32_t alignment, bool write) {
   if ((uintptr_t)at % (uintptr_t)alignment != 0)
-    simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d", write ? "writes" : "reads", bytes,
-              alignment);
+    simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d",
+              write ? "writes" : "reads", bytes, alignment);
 }
 
 // What a load, a store or an asynchronous copy touches.

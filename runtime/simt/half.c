@@ -1,5 +1,5 @@
-// Conversions of f16 that LLVM calls where the processor has none. Compilers bring them in a library of their own, with which
-// ours is not linked.
+// Conversions of f16 that LLVM calls where the processor has none. Compilers bring them in a
+// library of their own, with which ours is not linked.
 #include "runtime/simt/numeric.h"
 
 __extension__ typedef _Float16 half_number;

@@ -1,6 +1,7 @@
-// Conversions and the approximate functions. Where the instruction is .ftz, a number that is too small for a normal one is 0,
-// before and after. Results of approximations err by as much as their documentation allows. The error differs from argument
-// to argument and is always the same for one argument, so that code built on them must tolerate it.
+// Conversions and the approximate functions. Where the instruction is .ftz, a number that is too
+// small for a normal one is 0, before and after. Results of approximations err by as much as their
+// documentation allows. The error differs from argument to argument and is always the same for one
+// argument, so that code built on them must tolerate it.
 #include "runtime/simt/numeric.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
-// Moves y by at most so many units in the last place, as x decides. Powers of two, 0, infinities and NaNs stay.
+// Moves y by at most so many units in the last place, as x decides. Powers of two, 0, infinities
+// and NaNs stay.
 static float blurred(float y, float x, uint32_t units) {
   int exponent;
   if (!isnormal(y) || frexpf(y, &exponent) == copysignf(0.5f, y)) return y;

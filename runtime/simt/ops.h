@@ -1,5 +1,5 @@
-// The executor's body of every abstract op (compiler/emit/gpu_ops.def): op `rec.NAME` is simt_NAME. Results of
-// several registers come back through a leading pointer.
+// The executor's body of every abstract op (compiler/emit/gpu_ops.def): op `rec.NAME` is simt_NAME.
+// Results of several registers come back through a leading pointer.
 #ifndef REC_SIMT_OPS_H
 #define REC_SIMT_OPS_H
 
@@ -37,12 +37,12 @@ void simt_ldmatrix_x4(uint32_t to[4], const void *row);
 void simt_ldmatrix_x2_trans(uint32_t to[2], const void *row);
 void simt_ldmatrix_x4_trans(uint32_t to[4], const void *row);
 
-void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                            float c1, float c2, float c3);
-void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                           float c1, float c2, float c3);
-void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, float c0,
-                           float c1, float c2, float c3);
+void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                            uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3);
+void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3);
+void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3);
 
 void simt_cp_async16(void *to, const void *from, int32_t bytes);
 void simt_cp_async4(void *to, const void *from, int32_t bytes);
@@ -55,17 +55,17 @@ void simt_cp_async_wait_3(void);
 int32_t simt_shared_address(const void *at);
 void simt_fence_async(void);
 
-#define SIMT_WGMMA(n)                                                                                                         \
-  void simt_wgmma_fence_n##n(float d[n / 2], const float c[n / 2]);                                                           \
-  void simt_wgmma_wait_n##n(float d[n / 2], const float c[n / 2]);                                                            \
-  void simt_wgmma_n##n##_bf16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, int32_t scale, int32_t trans_a,   \
-                              int32_t trans_b);                                                                               \
-  void simt_wgmma_n##n##_f16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, int32_t scale, int32_t trans_a,    \
-                             int32_t trans_b);                                                                                \
-  void simt_wgmma_registers_n##n##_bf16(float d[n / 2], const float c[n / 2], const uint32_t a[4], uint64_t b, int32_t scale, \
-                                        int32_t trans_b);                                                                     \
-  void simt_wgmma_registers_n##n##_f16(float d[n / 2], const float c[n / 2], const uint32_t a[4], uint64_t b, int32_t scale,  \
-                                       int32_t trans_b);
+#define SIMT_WGMMA(n)                                                                              \
+  void simt_wgmma_fence_n##n(float d[n / 2], const float c[n / 2]);                                \
+  void simt_wgmma_wait_n##n(float d[n / 2], const float c[n / 2]);                                 \
+  void simt_wgmma_n##n##_bf16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b,        \
+                              int32_t scale, int32_t trans_a, int32_t trans_b);                    \
+  void simt_wgmma_n##n##_f16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b,         \
+                             int32_t scale, int32_t trans_a, int32_t trans_b);                     \
+  void simt_wgmma_registers_n##n##_bf16(float d[n / 2], const float c[n / 2], const uint32_t a[4], \
+                                        uint64_t b, int32_t scale, int32_t trans_b);               \
+  void simt_wgmma_registers_n##n##_f16(float d[n / 2], const float c[n / 2], const uint32_t a[4],  \
+                                       uint64_t b, int32_t scale, int32_t trans_b);
 SIMT_WGMMA(8)
 SIMT_WGMMA(16)
 SIMT_WGMMA(32)
@@ -76,9 +76,11 @@ void simt_wgmma_commit(void);
 // No ops: calls that simt.c puts before loads and stores of shared and of global memory.
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write);
 void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write);
-// No ops either: what stands in code that is counted (recc --count). A site is the number of an instruction.
+// No ops either: what stands in code that is counted (recc --count). A site is the number of an
+// instruction.
 void simt_count_segment(const simt_segment *segment);
 void simt_count_place(const simt_place *place);
-void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global, int32_t site);
+void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global,
+                       int32_t site);
 
 #endif

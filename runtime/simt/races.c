@@ -3,8 +3,9 @@
 //   block 0 writes d_bias[3], block 4 reads or writes it   ->   a race
 //   thread 3 writes y[5], thread 40 of its block reads it, no barrier between them   ->   a race, as in shared memory
 //
-// Bytes are known by their addresses: two tensors of a launch may lie in one place. A page of memory that a thread touches gets
-// cells like those of shared memory, and the blocks that have touched each of them.
+// Bytes are known by their addresses: two tensors of a launch may lie in one place. A page of
+// memory that a thread touches gets cells like those of shared memory, and the blocks that have
+// touched each of them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,16 +64,20 @@ static race_page *page_of(simt_races *races, uintptr_t number) {
   return races->last = page;
 }
 
-static void check_blocks(const simt_block *b, const shadow *s, const cell_blocks *blocks, int cell, bool write) {
+static void check_blocks(const simt_block *b, const shadow *s, const cell_blocks *blocks, int cell,
+                         bool write) {
   uint32_t own = (uint32_t)b->number + 1;
   const char *does = write ? "writes" : "reads";
   long long byte = s->first + (long long)cell * SHADOW_BYTES;
   if (blocks->writer && blocks->writer != own)
-    simt_fail("race: %s byte %lld of %s, which block %u wrote in the same launch", does, byte, s->name, blocks->writer - 1);
+    simt_fail("race: %s byte %lld of %s, which block %u wrote in the same launch", does, byte,
+              s->name, blocks->writer - 1);
   if (!write || !blocks->reader || blocks->reader == own) return;
   if (blocks->reader == SEVERAL)
-    simt_fail("race: writes byte %lld of %s, which several blocks read in the same launch", byte, s->name);
-  simt_fail("race: writes byte %lld of %s, which block %u read in the same launch", byte, s->name, blocks->reader - 1);
+    simt_fail("race: writes byte %lld of %s, which several blocks read in the same launch", byte,
+              s->name);
+  simt_fail("race: writes byte %lld of %s, which block %u read in the same launch", byte, s->name,
+            blocks->reader - 1);
 }
 
 static void note_block(const simt_block *b, race_page *page, int cell, bool write) {
@@ -86,21 +91,26 @@ static void note_block(const simt_block *b, race_page *page, int cell, bool writ
     blocks->reader = blocks->reader && blocks->reader != own ? SEVERAL : own;
 }
 
-static void check_page(simt_block *b, const simt_region *region, race_page *page, uint32_t first, uint32_t bytes, bool write) {
+static void check_page(simt_block *b, const simt_region *region, race_page *page, uint32_t first,
+                       uint32_t bytes, bool write) {
   int64_t start = (int64_t)(page->number * PAGE_BYTES - (uintptr_t)region->data);
   const shadow s = {.name = region->name, .cells = page->cells, .first = start};
-  for (uint32_t cell = first / SHADOW_BYTES; cell < (first + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES; cell++) {
+  for (uint32_t cell = first / SHADOW_BYTES;
+       cell < (first + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES; cell++) {
     check_blocks(b, &s, &page->blocks[cell], (int)cell, write);
     note_block(b, page, (int)cell, write);
   }
   shadow_check(b, &s, b->running, first, bytes, write);
 }
 
-void races_check(simt_block *b, const simt_region *region, const void *at, uint32_t bytes, bool write) {
+void races_check(simt_block *b, const simt_region *region, const void *at, uint32_t bytes,
+                 bool write) {
   uintptr_t from = (uintptr_t)at, end = from + bytes;
   while (from < end) {
-    uintptr_t number = from / PAGE_BYTES, stop = (number + 1) * PAGE_BYTES < end ? (number + 1) * PAGE_BYTES : end;
-    check_page(b, region, page_of(b->races, number), (uint32_t)(from % PAGE_BYTES), (uint32_t)(stop - from), write);
+    uintptr_t number = from / PAGE_BYTES,
+              stop = (number + 1) * PAGE_BYTES < end ? (number + 1) * PAGE_BYTES : end;
+    check_page(b, region, page_of(b->races, number), (uint32_t)(from % PAGE_BYTES),
+               (uint32_t)(stop - from), write);
     from = stop;
   }
 }

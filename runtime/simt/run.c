@@ -3,9 +3,10 @@
 //   warp 2 .......|        warp 0 .......|        warp 1 .......| -> all are there, the next epoch
 //                 barrier                barrier
 //
-// A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has its turn. Inside a warp,
-// lanes run one after another from collective to collective, beginning with one that the seed chooses. A thread is thus as far
-// ahead of the others as the barriers allow. Code that lacks a barrier goes wrong here every time, not once in a while.
+// A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has
+// its turn. Inside a warp, lanes run one after another from collective to collective, beginning
+// with one that the seed chooses. A thread is thus as far ahead of the others as the barriers
+// allow. Code that lacks a barrier goes wrong here every time, not once in a while.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@
 #include "runtime/simt/ops.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
-#define STACK_BELOW ((size_t)256 << 10) /* room in which the first thread may overflow and be told so */
-#define STACK_STAGGER 256               /* stacks that begin at equal offsets of a page would share cache sets */
+#define STACK_BELOW \
+  ((size_t)256 << 10)     /* room in which the first thread may overflow and be told so */
+#define STACK_STAGGER 256 /* stacks that begin at equal offsets of a page would share cache sets */
 #define STACK_MARK UINT64_C(0x5eed57ac4b0770e5)
 
 _Thread_local simt_block *simt_current;
@@ -28,11 +30,12 @@ _Thread_local simt_block *simt_current;
 // The fibers of a block that failed are left where they are.
 _Noreturn void simt_fail_thread(int thread, const char *format, ...) {
   simt_block *b = simt_current;
-  int length =
-      snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel, (long long)b->number, thread);
+  int length = snprintf(b->message, SIMT_MESSAGE, "%s, block %lld, thread %d: ", b->launch->kernel,
+                        (long long)b->number, thread);
   va_list arguments;
   va_start(arguments, format);
-  if (length < SIMT_MESSAGE) vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
+  if (length < SIMT_MESSAGE)
+    vsnprintf(b->message + length, (size_t)(SIMT_MESSAGE - length), format, arguments);
   va_end(arguments);
   b->failed = true;
   fiber_switch(&b->threads[b->running].fiber, &b->host);
@@ -83,8 +86,8 @@ static _Noreturn void report_deadlock(simt_block *b) {
   if (in_warp >= 0)
     simt_fail_thread(in_warp, "waits in %s for other lanes of its warp, which never come to it",
                      b->warps[in_warp / SIMT_WARP].collective->name);
-  simt_fail_thread(at_barrier, "waits at a barrier with %d of %d threads; thread %d has ended", b->at_barrier,
-                   b->launch->threads, gone);
+  simt_fail_thread(at_barrier, "waits at a barrier with %d of %d threads; thread %d has ended",
+                   b->at_barrier, b->launch->threads, gone);
 }
 
 // The thread to run, or -1 when all have ended.
@@ -104,7 +107,9 @@ static int choose_thread(simt_block *b) {
 static void check_stack(const simt_block *b, int thread) {
   uint64_t mark;
   memcpy(&mark, b->threads[thread].fiber.stack, sizeof mark);
-  if (mark != STACK_MARK) simt_fail("needs more than %zu bytes of stack, all that the executor gives a thread", b->stack_size);
+  if (mark != STACK_MARK)
+    simt_fail("needs more than %zu bytes of stack, all that the executor gives a thread",
+              b->stack_size);
 }
 
 // Leaves the running thread, which waits or has ended, for another one.
@@ -154,7 +159,8 @@ static void wait_for_all(simt_block *b) {
   const simt_warp *warp = &b->warps[b->running / SIMT_WARP];
   if (warp->arrived)
     simt_fail("is at a barrier, and thread %d of the same warp in %s",
-              b->running / SIMT_WARP * SIMT_WARP + __builtin_ctz(warp->arrived), warp->collective->name);
+              b->running / SIMT_WARP * SIMT_WARP + __builtin_ctz(warp->arrived),
+              warp->collective->name);
   set_waiting(b, THREAD_AT_BARRIER);
   if (++b->at_barrier == b->launch->threads) release_barrier(b);
   run_another(b);
@@ -170,12 +176,13 @@ void simt_barrier(void) {
 static void check_converged(const simt_block *b, const simt_warp *warp, const collective *c) {
   int first = b->running / SIMT_WARP * SIMT_WARP;
   if (warp->arrived && warp->collective != c)
-    simt_fail("is in %s, and thread %d of the same warp in %s", c->name, first + __builtin_ctz(warp->arrived),
-              warp->collective->name);
+    simt_fail("is in %s, and thread %d of the same warp in %s", c->name,
+              first + __builtin_ctz(warp->arrived), warp->collective->name);
   for (int t = first; t < first + SIMT_WARP; t++) {
     if (b->threads[t].state == THREAD_AT_BARRIER)
       simt_fail("is in %s, and thread %d of the same warp at a barrier", c->name, t);
-    if (b->threads[t].state == THREAD_GONE) simt_fail("is in %s, and thread %d of the same warp has ended", c->name, t);
+    if (b->threads[t].state == THREAD_GONE)
+      simt_fail("is in %s, and thread %d of the same warp has ended", c->name, t);
   }
 }
 
@@ -270,15 +277,20 @@ static void run_block(simt_block *b, int64_t number) {
 }
 
 static void *map_pages(size_t bytes) {
-  void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *pages =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return pages == MAP_FAILED ? NULL : pages;
 }
 
 // Shared memory begins at a multiple of 1024 bytes, as a kernel may ask for on a GPU.
-static size_t shared_room(const simt_launch *launch) { return ((size_t)launch->shared_bytes + 4095) / 4096 * 4096 + 4096; }
+static size_t shared_room(const simt_launch *launch) {
+  return ((size_t)launch->shared_bytes + 4095) / 4096 * 4096 + 4096;
+}
 static size_t cells_room(size_t bytes) { return (bytes / SHADOW_BYTES + 2) * sizeof(shadow_cell); }
 
-static size_t stacks_room(const simt_block *b) { return STACK_BELOW + b->stack_size * (size_t)b->launch->threads; }
+static size_t stacks_room(const simt_block *b) {
+  return STACK_BELOW + b->stack_size * (size_t)b->launch->threads;
+}
 
 static bool open_block(simt_block *b, const simt_launch *launch, char *message) {
   *b = (simt_block){.launch = launch,
@@ -289,10 +301,11 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->warps = calloc((size_t)b->warp_count, sizeof *b->warps);
   b->stacks = map_pages(stacks_room(b));
   b->shared = map_pages(shared_room(launch));
-  b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes)), 0};
+  b->shared_shadow =
+      (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes)), 0};
   b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes)), 0};
-  return cache_open(b) && cost_open(b) && races_open(b) && b->threads && b->warps && b->stacks && b->shared &&
-         b->shared_shadow.cells && b->scratch_shadow.cells;
+  return cache_open(b) && cost_open(b) && races_open(b) && b->threads && b->warps && b->stacks &&
+         b->shared && b->shared_shadow.cells && b->scratch_shadow.cells;
 }
 
 static void close_block(simt_block *b) {
@@ -305,8 +318,10 @@ static void close_block(simt_block *b) {
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
   if (b->shared) munmap(b->shared, shared_room(b->launch));
-  if (b->shared_shadow.cells) munmap(b->shared_shadow.cells, cells_room((size_t)b->launch->shared_bytes));
-  if (b->scratch_shadow.cells) munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
+  if (b->shared_shadow.cells)
+    munmap(b->shared_shadow.cells, cells_room((size_t)b->launch->shared_bytes));
+  if (b->scratch_shadow.cells)
+    munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
 }
 
 // All members are numbers of one type.
@@ -316,10 +331,13 @@ static void add_counts(simt_counts *to, const simt_counts *from) {
   for (size_t i = 0; i < sizeof *to / sizeof *sums; i++) sums[i] += more[i];
 }
 
-simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts, char message[SIMT_MESSAGE]) {
+simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,
+                     char message[SIMT_MESSAGE]) {
   simt_block block;
-  if (launch->threads <= 0 || launch->threads > SIMT_THREADS_MAX || launch->threads % SIMT_WARP != 0) {
-    snprintf(message, SIMT_MESSAGE, "%s: expected blocks of whole warps, at most %d threads, found %d", launch->kernel,
+  if (launch->threads <= 0 || launch->threads > SIMT_THREADS_MAX ||
+      launch->threads % SIMT_WARP != 0) {
+    snprintf(message, SIMT_MESSAGE,
+             "%s: expected blocks of whole warps, at most %d threads, found %d", launch->kernel,
              SIMT_THREADS_MAX, launch->threads);
     return SIMT_FAULT;
   }

@@ -2,8 +2,9 @@
 //
 //   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
 //
-// Every two bytes have a cell that records who wrote and read them last, and in which epoch. Barriers of the block begin a new
-// epoch. Those of a warp begin one inside it that counts for its lanes only.
+// Every two bytes have a cell that records who wrote and read them last, and in which epoch.
+// Barriers of the block begin a new epoch. Those of a warp begin one inside it that counts for its
+// lanes only.
 #include <stdio.h>
 
 #include "runtime/simt/block.h"
@@ -50,7 +51,9 @@ static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->fences = b->threads[thread].fences;
 }
 
-static int64_t byte_of(const shadow *s, const shadow_cell *cell) { return s->first + (cell - s->cells) * SHADOW_BYTES; }
+static int64_t byte_of(const shadow *s, const shadow_cell *cell) {
+  return s->first + (cell - s->cells) * SHADOW_BYTES;
+}
 
 static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread) {
   char who[40];
@@ -60,19 +63,23 @@ static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int 
     snprintf(who, sizeof who, "lanes of warp %d", cell->reader - READER_WARP);
   else
     snprintf(who, sizeof who, "thread %d", cell->reader);
-  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between", (long long)byte_of(s, cell),
-                   s->name, who);
+  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between",
+                   (long long)byte_of(s, cell), s->name, who);
 }
 
 // Bytes that an asynchronous copy is filling are not for threads.
 static void check_is_free(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
   if (cell->write_epoch < IN_FLIGHT) return;
-  simt_fail_thread(thread, "%s byte %lld of %s while an asynchronous copy of thread %d that it has not waited for fills it",
+  simt_fail_thread(thread,
+                   "%s byte %lld of %s while an asynchronous copy of thread %d that it has not "
+                   "waited for fills it",
                    does, (long long)byte_of(s, cell), s->name, cell->writer);
 }
 
-static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread, const char *does) {
-  simt_fail_thread(thread, "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does,
+static _Noreturn void report_written(const shadow *s, const shadow_cell *cell, int thread,
+                                     const char *does) {
+  simt_fail_thread(thread,
+                   "race: %s byte %lld of %s, which thread %d wrote with no barrier between", does,
                    (long long)byte_of(s, cell), s->name, cell->writer);
 }
 
@@ -89,35 +96,40 @@ static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread
   note_write(b, cell, thread);
 }
 
-void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes, bool write) {
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
+                  bool write) {
   int64_t end = (offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
   for (int64_t i = offset / SHADOW_BYTES; i < end; i++) check_cell(b, s, i, thread, write);
 }
 
-void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment, bool write) {
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
+                  bool write) {
   const char *does = write ? "writes" : "reads";
   int64_t offset = (const unsigned char *)at - b->shared, size = b->launch->shared_bytes;
   if (offset < 0 || offset > size - (int64_t)bytes)
-    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does, bytes, (long long)offset,
-                     (long long)size);
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does,
+                     bytes, (long long)offset, (long long)size);
   if (offset % alignment != 0)
-    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u", does, bytes, (long long)offset,
-                     alignment);
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u",
+                     does, bytes, (long long)offset, alignment);
   shadow_check(b, &b->shared_shadow, thread, offset, bytes, write);
 }
 
-// Products of warpgroups see what threads write as little as other threads do, and without a fence not at all.
+// Products of warpgroups see what threads write as little as other threads do, and without a fence
+// not at all.
 static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t epoch) {
   shadow_cell *cell = &b->shared_shadow.cells[index];
   long long offset = index * SHADOW_BYTES;
   check_is_free(&b->shared_shadow, cell, thread, "multiplies");
   if (cell->write_epoch && cell->write_epoch >= epoch)
     simt_fail_thread(thread,
-                     "race: a warpgroup multiplies byte %lld of shared memory, which thread %d wrote with no barrier between",
+                     "race: a warpgroup multiplies byte %lld of shared memory, which thread %d "
+                     "wrote with no barrier between",
                      offset, cell->writer);
   if (cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
     simt_fail_thread(thread,
-                     "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote without a fence for what reads "
+                     "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
+                     "without a fence for what reads "
                      "beside the threads",
                      offset, cell->writer);
   cell->read_epoch = b->epoch;
@@ -128,8 +140,10 @@ void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epo
   enum { BYTES = 16 };
   int64_t size = b->launch->shared_bytes;
   if (offset + BYTES > size)
-    simt_fail_thread(thread, "multiplies byte %u of shared memory, which has %lld", offset, (long long)size);
-  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + BYTES) / SHADOW_BYTES; i++) check_cell_beside(b, i, thread, epoch);
+    simt_fail_thread(thread, "multiplies byte %u of shared memory, which has %lld", offset,
+                     (long long)size);
+  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + BYTES) / SHADOW_BYTES; i++)
+    check_cell_beside(b, i, thread, epoch);
 }
 
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {

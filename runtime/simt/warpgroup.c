@@ -1,10 +1,11 @@
-// Products of warpgroups: four warps together, 64 rows, operands in shared memory, asynchronous to the threads.
+// Products of warpgroups: four warps together, 64 rows, operands in shared memory, asynchronous to
+// the threads.
 //
 //   fence; d = wgmma c, a, b;  commit;  d = wait d     ->   the product is made at the wait, from shared memory at that time
 //                ^ NaNs that say which sums they stand for
 //
-// A warp makes its own 16 rows. Where the four warps meet, at barriers of the block and at the end, the executor checks that
-// all made the same products.
+// A warp makes its own 16 rows. Where the four warps meet, at barriers of the block and at the end,
+// the executor checks that all made the same products.
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,8 @@ static uint64_t done_by(const simt_block *b, int warp) {
 static void check_together(simt_block *b, int warp) {
   for (int w = 0; w < GROUP_WARPS; w++) {
     if (done_by(b, warp / GROUP_WARPS * GROUP_WARPS + w) == done_by(b, warp)) continue;
-    simt_fail_thread(warp * SIMT_WARP, "is at a barrier, and other warps of its warpgroup have made other products");
+    simt_fail_thread(warp * SIMT_WARP,
+                     "is at a barrier, and other warps of its warpgroup have made other products");
   }
 }
 
@@ -98,13 +100,17 @@ void group_check_exit(simt_block *b, int thread) {
   if (b->gone == b->launch->threads - 1) group_check_barrier(b);
 }
 
-static void note_done(group_work *w, uint64_t what) { w->done = (w->done ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1; }
+static void note_done(group_work *w, uint64_t what) {
+  w->done = (w->done ^ what) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
 
 // ---- sums ------------------------------------------------------------------------------------
 
 enum { MARK = 0x7fc00000, MARK_BITS = 22, SUM_BITS = 5 };
 
-static float mark_of(uint32_t number, int sum) { return rec_bits_float((uint32_t)MARK | number << SUM_BITS | (uint32_t)sum); }
+static float mark_of(uint32_t number, int sum) {
+  return rec_bits_float((uint32_t)MARK | number << SUM_BITS | (uint32_t)sum);
+}
 
 // The unfinished sums that a register stands for, or -1.
 static int marked_sums(const group_work *w, float x) {
@@ -122,7 +128,8 @@ static int new_sums(group_work *w, void *const *lanes, int columns) {
   s->number = w->next;
   s->columns = columns;
   for (int lane = 0; lane < SIMT_WARP; lane++)
-    memcpy(s->x[lane], ((const group_product *)lanes[lane])->c, (size_t)columns / 2 * sizeof(float));
+    memcpy(s->x[lane], ((const group_product *)lanes[lane])->c,
+           (size_t)columns / 2 * sizeof(float));
   return w->sums_count++;
 }
 
@@ -131,7 +138,8 @@ static void check_marks(const sums *s, int first, void *const *lanes, int column
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     const group_product *p = lanes[lane];
     for (int i = 0; i < columns / 2; i++) {
-      if (rec_float_bits(p->c[i]) == rec_float_bits(mark_of(s->number, i)) && s->columns == columns) continue;
+      if (rec_float_bits(p->c[i]) == rec_float_bits(mark_of(s->number, i)) && s->columns == columns)
+        continue;
       simt_fail_thread(first + lane, "touches register %d of sums that are under way", i);
     }
   }
@@ -142,30 +150,41 @@ static void check_marks(const sums *s, int first, void *const *lanes, int column
 // Calls for each 16 bytes of an operand of so many lines that this warp reads.
 typedef void piece_function(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
 
-static void each_piece(simt_block *b, int thread, const simt_matrix *m, int first, int lines, int transposed, uint32_t epoch,
-                       piece_function *body) {
+static void each_piece(simt_block *b, int thread, const simt_matrix *m, int first, int lines,
+                       int transposed, uint32_t epoch, piece_function *body) {
   for (int line = 0; line < (transposed ? lines / 8 : lines); line++)
     for (int k = 0; k < (transposed ? DEPTH : DEPTH / 8); k++)
-      body(b, thread, layout_operand(m, first + (transposed ? 8 * line : line), transposed ? k : 8 * k, transposed), epoch);
+      body(b, thread,
+           layout_operand(m, first + (transposed ? 8 * line : line), transposed ? k : 8 * k,
+                          transposed),
+           epoch);
 }
 
-// Eight rows begin where the pattern of their pieces does, since there is no base offset; the first number is in the first of
-// them. What is read of a row lies in it: 16 numbers along k, or as many columns as there are.
-static void check_form(int thread, const simt_matrix *m, int lines, int transposed, const char *name) {
+// Eight rows begin where the pattern of their pieces does, since there is no base offset; the first
+// number is in the first of them. What is read of a row lies in it: 16 numbers along k, or as many
+// columns as there are.
+static void check_form(int thread, const simt_matrix *m, int lines, int transposed,
+                       const char *name) {
   uint32_t row = (uint32_t)(2 * m->width), inside = m->start % (8 * row);
   uint32_t taken = 2 * (uint32_t)(transposed ? lines < m->width ? lines : m->width : DEPTH);
   if (inside >= row || m->stride % (8 * row) != 0)
-    simt_fail_thread(thread, "multiplies by %s that begins %u bytes behind a pattern of %u, 8 rows after %u bytes", name,
-                     inside, 8 * row, m->stride);
+    simt_fail_thread(
+        thread,
+        "multiplies by %s that begins %u bytes behind a pattern of %u, 8 rows after %u bytes", name,
+        inside, 8 * row, m->stride);
   if (inside + taken > row)
-    simt_fail_thread(thread, "multiplies by %s from byte %u to %u of rows of %u", name, inside, inside + taken, row);
+    simt_fail_thread(thread, "multiplies by %s from byte %u to %u of rows of %u", name, inside,
+                     inside + taken, row);
   if (transposed && lines > m->width && m->leading % (8 * row) != 0)
-    simt_fail_thread(thread, "multiplies by %s whose columns %u bytes apart begin no pattern of %u", name, m->leading, 8 * row);
+    simt_fail_thread(thread, "multiplies by %s whose columns %u bytes apart begin no pattern of %u",
+                     name, m->leading, 8 * row);
 }
 
-static simt_matrix operand_of(int thread, uint64_t descriptor, int lines, int transposed, const char *name) {
+static simt_matrix operand_of(int thread, uint64_t descriptor, int lines, int transposed,
+                              const char *name) {
   simt_matrix m = layout_descriptor(descriptor);
-  if (!m.width || descriptor >> 49 & 7) simt_fail_thread(thread, "multiplies by %s of a form that is not known", name);
+  if (!m.width || descriptor >> 49 & 7)
+    simt_fail_thread(thread, "multiplies by %s of a form that is not known", name);
   check_form(thread, &m, lines, transposed, name);
   return m;
 }
@@ -181,7 +200,8 @@ static void check_operands(simt_block *b, int thread, const work_item *item) {
 }
 
 // The wavefronts of an operand: eight pieces at a time, one of each row of the pattern.
-static void count_operand(simt_block *b, int warp, const simt_matrix *m, int first, int lines, int transposed) {
+static void count_operand(simt_block *b, int warp, const simt_matrix *m, int first, int lines,
+                          int transposed) {
   uint32_t offsets[4 * MOST_SUMS];
   int count = 0;
   for (int outer = 0; outer < (transposed ? lines / 8 : DEPTH / 8); outer++)
@@ -200,7 +220,8 @@ static void count_product(simt_block *b, int warp, const group_product *p) {
 }
 
 static bool is_same(const group_product *x, const group_product *y) {
-  return x->a == y->a && x->b == y->b && x->scale == y->scale && x->trans_a == y->trans_a && x->trans_b == y->trans_b;
+  return x->a == y->a && x->b == y->b && x->scale == y->scale && x->trans_a == y->trans_a &&
+         x->trans_b == y->trans_b;
 }
 
 static work_item *new_item(group_work *w, simt_block *b, void *const *lanes) {
@@ -209,7 +230,8 @@ static work_item *new_item(group_work *w, simt_block *b, void *const *lanes) {
   work_item *item = &w->items[w->count++];
   *item = (work_item){.product = *p, .epoch = b->epoch};
   for (int lane = 0; p->a_registers && lane < SIMT_WARP; lane++)
-    memcpy(item->registers[lane], ((const group_product *)lanes[lane])->a_registers, sizeof item->registers[lane]);
+    memcpy(item->registers[lane], ((const group_product *)lanes[lane])->a_registers,
+           sizeof item->registers[lane]);
   return item;
 }
 
@@ -219,17 +241,20 @@ static void run_begin(void *const *lanes) {
   group_work *w = work_of(b, b->running);
   const group_product *p = lanes[0];
   for (int lane = 1; lane < SIMT_WARP; lane++)
-    if (!is_same(p, lanes[lane])) simt_fail_thread(first + lane, "multiplies other operands than the lanes before it");
+    if (!is_same(p, lanes[lane]))
+      simt_fail_thread(first + lane, "multiplies other operands than the lanes before it");
   int at = marked_sums(w, p->c[0]);
   if (at >= 0) check_marks(&w->sums[at], first, lanes, p->columns);
-  if (at < 0 && !w->fenced) simt_fail_thread(first, "multiplies into registers that it has touched, with no fence between");
+  if (at < 0 && !w->fenced)
+    simt_fail_thread(first, "multiplies into registers that it has touched, with no fence between");
   if (at < 0) at = new_sums(w, lanes, p->columns);
   work_item *item = new_item(w, b, lanes);
   item->sums = at;
   check_operands(b, first, item);
   if (b->counter) count_product(b, first / SIMT_WARP, p);
   for (int lane = 0; lane < SIMT_WARP; lane++)
-    for (int i = 0; i < p->columns / 2; i++) ((const group_product *)lanes[lane])->d[i] = mark_of(w->sums[at].number, i);
+    for (int i = 0; i < p->columns / 2; i++)
+      ((const group_product *)lanes[lane])->d[i] = mark_of(w->sums[at].number, i);
   note_done(w, p->a ^ p->b << 1 ^ (uint64_t)p->columns << 20 ^ (uint64_t)(p->scale + 2) << 40 ^
                    (uint64_t)(p->trans_a + 2 * p->trans_b) << 50);
   b->counts.group_products++;
@@ -237,7 +262,8 @@ static void run_begin(void *const *lanes) {
 
 // ---- the product -----------------------------------------------------------------------------
 
-static float number_at(const simt_block *b, const simt_matrix *m, int line, int k, int transposed, number_of *number) {
+static float number_at(const simt_block *b, const simt_matrix *m, int line, int k, int transposed,
+                       number_of *number) {
   uint16_t bits;
   memcpy(&bits, b->shared + layout_operand(m, line, k, transposed), sizeof bits);
   return number(bits);
@@ -248,11 +274,13 @@ static void take_a(const simt_block *b, int warp, const work_item *item, float a
   int first = warp % GROUP_WARPS * ROWS;
   simt_matrix m = layout_descriptor(p->a);
   for (int row = 0; !p->a_registers && row < ROWS; row++)
-    for (int k = 0; k < DEPTH; k++) a[row][k] = number_at(b, &m, first + row, k, p->trans_a, p->number);
+    for (int k = 0; k < DEPTH; k++)
+      a[row][k] = number_at(b, &m, first + row, k, p->trans_a, p->number);
   for (int lane = 0; p->a_registers && lane < SIMT_WARP; lane++) {
     for (int i = 0; i < 8; i++) {
       simt_element at = layout_group_a(warp, lane, i);
-      a[at.row - first][at.column] = p->number(item->registers[lane][i / 2] >> 16 * (i % 2) & 0xffff);
+      a[at.row - first][at.column] =
+          p->number(item->registers[lane][i / 2] >> 16 * (i % 2) & 0xffff);
     }
   }
 }
@@ -264,12 +292,14 @@ static void multiply(simt_block *b, int warp, const work_item *item, sums *s) {
   check_operands(b, warp * SIMT_WARP, item);
   take_a(b, warp, item, a);
   for (int column = 0; column < p->columns; column++)
-    for (int k = 0; k < DEPTH; k++) of_b[column][k] = number_at(b, &m, column, k, p->trans_b, p->number);
+    for (int k = 0; k < DEPTH; k++)
+      of_b[column][k] = number_at(b, &m, column, k, p->trans_b, p->number);
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     for (int i = 0; i < p->columns / 2; i++) {
       simt_element at = layout_group_c(warp, lane, i);
       float sum = s->x[lane][i];
-      for (int k = 0; k < DEPTH; k++) sum += (float)p->scale * a[at.row % ROWS][k] * of_b[at.column][k];
+      for (int k = 0; k < DEPTH; k++)
+        sum += (float)p->scale * a[at.row % ROWS][k] * of_b[at.column][k];
       s->x[lane][i] = sum;
     }
   }
@@ -287,13 +317,15 @@ static void run_commit(void *const *lanes) {
 
 // What has not been committed goes on.
 static void finish_work(simt_block *b, group_work *w, int warp) {
-  for (int i = 0; i < w->committed; i++) multiply(b, warp, &w->items[i], &w->sums[w->items[i].sums]);
+  for (int i = 0; i < w->committed; i++)
+    multiply(b, warp, &w->items[i], &w->sums[w->items[i].sums]);
   memmove(w->items, w->items + w->committed, (size_t)(w->count - w->committed) * sizeof *w->items);
   w->count -= w->committed;
   w->committed = 0;
 }
 
-// Sums that are there lie with others until a wait hands them out; those that nobody asks for are forgotten.
+// Sums that are there lie with others until a wait hands them out; those that nobody asks for are
+// forgotten.
 static void hand_out(group_work *w, int at) {
   enum { MOST_LEFT = 16 };
   if (w->count) return;
@@ -311,7 +343,8 @@ static void run_wait(void *const *lanes) {
   if (at >= 0) check_marks(&w->sums[at], first, lanes, p->columns);
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     const group_product *q = lanes[lane];
-    memcpy(q->d, at >= 0 && !w->count ? w->sums[at].x[lane] : q->c, (size_t)p->columns / 2 * sizeof(float));
+    memcpy(q->d, at >= 0 && !w->count ? w->sums[at].x[lane] : q->c,
+           (size_t)p->columns / 2 * sizeof(float));
   }
   hand_out(w, at);
   w->fenced = false;
@@ -349,7 +382,9 @@ static void begin(group_product p) {
   simt_collect(&run, &p);
 }
 
-int32_t simt_shared_address(const void *at) { return (int32_t)((const unsigned char *)at - simt_current->shared); }
+int32_t simt_shared_address(const void *at) {
+  return (int32_t)((const unsigned char *)at - simt_current->shared);
+}
 
 void simt_fence_async(void) {
   simt_thread *thread = &simt_current->threads[simt_current->running];
@@ -362,14 +397,15 @@ void simt_wgmma_commit(void) {
   simt_collect(&run, NULL);
 }
 
-#define PRODUCTS(n, type, number)                                                                                             \
-  void simt_wgmma_n##n##_##type(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, int32_t scale, int32_t trans_a, \
-                                int32_t trans_b) {                                                                            \
-    begin((group_product){n, number, c, d, a, b, NULL, scale, trans_a, trans_b});                                             \
-  }                                                                                                                           \
-  void simt_wgmma_registers_n##n##_##type(float d[n / 2], const float c[n / 2], const uint32_t a[4], uint64_t b,              \
-                                          int32_t scale, int32_t trans_b) {                                                   \
-    begin((group_product){n, number, c, d, 0, b, a, scale, 0, trans_b});                                                      \
+#define PRODUCTS(n, type, number)                                                             \
+  void simt_wgmma_n##n##_##type(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, \
+                                int32_t scale, int32_t trans_a, int32_t trans_b) {            \
+    begin((group_product){n, number, c, d, a, b, NULL, scale, trans_a, trans_b});             \
+  }                                                                                           \
+  void simt_wgmma_registers_n##n##_##type(float d[n / 2], const float c[n / 2],               \
+                                          const uint32_t a[4], uint64_t b, int32_t scale,     \
+                                          int32_t trans_b) {                                  \
+    begin((group_product){n, number, c, d, 0, b, a, scale, 0, trans_b});                      \
   }
 #define OPERATIONS(n)                                                                  \
   PRODUCTS(n, bf16, number_of_bf16)                                                    \

@@ -24,7 +24,8 @@ static call sequence_of(const call *c, int64_t sequence) {
 
 void alone_plan(call *c) {
   c->alone = 0;
-  if (!c->packed || c->longest == 0 || c->longest * ALONE_MAX < c->time) return;  // only sizes, or enough of them
+  // only sizes, or enough of them
+  if (!c->packed || c->longest == 0 || c->longest * ALONE_MAX < c->time) return;
   if (!sequence_of(c, c->longest_at).slices) return;
   c->alone = larger(SPLIT_TIME_MIN, (c->time + ALONE_MAX - 1) / ALONE_MAX);
 }
@@ -42,7 +43,8 @@ static int64_t gradient_bytes(const call *c, const rec_table_memory *memory) {
 int64_t alone_gradients_bytes(const call *c) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++)
-    if (is_parameter_gradient(table_memory(c->table, i))) bytes += gradient_bytes(c, table_memory(c->table, i));
+    if (is_parameter_gradient(table_memory(c->table, i)))
+      bytes += gradient_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
@@ -103,7 +105,8 @@ void alone_forward_calls(const call *c, stage_saved saved, char *workspace, alon
   }
 }
 
-void alone_backward_calls(const call *c, stage_saved saved, bool recompute, char *workspace, alone_run *run) {
+void alone_backward_calls(const call *c, stage_saved saved, bool recompute, char *workspace,
+                          alone_run *run) {
   for (int64_t s = 0; s < c->sequences; s++) {
     if (!runs_alone(c, s)) continue;
     call one = sequence_of(c, s);

@@ -1,5 +1,6 @@
-// Long packed sequences that are one instance each. Where they are most of the work, nothing could be shared out. They run by
-// themselves after the others, each cut in time as it would be alone (split.h).
+// Long packed sequences that are one instance each. Where they are most of the work, nothing could
+// be shared out. They run by themselves after the others, each cut in time as it would be alone
+// (split.h).
 #ifndef REC_SUPPORT_ALONE_H
 #define REC_SUPPORT_ALONE_H
 
@@ -11,8 +12,9 @@ void alone_plan(call *call);
 // Bytes of workspace, whatever the lengths: 0 if none of them can run alone.
 int64_t alone_bytes(const call *call, bool backward);
 
-// Gradients of parameters that a part of a call writes: their bytes in the workspace, with the table of what is replaced; the
-// part writes those that are wanted there; they are added to the call's.
+// Gradients of parameters that a part of a call writes: their bytes in the workspace, with the
+// table of what is replaced; the part writes those that are wanted there; they are added to the
+// call's.
 int64_t alone_gradients_bytes(const call *call);
 void **alone_replace_gradients(call *one, void *workspace);
 void alone_add_gradients(const call *whole, const call *one);
@@ -22,6 +24,7 @@ typedef void alone_run(call *one, stage_saved saved, bool recompute, char *works
 
 // The sequences that the call itself has left out. Backward adds to gradients of parameters.
 void alone_forward_calls(const call *call, stage_saved saved, char *workspace, alone_run *run);
-void alone_backward_calls(const call *call, stage_saved saved, bool recompute, char *workspace, alone_run *run);
+void alone_backward_calls(const call *call, stage_saved saved, bool recompute, char *workspace,
+                          alone_run *run);
 
 #endif

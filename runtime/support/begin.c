@@ -56,7 +56,8 @@ bool begin_is_due(const rec_table *table, const void *arguments) {
 // At least one line, so that no start is NULL.
 static int64_t begin_bytes(const call *c, const rec_table_begin *b) {
   const rec_table_memory *before = table_memory(c->table, b->before);
-  return larger(REC_ALIGNMENT, round_up(call_total(c, before) * table_bytes(c->table, before), REC_ALIGNMENT));
+  return larger(REC_ALIGNMENT,
+                round_up(call_total(c, before) * table_bytes(c->table, before), REC_ALIGNMENT));
 }
 
 static int64_t begin_room(const call *c, bool backward) {
@@ -93,7 +94,9 @@ static int64_t begin_needs(const rec_sizes *sizes, begin_entry entry, bool saved
     case BEGIN_STEP: return call_workspace_of(sizes, REC_KERNEL_STEP, saved);
     case BEGIN_BACKWARD: return call_workspace_of(sizes, REC_KERNEL_BACKWARD, saved);
     case BEGIN_SUMMARY: return sizes->workspace_summary;
-    case BEGIN_SUMMARY_BACKWARD: return saved ? sizes->workspace_summary_backward : sizes->workspace_summary_backward_recompute;
+    case BEGIN_SUMMARY_BACKWARD:
+      return saved ? sizes->workspace_summary_backward
+                   : sizes->workspace_summary_backward_recompute;
     default: return sizes->workspace_fold;
   }
 }
@@ -106,7 +109,8 @@ static rec_status begin_check_workspace(const call *c, begin_entry entry) {
                      .time_parts = c->time_slices};
   int status = rec_sizes_entry(c->table, c->arguments, &sizes);
   if (status != REC_OK) return (rec_status)status;
-  int64_t needed = larger(begin_needs(&sizes, entry, launch->saved != NULL), begin_room(c, entry == BEGIN_BACKWARD));
+  int64_t needed = larger(begin_needs(&sizes, entry, launch->saved != NULL),
+                          begin_room(c, entry == BEGIN_BACKWARD));
   return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed);
 }
 
@@ -130,9 +134,11 @@ static int64_t spread_stride(const call *c, const rec_table_memory *memory, int3
 }
 
 // The axes of `of` as strides of `in`, and the parts of complex numbers.
-static void spread_axes(const call *c, rec_spread_axes *to, const rec_table_memory *of, const rec_table_memory *in) {
+static void spread_axes(const call *c, rec_spread_axes *to, const rec_table_memory *of,
+                        const rec_table_memory *in) {
   const int32_t *axes = table_at(c->table, of->axes_at);
-  for (int k = 0; k < of->axis_count; k++) spread_axis(to, c->axis_size[axes[k]], spread_stride(c, in, axes[k]));
+  for (int k = 0; k < of->axis_count; k++)
+    spread_axis(to, c->axis_size[axes[k]], spread_stride(c, in, axes[k]));
   spread_axis(to, of->factor, 1);
 }
 
@@ -145,19 +151,20 @@ static int64_t spread_place(const rec_spread_axes *axes, int64_t index) {
   return place;
 }
 
-#define DEFINE_SPREAD(name, real)                                                                   \
-  static void name(const rec_spread *x, int64_t i) {                                                \
-    const real *from = x->from;                                                                     \
-    double sum = 0;                                                                                 \
-    int64_t at = from ? spread_place(&x->outer, i) : 0;                                             \
-    if (!from)                                                                                      \
-      sum = x->number[i % x->parts];                                                                \
-    else if (x->inner.count == 1)                                                                   \
-      for (int64_t j = 0; j < x->inner.numbers; j++) sum += from[at + j * x->inner.axes[0].stride]; \
-    else                                                                                            \
-      for (int64_t j = 0; j < x->inner.numbers; j++) sum += from[at + spread_place(&x->inner, j)];  \
-    if (x->adds) sum += ((const real *)x->to)[i];                                                   \
-    ((real *)x->to)[i] = (real)sum;                                                                 \
+#define DEFINE_SPREAD(name, real)                                                                  \
+  static void name(const rec_spread *x, int64_t i) {                                               \
+    const real *from = x->from;                                                                    \
+    double sum = 0;                                                                                \
+    int64_t at = from ? spread_place(&x->outer, i) : 0;                                            \
+    if (!from)                                                                                     \
+      sum = x->number[i % x->parts];                                                               \
+    else if (x->inner.count == 1)                                                                  \
+      for (int64_t j = 0; j < x->inner.numbers; j++)                                               \
+        sum += from[at + j * x->inner.axes[0].stride];                                             \
+    else                                                                                           \
+      for (int64_t j = 0; j < x->inner.numbers; j++) sum += from[at + spread_place(&x->inner, j)]; \
+    if (x->adds) sum += ((const real *)x->to)[i];                                                  \
+    ((real *)x->to)[i] = (real)sum;                                                                \
   }
 DEFINE_SPREAD(spread_float, float)
 DEFINE_SPREAD(spread_double, double)
@@ -182,8 +189,9 @@ static void spread_lane(void *argument, int64_t lane) {
 }
 
 static rec_status launch_spread(const begin_call_of *b, const rec_spread *x, int64_t from_numbers) {
-  simt_region regions[2] = {{"what a state starts from", x->to, x->outer.numbers * (int64_t)sizeof(float), true},
-                            {"a start", (void *)x->from, from_numbers * (int64_t)sizeof(float), false}};
+  simt_region regions[2] = {
+      {"what a state starts from", x->to, x->outer.numbers * (int64_t)sizeof(float), true},
+      {"a start", (void *)x->from, from_numbers * (int64_t)sizeof(float), false}};
   int64_t blocks = (x->outer.numbers + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS;
   gpu_launch launch = {.name = "rec_gpu_spread",
                        .simt = b->call->table->simt_spread,
@@ -202,7 +210,8 @@ static rec_status run_spread(const begin_call_of *b, const rec_spread *x, int64_
   if (b->device.launch) return launch_spread(b, x, from_numbers);
   spread_run r = {.spread = x, .number_bytes = b->call->table->number_bytes};
   r.at_once = smaller(MOST_AT_ONCE, x->outer.numbers / LANES + 1);
-  stage_run_parallel(b->call, LANES, x->outer.numbers * x->inner.numbers >= WORTH_THREADS, spread_lane, &r);
+  stage_run_parallel(b->call, LANES, x->outer.numbers * x->inner.numbers >= WORTH_THREADS,
+                     spread_lane, &r);
   return REC_OK;
 }
 
@@ -232,8 +241,8 @@ static rec_status begin_fill(begin_call_of *b, const rec_table_begin *of, void *
   return run_spread(b, &x, numbers);
 }
 
-// Lays out the states that the call is not given. Where the gradient of a parameter is wanted, the state that starts from it
-// gets room for its own gradient, too.
+// Lays out the states that the call is not given. Where the gradient of a parameter is wanted, the
+// state that starts from it gets room for its own gradient, too.
 static rec_status begin_states(begin_call_of *b, bool backward) {
   const rec_table *table = b->call->table;
   rec_status status = REC_OK;
@@ -244,7 +253,8 @@ static rec_status begin_states(begin_call_of *b, bool backward) {
     void *own = begin_place(b, of);
     begin_put(b->arguments, before, own);
     status = begin_fill(b, of, own);
-    if (!backward || of->parameter < 0 || !call_data(b->call, table_memory(table, of->d_parameter))) continue;
+    if (!backward || of->parameter < 0 || !call_data(b->call, table_memory(table, of->d_parameter)))
+      continue;
     const rec_table_memory *d_before = table_memory(table, of->d_before);
     if (!call_data(b->call, d_before)) begin_put(b->arguments, d_before, begin_place(b, of));
   }
@@ -253,14 +263,19 @@ static rec_status begin_states(begin_call_of *b, bool backward) {
 
 static rec_status begin_gradient(const begin_call_of *b, const rec_table_begin *of) {
   const call *c = b->call;
-  const rec_table_memory *d_before = table_memory(c->table, of->d_before), *d_to = table_memory(c->table, of->d_parameter);
+  const rec_table_memory *d_before = table_memory(c->table, of->d_before),
+                         *d_to = table_memory(c->table, of->d_parameter);
   const int32_t *axes = table_at(c->table, d_before->axes_at);
-  rec_spread x = {.to = call_data(c, d_to), .from = begin_pointer(b->arguments, d_before), .parts = d_to->factor, .adds = 1};
+  rec_spread x = {.to = call_data(c, d_to),
+                  .from = begin_pointer(b->arguments, d_before),
+                  .parts = d_to->factor,
+                  .adds = 1};
   if (!x.to || call_data(c, table_memory(c->table, of->before))) return REC_OK;
   spread_axes(c, &x.outer, d_to, d_before);
   spread_axis(&x.inner, call_entries(c), call_numbers(c, d_before));
   for (int k = 0; k < d_before->axis_count; k++)
-    if (!call_has_axis(c, d_to, axes[k])) spread_axis(&x.inner, c->axis_size[axes[k]], spread_stride(c, d_before, axes[k]));
+    if (!call_has_axis(c, d_to, axes[k]))
+      spread_axis(&x.inner, c->axis_size[axes[k]], spread_stride(c, d_before, axes[k]));
   return run_spread(b, &x, call_total(c, d_before));
 }
 
@@ -275,15 +290,17 @@ static rec_status begin_gradients(const begin_call_of *b) {
 
 // ---- calls -------------------------------------------------------------------------------------
 
-static rec_status begin_run(const begin_call_of *b, begin_entry entry, const begin_operands *operands,
-                            const rec_launch *launch) {
+static rec_status begin_run(const begin_call_of *b, begin_entry entry,
+                            const begin_operands *operands, const rec_launch *launch) {
   const rec_table *table = b->call->table;
   switch (entry) {
     case BEGIN_FORWARD: return (rec_status)rec_forward_entry(table, b->arguments, launch);
     case BEGIN_STEP: return (rec_status)rec_step_entry(table, b->arguments, launch);
     case BEGIN_BACKWARD: return (rec_status)rec_backward_entry(table, b->arguments, launch);
-    case BEGIN_SUMMARY: return (rec_status)rec_summary_entry(table, b->arguments, launch, operands->summary);
-    case BEGIN_SUMMARY_BACKWARD: return (rec_status)rec_summary_backward_entry(table, b->arguments, launch, operands->summary);
+    case BEGIN_SUMMARY:
+      return (rec_status)rec_summary_entry(table, b->arguments, launch, operands->summary);
+    case BEGIN_SUMMARY_BACKWARD:
+      return (rec_status)rec_summary_backward_entry(table, b->arguments, launch, operands->summary);
     default: return (rec_status)rec_fold_entry(table, b->arguments, launch, operands->segments);
   }
 }
@@ -293,7 +310,8 @@ static rec_status begin_check_operands(const call *c) {
   rec_status status = REC_OK;
   for (int i = 0; i < c->table->begin_count && status == REC_OK; i++) {
     const rec_table_begin *of = table_begin(c->table, i);
-    if (of->parameter >= 0) status = call_check_memory(c, table_memory(c->table, of->parameter), REC_READ);
+    if (of->parameter >= 0)
+      status = call_check_memory(c, table_memory(c->table, of->parameter), REC_READ);
   }
   return status;
 }
@@ -301,7 +319,8 @@ static rec_status begin_check_operands(const call *c) {
 rec_status begin_call(const rec_table *table, begin_entry entry, const begin_operands *operands) {
   call c;
   begin_call_of b = {.call = &c};
-  rec_status status = call_read(&c, table, begin_names[entry], operands->arguments, operands->launch);
+  rec_status status =
+      call_read(&c, table, begin_names[entry], operands->arguments, operands->launch);
   if (status == REC_OK) status = begin_check_operands(&c);
   if (status == REC_OK && c.launch->device_kind != REC_DEVICE_HOST)
     status = gpu_device_find(&c, c.launch->device_kind, &b.device);

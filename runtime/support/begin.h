@@ -1,8 +1,9 @@
-// States that start from a number or a parameter (`state m[D] ~ -1e38`, `~ m0`) in calls that are not given them. The kernels
-// always are: the call lays out the state before the first step in its workspace, and calls them with it. A backward adds the
-// gradient by that state to the parameter's.
+// States that start from a number or a parameter (`state m[D] ~ -1e38`, `~ m0`) in calls that are
+// not given them. The kernels always are: the call lays out the state before the first step in its
+// workspace, and calls them with it. A backward adds the gradient by that state to the parameter's.
 //
-// So no kernel, no cut of time and no summary knows of starts. A recurrence without one has nothing of this.
+// So no kernel, no cut of time and no summary knows of starts. A recurrence without one has nothing
+// of this.
 #ifndef REC_SUPPORT_BEGIN_H
 #define REC_SUPPORT_BEGIN_H
 

@@ -21,7 +21,8 @@ typedef struct call {
   const void *zeros;      // NULL, or what tokens and parameters with this axis are
   int zero_axis;
   int64_t first_instance, instance_count;  // as in rec_launch
-  int64_t alone;                           // sequences of so many steps run alone (alone.h); 0: none
+  // sequences of so many steps run alone (alone.h); 0: none
+  int64_t alone;
   // The call is a slice of the caller's: of tokens that have whole_time steps, of states.
   int64_t first_entry, first_step, whole_time, first_state;
   int64_t slices, slice_steps;  // time is cut, slices joined by their states (split.h); 0: no
@@ -33,19 +34,26 @@ typedef struct call {
   int64_t threads;
 } call;
 
-static inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+static inline int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static inline const void *table_at(const rec_table *table, int32_t position) { return (const char *)table + position; }
-static inline const char *table_text(const rec_table *table, int32_t position) { return table_at(table, position); }
+static inline const void *table_at(const rec_table *table, int32_t position) {
+  return (const char *)table + position;
+}
+static inline const char *table_text(const rec_table *table, int32_t position) {
+  return table_at(table, position);
+}
 static inline const rec_table_memory *table_memory(const rec_table *table, int index) {
   return (const rec_table_memory *)table_at(table, table->memories_at) + index;
 }
 static inline const rec_table_axis *table_axis(const rec_table *table, int index) {
   return (const rec_table_axis *)table_at(table, table->axes_at) + index;
 }
-static inline const rec_table_slot *table_slot(const rec_table *table, const rec_table_kernel *kernel, int index) {
+static inline const rec_table_slot *table_slot(const rec_table *table,
+                                               const rec_table_kernel *kernel, int index) {
   return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
 }
 
@@ -57,11 +65,16 @@ static inline int64_t table_bytes(const rec_table *table, const rec_table_memory
 // Entries of what is carried: batch entries, or packed sequences.
 static inline int64_t call_entries(const call *c) { return c->packed ? c->sequences : c->batch; }
 static inline bool call_is_empty(const call *c) { return call_entries(c) == 0 || c->time == 0; }
-static inline const char *call_name(const call *c) { return table_text(c->table, c->table->name_at); }
-static inline bool call_runs_alone(const call *c, int64_t steps) { return c->alone > 0 && steps >= c->alone; }
+static inline const char *call_name(const call *c) {
+  return table_text(c->table, c->table->name_at);
+}
+static inline bool call_runs_alone(const call *c, int64_t steps) {
+  return c->alone > 0 && steps >= c->alone;
+}
 // Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
 // and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1.
-// call_chunks is how many there are in all of a batch entry; compiler/artifact/sizes.c has the same as a formula.
+// call_chunks is how many there are in all of a batch entry; compiler/artifact/sizes.c has the same
+// as a formula.
 static inline int64_t call_chunks_before(const call *c, int64_t sequence) {
   return c->cu_seqlens[sequence] / c->table->chunk + sequence;
 }
@@ -70,14 +83,17 @@ static inline int64_t call_chunks(const call *c, int64_t chunk) {
 }
 
 // Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1.
-rec_status call_read_size_fields(call *call, const rec_table *table, const char *entry, const void *arguments);
+rec_status call_read_size_fields(call *call, const rec_table *table, const char *entry,
+                                 const void *arguments);
 
-// Reads sizes, the launch and the lengths of packed sequences: what every call is given but its tensors. On a GPU the lengths stay
-// there.
-rec_status call_read(call *call, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch);
+// Reads sizes, the launch and the lengths of packed sequences: what every call is given but its
+// tensors. On a GPU the lengths stay there.
+rec_status call_read(call *call, const rec_table *table, const char *entry, const void *arguments,
+                     const rec_launch *launch);
 
 // The message after the name of the entry point. Returns the status.
-rec_status call_fail(const call *call, rec_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+rec_status call_fail(const call *call, rec_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // The workspace that is enough for each entry point.
 void call_set_workspace(rec_sizes *sizes);
@@ -98,21 +114,24 @@ rec_status call_check_memories(const call *call, bool backward);
 rec_status call_check_memory(const call *call, const rec_table_memory *memory, int32_t use);
 bool call_has_axis(const call *call, const rec_table_memory *memory, int axis);
 
-// The workspace of REC_KERNEL_FORWARD, _STEP or _BACKWARD; `saved`: a backward has what forward saved.
+// The workspace of REC_KERNEL_FORWARD, _STEP or _BACKWARD; `saved`: a backward has what forward
+// saved.
 int64_t call_workspace_of(const rec_sizes *sizes, int kind, bool saved);
 // The launch of a call whose workspace begins behind so many bytes of that of `call`.
 rec_launch call_launch_behind(const call *call, int64_t taken);
 
 // Checks a buffer that the caller allocated for the call.
-rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes, int64_t needed);
+rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes,
+                             int64_t needed);
 
-// Packed sequences without boundaries that matter become one batch entry: a single one, or those of a
-// recurrence that carries nothing.
+// Packed sequences without boundaries that matter become one batch entry: a single one, or those of
+// a recurrence that carries nothing.
 void call_flatten(call *call, const rec_table_kernel *forward);
 
 // An initial state that lacks a grid axis is read by many instances, one of which writes the final
 // state.
-bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel, const rec_table_memory *memory);
+bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel,
+                          const rec_table_memory *memory);
 
 void *call_data(const call *call, const rec_table_memory *memory);
 // Numbers of one entry: one step, one state, one parameter.

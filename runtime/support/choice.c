@@ -50,7 +50,8 @@ static void add_number(message *m, int64_t number) {
 }
 
 // The sizes of an axis, each once. Returns whether `wanted` is among them.
-static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const char *separator, int64_t wanted) {
+static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const char *separator,
+                     int64_t wanted) {
   int found = 0;
   for (int32_t i = 0; i < choice->count; i++) {
     int64_t size = axis_of(choice->tables[i], axis)->size;
@@ -65,7 +66,8 @@ static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const c
 }
 
 // expected K of 64 or 128, found 32
-static void add_expectation(message *m, const rec_choice *choice, int32_t index, const void *arguments) {
+static void add_expectation(message *m, const rec_choice *choice, int32_t index,
+                            const void *arguments) {
   const rec_table *first = choice->tables[0];
   const rec_table_axis *axis = axis_of(first, choice->axes[index].axis);
   add_text(m, index ? "; " : "expected ");
@@ -90,7 +92,8 @@ static void add_command(message *m, const rec_choice *choice, const void *argume
   }
 }
 
-static rec_status refuse(const rec_choice *choice, const char *entry, const void *arguments, int fitting) {
+static rec_status refuse(const rec_choice *choice, const char *entry, const void *arguments,
+                         int fitting) {
   message m = {.length = 0};
   for (int32_t i = 0; i < choice->axis_count; i++) add_expectation(&m, choice, i, arguments);
   if (!fitting) {
@@ -98,11 +101,14 @@ static rec_status refuse(const rec_choice *choice, const char *entry, const void
     add_command(&m, choice, arguments);
     add_text(&m, " adds it");
   }
-  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at), entry, m.text);
+  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at),
+                  entry, m.text);
 }
 
-// Finds the variant that has the sizes of a call. Arguments that cannot be read go to the first variant, which refuses them.
-static rec_status choose(const rec_choice *choice, const char *entry, const void *arguments, const rec_table **table) {
+// Finds the variant that has the sizes of a call. Arguments that cannot be read go to the first
+// variant, which refuses them.
+static rec_status choose(const rec_choice *choice, const char *entry, const void *arguments,
+                         const rec_table **table) {
   *table = choice->tables[0];
   uint64_t size = 0;
   if (arguments) memcpy(&size, arguments, sizeof size);
@@ -142,26 +148,29 @@ int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes 
   return status ? (int)status : rec_sizes_entry(table, arguments, sizes);
 }
 
-int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary) {
+int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
+                       void *summary) {
   const rec_table *table;
   rec_status status = choose(choice, "summary", arguments, &table);
   return status ? (int)status : rec_summary_entry(table, arguments, launch, summary);
 }
 
-int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, void *summary) {
+int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments,
+                                const rec_launch *launch, void *summary) {
   const rec_table *table;
   rec_status status = choose(choice, "summary_backward", arguments, &table);
   return status ? (int)status : rec_summary_backward_entry(table, arguments, launch, summary);
 }
 
-int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments) {
+int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
+                    const rec_segments *segments) {
   const rec_table *table;
   rec_status status = choose(choice, "fold", arguments, &table);
   return status ? (int)status : rec_fold_entry(table, arguments, launch, segments);
 }
 
-int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch, const rec_segments *segments,
-                       void *summary) {
+int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
+                       const rec_segments *segments, void *summary) {
   const rec_table *table;
   rec_status status = choose(choice, "combine", arguments, &table);
   return status ? (int)status : rec_combine_entry(table, arguments, launch, segments, summary);

@@ -37,7 +37,8 @@ static int best_clone(void) {
   unsigned b7 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
   // FMA, MOVBE, OSXSAVE, AVX, F16C; LZCNT; BMI1, AVX2, BMI2
-  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29))) return 0;
+  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29)))
+    return 0;
   if (!(BIT(extended, 5) && BIT(b7, 3) && BIT(b7, 5) && BIT(b7, 8))) return 0;
   unsigned state = saved_registers();
   if ((state & 0x6u) != 0x6u) return 0;
@@ -96,13 +97,18 @@ rec_status rec_cpu_clone(int *clone) {
     return REC_OK;
   }
   int best = best_clone();
-  if (best < 0) return rec_fail(REC_ERROR_DEVICE, "expected a processor with x86-64-v2 (SSE4.2), found an older one");
+  if (best < 0)
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected a processor with x86-64-v2 (SSE4.2), found an older one");
   const char *asked = getenv("REC_CPU");
   if (asked && *asked) {
     int named = clone_named(asked);
-    if (named < 0) return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be %s, found '%.32s'", all_clones, asked);
+    if (named < 0)
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be %s, found '%.32s'", all_clones,
+                      asked);
     if (named > best)
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most %s on this processor, found '%s'", clone_names[best], asked);
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most %s on this processor, found '%s'",
+                      clone_names[best], asked);
     best = named;
   }
   atomic_store_explicit(&chosen, best, memory_order_relaxed);
@@ -110,10 +116,12 @@ rec_status rec_cpu_clone(int *clone) {
   return REC_OK;
 }
 
-// A number of at least 1 that fills the text; 0: it is none. Newer C libraries have another symbol for strtol.
+// A number of at least 1 that fills the text; 0: it is none. Newer C libraries have another symbol
+// for strtol.
 static int64_t whole_number(const char *text) {
   int64_t number = 0;
-  while (*text >= '0' && *text <= '9' && number < INT64_MAX / 16) number = 10 * number + (*text++ - '0');
+  while (*text >= '0' && *text <= '9' && number < INT64_MAX / 16)
+    number = 10 * number + (*text++ - '0');
   return *text ? 0 : number;
 }
 
@@ -126,7 +134,9 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   if (asked && *asked) {
     int64_t number = whole_number(asked);
     if (number < 1)
-      return rec_fail(REC_ERROR_ARGUMENT, "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'", asked);
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'",
+                      asked);
     *threads = number;
     return REC_OK;
   }

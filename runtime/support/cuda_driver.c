@@ -28,7 +28,8 @@ static const named_function functions[] = {
 #undef CUDA_LATER_ROW
 };
 
-__attribute__((format(printf, 2, 3))) static void refuse(rec_status status, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void refuse(rec_status status, const char *format,
+                                                         ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(opened.message, sizeof opened.message, format, arguments);
@@ -42,8 +43,9 @@ static void describe(const cuda_driver *d, cuda_result result, const char *call,
   const char *name = NULL, *words = NULL;
   d->error_name(result, &name);
   d->error_text(result, &words);
-  snprintf(text, REC_ERROR_TEXT_MAX, "%s%s%s%s: %s (%d), %s", call, about ? "(" : "", about ? about : "", about ? ")" : "",
-           name ? name : "an error", result, words ? words : "no text");
+  snprintf(text, REC_ERROR_TEXT_MAX, "%s%s%s%s: %s (%d), %s", call, about ? "(" : "",
+           about ? about : "", about ? ")" : "", name ? name : "an error", result,
+           words ? words : "no text");
 }
 
 // The library stays open: kernels of it may run until the process ends.
@@ -56,7 +58,9 @@ static void open_driver(void) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     void *found = dlsym(library, functions[i].symbol);
     if (!found && !functions[i].later) {
-      refuse(REC_ERROR_DEVICE, "expected an NVIDIA driver of CUDA 12 or later, found one without %s", functions[i].symbol);
+      refuse(REC_ERROR_DEVICE,
+             "expected an NVIDIA driver of CUDA 12 or later, found one without %s",
+             functions[i].symbol);
       return;
     }
     *(void **)functions[i].place = found;
@@ -75,7 +79,8 @@ rec_status cuda_driver_open(const cuda_driver **driver) {
   return opened.status == REC_OK ? REC_OK : rec_fail(opened.status, "%s", opened.message);
 }
 
-rec_status cuda_check(const cuda_driver *d, cuda_result result, const char *call, const char *about) {
+rec_status cuda_check(const cuda_driver *d, cuda_result result, const char *call,
+                      const char *about) {
   enum { CUDA_OUT_OF_MEMORY = 2 };
   char what[REC_ERROR_TEXT_MAX];
   if (result == 0) return REC_OK;
@@ -92,9 +97,11 @@ rec_status cuda_enter(const cuda_driver *d, int number, cuda_context *context, i
   cuda_device device = 0;
   status = cuda_check(d, d->device_count(&count), "cuDeviceGetCount", NULL);
   if (status == REC_OK && (number < 0 || number >= count))
-    return rec_fail(REC_ERROR_DEVICE, "expected device_number below %d, the number of GPUs, found %d", count, number);
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected device_number below %d, the number of GPUs, found %d", count, number);
   if (status == REC_OK) status = cuda_check(d, d->device_get(&device, number), "cuDeviceGet", NULL);
-  if (status == REC_OK) status = cuda_check(d, d->primary_context(context, device), "cuDevicePrimaryCtxRetain", NULL);
+  if (status == REC_OK)
+    status = cuda_check(d, d->primary_context(context, device), "cuDevicePrimaryCtxRetain", NULL);
   if (status == REC_OK) status = cuda_check(d, d->context_push(*context), "cuCtxPushCurrent", NULL);
   *pushed = status == REC_OK;
   return status;

@@ -24,14 +24,16 @@ typedef struct delay {
   gpu_device device;  // without `launch`: the host
 } delay;
 
-static const char *const entry_names[] = {
-    [REC_KERNEL_FORWARD] = "forward", [REC_KERNEL_STEP] = "step", [REC_KERNEL_BACKWARD] = "backward"};
+static const char *const entry_names[] = {[REC_KERNEL_FORWARD] = "forward",
+                                          [REC_KERNEL_STEP] = "step",
+                                          [REC_KERNEL_BACKWARD] = "backward"};
 
 static const rec_table_rows *table_rows(const rec_table *table, int index) {
   return (const rec_table_rows *)table_at(table, table->rows_at) + index;
 }
 
-static const rec_table_row_source *table_row_source(const rec_table *table, const rec_table_rows *rows, int index) {
+static const rec_table_row_source *table_row_source(const rec_table *table,
+                                                    const rec_table_rows *rows, int index) {
   return (const rec_table_row_source *)table_at(table, rows->sources_at) + index;
 }
 
@@ -57,7 +59,9 @@ static bool is_after(const rec_table_rows *rows) {
 
 // ---- the inner call --------------------------------------------------------------------------
 
-static void put_field(char *arguments, int32_t field, const void *value) { memcpy(arguments + field, value, 8); }
+static void put_field(char *arguments, int32_t field, const void *value) {
+  memcpy(arguments + field, value, 8);
+}
 
 static void copy_field(char *to, int32_t to_field, const char *from, int32_t from_field) {
   memcpy(to + to_field, from + from_field, 8);
@@ -73,7 +77,8 @@ static void put_sizes(const rec_table *table, const char *from, char *to) {
   copy_field(to, inner->time_field, from, table->time_field);
   copy_field(to, inner->sequences_field, from, table->sequences_field);
   copy_field(to, inner->cu_seqlens_field, from, table->cu_seqlens_field);
-  for (int i = 0; i < table->axis_count; i++) copy_field(to, table_axis(inner, i)->field, from, table_axis(table, i)->field);
+  for (int i = 0; i < table->axis_count; i++)
+    copy_field(to, table_axis(inner, i)->field, from, table_axis(table, i)->field);
 }
 
 static int64_t bytes_of_memory(const call *c, const rec_table_memory *memory) {
@@ -86,7 +91,8 @@ static int64_t own_bytes(const call *outer, const call *inner, bool backward) {
   int64_t bytes = 0;
   for (int i = 0; i < table->inner->memory_count; i++) {
     const rec_table_memory *memory = table_memory(table->inner, i);
-    if (outer_memory(table, i) < 0 && is_used(memory, backward)) bytes += bytes_of_memory(inner, memory);
+    if (outer_memory(table, i) < 0 && is_used(memory, backward))
+      bytes += bytes_of_memory(inner, memory);
   }
   for (int i = 0; i < table->rows_count; i++) {
     const rec_table_rows *rows = table_rows(table, i);
@@ -119,7 +125,8 @@ static bool is_there(const delay *d, int memory) {
     if (!rows->inner || rows->memory != memory || is_after(rows)) continue;
     for (int k = 0; k < rows->source_count; k++) {
       const rec_table_row_source *source = table_row_source(table, rows, k);
-      if (source->memory < 0 || call_data(d->outer, table_memory(table, source->memory))) return true;
+      if (source->memory < 0 || call_data(d->outer, table_memory(table, source->memory)))
+        return true;
     }
   }
   return false;
@@ -149,7 +156,8 @@ static void put_memories(delay *d, char *arguments) {
       const rec_table_memory *own = table_memory(table, from);
       copy_field(arguments, memory->data_field, d->outer->arguments, own->data_field);
       if (!memory->token) continue;
-      copy_field(arguments, memory->batch_stride_field, d->outer->arguments, own->batch_stride_field);
+      copy_field(arguments, memory->batch_stride_field, d->outer->arguments,
+                 own->batch_stride_field);
       copy_field(arguments, memory->time_stride_field, d->outer->arguments, own->time_stride_field);
     } else if (is_used(memory, d->backward)) {
       void *data = place_own(d, bytes_of_memory(&d->inner, memory));
@@ -165,8 +173,11 @@ static rec_gpu_row_side side_of(const delay *d, int memory, bool inner, int64_t 
   const call *c = inner ? &d->inner : d->outer;
   const rec_table_memory *m = table_memory(c->table, memory);
   rec_slot s = call_slot(c, m);
-  rec_gpu_row_side side = {
-      .data = s.data, .entry_stride = s.batch_stride, .row_stride = s.time_stride, .rows = rows, .stored = m->stored};
+  rec_gpu_row_side side = {.data = s.data,
+                           .entry_stride = s.batch_stride,
+                           .row_stride = s.time_stride,
+                           .rows = rows,
+                           .stored = m->stored};
   if (rows) side.row_stride = call_numbers(c, m) / rows;
   if (!rows && c->packed) side.entry_stride = 0;
   return side;
@@ -182,8 +193,12 @@ static rec_gpu_row_side source_side(const delay *d, const rec_table_row_source *
 
 // From the first number to behind the last one.
 static int64_t side_bytes(const rec_gpu_rows *x, const rec_gpu_row_side *side) {
-  int64_t rows = side->rows ? side->rows : x->time, bytes = side->stored == REC_STORED_NUMBER ? 4 : 2;
-  return rows == 0 ? 0 : ((x->entries - 1) * side->entry_stride + (rows - 1) * side->row_stride + x->numbers) * bytes;
+  int64_t rows = side->rows ? side->rows : x->time,
+          bytes = side->stored == REC_STORED_NUMBER ? 4 : 2;
+  return rows == 0 ? 0
+                   : ((x->entries - 1) * side->entry_stride + (rows - 1) * side->row_stride +
+                      x->numbers) *
+                         bytes;
 }
 
 static rec_status launch_rows(delay *d, const rec_gpu_rows *x) {
@@ -193,8 +208,11 @@ static rec_status launch_rows(delay *d, const rec_gpu_rows *x) {
   regions[count++] = (simt_region){"rows", x->to.data, side_bytes(x, &x->to), true};
   for (int64_t i = 0; i < x->count; i++)
     if (x->from[i].data && x->from[i].stored != REC_ROWS_ONE)
-      regions[count++] = (simt_region){"a source of rows", x->from[i].data, side_bytes(x, &x->from[i]), false};
-  if (x->cu_seqlens) regions[count++] = (simt_region){"cu_seqlens", (void *)x->cu_seqlens, 4 * (x->entries + 1), false};
+      regions[count++] =
+          (simt_region){"a source of rows", x->from[i].data, side_bytes(x, &x->from[i]), false};
+  if (x->cu_seqlens)
+    regions[count++] =
+        (simt_region){"cu_seqlens", (void *)x->cu_seqlens, 4 * (x->entries + 1), false};
   int64_t blocks = (rows * x->numbers + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS;
   gpu_launch launch = {.name = "rec_gpu_rows",
                        .simt = d->outer->table->simt_rows,
@@ -218,7 +236,9 @@ static int64_t bytes_of_side(const row_run *r, const rec_gpu_row_side *side) {
   return side->stored == REC_STORED_NUMBER ? r->number_bytes : 2;
 }
 
-static int64_t begin_of(const rec_gpu_rows *x, int64_t entry) { return x->cu_seqlens ? x->cu_seqlens[entry] : 0; }
+static int64_t begin_of(const rec_gpu_rows *x, int64_t entry) {
+  return x->cu_seqlens ? x->cu_seqlens[entry] : 0;
+}
 
 static int64_t steps_in_entry(const rec_gpu_rows *x, int64_t entry) {
   return x->cu_seqlens ? x->cu_seqlens[entry + 1] - x->cu_seqlens[entry] : x->time;
@@ -226,14 +246,17 @@ static int64_t steps_in_entry(const rec_gpu_rows *x, int64_t entry) {
 
 static char *row_of(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
   if (!side->rows) row += begin_of(r->rows, entry);
-  return (char *)side->data + (entry * side->entry_stride + row * side->row_stride) * bytes_of_side(r, side);
+  return (char *)side->data +
+         (entry * side->entry_stride + row * side->row_stride) * bytes_of_side(r, side);
 }
 
-static void add_numbers(double *to, const void *from, int64_t count, int64_t stored, int64_t number_bytes) {
+static void add_numbers(double *to, const void *from, int64_t count, int64_t stored,
+                        int64_t number_bytes) {
   if (stored == REC_ROWS_ONE) {
     for (int64_t i = 0; i < count; i++) to[i] += 1;
   } else if (stored != REC_STORED_NUMBER) {
-    for (int64_t i = 0; i < count; i++) to[i] += rec_widen(((const uint16_t *)from)[i], (int)stored);
+    for (int64_t i = 0; i < count; i++)
+      to[i] += rec_widen(((const uint16_t *)from)[i], (int)stored);
   } else if (number_bytes == 8) {
     for (int64_t i = 0; i < count; i++) to[i] += ((const double *)from)[i];
   } else {
@@ -241,7 +264,8 @@ static void add_numbers(double *to, const void *from, int64_t count, int64_t sto
   }
 }
 
-static void store_numbers(void *to, const double *from, int64_t count, int64_t stored, int64_t number_bytes) {
+static void store_numbers(void *to, const double *from, int64_t count, int64_t stored,
+                          int64_t number_bytes) {
   float narrowed[ADDED_AT_ONCE];
   if (stored == REC_STORED_NUMBER && number_bytes == 8) {
     memcpy(to, from, sizeof *from * (size_t)count);
@@ -253,7 +277,8 @@ static void store_numbers(void *to, const double *from, int64_t count, int64_t s
 }
 
 // The row that a source has for row `row` of an entry; NULL: none.
-static const char *source_row(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
+static const char *source_row(const row_run *r, const rec_gpu_row_side *side, int64_t entry,
+                              int64_t row) {
   int64_t steps = steps_in_entry(r->rows, entry), from = row + side->offset + side->ends * steps;
   if (!side->data || from < 0 || from >= (side->rows ? side->rows : steps)) return NULL;
   return side->stored == REC_ROWS_ONE ? (const char *)side->data : row_of(r, side, entry, from);
@@ -269,9 +294,12 @@ static void add_row(const row_run *r, int64_t entry, int64_t row) {
     for (int64_t k = 0; k < x->count; k++) {
       const rec_gpu_row_side *side = &x->from[k];
       const char *from = source_row(r, side, entry, row);
-      if (from) add_numbers(sums, from + first * bytes_of_side(r, side), count, side->stored, r->number_bytes);
+      if (from)
+        add_numbers(sums, from + first * bytes_of_side(r, side), count, side->stored,
+                    r->number_bytes);
     }
-    store_numbers(to + first * bytes_of_side(r, &x->to), sums, count, x->to.stored, r->number_bytes);
+    store_numbers(to + first * bytes_of_side(r, &x->to), sums, count, x->to.stored,
+                  r->number_bytes);
   }
 }
 
@@ -301,7 +329,8 @@ static void run_items(void *argument, int64_t lane) {
     int64_t entry = item / r->items_of_entry, first = item % r->items_of_entry * ROWS_OF_ITEM;
     if (entry >= x->entries) return;
     int64_t rows = x->to.rows ? x->to.rows : steps_in_entry(x, entry);
-    for (int64_t row = first; row < smaller(rows, first + ROWS_OF_ITEM); row++) make_row(r, entry, row);
+    for (int64_t row = first; row < smaller(rows, first + ROWS_OF_ITEM); row++)
+      make_row(r, entry, row);
   }
 }
 
@@ -311,7 +340,8 @@ static rec_status run_rows_on_host(delay *d, const rec_gpu_rows *x) {
                .items_of_entry = larger(1, (rows + ROWS_OF_ITEM - 1) / ROWS_OF_ITEM),
                .number_bytes = d->outer->table->number_bytes};
   int64_t items = r.items_of_entry * x->entries;
-  stage_run_parallel(d->outer, smaller(items, ROW_LANES), rows * x->numbers * x->entries >= ROWS_WORTH_THREADS, run_items, &r);
+  stage_run_parallel(d->outer, smaller(items, ROW_LANES),
+                     rows * x->numbers * x->entries >= ROWS_WORTH_THREADS, run_items, &r);
   return REC_OK;
 }
 
@@ -337,9 +367,11 @@ static rec_status run_rows(delay *d, const rec_table_rows *rows) {
                     .numbers = call_numbers(c, memory) / (rows->rows ? rows->rows : 1),
                     .to = side_of(d, rows->memory, rows->inner, rows->rows),
                     .count = rows->source_count};
-  for (int k = 0; k < rows->source_count; k++) x.from[k] = source_side(d, table_row_source(table, rows, k));
+  for (int k = 0; k < rows->source_count; k++)
+    x.from[k] = source_side(d, table_row_source(table, rows, k));
   rec_status status = REC_OK;
-  if (rows->rows && is_after(rows)) status = keep_overwritten(d, &x, call_total(c, memory) * table_bytes(c->table, memory));
+  if (rows->rows && is_after(rows))
+    status = keep_overwritten(d, &x, call_total(c, memory) * table_bytes(c->table, memory));
   if (status != REC_OK || !x.to.data || call_total(c, memory) == 0) return status;
   return d->device.launch ? launch_rows(d, &x) : run_rows_on_host(d, &x);
 }
@@ -410,12 +442,14 @@ static rec_status run_inner(const delay *d, int kind, int64_t taken) {
   return rec_backward_entry(inner, d->inner.arguments, &launch);
 }
 
-rec_status delay_call(const rec_table *table, const void *arguments, const rec_launch *launch, int kind) {
+rec_status delay_call(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      int kind) {
   call c;
   delay d = {.outer = &c, .backward = kind == REC_KERNEL_BACKWARD};
   rec_status status = call_read(&c, table, entry_names[kind], arguments, launch);
   if (status == REC_OK) status = call_check_memories(&c, d.backward);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) status = gpu_device_find(&c, launch->device_kind, &d.device);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    status = gpu_device_find(&c, launch->device_kind, &d.device);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_steps(&c);
   if (status == REC_OK) status = check_workspace(&c, kind);
   if (status != REC_OK) return status;

@@ -4,9 +4,10 @@
 //   step:     STEP
 //   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
 //
-// A long sequence that is a single instance is cut in time (split.c). A backward whose tasks add to the same gradients goes
-// window after window (window.c). Packed sequences are batch entries of different lengths.
-// Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
+// A long sequence that is a single instance is cut in time (split.c). A backward whose tasks add to
+// the same gradients goes window after window (window.c). Packed sequences are batch entries of
+// different lengths. Those without steps are handed through at the end. Long ones that nothing else
+// shares out run by themselves (alone.c).
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -23,18 +24,22 @@
 
 // What a call needs beside its kernels' stages.
 typedef struct needs {
-  int64_t replaced;                      // bytes: pointers, and copies of initial states that are overwritten in place
+  // bytes: pointers, and copies of initial states that are overwritten in place
+  int64_t replaced;
   int64_t saved, chunk_numbers, chunks;  // call_room
 } needs;
 
-static const rec_table_kernel *kernel_of(const call *c, int kind) { return &c->table->kernels[kind]; }
+static const rec_table_kernel *kernel_of(const call *c, int kind) {
+  return &c->table->kernels[kind];
+}
 
 static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (call_lacks_grid_axis(c, kernel, final)) bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
+    if (call_lacks_grid_axis(c, kernel, final))
+      bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
   }
   return bytes;
 }
@@ -63,8 +68,10 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
   int64_t steps = kind == REC_KERNEL_BACKWARD ? window_steps(c) : 0;
-  int64_t stage = n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, kernel_of(c, kind)));
-  if (kind != REC_KERNEL_STEP) stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
+  int64_t stage =
+      n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, kernel_of(c, kind)));
+  if (kind != REC_KERNEL_STEP)
+    stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
   if (!recompute || n.saved == 0) return stage;
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
 }
@@ -108,8 +115,9 @@ static rec_status sizes_of(const rec_table *table, const void *arguments, rec_si
   const size_t least = offsetof(rec_sizes, device_kind);
   if (sizes->size < least)
     return call_fail(&c, REC_ERROR_ABI,
-                     "expected a rec_sizes of at least %zu bytes, found size = %llu; set it to sizeof(rec_sizes)", least,
-                     (unsigned long long)sizes->size);
+                     "expected a rec_sizes of at least %zu bytes, found size = %llu; set it to "
+                     "sizeof(rec_sizes)",
+                     least, (unsigned long long)sizes->size);
   int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {
     if (sizes->size >= sizeof *sizes) segment_sizes(&c, sizes);
@@ -135,16 +143,20 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
 static rec_status choose_clone(call *c, int kind) {
   while (c->clone > 0 && !kernel_of(c, kind)->functions[c->clone]) c->clone--;
   if (kernel_of(c, kind)->functions[c->clone]) return REC_OK;
-  return call_fail(c, REC_ERROR_DEVICE, "expected code for this processor, found only code for newer ones");
+  return call_fail(c, REC_ERROR_DEVICE,
+                   "expected code for this processor, found only code for newer ones");
 }
 
 // Numbers `first` to `first + count` of a result that no step writes: final states are the initial
 // ones, gradients are zero or what came in.
-static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first, int64_t count) {
-  size_t at = (size_t)(first * table_bytes(c->table, memory)), bytes = (size_t)(count * table_bytes(c->table, memory));
+static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first,
+                         int64_t count) {
+  size_t at = (size_t)(first * table_bytes(c->table, memory)),
+         bytes = (size_t)(count * table_bytes(c->table, memory));
   char *data = call_data(c, memory);
   if (!data || bytes == 0) return;
-  const char *from = memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+  const char *from =
+      memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
   if (from)
     memmove(data + at, from + at, bytes);
   else
@@ -183,7 +195,8 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
     const void *initial = call_data(c, table_memory(c->table, final->copy_from));
-    if (!initial || initial != call_data(c, final) || !call_lacks_grid_axis(c, kernel, final)) continue;
+    if (!initial || initial != call_data(c, final) || !call_lacks_grid_axis(c, kernel, final))
+      continue;
     int64_t bytes = call_total(c, final) * c->table->number_bytes;
     memcpy(workspace, initial, (size_t)bytes);
     replaced[final->copy_from] = workspace;
@@ -228,14 +241,19 @@ static rec_status run_on_gpu(const call *c, int kind) {
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
 
-// Clears the rows of `chunks` saved chunks that the kernels leave unwritten. They lie after the last step, in the padding of
-// each chunk, and in whole chunks at the end. The chunks begin with those of so many steps.
-static void clear_chunks(const call *c, const needs *n, char *saved, int64_t steps, int64_t chunks) {
-  int64_t bytes = c->table->number_bytes, stride = n->chunk_numbers * bytes, chunk = c->table->chunk;
-  int64_t kept = call_count(c, &c->table->kept, 0) * bytes, written = kept + call_count(c, &c->table->saved, 0) * bytes;
+// Clears the rows of `chunks` saved chunks that the kernels leave unwritten. They lie after the
+// last step, in the padding of each chunk, and in whole chunks at the end. The chunks begin with
+// those of so many steps.
+static void clear_chunks(const call *c, const needs *n, char *saved, int64_t steps,
+                         int64_t chunks) {
+  int64_t bytes = c->table->number_bytes, stride = n->chunk_numbers * bytes,
+          chunk = c->table->chunk;
+  int64_t kept = call_count(c, &c->table->kept, 0) * bytes,
+          written = kept + call_count(c, &c->table->saved, 0) * bytes;
   int64_t used = (steps + chunk - 1) / chunk;
   if (steps % chunk) memset(saved + (used - 1) * stride, 0, (size_t)kept);
-  for (int64_t i = 0; i < used && written < stride; i++) memset(saved + i * stride + written, 0, (size_t)(stride - written));
+  for (int64_t i = 0; i < used && written < stride; i++)
+    memset(saved + i * stride + written, 0, (size_t)(stride - written));
   memset(saved + used * stride, 0, (size_t)((chunks - used) * stride));
 }
 
@@ -250,13 +268,15 @@ typedef struct clearing {
 
 static void clear_item(const clearing *x, int64_t item) {
   const call *c = x->call;
-  int64_t first = item * x->needs->chunks, last = first + x->needs->chunks, steps = call_is_empty(c) ? 0 : c->time;
+  int64_t first = item * x->needs->chunks, last = first + x->needs->chunks,
+          steps = call_is_empty(c) ? 0 : c->time;
   if (c->packed && !call_is_empty(c)) {
     first = call_chunks_before(c, item);
     last = item + 1 < c->sequences ? call_chunks_before(c, item + 1) : x->needs->chunks;
     steps = (int64_t)c->cu_seqlens[item + 1] - c->cu_seqlens[item];
   }
-  clear_chunks(c, x->needs, x->saved + first * x->needs->chunk_numbers * c->table->number_bytes, steps, last - first);
+  clear_chunks(c, x->needs, x->saved + first * x->needs->chunk_numbers * c->table->number_bytes,
+               steps, last - first);
 }
 
 static void clear_lane(void *argument, int64_t lane) {
@@ -272,8 +292,12 @@ static void clear_lane(void *argument, int64_t lane) {
 // The caller finds the same bytes in `saved` whatever was there before.
 static void clear_saved(const call *c, const needs *n, char *saved) {
   enum { LANES = 16, WORTH_THREADS = 1 << 20 };
-  clearing x = {.call = c, .needs = n, .saved = saved, .items = c->packed && !call_is_empty(c) ? c->sequences : c->batch};
-  stage_run_parallel(c, smaller(x.items, LANES), c->packed && n->saved > WORTH_THREADS, clear_lane, &x);
+  clearing x = {.call = c,
+                .needs = n,
+                .saved = saved,
+                .items = c->packed && !call_is_empty(c) ? c->sequences : c->batch};
+  stage_run_parallel(c, smaller(x.items, LANES), c->packed && n->saved > WORTH_THREADS, clear_lane,
+                     &x);
 }
 
 // Where a forward leaves the states for the backward, if the caller wants them.
@@ -288,7 +312,8 @@ static rec_status open_saved(const call *c, int kind, const needs *n, stage_save
   return REC_OK;
 }
 
-static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch, int kind, const char *entry) {
+static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
+                       int kind, const char *entry) {
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
@@ -302,7 +327,8 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   if (kind == REC_KERNEL_FORWARD) plan(&c);
   needs n = needs_of(&c, kind);
   stage_saved saved;
-  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, workspace_of_forward(&c, kind));
+  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+                             workspace_of_forward(&c, kind));
   if (status == REC_OK) status = open_saved(&c, kind, &n, &saved);
   if (status != REC_OK) return status;
   if (call_is_empty(&c)) {
@@ -319,13 +345,15 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
 }
 
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
-  if (begin_is_due(table, arguments)) return begin_call(table, BEGIN_FORWARD, &(begin_operands){arguments, launch, NULL, NULL});
+  if (begin_is_due(table, arguments))
+    return begin_call(table, BEGIN_FORWARD, &(begin_operands){arguments, launch, NULL, NULL});
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_FORWARD);
   return run_forward(table, arguments, launch, REC_KERNEL_FORWARD, "forward");
 }
 
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
-  if (begin_is_due(table, arguments)) return begin_call(table, BEGIN_STEP, &(begin_operands){arguments, launch, NULL, NULL});
+  if (begin_is_due(table, arguments))
+    return begin_call(table, BEGIN_STEP, &(begin_operands){arguments, launch, NULL, NULL});
   if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_STEP);
   return run_forward(table, arguments, launch, REC_KERNEL_STEP, "step");
 }
@@ -337,7 +365,8 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, REC_KERNEL_BACKWARD);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    return run_on_gpu(&c, REC_KERNEL_BACKWARD);
   if (status == REC_OK) status = call_check_memories(&c, true);
   if (status == REC_OK) status = promise_check_operands(&c, true);
   if (status != REC_OK) return status;

@@ -3,7 +3,8 @@
 //   fold:     states after a segment = transfer * states before + own, segment after segment (backward from the last)
 //   combine:  own = transfer of the later * own of the earlier + own of the later; transfer = product of both
 //
-// A combination is a fold, too: of what the earlier segment makes of zero states, and of its transfer column by column.
+// A combination is a fold, too: of what the earlier segment makes of zero states, and of its
+// transfer column by column.
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -25,7 +26,8 @@ typedef struct fold {
 } fold;
 
 static int64_t folded_at(const fold *f, int part) {
-  return f->block < 0 ? segment_part_at(f->call, f->of, part) : segment_columns_at(f->call, f->of, part, f->block);
+  return f->block < 0 ? segment_part_at(f->call, f->of, part)
+                      : segment_columns_at(f->call, f->of, part, f->block);
 }
 
 int64_t segment_instances(const call *c) {
@@ -39,9 +41,13 @@ int64_t segment_instances(const call *c) {
 
 enum { MOST_AXES = REC_AXES_MAX + 1 };
 
-static const int32_t *axes_of(const call *c, const rec_table_memory *memory) { return table_at(c->table, memory->axes_at); }
+static const int32_t *axes_of(const call *c, const rec_table_memory *memory) {
+  return table_at(c->table, memory->axes_at);
+}
 
-static bool is_instance_axis(const call *c, int axis) { return c->table->segment_instances >> axis & 1; }
+static bool is_instance_axis(const call *c, int axis) {
+  return c->table->segment_instances >> axis & 1;
+}
 
 // The number of an axis of the row; -1: a row is a single entry.
 static int row_axis(const call *c, const rec_table_memory *state) {
@@ -54,9 +60,10 @@ static int64_t row_length(const call *c, const rec_table_memory *state) {
   return axis < 0 ? 1 : c->axis_size[axis];
 }
 
-// Numbers between the entries of a memory along each axis, 0 along those that it lacks. Returns its numbers, those of one entry of
-// the call.
-static int64_t find_strides(const call *c, const rec_table_memory *memory, int64_t strides[REC_AXES_MAX]) {
+// Numbers between the entries of a memory along each axis, 0 along those that it lacks. Returns its
+// numbers, those of one entry of the call.
+static int64_t find_strides(const call *c, const rec_table_memory *memory,
+                            int64_t strides[REC_AXES_MAX]) {
   const int32_t *axes = axes_of(c, memory);
   int64_t stride = memory->factor;
   memset(strides, 0, REC_AXES_MAX * sizeof *strides);
@@ -67,9 +74,10 @@ static int64_t find_strides(const call *c, const rec_table_memory *memory, int64
   return stride;
 }
 
-// Where the row of a state begins in another memory, which has some of its axes, in any order, in numbers. *step: numbers between
-// its entries along the row, 0 if it lacks the axis.
-static int64_t row_in(const call *c, const rec_table_memory *state, const rec_table_memory *other, int64_t row, int64_t *step) {
+// Where the row of a state begins in another memory, which has some of its axes, in any order, in
+// numbers. *step: numbers between its entries along the row, 0 if it lacks the axis.
+static int64_t row_in(const call *c, const rec_table_memory *state, const rec_table_memory *other,
+                      int64_t row, int64_t *step) {
   const int32_t *axes = axes_of(c, state);
   int64_t strides[REC_AXES_MAX], at = 0, all = find_strides(c, other, strides);
   int last = row_axis(c, state);
@@ -123,9 +131,12 @@ static void set_number(const call *c, char *to, int64_t k, double number) {
     ((float *)(void *)to)[k] = (float)number;
 }
 
-static const char *part_data(const fold *f, int part) { return f->summary + segment_part_at(f->call, f->of, part); }
+static const char *part_data(const fold *f, int part) {
+  return f->summary + segment_part_at(f->call, f->of, part);
+}
 
-static operand operand_at(const fold *f, const rec_table_memory *state, int memory, const char *data, int64_t row) {
+static operand operand_at(const fold *f, const rec_table_memory *state, int memory,
+                          const char *data, int64_t row) {
   operand x = {.data = data};
   int64_t at = row_in(f->call, state, table_memory(f->call->table, memory), row, &x.step);
   if (data) x.data += at * f->call->table->number_bytes;
@@ -133,7 +144,8 @@ static operand operand_at(const fold *f, const rec_table_memory *state, int memo
 }
 
 // The sum of logarithms of a state; none: 0.
-static operand logarithm_of(const fold *f, const rec_table_memory *state, int of_state, int64_t row) {
+static operand logarithm_of(const fold *f, const rec_table_memory *state, int of_state,
+                            int64_t row) {
   for (int i = 0; i < f->of->part_count; i++) {
     const rec_table_part *part = segment_part(f->call, f->of, i);
     if (part->kind == REC_PART_LOGARITHM && part->state == of_state)
@@ -143,13 +155,16 @@ static operand logarithm_of(const fold *f, const rec_table_memory *state, int of
 }
 
 // d = F + m - M:   m' = max(F + m, M),   s' = exp(min(0, d) + D) s + exp(min(0, -d)) own
-static void join_relative(const fold *f, int part, const rec_table_memory *state, int64_t row, int64_t length) {
+static void join_relative(const fold *f, int part, const rec_table_memory *state, int64_t row,
+                          int64_t length) {
   const call *c = f->call;
   const rec_table_part *own = segment_part(c, f->of, part);
-  int maximum = segment_own_part(c, f->of, own->maximum), memory = segment_part(c, f->of, maximum)->memory;
+  int maximum = segment_own_part(c, f->of, own->maximum),
+      memory = segment_part(c, f->of, maximum)->memory;
   operand m = operand_at(f, state, memory, f->before + folded_at(f, maximum), row);
   operand largest = operand_at(f, state, memory, part_data(f, maximum), row);
-  operand shift = logarithm_of(f, state, own->maximum, row), sum = logarithm_of(f, state, own->state, row);
+  operand shift = logarithm_of(f, state, own->maximum, row),
+          sum = logarithm_of(f, state, own->state, row);
   operand before = operand_at(f, state, own->memory, f->before + folded_at(f, part), row);
   operand mine = operand_at(f, state, own->memory, part_data(f, part), row);
   char *to = f->after + folded_at(f, part) + row * length * c->table->number_bytes;
@@ -157,7 +172,8 @@ static void join_relative(const fold *f, int part, const rec_table_memory *state
   double keeps = 0, writes = 0;
   bool alike = !(m.step | largest.step | shift.step | sum.step);
   for (int64_t k = 0; k < length; k++) {
-    double shifted = operand_number(c, m, k) + operand_number(c, shift, k), top = operand_number(c, largest, k);
+    double shifted = operand_number(c, m, k) + operand_number(c, shift, k),
+           top = operand_number(c, largest, k);
     if (!is_maximum && (k == 0 || !alike)) {
       keeps = exp(fmin(0, shifted - top) + operand_number(c, sum, k));
       writes = exp(fmin(0, top - shifted));
@@ -168,7 +184,8 @@ static void join_relative(const fold *f, int part, const rec_table_memory *state
 }
 
 // own + the sum of factor * source
-static void join_factors(const fold *f, int part, const rec_table_memory *state, int64_t row, int64_t length) {
+static void join_factors(const fold *f, int part, const rec_table_memory *state, int64_t row,
+                         int64_t length) {
   const call *c = f->call;
   const rec_table_part *own = segment_part(c, f->of, part);
   int64_t bytes = length * state->factor * c->table->number_bytes;
@@ -179,8 +196,10 @@ static void join_factors(const fold *f, int part, const rec_table_memory *state,
     if (factor->kind != REC_PART_FACTOR || factor->state != own->state) continue;
     operand by = operand_at(f, state, factor->memory, part_data(f, i), row);
     int source = segment_own_part(c, f->of, factor->source);
-    operand from = operand_at(f, state, segment_part(c, f->of, source)->memory, f->before + folded_at(f, source), row);
-    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length, state->factor == 2);
+    operand from = operand_at(f, state, segment_part(c, f->of, source)->memory,
+                              f->before + folded_at(f, source), row);
+    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length,
+                                                                           state->factor == 2);
   }
 }
 
@@ -207,7 +226,8 @@ static int64_t counter_at(const counter *x, int64_t index) {
   return at;
 }
 
-// The numbers of a state as a matrix: of the instances of its matrices, rows, and the stride along the value axis.
+// The numbers of a state as a matrix: of the instances of its matrices, rows, and the stride along
+// the value axis.
 typedef struct matrix_side {
   counter instances, rows;
   int64_t value_stride;
@@ -218,7 +238,8 @@ static void count_axis(counter *x, int64_t size, int64_t stride) {
   x->stride[x->count++] = stride;
 }
 
-// Instances of matrices are counted alike for all states: first along the axes that all states begin with.
+// Instances of matrices are counted alike for all states: first along the axes that all states
+// begin with.
 static matrix_side matrix_side_of(const call *c, const rec_table_summary *of, int memory) {
   const rec_table_memory *m = table_memory(c->table, memory);
   const int32_t *axes = axes_of(c, m);
@@ -240,25 +261,27 @@ static matrix_side matrix_side_of(const call *c, const rec_table_summary *of, in
   return x;
 }
 
-#define DEFINE_ADD_COLUMN(name, number)                                                                                 \
-  static void name(void *to, int64_t to_stride, const void *by, const void *from, int64_t from_stride, int64_t count) { \
-    number *y = to;                                                                                                     \
-    const number *x = from, f = *(const number *)by;                                                                    \
-    if (to_stride == 1 && from_stride == 1) {                                                                           \
-      for (int64_t k = 0; k < count; k++) y[k] += f * x[k];                                                             \
-    } else {                                                                                                            \
-      for (int64_t k = 0; k < count; k++) y[k * to_stride] += f * x[k * from_stride];                                   \
-    }                                                                                                                   \
+#define DEFINE_ADD_COLUMN(name, number)                                               \
+  static void name(void *to, int64_t to_stride, const void *by, const void *from,     \
+                   int64_t from_stride, int64_t count) {                              \
+    number *y = to;                                                                   \
+    const number *x = from, f = *(const number *)by;                                  \
+    if (to_stride == 1 && from_stride == 1) {                                         \
+      for (int64_t k = 0; k < count; k++) y[k] += f * x[k];                           \
+    } else {                                                                          \
+      for (int64_t k = 0; k < count; k++) y[k * to_stride] += f * x[k * from_stride]; \
+    }                                                                                 \
   }
 DEFINE_ADD_COLUMN(add_column_floats, float)
 DEFINE_ADD_COLUMN(add_column_doubles, double)
 
 // after += matrix * before, of the states `part` after and `from` before, in one instance.
-static void multiply_instance(const fold *f, int part, const matrix_side *rows, int64_t row_base, int from,
-                              const matrix_side *cols, int64_t col_base) {
+static void multiply_instance(const fold *f, int part, const matrix_side *rows, int64_t row_base,
+                              int from, const matrix_side *cols, int64_t col_base) {
   const call *c = f->call;
   int64_t bytes = c->table->number_bytes, entries = c->axis_size[f->of->value_axis];
-  int64_t first = segment_first_column(c, f->of, from), count = counted(&cols->rows), height = counted(&rows->rows);
+  int64_t first = segment_first_column(c, f->of, from), count = counted(&cols->rows),
+          height = counted(&rows->rows);
   char *after = f->after + folded_at(f, part);
   const char *before = f->before + folded_at(f, from);
   for (int64_t r = 0; r < height; r++) {
@@ -267,7 +290,8 @@ static void multiply_instance(const fold *f, int part, const matrix_side *rows, 
       int64_t column = first + k, block = segment_columns_at(c, f->of, part, column / entries);
       const char *by = f->summary + block + (to + column % entries * rows->value_stride) * bytes;
       int64_t at = col_base + counter_at(&cols->rows, k);
-      (bytes == 8 ? add_column_doubles : add_column_floats)(after + to * bytes, rows->value_stride, by, before + at * bytes,
+      (bytes == 8 ? add_column_doubles : add_column_floats)(after + to * bytes, rows->value_stride,
+                                                            by, before + at * bytes,
                                                             cols->value_stride, entries);
     }
   }
@@ -280,7 +304,8 @@ static void multiply(const fold *f, int part, int from) {
   // all states begin with the axes of instances
   int64_t matrices = counted(&rows.instances) / f->all;
   for (int64_t i = f->first * matrices; i < f->last * matrices; i++)
-    multiply_instance(f, part, &rows, counter_at(&rows.instances, i), from, &cols, counter_at(&cols.instances, i));
+    multiply_instance(f, part, &rows, counter_at(&rows.instances, i), from, &cols,
+                      counter_at(&cols.instances, i));
 }
 
 // ---- one segment -----------------------------------------------------------------------------
@@ -295,7 +320,8 @@ static void fold_part(const fold *f, int part) {
   const rec_table_part *own = segment_part(c, f->of, part);
   const rec_table_memory *state = table_memory(c->table, own->memory);
   int64_t length = row_length(c, state);
-  int64_t rows = segment_numbers(c, own->memory) / state->factor / length / f->all;  // of an instance
+  // of an instance
+  int64_t rows = segment_numbers(c, own->memory) / state->factor / length / f->all;
   for (int64_t row = f->first * rows; row < f->last * rows; row++)
     (own->maximum >= 0 ? join_relative : join_factors)(f, part, state, row, length);
   if (own->columns) multiply_columns(f, part);
@@ -328,7 +354,8 @@ int64_t segment_fold_workspace(const call *c) {
   return 2 * bytes;
 }
 
-// Copies the states of instances between a caller's memory and the states of a fold; `from` NULL: zeros.
+// Copies the states of instances between a caller's memory and the states of a fold; `from` NULL:
+// zeros.
 static void copy_folded(const folding *x, int part, char *to, const char *from) {
   const call *c = x->call;
   int64_t bytes = segment_numbers(c, part) * c->table->number_bytes / x->all;
@@ -392,27 +419,33 @@ static rec_status check_segments(const call *c, const rec_segments *segments) {
   if (!segments) return call_fail(c, REC_ERROR_ARGUMENT, "expected rec_segments, found NULL");
   if (segments->size < sizeof *segments)
     return call_fail(c, REC_ERROR_ABI,
-                     "expected rec_segments of at least %zu bytes, found size = %llu; set it to sizeof(rec_segments)",
+                     "expected rec_segments of at least %zu bytes, found size = %llu; set it to "
+                     "sizeof(rec_segments)",
                      sizeof *segments, (unsigned long long)segments->size);
   if (segments->count < 0 || (segments->count && !segments->summaries))
     return call_fail(c, REC_ERROR_ARGUMENT, "expected a list of at least 0 summaries, found %s%lld",
                      segments->summaries ? "" : "NULL, ", (long long)segments->count);
   if (segments->backward != 0 && segments->backward != 1)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected backward = 0 or 1, found %d", segments->backward);
+    return call_fail(c, REC_ERROR_ARGUMENT, "expected backward = 0 or 1, found %d",
+                     segments->backward);
   if (c->packed)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected batch = 1 and no cu_seqlens of packed sequences, found %lld sequences",
-                     (long long)c->sequences);
+    return call_fail(
+        c, REC_ERROR_ARGUMENT,
+        "expected batch = 1 and no cu_seqlens of packed sequences, found %lld sequences",
+        (long long)c->sequences);
   rec_status status = REC_OK;
   for (int64_t i = 0; i < segments->count && status == REC_OK; i++)
     if (c->batch > 0) status = segment_check_memory(c, segments->summaries[i]);
   return status;
 }
 
-static rec_status read_fold(call *c, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch,
+static rec_status read_fold(call *c, const rec_table *table, const char *entry,
+                            const void *arguments, const rec_launch *launch,
                             const rec_segments *segments) {
   rec_status status = call_read(c, table, entry, arguments, launch);
   if (status == REC_OK) status = check_segments(c, segments);
-  if (status == REC_OK && launch->device_kind == REC_DEVICE_HOST) status = segment_check(c, segments->backward);
+  if (status == REC_OK && launch->device_kind == REC_DEVICE_HOST)
+    status = segment_check(c, segments->backward);
   return status;
 }
 
@@ -420,14 +453,18 @@ static rec_status find_instances(const call *c, folding *x) {
   x->all = segment_instances(c);
   x->first = c->first_instance;
   x->last = c->instance_count ? x->first + c->instance_count : x->all;
-  if (x->first >= 0 && c->instance_count >= 0 && x->first <= x->all && c->instance_count <= x->all - x->first) return REC_OK;
-  return call_fail(c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on", (long long)x->all - 1,
-                   (long long)c->instance_count, (long long)c->first_instance);
+  if (x->first >= 0 && c->instance_count >= 0 && x->first <= x->all &&
+      c->instance_count <= x->all - x->first)
+    return REC_OK;
+  return call_fail(
+      c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on",
+      (long long)x->all - 1, (long long)c->instance_count, (long long)c->first_instance);
 }
 
 static rec_status check_fold_workspace(const call *c) {
   const rec_launch *launch = c->launch;
-  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, segment_fold_workspace(c));
+  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes,
+                           segment_fold_workspace(c));
 }
 
 static rec_status check_folded(const call *c, bool back) {
@@ -437,18 +474,21 @@ static rec_status check_folded(const call *c, bool back) {
     const rec_table_part *part = segment_part(c, of, i);
     if (part->kind != REC_PART_OWN) continue;
     status = call_check_memory(c, table_memory(c->table, part->state), REC_READ_OPTIONAL);
-    if (status == REC_OK) status = call_check_memory(c, table_memory(c->table, part->memory), REC_WRITE_OPTIONAL);
+    if (status == REC_OK)
+      status = call_check_memory(c, table_memory(c->table, part->memory), REC_WRITE_OPTIONAL);
   }
   return status;
 }
 
 static bool any_out_of_range(const rec_segments *segments) {
   bool any = false;
-  for (int64_t i = 0; i < segments->count; i++) any |= segment_is_out_of_range(segments->summaries[i]);
+  for (int64_t i = 0; i < segments->count; i++)
+    any |= segment_is_out_of_range(segments->summaries[i]);
   return any;
 }
 
-int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments) {
+int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                   const rec_segments *segments) {
   bool forward = segments && segments->size >= sizeof *segments && !segments->backward;
   if (forward && begin_is_due(table, arguments))
     return begin_call(table, BEGIN_FOLD, &(begin_operands){arguments, launch, segments, NULL});
@@ -456,7 +496,8 @@ int rec_fold_entry(const rec_table *table, const void *arguments, const rec_laun
   call c;
   folding x = {.call = &c, .segments = segments};
   rec_status status = read_fold(&c, table, "fold", arguments, launch, segments);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return gpu_fold_call(&c, segments);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    return gpu_fold_call(&c, segments);
   if (status == REC_OK) status = check_folded(&c, segments->backward);
   if (status == REC_OK) status = find_instances(&c, &x);
   if (status == REC_OK) status = check_fold_workspace(&c);
@@ -487,9 +528,11 @@ static int find_part(const fold *f, int kind, int state, int source) {
 
 static void add_logarithms(const fold *f, int part) {
   const call *c = f->call;
-  int64_t numbers = segment_numbers(c, segment_part(c, f->of, part)->memory), at = segment_part_at(c, f->of, part);
+  int64_t numbers = segment_numbers(c, segment_part(c, f->of, part)->memory),
+          at = segment_part_at(c, f->of, part);
   operand x = {f->before + at, 1}, y = {f->summary + at, 1};
-  for (int64_t k = 0; k < numbers; k++) set_number(c, f->after + at, k, operand_number(c, x, k) + operand_number(c, y, k));
+  for (int64_t k = 0; k < numbers; k++)
+    set_number(c, f->after + at, k, operand_number(c, x, k) + operand_number(c, y, k));
 }
 
 // The factor of `source` in a state: by way of every state.
@@ -507,10 +550,11 @@ static void multiply_factors(const fold *f, int part) {
     if (earlier < 0) continue;
     for (int64_t row = 0; row < rows; row++) {
       operand by = operand_at(f, memory, later->memory, part_data(f, i), row);
-      operand from =
-          operand_at(f, memory, segment_part(c, f->of, earlier)->memory, f->before + segment_part_at(c, f->of, earlier), row);
+      operand from = operand_at(f, memory, segment_part(c, f->of, earlier)->memory,
+                                f->before + segment_part_at(c, f->of, earlier), row);
       char *to = f->after + at + row * length * memory->factor * c->table->number_bytes;
-      (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length, memory->factor == 2);
+      (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length,
+                                                                             memory->factor == 2);
     }
   }
 }
@@ -521,7 +565,8 @@ static void multiply_matrices(fold *f) {
     for (int i = 0; i < f->of->part_count; i++) {
       const rec_table_part *part = segment_part(c, f->of, i);
       if (!part->columns) continue;
-      memset(f->after + folded_at(f, i), 0, (size_t)(segment_numbers(c, part->memory) * c->table->number_bytes));
+      memset(f->after + folded_at(f, i), 0,
+             (size_t)(segment_numbers(c, part->memory) * c->table->number_bytes));
       multiply_columns(f, i);
     }
   }
@@ -538,14 +583,16 @@ static void combine_segment(fold *f) {
   multiply_matrices(f);
 }
 
-int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch, const rec_segments *segments,
-                      void *summary) {
+int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      const rec_segments *segments, void *summary) {
   call c;
   rec_status status = read_fold(&c, table, "combine", arguments, launch, segments);
   if (status == REC_OK) status = call_check_instances(&c);
   if (status == REC_OK && segments->count < 1)
-    status = call_fail(&c, REC_ERROR_ARGUMENT, "expected at least 1 summary, found %lld", (long long)segments->count);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return gpu_combine_call(&c, segments, summary);
+    status = call_fail(&c, REC_ERROR_ARGUMENT, "expected at least 1 summary, found %lld",
+                       (long long)segments->count);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    return gpu_combine_call(&c, segments, summary);
   if (status == REC_OK) status = segment_check_memory(&c, summary);
   if (status == REC_OK) status = check_fold_workspace(&c);
   if (status != REC_OK) return status;

@@ -1,8 +1,9 @@
-// Reads tensors with shapes, types and strides (foreign.h). The first operand that has an axis tells its size. Every other
-// tensor must agree.
+// Reads tensors with shapes, types and strides (foreign.h). The first operand that has an axis
+// tells its size. Every other tensor must agree.
 //
-// A recurrence may have variants for several number types and sizes. A call gets the one whose types and fixed sizes its tensors
-// have. If none has, the message is that of the variant which the most tensors fit, and names all of them.
+// A recurrence may have variants for several number types and sizes. A call gets the one whose
+// types and fixed sizes its tensors have. If none has, the message is that of the variant which the
+// most tensors fit, and names all of them.
 #include "runtime/support/foreign.h"
 
 #include <pthread.h>
@@ -31,7 +32,8 @@ static int group_of(const rec_table_memory *memory) {
 }
 
 static const int forward_groups[] = {INPUT, PARAM, H0, OUTPUT, HT, NO_GROUP};
-static const int backward_groups[] = {INPUT, PARAM, H0, D_OUTPUT, D_HT, D_INPUT, D_PARAM, D_H0, NO_GROUP};
+static const int backward_groups[] = {INPUT,   PARAM,   H0,   D_OUTPUT, D_HT,
+                                      D_INPUT, D_PARAM, D_H0, NO_GROUP};
 
 bool foreign_next(const rec_table *table, int kind, foreign_cursor *at) {
   const int *groups = kind == REC_KERNEL_BACKWARD ? backward_groups : forward_groups;
@@ -53,12 +55,17 @@ static const foreign_tensor *tensor_at(const foreign_call *f, const foreign_curs
 // ---- messages --------------------------------------------------------------------------------
 
 static const char *call_word(const foreign_call *f) {
-  return f->kind == REC_KERNEL_FORWARD ? "forward" : f->kind == REC_KERNEL_STEP ? "step" : "backward";
+  return f->kind == REC_KERNEL_FORWARD ? "forward"
+         : f->kind == REC_KERNEL_STEP  ? "step"
+                                       : "backward";
 }
 
-static const char *recurrence_name(const foreign_call *f) { return (const char *)f->recurrence + f->recurrence->name_at; }
+static const char *recurrence_name(const foreign_call *f) {
+  return (const char *)f->recurrence + f->recurrence->name_at;
+}
 
-__attribute__((format(printf, 3, 4))) static rec_status fail(foreign_call *f, foreign_fault fault, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static rec_status fail(foreign_call *f, foreign_fault fault,
+                                                             const char *format, ...) {
   char text[REC_ERROR_TEXT_MAX];
   va_list arguments;
   va_start(arguments, format);
@@ -75,10 +82,12 @@ typedef struct words {
 // "k[batch,time,H,K]"; of a step "k[batch,H,K]".
 static words title_of(const foreign_call *f, const rec_table_memory *memory) {
   static const char timed[] = "[batch,time";
-  const char *name = table_text(f->table, memory->name_at), *shape = table_text(f->table, memory->shape_at);
+  const char *name = table_text(f->table, memory->name_at),
+             *shape = table_text(f->table, memory->shape_at);
   bool step = f->kind == REC_KERNEL_STEP && memory->token;
   words w;
-  snprintf(w.text, sizeof w.text, "%s%s%s", name, step ? "[batch" : "", step ? shape + sizeof timed - 1 : shape);
+  snprintf(w.text, sizeof w.text, "%s%s%s", name, step ? "[batch" : "",
+           step ? shape + sizeof timed - 1 : shape);
   return w;
 }
 
@@ -86,7 +95,8 @@ static words numbers_text(const int64_t *numbers, int count) {
   words w = {"["};
   for (int i = 0; i < count; i++) {
     size_t length = strlen(w.text);
-    snprintf(w.text + length, sizeof w.text - length, "%s%lld", i ? "," : "", (long long)numbers[i]);
+    snprintf(w.text + length, sizeof w.text - length, "%s%lld", i ? "," : "",
+             (long long)numbers[i]);
   }
   size_t length = strlen(w.text);
   snprintf(w.text + length, sizeof w.text - length, "]");
@@ -94,7 +104,8 @@ static words numbers_text(const int64_t *numbers, int count) {
 }
 
 static words dtype_text(foreign_dtype d) {
-  static const char *const names[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  static const char *const names[] = {"int",    "uint",    "float", "opaque",
+                                      "bfloat", "complex", "bool"};
   words w;
   if (d.code >= sizeof names / sizeof *names)
     snprintf(w.text, sizeof w.text, "a type of code %d with %d bits", d.code, d.bits);
@@ -126,24 +137,32 @@ foreign_dtype foreign_stored(const rec_table *table, const rec_table_memory *mem
   return (foreign_dtype){FOREIGN_FLOAT, (uint8_t)(8 * table->number_bytes), 1};
 }
 
-static bool same_dtype(foreign_dtype a, foreign_dtype b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+static bool same_dtype(foreign_dtype a, foreign_dtype b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
 
 static int depth_of(const rec_table_memory *memory) { return memory->depth ? memory->depth : 1; }
 
-static bool is_complex(const rec_table_memory *memory) { return memory->factor == 2 * depth_of(memory); }
+static bool is_complex(const rec_table_memory *memory) {
+  return memory->factor == 2 * depth_of(memory);
+}
 
 // A tensor whose elements are complex, in place of a last axis of two.
-static bool has_complex_type(const rec_table *table, const rec_table_memory *memory, const foreign_tensor *x) {
+static bool has_complex_type(const rec_table *table, const rec_table_memory *memory,
+                             const foreign_tensor *x) {
   foreign_dtype real = foreign_stored(table, memory);
   return is_complex(memory) && real.code == FOREIGN_FLOAT &&
          same_dtype(x->dtype, (foreign_dtype){FOREIGN_COMPLEX, (uint8_t)(2 * real.bits), 1});
 }
 
-static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory, const foreign_tensor *x) {
+static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory,
+                              const foreign_tensor *x) {
   foreign_dtype expected = foreign_stored(f->table, memory);
   if (same_dtype(x->dtype, expected) || has_complex_type(f->table, memory, x)) return REC_OK;
-  return fail(f, FOREIGN_WRONG_TYPE, "expected %s for %s, found %s; convert it, or compile the library with another --dtype",
-              dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
+  return fail(
+      f, FOREIGN_WRONG_TYPE,
+      "expected %s for %s, found %s; convert it, or compile the library with another --dtype",
+      dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
 }
 
 static bool is_required(const foreign_call *f, const rec_table_memory *memory) {
@@ -157,7 +176,8 @@ static rec_status check_types(foreign_call *f, int *fitting) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
     const foreign_tensor *x = tensor_at(f, &at);
     if (!x && is_required(f, memory))
-      return fail(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none", title_of(f, memory).text);
+      return fail(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none",
+                  title_of(f, memory).text);
     rec_status status = x ? check_dtype(f, memory, x) : REC_OK;
     if (status != REC_OK) return status;
     ++*fitting;
@@ -196,22 +216,27 @@ typedef struct dimension {
   bool fixed;
 } dimension;
 
-static rec_status refuse_size(foreign_call *f, int memory, dimension d, int64_t found, const foreign_tensor *x) {
-  words title = title_of(f, table_memory(f->table, memory)), shape = numbers_text(x->shape, x->rank);
+static rec_status refuse_size(foreign_call *f, int memory, dimension d, int64_t found,
+                              const foreign_tensor *x) {
+  words title = title_of(f, table_memory(f->table, memory)),
+        shape = numbers_text(x->shape, x->rank);
   long long size = *d.size;
   if (d.fixed)
-    return fail(
-        f, FOREIGN_WRONG_VALUE,
-        "expected %s = %lld, its compile-time size, for %s, found %lld in shape %s; compile the library with -D %s=%lld",
-        d.word, size, title.text, (long long)found, shape.text, d.word, (long long)found);
+    return fail(f, FOREIGN_WRONG_VALUE,
+                "expected %s = %lld, its compile-time size, for %s, found %lld in shape %s; "
+                "compile the library with -D %s=%lld",
+                d.word, size, title.text, (long long)found, shape.text, d.word, (long long)found);
   if (*d.teller < 0)
-    return fail(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s", d.word, size, (long long)found,
-                shape.text, title.text);
-  return fail(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, as %s has it, found %lld in shape %s of %s", d.word, size,
-              title_of(f, table_memory(f->table, *d.teller)).text, (long long)found, shape.text, title.text);
+    return fail(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s", d.word,
+                size, (long long)found, shape.text, title.text);
+  return fail(f, FOREIGN_WRONG_VALUE,
+              "expected %s = %lld, as %s has it, found %lld in shape %s of %s", d.word, size,
+              title_of(f, table_memory(f->table, *d.teller)).text, (long long)found, shape.text,
+              title.text);
 }
 
-static rec_status read_size(foreign_call *f, int memory, dimension d, int64_t found, const foreign_tensor *x) {
+static rec_status read_size(foreign_call *f, int memory, dimension d, int64_t found,
+                            const foreign_tensor *x) {
   if (*d.size < 0) {
     *d.size = found;
     *d.teller = memory;
@@ -224,9 +249,10 @@ static int expected_rank(const foreign_call *f, const rec_table_memory *memory) 
   return leading + (memory->depth > 0) + memory->axis_count + is_complex(memory);
 }
 
-// The size of an axis that has one value in this call: the depth of a lag buffer, or the parts of a complex number.
-static rec_status read_constant(foreign_call *f, int memory, const char *word, int64_t size, int64_t found,
-                                const foreign_tensor *x) {
+// The size of an axis that has one value in this call: the depth of a lag buffer, or the parts of a
+// complex number.
+static rec_status read_constant(foreign_call *f, int memory, const char *word, int64_t size,
+                                int64_t found, const foreign_tensor *x) {
   int nobody = -1;
   return read_size(f, memory, (dimension){word, &size, &nobody, false}, found, x);
 }
@@ -236,11 +262,12 @@ static rec_status read_shape(foreign_call *f, tellers *t, int index, const forei
   const int32_t *axes = table_at(f->table, memory->axes_at);
   int rank = expected_rank(f, memory) - has_complex_type(f->table, memory, x), at = 0;
   if (x->rank != rank)
-    return fail(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank, title_of(f, memory).text, x->rank,
-                numbers_text(x->shape, x->rank).text);
+    return fail(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank,
+                title_of(f, memory).text, x->rank, numbers_text(x->shape, x->rank).text);
   rec_status status = REC_OK;
   if (memory->per_batch && (memory->token || !f->packed))
-    status = read_size(f, index, (dimension){"batch", &f->batch, &t->batch, false}, x->shape[at++], x);
+    status =
+        read_size(f, index, (dimension){"batch", &f->batch, &t->batch, false}, x->shape[at++], x);
   else if (memory->per_batch)
     status = read_constant(f, index, "sequences", f->sequences, x->shape[at++], x);
   if (status == REC_OK && memory->token && f->kind != REC_KERNEL_STEP)
@@ -253,7 +280,8 @@ static rec_status read_shape(foreign_call *f, tellers *t, int index, const forei
                    axis->size != REC_RUNTIME_SIZE};
     status = read_size(f, index, d, x->shape[at++], x);
   }
-  if (status == REC_OK && at < rank) status = read_constant(f, index, "two parts of a complex number", 2, x->shape[at], x);
+  if (status == REC_OK && at < rank)
+    status = read_constant(f, index, "two parts of a complex number", 2, x->shape[at], x);
   return status;
 }
 
@@ -295,12 +323,14 @@ static rec_status read_offsets(foreign_call *f) {
   f->sequences = 0;
   if (!x) return REC_OK;
   if (!same_dtype(x->dtype, (foreign_dtype){FOREIGN_INT, 32, 1}))
-    return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it", dtype_text(x->dtype).text);
+    return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it",
+                dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
-    return fail(
-        f, FOREIGN_WRONG_VALUE,
-        "expected one dense axis of cu_seqlens, with the offsets of all sequences and their end, found shape %s, strides %s",
-        numbers_text(x->shape, x->rank).text, x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
+    return fail(f, FOREIGN_WRONG_VALUE,
+                "expected one dense axis of cu_seqlens, with the offsets of all sequences and "
+                "their end, found shape %s, strides %s",
+                numbers_text(x->shape, x->rank).text,
+                x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
   f->sequences = x->shape[0] - 1;
   return REC_OK;
 }
@@ -321,7 +351,8 @@ static void add_variants(const foreign_call *f) {
   size_t length = (size_t)snprintf(text, sizeof text, "%s (this library has", rec_error());
   for (int i = 0; i < f->recurrence->count && length < sizeof text; i++) {
     const rec_table *table = f->recurrence->tables[i];
-    length += (size_t)snprintf(text + length, sizeof text - length, "%s %s", i ? "," : "", table_text(table, table->name_at));
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s %s", i ? "," : "",
+                               table_text(table, table->name_at));
   }
   rec_fail(REC_ERROR_ARGUMENT, "%s%s", text, length < sizeof text ? ")" : "");
 }
@@ -342,26 +373,35 @@ static rec_status choose_variant(foreign_call *f) {
 
 // ---- devices and strides ---------------------------------------------------------------------
 
-static bool on_host(foreign_device d) { return d.type == FOREIGN_CPU || d.type == FOREIGN_CUDA_HOST; }
-static bool on_cuda(foreign_device d) { return d.type == FOREIGN_CUDA || d.type == FOREIGN_CUDA_MANAGED; }
+static bool on_host(foreign_device d) {
+  return d.type == FOREIGN_CPU || d.type == FOREIGN_CUDA_HOST;
+}
+static bool on_cuda(foreign_device d) {
+  return d.type == FOREIGN_CUDA || d.type == FOREIGN_CUDA_MANAGED;
+}
 
 static bool same_device(foreign_device a, foreign_device b) {
   return (on_host(a) && on_host(b)) || (on_cuda(a) && on_cuda(b) && a.number == b.number);
 }
 
-static rec_status check_device(foreign_call *f, const char *title, const foreign_tensor *x, const char *first) {
+static rec_status check_device(foreign_call *f, const char *title, const foreign_tensor *x,
+                               const char *first) {
   if (!on_host(x->device) && !on_cuda(x->device))
     return fail(f, FOREIGN_WRONG_VALUE, "expected %s on a CPU or a CUDA GPU, found it on %s", title,
                 device_text(x->device).text);
   if (!*first) f->device = x->device;
   if (same_device(f->device, x->device)) return REC_OK;
-  return fail(f, FOREIGN_WRONG_VALUE, "expected %s on %s, where %s is, found it on %s; move it there", title,
+  return fail(f, FOREIGN_WRONG_VALUE,
+              "expected %s on %s, where %s is, found it on %s; move it there", title,
               device_text(f->device).text, first, device_text(x->device).text);
 }
 
-int foreign_free_axes(int kind, const rec_table_memory *memory) { return !memory->token ? 0 : kind == REC_KERNEL_STEP ? 1 : 2; }
+int foreign_free_axes(int kind, const rec_table_memory *memory) {
+  return !memory->token ? 0 : kind == REC_KERNEL_STEP ? 1 : 2;
+}
 
-static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor, const foreign_tensor *x) {
+static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor,
+                                const foreign_tensor *x) {
   const rec_table_memory *memory = table_memory(f->table, cursor->memory);
   int leading = foreign_free_axes(f->kind, memory);
   bool good = foreign_is_dense(x, leading), overlaps = false;
@@ -372,9 +412,11 @@ static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor, c
   if (good && !overlaps) return REC_OK;
   words title = title_of(f, memory), found = numbers_text(x->strides, x->rank);
   if (good)
-    return fail(f, FOREIGN_WRONG_VALUE, "expected a result %s whose entries do not overlap, found strides %s", title.text,
+    return fail(f, FOREIGN_WRONG_VALUE,
+                "expected a result %s whose entries do not overlap, found strides %s", title.text,
                 found.text);
-  return fail(f, FOREIGN_WRONG_VALUE, "expected %s of %s that lie densely, found strides %s; hand over a contiguous copy",
+  return fail(f, FOREIGN_WRONG_VALUE,
+              "expected %s of %s that lie densely, found strides %s; hand over a contiguous copy",
               leading ? "steps" : "entries", title.text, found.text);
 }
 
@@ -416,9 +458,13 @@ int foreign_shape(const foreign_call *f, int index, int64_t shape[FOREIGN_RANK_M
 
 // ---- the arguments of the entry point --------------------------------------------------------
 
-static void put(char *arguments, int32_t field, int64_t value) { memcpy(arguments + field, &value, sizeof value); }
+static void put(char *arguments, int32_t field, int64_t value) {
+  memcpy(arguments + field, &value, sizeof value);
+}
 
-static void *data_of(const foreign_tensor *x) { return x->data ? (char *)x->data + x->byte_offset : NULL; }
+static void *data_of(const foreign_tensor *x) {
+  return x->data ? (char *)x->data + x->byte_offset : NULL;
+}
 
 // 0, dense, stands for the stride of an axis that has one entry.
 static int64_t stride_of(const foreign_tensor *x, int axis, int64_t parts) {
@@ -443,7 +489,8 @@ static void fill(const foreign_call *f, char *arguments) {
   put(arguments, table->time_field, f->time);
   put(arguments, table->sequences_field, f->sequences);
   if (f->packed) put(arguments, table->cu_seqlens_field, (int64_t)(intptr_t)data_of(f->cu_seqlens));
-  for (int i = 0; i < table->axis_count; i++) put(arguments, table_axis(table, i)->field, f->axis_size[i]);
+  for (int i = 0; i < table->axis_count; i++)
+    put(arguments, table_axis(table, i)->field, f->axis_size[i]);
   foreign_cursor at = {0};
   while (foreign_next(table, f->kind, &at)) {
     const foreign_tensor *x = tensor_at(f, &at);
@@ -453,7 +500,8 @@ static void fill(const foreign_call *f, char *arguments) {
 
 // ---- memory for calls on the host ------------------------------------------------------------
 
-// Each thread keeps the workspace of its calls, which grows: fresh pages cost more than small calls do.
+// Each thread keeps the workspace of its calls, which grows: fresh pages cost more than small calls
+// do.
 static _Thread_local struct {
   void *memory;  // as malloc gave it; the workspace begins at the first multiple of REC_ALIGNMENT
   int64_t bytes;
@@ -464,7 +512,9 @@ static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
 static void make_key(void) { pthread_key_create(&kept_key, free); }
 
 static void *kept_start(void) {
-  return kept.memory ? (void *)(((uintptr_t)kept.memory + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT) : NULL;
+  return kept.memory ? (void *)(((uintptr_t)kept.memory + REC_ALIGNMENT - 1) / REC_ALIGNMENT *
+                                REC_ALIGNMENT)
+                     : NULL;
 }
 
 static rec_status grow_kept(foreign_call *f, int64_t bytes) {
@@ -474,13 +524,15 @@ static rec_status grow_kept(foreign_call *f, int64_t bytes) {
   kept.bytes = kept.memory ? bytes : 0;
   pthread_setspecific(kept_key, kept.memory);
   if (kept.memory) return REC_OK;
-  fail(f, FOREIGN_REFUSED, "expected %lld bytes of memory for the workspace, found less", (long long)bytes);
+  fail(f, FOREIGN_REFUSED, "expected %lld bytes of memory for the workspace, found less",
+       (long long)bytes);
   return REC_ERROR_MEMORY;
 }
 
 // ---- the call --------------------------------------------------------------------------------
 
-static rec_status run_entry(const foreign_call *f, const char *arguments, const rec_launch *launch) {
+static rec_status run_entry(const foreign_call *f, const char *arguments,
+                            const rec_launch *launch) {
   switch (f->kind) {
     case REC_KERNEL_FORWARD: return rec_forward_entry(f->table, arguments, launch);
     case REC_KERNEL_STEP: return rec_step_entry(f->table, arguments, launch);
@@ -488,8 +540,11 @@ static rec_status run_entry(const foreign_call *f, const char *arguments, const 
   }
 }
 
-static rec_status measure(const foreign_call *f, const char *arguments, const rec_launch *launch, int64_t *bytes) {
-  rec_sizes sizes = {.size = sizeof sizes, .device_kind = launch->device_kind, .device_number = launch->device_number};
+static rec_status measure(const foreign_call *f, const char *arguments, const rec_launch *launch,
+                          int64_t *bytes) {
+  rec_sizes sizes = {.size = sizeof sizes,
+                     .device_kind = launch->device_kind,
+                     .device_number = launch->device_number};
   rec_status status = rec_sizes_entry(f->table, arguments, &sizes);
   switch (f->kind) {
     case REC_KERNEL_FORWARD: *bytes = sizes.workspace_forward; break;
@@ -499,13 +554,16 @@ static rec_status measure(const foreign_call *f, const char *arguments, const re
   return status;
 }
 
-// The entry point says whether the workspace is enough, so that small calls need not ask for its size.
+// The entry point says whether the workspace is enough, so that small calls need not ask for its
+// size.
 static rec_status run_on_host(foreign_call *f, const char *arguments, rec_launch *launch) {
   launch->workspace = kept_start();
   launch->workspace_bytes = kept.bytes;
   rec_status status = run_entry(f, arguments, launch);
   int64_t bytes = 0;
-  if (status != REC_ERROR_WORKSPACE || measure(f, arguments, launch, &bytes) != REC_OK || bytes <= kept.bytes) return status;
+  if (status != REC_ERROR_WORKSPACE || measure(f, arguments, launch, &bytes) != REC_OK ||
+      bytes <= kept.bytes)
+    return status;
   status = grow_kept(f, bytes);
   if (status != REC_OK) return status;
   launch->workspace = kept_start();
@@ -518,8 +576,10 @@ static rec_status run_on_cuda(foreign_call *f, const char *arguments, rec_launch
   launch->device_number = f->device.number;
   launch->stream = f->stream;
   rec_status status = measure(f, arguments, launch, &launch->workspace_bytes);
-  if (status != REC_OK || launch->workspace_bytes == 0) return status == REC_OK ? run_entry(f, arguments, launch) : status;
-  launch->workspace = f->allocate ? f->allocate(f->allocate_context, launch->workspace_bytes) : NULL;
+  if (status != REC_OK || launch->workspace_bytes == 0)
+    return status == REC_OK ? run_entry(f, arguments, launch) : status;
+  launch->workspace =
+      f->allocate ? f->allocate(f->allocate_context, launch->workspace_bytes) : NULL;
   if (launch->workspace) return run_entry(f, arguments, launch);
   fail(f, FOREIGN_REFUSED, "expected %lld bytes of GPU memory for the workspace, found none",
        (long long)launch->workspace_bytes);
@@ -541,13 +601,15 @@ static rec_status check_saved(foreign_call *f) {
               numbers_text(x->strides, x->rank).text);
 }
 
-// A library takes NULL for an output that is not wanted. A framework that leaves one out has made a mistake.
+// A library takes NULL for an output that is not wanted. A framework that leaves one out has made a
+// mistake.
 static rec_status check_outputs(foreign_call *f) {
   foreign_cursor at = {0};
   while (f->kind != REC_KERNEL_BACKWARD && foreign_next(f->table, f->kind, &at)) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
     if (memory->forward_use == REC_WRITE && !tensor_at(f, &at))
-      return fail(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none", title_of(f, memory).text);
+      return fail(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none",
+                  title_of(f, memory).text);
   }
   return REC_OK;
 }
@@ -580,7 +642,8 @@ rec_status foreign_run(foreign_call *f) {
     launch.saved_bytes = bytes_of_tensor(f->saved);
   }
   f->fault = FOREIGN_REFUSED;
-  status = on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch) : run_on_host(f, (char *)fields, &launch);
+  status = on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch)
+                              : run_on_host(f, (char *)fields, &launch);
   // The workspace is ours: what does not fit is `saved`.
   if (status == REC_ERROR_ARGUMENT || status == REC_ERROR_WORKSPACE) f->fault = FOREIGN_WRONG_VALUE;
   return status;

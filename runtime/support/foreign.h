@@ -1,5 +1,5 @@
-// Calls that bring tensors with shapes, types and strides, as the runtimes of other languages have them: checked against the
-// tables of a recurrence, then handed to its entry points.
+// Calls that bring tensors with shapes, types and strides, as the runtimes of other languages have
+// them: checked against the tables of a recurrence, then handed to its entry points.
 //
 //   gla_forward(q, k, v, gate, h0_S or nothing, y, hT_S or nothing)
 //     -->  the variant with their types and sizes  -->  gla_arguments, a workspace  -->  rec_forward_entry
@@ -17,7 +17,15 @@
 #include "runtime/shared/library.h"
 
 // DLPack's words for types and devices.
-enum { FOREIGN_INT, FOREIGN_UINT, FOREIGN_FLOAT, FOREIGN_OPAQUE, FOREIGN_BFLOAT, FOREIGN_COMPLEX, FOREIGN_BOOL };
+enum {
+  FOREIGN_INT,
+  FOREIGN_UINT,
+  FOREIGN_FLOAT,
+  FOREIGN_OPAQUE,
+  FOREIGN_BFLOAT,
+  FOREIGN_COMPLEX,
+  FOREIGN_BOOL
+};
 enum { FOREIGN_CPU = 1, FOREIGN_CUDA, FOREIGN_CUDA_HOST, FOREIGN_CUDA_MANAGED = 13 };
 
 typedef struct foreign_dtype {
@@ -29,8 +37,8 @@ typedef struct foreign_device {
   int32_t type, number;
 } foreign_device;
 
-// A tensor, with DLPack's layout (DLTensor). Strides count elements; NULL: dense. A tensor of complex numbers may have their
-// type, or a last axis of two real ones.
+// A tensor, with DLPack's layout (DLTensor). Strides count elements; NULL: dense. A tensor of
+// complex numbers may have their type, or a last axis of two real ones.
 typedef struct foreign_tensor {
   void *data;
   foreign_device device;
@@ -41,12 +49,17 @@ typedef struct foreign_tensor {
 } foreign_tensor;
 
 // What a call is about, in words for exceptions.
-typedef enum foreign_fault { FOREIGN_WRONG_VALUE, FOREIGN_WRONG_TYPE, FOREIGN_REFUSED } foreign_fault;
+typedef enum foreign_fault {
+  FOREIGN_WRONG_VALUE,
+  FOREIGN_WRONG_TYPE,
+  FOREIGN_REFUSED
+} foreign_fault;
 
 typedef struct foreign_call {
   // Set by the caller; zeros stand for what is absent.
   const rec_variants *recurrence;
-  int kind;                              // REC_KERNEL_FORWARD, REC_KERNEL_STEP or REC_KERNEL_BACKWARD
+  // REC_KERNEL_FORWARD, REC_KERNEL_STEP or REC_KERNEL_BACKWARD
+  int kind;
   const foreign_tensor *const *tensors;  // NULL: not there
   int count;                             // of them; the rest are not there
   const foreign_tensor *cu_seqlens;      // int32 offsets of packed sequences
@@ -85,7 +98,8 @@ typedef struct foreign_cursor {
 } foreign_cursor;
 bool foreign_next(const rec_table *table, int kind, foreign_cursor *at);
 
-// The shape of a tensor of a call that was read; returns its rank. Complex numbers are a last axis of two.
+// The shape of a tensor of a call that was read; returns its rank. Complex numbers are a last axis
+// of two.
 enum { FOREIGN_RANK_MAX = REC_AXES_MAX + 4 };
 int foreign_shape(const foreign_call *call, int memory, int64_t shape[FOREIGN_RANK_MAX]);
 

@@ -17,8 +17,9 @@ static int64_t turns_of(const gpu_pass *p, int64_t copies) {
   return (copies * p->instances + p->device->multiprocessors - 1) / p->device->multiprocessors;
 }
 
-// Batches entries where multiprocessors would have several of them, one after another or side by side. Each block then reads
-// the matrices once for all entries of a batch. Packed sequences may have any lengths.
+// Batches entries where multiprocessors would have several of them, one after another or side by
+// side. Each block then reads the matrices once for all entries of a batch. Packed sequences may
+// have any lengths.
 static void batch_entries(gpu_pass *p) {
   int64_t sequences = p->kernel->base.sequences;
   p->copies = p->entries;
@@ -34,11 +35,13 @@ int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel) {
 }
 
 static int64_t scratch_of_block(const gpu_pass *p) {
-  const rec_table_count *scratch = p->batched ? &p->kernel->batched_scratch : &p->kernel->base.scratch;
+  const rec_table_count *scratch =
+      p->batched ? &p->kernel->batched_scratch : &p->kernel->base.scratch;
   return round_up(call_count(p->call, scratch, 1), SCRATCH_ALIGNMENT);
 }
 
-static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
+static gpu_pass plan_pass(const call *c, const gpu_device *device,
+                          const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
   const rec_table_kernel *base = &kernel->base;
   const int32_t *grid = table_at(c->table, base->grid_at);
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
@@ -46,7 +49,8 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   p.slices = cut.slices;
   p.slice_steps = cut.slice_steps;
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
-  if (base->lane_axis >= 0) p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
+  if (base->lane_axis >= 0)
+    p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
   p.lane_blocks += kernel->transition_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
@@ -63,24 +67,27 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device, const rec_tab
   return p;
 }
 
-// The most slices for which no multiprocessor has two work items. The longest packed sequence may be as long as all sequences
-// together.
+// The most slices for which no multiprocessor has two work items. The longest packed sequence may
+// be as long as all sequences together.
 static int64_t most_slices(const gpu_pass *whole) {
   const call *c = whole->call;
   int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
   int64_t slices = room / items;
-  if (c->packed) slices = smaller(room / larger(1, whole->instances), GPU_COST_EMPTY_ITEMS * room / items);
+  if (c->packed)
+    slices = smaller(room / larger(1, whole->instances), GPU_COST_EMPTY_ITEMS * room / items);
   return smaller(smaller(slices, c->time / GPU_COST_COMBINED_SLICE_STEPS), GPU_COST_MOST_SLICES);
 }
 
-// The time of a call, in hundredths of a step. It adds the steps of a slice, the steps of the summaries, times the rounds of
-// their blocks, and the combinations of the last slice. `made`: work items of the makers for each slice.
+// The time of a call, in hundredths of a step. It adds the steps of a slice, the steps of the
+// summaries, times the rounds of their blocks, and the combinations of the last slice. `made`: work
+// items of the makers for each slice.
 static int64_t time_of_slices(const gpu_pass *whole, int64_t made, int64_t slices) {
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + slices - 1) / slices;
   if (slices == 1) return 100 * steps;
   int64_t turns = (made * slices + room - 1) / room;
-  return 100 * (steps + k->warm_up_steps) + turns * steps * k->summary_percent + 100 * (slices - 1) * k->combine_steps;
+  return 100 * (steps + k->warm_up_steps) + turns * steps * k->summary_percent +
+         100 * (slices - 1) * k->combine_steps;
 }
 
 // The number of slices that ends first; 1: slices do not pay.
@@ -94,11 +101,13 @@ static int64_t slices_wanted(const gpu_pass *whole, int64_t made) {
   return best;
 }
 
-static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind, const rec_table_gpu_kernel *kernel) {
+static gpu_time_cut cut_time(const call *c, const gpu_device *device, int kind,
+                             const rec_table_gpu_kernel *kernel) {
   gpu_time_cut cut = {.slices = 1, .slice_steps = c->time};
   if (!kernel->combines || kind == REC_KERNEL_STEP) return cut;
-  gpu_time_cut made = {.maker =
-                           gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY)};
+  gpu_time_cut made = {.maker = gpu_kernel_of(device, kind == REC_KERNEL_BACKWARD
+                                                          ? REC_KERNEL_SUMMARY_BACK
+                                                          : REC_KERNEL_SUMMARY)};
   if (!made.maker->symbol_at) return cut;
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = slices_wanted(&whole, plan_pass(c, device, made.maker, cut).items);
@@ -138,10 +147,12 @@ static double cycles_of(const call *c, const gpu_device *device, const gpu_form 
     return lanes * kernel->cycles_alone * (double)time_of_slices(&p, made, form->cut.slices) / 100;
   }
   return lanes * (double)c->time *
-         gpu_cost_of_blocks(p.items, device->multiprocessors, kernel->cycles_alone, kernel->cycles_each, kernel->blocks_each);
+         gpu_cost_of_blocks(p.items, device->multiprocessors, kernel->cycles_alone,
+                            kernel->cycles_each, kernel->blocks_each);
 }
 
-// The kernel of this kind. FORWARD and BACKWARD give way to those for few instances where these end first.
+// The kernel of this kind. FORWARD and BACKWARD give way to those for few instances where these end
+// first.
 static gpu_form form_of(const call *c, const gpu_device *device, int kind) {
   int place = kind == REC_KERNEL_FORWARD ? REC_KERNEL_FORWARD_FEW : REC_KERNEL_BACKWARD_FEW;
   gpu_form usual = cut_form(c, device, kind, kind);
@@ -167,7 +178,8 @@ static bool is_overwritten(const gpu_pass *p, const rec_table_memory *memory) {
   for (int i = 0; i < table->memory_count; i++) {
     const rec_table_memory *final = table_memory(table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (table_memory(table, final->copy_from) == memory) return call_lacks_grid_axis(p->call, &p->kernel->base, memory);
+    if (table_memory(table, final->copy_from) == memory)
+      return call_lacks_grid_axis(p->call, &p->kernel->base, memory);
   }
   return false;
 }
@@ -200,7 +212,8 @@ gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
-int64_t gpu_kernel_bytes(const call *c, const gpu_device *device, const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
+int64_t gpu_kernel_bytes(const call *c, const gpu_device *device,
+                         const rec_table_gpu_kernel *kernel, gpu_time_cut cut) {
   gpu_pass pass = plan_pass(c, device, kernel, cut);
   return pass_bytes(&pass);
 }
@@ -243,7 +256,8 @@ typedef struct gpu_parameter {
   int region_count;
 } gpu_parameter;
 
-static void add_region(gpu_parameter *x, const char *name, void *data, int64_t bytes, bool writable) {
+static void add_region(gpu_parameter *x, const char *name, void *data, int64_t bytes,
+                       bool writable) {
   if (data && bytes > 0) x->regions[x->region_count++] = (simt_region){name, data, bytes, writable};
 }
 
@@ -275,7 +289,8 @@ typedef struct pass_run {
 
 static bool is_asked_for(const pass_run *r, const rec_table_memory *memory) {
   const call *c = r->pass->call;
-  return r->results == GPU_ALL || (r->results == GPU_STATES && c->replaced[memory - table_memory(c->table, 0)]);
+  return r->results == GPU_ALL ||
+         (r->results == GPU_STATES && c->replaced[memory - table_memory(c->table, 0)]);
 }
 
 // The address as if there were so many steps in front.
@@ -295,7 +310,8 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   *placed = (rec_gpu_slot){before_steps(r, memory, s), s.batch_stride, s.time_stride, 0};
   if (gpu_has_copies(p, slot)) {
     bytes = gpu_copies_bytes(p, slot);
-    rec_status status = gpu_place_copies(&r->sums, p, slot, s, take_memory(&r->free_memory, bytes), placed);
+    rec_status status =
+        gpu_place_copies(&r->sums, p, slot, s, take_memory(&r->free_memory, bytes), placed);
     if (status != REC_OK) return status;
   } else if (initial_bytes(p, slot) > 0) {
     char *initial = take_memory(&r->free_memory, initial_bytes(p, slot));
@@ -334,10 +350,12 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const call *c = p->call;
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
-  // Kernels divide 32-bit integers. A block's next item, beyond the last one, is such a number as well.
+  // Kernels divide 32-bit integers. A block's next item, beyond the last one, is such a number as
+  // well.
   if (p->items > INT32_MAX / 2 || c->time > INT32_MAX)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected at most %d steps and %d blocks of a GPU, found %lld and %lld", INT32_MAX,
-                     INT32_MAX / 2, (long long)c->time, (long long)p->items);
+    return call_fail(c, REC_ERROR_ARGUMENT,
+                     "expected at most %d steps and %d blocks of a GPU, found %lld and %lld",
+                     INT32_MAX, INT32_MAX / 2, (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time ? r->outside.before + c->time + r->outside.behind : 0,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
@@ -353,8 +371,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (x->size != p->kernel->parameter_bytes)
-    return call_fail(c, REC_ERROR_INTERNAL, "a kernel of %d bytes of parameters, found %lld", p->kernel->parameter_bytes,
-                     (long long)x->size);
+    return call_fail(c, REC_ERROR_INTERNAL, "a kernel of %d bytes of parameters, found %lld",
+                     p->kernel->parameter_bytes, (long long)x->size);
   rec_status status = place_slots(r, slots_at, true);
   if (status == REC_OK) status = place_slots(r, slots_at, false);
   if (status != REC_OK) return status;
@@ -365,12 +383,14 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
   add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
   add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
-  add_region(x, "slice summaries", r->summaries.data, 4 * p->entries * p->slices * r->summaries.stride, r->makes_summaries);
+  add_region(x, "slice summaries", r->summaries.data,
+             4 * p->entries * p->slices * r->summaries.stride, r->makes_summaries);
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
 
-rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_kernel_run *run, char *workspace) {
+rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_kernel_run *run,
+                          char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
   gpu_pass pass = plan_pass(c, device, kernel, run->cut);
   pass_run r = {.pass = &pass,
@@ -381,30 +401,34 @@ rec_status gpu_run_kernel(const call *c, const gpu_device *device, const gpu_ker
                 .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
-  gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
-                       .kernel = kernel,
-                       .blocks = pass.blocks,
-                       .threads = kernel->threads,
-                       .shared_bytes = pass.batched ? kernel->batched_shared_bytes : kernel->shared_bytes,
-                       .parameter = r.parameter.bytes,
-                       .parameter_bytes = r.parameter.size,
-                       .scratch = r.free_memory,
-                       .scratch_bytes = pass.scratch_bytes,
-                       .regions = r.parameter.regions,
-                       .region_count = r.parameter.region_count};
+  gpu_launch launch = {
+      .name = table_text(c->table, kernel->symbol_at),
+      .kernel = kernel,
+      .blocks = pass.blocks,
+      .threads = kernel->threads,
+      .shared_bytes = pass.batched ? kernel->batched_shared_bytes : kernel->shared_bytes,
+      .parameter = r.parameter.bytes,
+      .parameter_bytes = r.parameter.size,
+      .scratch = r.free_memory,
+      .scratch_bytes = pass.scratch_bytes,
+      .regions = r.parameter.regions,
+      .region_count = r.parameter.region_count};
   status = device->launch(c, &launch);
   return status == REC_OK ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
-// Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel alone.
-rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_results results, gpu_saved saved,
-                        char *workspace) {
+// Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel
+// alone.
+rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_results results,
+                        gpu_saved saved, char *workspace) {
   gpu_form form = form_of(c, device, kind);
   gpu_kernel_run run = {.kernel = form.kernel, .saved = saved, .results = results, .cut = form.cut};
   if (!run.cut.maker) return gpu_run_kernel(c, device, &run, workspace);
   char *summaries = take_memory(&workspace, summary_bytes(c, &run.cut));
-  run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries, .stride = gpu_summary_stride(c, run.cut.maker)};
-  gpu_kernel_run maker = {.kernel = run.cut.maker, .results = GPU_SAVED, .cut = run.cut, .summaries = run.summaries};
+  run.summaries = (rec_gpu_summaries){.data = (float *)(void *)summaries,
+                                      .stride = gpu_summary_stride(c, run.cut.maker)};
+  gpu_kernel_run maker = {
+      .kernel = run.cut.maker, .results = GPU_SAVED, .cut = run.cut, .summaries = run.summaries};
   if (maker.kernel->base.reads_saved) maker.saved = saved;
   rec_status status = gpu_run_kernel(c, device, &maker, workspace);
   return status == REC_OK ? gpu_run_kernel(c, device, &run, workspace) : status;
@@ -414,12 +438,15 @@ rec_status gpu_run_kind(const call *c, const gpu_device *device, int kind, gpu_r
 
 rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
   if (kind != REC_DEVICE_SIMT && kind != REC_DEVICE_CUDA)
-    return call_fail(c, REC_ERROR_DEVICE, "expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d",
-                     kind);
+    return call_fail(
+        c, REC_ERROR_DEVICE,
+        "expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d", kind);
   for (int i = 0; i < c->table->memory_count; i++) {
     if (table_memory(c->table, i)->promised)
       return call_fail(c, REC_ERROR_UNSUPPORTED,
-                       "expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc --check), found %d", kind);
+                       "expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc "
+                       "--check), found %d",
+                       kind);
   }
   return kind == REC_DEVICE_CUDA ? gpu_cuda_device(c, device) : gpu_simt_device(c, device);
 }
@@ -435,7 +462,8 @@ static rec_status run_without_steps(const call *c, const gpu_device *device, boo
     int64_t bytes = call_total(c, memory) * table_bytes(c->table, memory);
     void *to = call_data(c, memory);
     if ((use != REC_WRITE && use != REC_WRITE_OPTIONAL) || !to || bytes == 0) continue;
-    const void *from = memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+    const void *from =
+        memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
     status = from ? device->copy(c, to, from, bytes) : device->clear(c, to, bytes);
   }
   return status;
@@ -444,12 +472,13 @@ static rec_status run_without_steps(const call *c, const gpu_device *device, boo
 static rec_status check_made(const call *c, const gpu_device *device, int kind) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   if (kernel->symbol_at) return REC_OK;
-  return call_fail(c, REC_ERROR_UNSUPPORTED, "not made for GPUs: %s",
-                   kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
+  return call_fail(
+      c, REC_ERROR_UNSUPPORTED, "not made for GPUs: %s",
+      kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
 }
 
-// Where kernels leave anything unwritten: padding of states, chunks that packed sequences do not need. The host does not know
-// their lengths.
+// Where kernels leave anything unwritten: padding of states, chunks that packed sequences do not
+// need. The host does not know their lengths.
 static rec_status clear_gpu_saved(const call *c, const gpu_device *device, const gpu_saved *saved) {
   bool whole = saved->chunk_stride == call_count(c, &c->table->saved, 0) && c->saved_sequences == 0;
   return whole || saved->bytes == 0 ? REC_OK : device->clear(c, c->launch->saved, saved->bytes);
@@ -468,10 +497,12 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   if (status == REC_OK)
     status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                                gpu_workspace(&c, device, kind, recompute));
-  bool writes = gpu_kernel_of(device, kind)->base.writes_saved, keeps = saved.bytes > 0 && (writes || (backward && !recompute));
+  bool writes = gpu_kernel_of(device, kind)->base.writes_saved,
+       keeps = saved.bytes > 0 && (writes || (backward && !recompute));
   if (status == REC_OK && keeps && launch->saved)
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
-  if (status == REC_OK && keeps && launch->saved && !backward) status = clear_gpu_saved(&c, device, &saved);
+  if (status == REC_OK && keeps && launch->saved && !backward)
+    status = clear_gpu_saved(&c, device, &saved);
   if (status != REC_OK) return status;
   if (empty) return run_without_steps(&c, device, backward);
   char *workspace = launch->workspace;

@@ -1,17 +1,18 @@
-// Calls on a GPU: the layout of the workspace, and the order in which kernels are started. struct gpu_device hides where they
-// run: on the executor (gpu_simt.c), or on a CUDA device (gpu_cuda.c).
+// Calls on a GPU: the layout of the workspace, and the order in which kernels are started. struct
+// gpu_device hides where they run: on the executor (gpu_simt.c), or on a CUDA device (gpu_cuda.c).
 //
 //   forward, step:  the kernel, a sum of copies where several work items add to one result
 //   backward:       STATES without `saved`, BACKWARD, the sum
 //
-// Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. SUMMARY before
-// FORWARD or STATES, and SUMMARY_BACK before BACKWARD, makes the summaries from which the slices start. That is at most three
-// launches forward, and five backward.
+// Time slices: with fewer work items than multiprocessors, time is cut into the number of slices
+// that ends first. SUMMARY before FORWARD or STATES, and SUMMARY_BACK before BACKWARD, makes the
+// summaries from which the slices start. That is at most three launches forward, and five backward.
 //
-// FORWARD and BACKWARD may have a second kernel for few instances. The one that ends first runs, by the modelled cycles of both.
+// FORWARD and BACKWARD may have a second kernel for few instances. The one that ends first runs, by
+// the modelled cycles of both.
 //
-// Where a step multiplies by matrices of parameters, and there are more entries than multiprocessors, an item may take several
-// batch entries.
+// Where a step multiplies by matrices of parameters, and there are more entries than
+// multiprocessors, an item may take several batch entries.
 //
 // Everything depends on sizes alone; nothing waits for the device.
 #ifndef REC_SUPPORT_GPU_H
@@ -38,14 +39,17 @@ typedef struct gpu_launch {
   int region_count;
 } gpu_launch;
 
-// Which forms of FORWARD and BACKWARD run: those that end first, or one of them for any number of instances.
+// Which forms of FORWARD and BACKWARD run: those that end first, or one of them for any number of
+// instances.
 typedef enum gpu_form_choice { GPU_FORM_BY_TIME, GPU_FORM_USUAL, GPU_FORM_FEW } gpu_form_choice;
 
 typedef struct gpu_device {
-  // About how many thread blocks the device runs at one time. No more are started; each takes several work items.
+  // About how many thread blocks the device runs at one time. No more are started; each takes
+  // several work items.
   int64_t blocks;
   const rec_table_gpu *code;  // the kernels for its shared memory
-  // Loads all kernels that calls of this recurrence start, so that no call loads any. NULL: there is nothing to load.
+  // Loads all kernels that calls of this recurrence start, so that no call loads any. NULL: there
+  // is nothing to load.
   rec_status (*load)(const call *call, const struct gpu_device *device);
   rec_status (*launch)(const call *call, const gpu_launch *launch);
   rec_status (*clear)(const call *call, void *at, int64_t bytes);

@@ -3,8 +3,8 @@
 //   images (PTX for sm_80, .., cubins)  --the best that the driver takes-->  module of the caller's context
 //     -->  cuLaunchKernel on its stream
 //
-// Nothing waits for the device. Calls may be captured into a graph: NAME_sizes loads module and kernels before. A call without
-// that loads them in the relaxed mode, in which capturing allows it.
+// Nothing waits for the device. Calls may be captured into a graph: NAME_sizes loads module and
+// kernels before. A call without that loads them in the relaxed mode, in which capturing allows it.
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -60,7 +60,8 @@ static rec_status leave(const call *c, const entered *e, rec_status status) {
 
 // ---- the code for a device -------------------------------------------------------------------
 
-static rec_status read_attribute(const cuda_driver *d, int attribute, cuda_device device, int *value) {
+static rec_status read_attribute(const cuda_driver *d, int attribute, cuda_device device,
+                                 int *value) {
   return cuda_check(d, d->device_attribute(value, attribute, device), "cuDeviceGetAttribute", NULL);
 }
 
@@ -73,7 +74,8 @@ static rec_status read_limits(const cuda_driver *d, cuda_device device, device_l
   int major = 0, minor = 0;
   rec_status status = read_attribute(d, CUDA_COMPUTE_MAJOR, device, &major);
   if (status == REC_OK) status = read_attribute(d, CUDA_COMPUTE_MINOR, device, &minor);
-  if (status == REC_OK) status = read_attribute(d, CUDA_SHARED_BYTES, device, &limits->shared_bytes);
+  if (status == REC_OK)
+    status = read_attribute(d, CUDA_SHARED_BYTES, device, &limits->shared_bytes);
   limits->capability = 10 * major + minor;
   return status;
 }
@@ -85,7 +87,8 @@ static bool is_cubin(const rec_gpu_image *image) {
 static bool is_for(const rec_gpu_image *image, int capability) {
   switch (image->devices) {
     case REC_GPU_LATER: return image->capability <= capability;
-    case REC_GPU_CUBIN: return image->capability <= capability && image->capability / 10 == capability / 10;
+    case REC_GPU_CUBIN:
+      return image->capability <= capability && image->capability / 10 == capability / 10;
     default: return image->capability == capability;
   }
 }
@@ -100,9 +103,10 @@ static bool is_better(const rec_gpu_image *image, const rec_gpu_image *other) {
   return is_cubin(image) && !is_cubin(other);
 }
 
-// The best image that is worse than `before`, or the best one if `before` is NULL. It must fit the device, and its kernels the
-// shared memory. NULL: there is none.
-static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits, const rec_gpu_image *before) {
+// The best image that is worse than `before`, or the best one if `before` is NULL. It must fit the
+// device, and its kernels the shared memory. NULL: there is none.
+static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits,
+                                       const rec_gpu_image *before) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
@@ -113,27 +117,31 @@ static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limi
 }
 
 static rec_status refuse_device(const rec_gpu_images *images, device_limits limits) {
-  const rec_gpu_image *large = next_image(images, (device_limits){limits.capability, INT_MAX}, NULL);
+  const rec_gpu_image *large =
+      next_image(images, (device_limits){limits.capability, INT_MAX}, NULL);
   if (large)
-    return rec_fail(
-        REC_ERROR_DEVICE,
-        "expected a GPU with %d bytes of shared memory for a thread block, found %d; this library was compiled for no less",
-        large->shared_bytes, limits.shared_bytes);
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected a GPU with %d bytes of shared memory for a thread block, found %d; "
+                    "this library was compiled for no less",
+                    large->shared_bytes, limits.shared_bytes);
   int least = images->items[0].capability, capability = limits.capability;
   for (int64_t i = 0; i < images->count; i++)
     if (images->items[i].capability < least) least = images->items[i].capability;
   return rec_fail(REC_ERROR_DEVICE,
-                  "expected a GPU of compute capability %d.%d or above, found %d.%d; this library was compiled for no other",
+                  "expected a GPU of compute capability %d.%d or above, found %d.%d; this library "
+                  "was compiled for no other",
                   least / 10, least % 10, capability / 10, capability % 10);
 }
 
-static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image, cuda_module *module) {
+static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
+                             cuda_module *module) {
   char log[LOAD_LOG_BYTES] = "";
   int options[] = {CUDA_LOAD_ERROR_LOG, CUDA_LOAD_ERROR_LOG_BYTES};
   void *values[] = {log, (void *)(uintptr_t)sizeof log};
   int mode = CUDA_CAPTURE_RELAXED;
   d->capture_mode(&mode);
-  rec_status status = cuda_check(d, d->module_load(module, image->code, 2, options, values), "cuModuleLoadDataEx", NULL);
+  rec_status status = cuda_check(d, d->module_load(module, image->code, 2, options, values),
+                                 "cuModuleLoadDataEx", NULL);
   d->capture_mode(&mode);
   if (status == REC_OK || !log[0]) return status;
   for (char *c = log; *c; c++)
@@ -148,11 +156,14 @@ static void add_refusal(char *text, size_t size, const rec_gpu_image *image) {
   enum { MOST_OF_ONE = 140 };
   size_t used = strlen(text);
   snprintf(text + used, size - used, "%s%s for compute capability %d.%d: %.*s", used ? "; " : "",
-           is_cubin(image) ? "cubin" : "PTX", image->capability / 10, image->capability % 10, MOST_OF_ONE, rec_error());
+           is_cubin(image) ? "cubin" : "PTX", image->capability / 10, image->capability % 10,
+           MOST_OF_ONE, rec_error());
 }
 
-// Images in turn until the driver takes one: it refuses cubins of a newer ptxas, and PTX of a version that it does not know.
-static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images, device_limits limits, loaded_module *loaded) {
+// Images in turn until the driver takes one: it refuses cubins of a newer ptxas, and PTX of a
+// version that it does not know.
+static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images,
+                             device_limits limits, loaded_module *loaded) {
   const rec_gpu_image *image = next_image(images, limits, NULL);
   char refusals[REC_ERROR_TEXT_MAX - 64] = "";
   rec_status status = REC_OK;
@@ -166,14 +177,17 @@ static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images,
   return rec_fail(status, "%s", refusals);
 }
 
-static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images, cuda_device device, loaded_module *loaded) {
+static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images,
+                              cuda_device device, loaded_module *loaded) {
   device_limits limits = {0};
   rec_status status = read_limits(d, device, &limits);
-  if (status == REC_OK) status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
+  if (status == REC_OK)
+    status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
   return status == REC_OK ? load_first(d, images, limits, loaded) : status;
 }
 
-static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images, cuda_context context, loaded_module **found) {
+static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images,
+                              cuda_context context, loaded_module **found) {
   unsigned long long number = 0;
   rec_status status = cuda_check(d, d->context_number(context, &number), "cuCtxGetId", NULL);
   if (status != REC_OK) return status;
@@ -193,8 +207,10 @@ static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images
   return status;
 }
 
-// Loads the kernel now, on drivers that load lazily. More than 48 KiB of shared memory must be asked for.
-static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes, cuda_function function) {
+// Loads the kernel now, on drivers that load lazily. More than 48 KiB of shared memory must be
+// asked for.
+static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes,
+                             cuda_function function) {
   enum { WITHOUT_ASKING = 48 << 10 };
   int mode = CUDA_CAPTURE_RELAXED;
   rec_status status = REC_OK;
@@ -202,16 +218,18 @@ static rec_status make_ready(const cuda_driver *d, const char *name, int shared_
   if (d->function_load) status = cuda_check(d, d->function_load(function), "cuFuncLoad", name);
   d->capture_mode(&mode);
   if (status != REC_OK || shared_bytes <= WITHOUT_ASKING) return status;
-  return cuda_check(d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, shared_bytes), "cuFuncSetAttribute", name);
+  return cuda_check(d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, shared_bytes),
+                    "cuFuncSetAttribute", name);
 }
 
-static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const char *name, int shared_bytes,
-                              cuda_function *function) {
+static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const char *name,
+                              int shared_bytes, cuda_function *function) {
   for (const loaded_kernel *k = module->kernels; k; k = k->next) {
     *function = k->function;
     if (strcmp(k->name, name) == 0) return REC_OK;
   }
-  rec_status status = cuda_check(d, d->module_function(function, module->module, name), "cuModuleGetFunction", name);
+  rec_status status = cuda_check(d, d->module_function(function, module->module, name),
+                                 "cuModuleGetFunction", name);
   if (status == REC_OK) status = make_ready(d, name, shared_bytes, *function);
   if (status != REC_OK) return status;
   loaded_kernel *fresh = malloc(sizeof *fresh);
@@ -221,9 +239,10 @@ static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const
   return REC_OK;
 }
 
-// Finds, or loads, the module of the context and a kernel. A call may be captured once everything is loaded.
-static rec_status find_loaded(const call *c, const entered *e, const char *name, int shared_bytes, loaded_module **module,
-                              cuda_function *function) {
+// Finds, or loads, the module of the context and a kernel. A call may be captured once everything
+// is loaded.
+static rec_status find_loaded(const call *c, const entered *e, const char *name, int shared_bytes,
+                              loaded_module **module, cuda_function *function) {
   pthread_mutex_lock(&modules_lock);
   rec_status status = find_module(e->d, c->table->gpu_images, e->context, module);
   if (status == REC_OK && name) status = find_kernel(e->d, *module, name, shared_bytes, function);
@@ -240,10 +259,11 @@ static rec_status launch_entered(const call *c, const entered *e, const gpu_laun
   rec_status status = find_loaded(c, e, launch->name, most, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
-  return cuda_check(e->d,
-                    e->d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads, 1, 1,
-                                 (unsigned)launch->shared_bytes, c->launch->stream, parameters, NULL),
-                    "cuLaunchKernel", launch->name);
+  return cuda_check(
+      e->d,
+      e->d->launch(function, (unsigned)launch->blocks, 1, 1, (unsigned)launch->threads, 1, 1,
+                   (unsigned)launch->shared_bytes, c->launch->stream, parameters, NULL),
+      "cuLaunchKernel", launch->name);
 }
 
 static rec_status launch_on_cuda(const call *c, const gpu_launch *launch) {
@@ -259,12 +279,16 @@ static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_
   if (status != REC_OK) return status;
   cuda_pointer at = (cuda_pointer)(uintptr_t)to, source = (cuda_pointer)(uintptr_t)from;
   cuda_stream stream = c->launch->stream;
-  status = from ? cuda_check(e.d, e.d->copy(at, source, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
-                : cuda_check(e.d, e.d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
+  status =
+      from
+          ? cuda_check(e.d, e.d->copy(at, source, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
+          : cuda_check(e.d, e.d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
   return leave(c, &e, status);
 }
 
-static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) { return fill_on_cuda(c, at, NULL, bytes); }
+static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) {
+  return fill_on_cuda(c, at, NULL, bytes);
+}
 
 static rec_status copy_on_cuda(const call *c, void *to, const void *from, int64_t bytes) {
   return to == from ? REC_OK : fill_on_cuda(c, to, from, bytes);
@@ -280,21 +304,27 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
     const rec_table_gpu_kernel *k = &device->code->kernels[kind];
     if (!k->symbol_at) continue;
-    status = find_loaded(c, &e, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k), &module, &function);
+    status = find_loaded(c, &e, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k),
+                         &module, &function);
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
   if (status == REC_OK) status = find_loaded(c, &e, others, 0, &module, &function);
-  if (status == REC_OK && c->table->begin_count) status = find_loaded(c, &e, "rec_gpu_spread", 0, &module, &function);
-  bool folds = device->code->kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at;
+  if (status == REC_OK && c->table->begin_count)
+    status = find_loaded(c, &e, "rec_gpu_spread", 0, &module, &function);
+  bool folds =
+      device->code->kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at;
   if (status == REC_OK && folds) status = find_loaded(c, &e, "rec_gpu_fold", 0, &module, &function);
   return leave(c, &e, status);
 }
 
-// How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them.
+// How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of
+// all of them.
 rec_status gpu_cuda_device(const call *c, gpu_device *device) {
-  *device = (gpu_device){.load = load_on_cuda, .launch = launch_on_cuda, .clear = clear_on_cuda, .copy = copy_on_cuda};
+  *device = (gpu_device){
+      .load = load_on_cuda, .launch = launch_on_cuda, .clear = clear_on_cuda, .copy = copy_on_cuda};
   if (!c->table->gpu_images)
-    return call_fail(c, REC_ERROR_DEVICE, "expected a library with PTX, found none; compile it with --target sm_80");
+    return call_fail(c, REC_ERROR_DEVICE,
+                     "expected a library with PTX, found none; compile it with --target sm_80");
   entered e;
   loaded_module *module;
   rec_status status = enter(c, &e);

@@ -1,5 +1,6 @@
-// Joins summaries of segments of time on a GPU: NAME_fold, NAME_combine. The kernel rec_gpu_fold does it, a launch or a few for
-// each part of each summary; this file writes its parameters (runtime/shared/gpu_fold.h).
+// Joins summaries of segments of time on a GPU: NAME_fold, NAME_combine. The kernel rec_gpu_fold
+// does it, a launch or a few for each part of each summary; this file writes its parameters
+// (runtime/shared/gpu_fold.h).
 //
 //   fold      states after = own + factor * states before              one summary after the other
 //   combine   the same for two summaries, and factors of factors       (before: the summary of what came first)
@@ -12,7 +13,8 @@
 #include "runtime/support/segment.h"
 #include "runtime/support/stage.h"
 
-// ---- one launch ----------------------------------------------------------------------------------
+// ---- one launch
+// ----------------------------------------------------------------------------------
 
 // Memory that launches touch, so that the executor checks them.
 enum { MOST_REGIONS = 5 };
@@ -30,8 +32,10 @@ typedef struct gpu_folding {
   rec_status status;
 } gpu_folding;
 
-static void add_memory(gpu_folding *f, const char *name, const void *data, int64_t bytes, bool writable) {
-  if (data && bytes > 0) f->regions[f->region_count++] = (simt_region){name, (void *)(uintptr_t)data, bytes, writable};
+static void add_memory(gpu_folding *f, const char *name, const void *data, int64_t bytes,
+                       bool writable) {
+  if (data && bytes > 0)
+    f->regions[f->region_count++] = (simt_region){name, (void *)(uintptr_t)data, bytes, writable};
 }
 
 static void run_launch(gpu_folding *f) {
@@ -46,15 +50,17 @@ static void run_launch(gpu_folding *f) {
                        .parameter_bytes = sizeof *x,
                        .regions = f->regions,
                        .region_count = f->region_count};
-  launch.blocks = smaller((numbers + REC_GPU_FOLD_THREADS - 1) / REC_GPU_FOLD_THREADS, p->device->blocks);
+  launch.blocks =
+      smaller((numbers + REC_GPU_FOLD_THREADS - 1) / REC_GPU_FOLD_THREADS, p->device->blocks);
   f->status = p->device->launch(p->call, &launch);
 }
 
 static void begin(gpu_folding *f, int64_t numbers) {
   f->launch = (rec_gpu_fold){.end = numbers};
   if (numbers >= UINT32_MAX)
-    f->status = call_fail(f->parts->call, REC_ERROR_ARGUMENT, "expected states of at most 4294967294 numbers, found %lld",
-                          (long long)numbers);
+    f->status =
+        call_fail(f->parts->call, REC_ERROR_ARGUMENT,
+                  "expected states of at most 4294967294 numbers, found %lld", (long long)numbers);
 }
 
 // An axis of what is made, behind those that were added before.
@@ -76,12 +82,14 @@ static rec_gpu_fold_term *add_term(gpu_folding *f, int kind) {
   return term;
 }
 
-// ---- operands ------------------------------------------------------------------------------------
-// All of them have the axes of the part that is made: the entry, then the part's own.
+// ---- operands
+// ------------------------------------------------------------------------------------ All of them
+// have the axes of the part that is made: the entry, then the part's own.
 
 // The strides of a part that is dense from `data` on, for the axes of the part that is made.
-static rec_gpu_operand dense(const gpu_folding *f, const rec_table_gpu_part *made, const rec_table_gpu_part *part,
-                             const float *data, int64_t entry_stride, int64_t number_stride) {
+static rec_gpu_operand dense(const gpu_folding *f, const rec_table_gpu_part *made,
+                             const rec_table_gpu_part *part, const float *data,
+                             int64_t entry_stride, int64_t number_stride) {
   const gpu_parts *p = f->parts;
   const int32_t *axes = gpu_part_axes(p, part), *wanted = gpu_part_axes(p, made);
   rec_gpu_operand x = {.data = data};
@@ -94,19 +102,24 @@ static rec_gpu_operand dense(const gpu_folding *f, const rec_table_gpu_part *mad
   return x;
 }
 
-static rec_gpu_operand in_summary(const gpu_folding *f, const rec_table_gpu_part *made, int index, const float *summary) {
-  return dense(f, made, gpu_part(f->parts, index), summary + gpu_part_at(f->parts, index), f->parts->stride, 1);
+static rec_gpu_operand in_summary(const gpu_folding *f, const rec_table_gpu_part *made, int index,
+                                  const float *summary) {
+  return dense(f, made, gpu_part(f->parts, index), summary + gpu_part_at(f->parts, index),
+               f->parts->stride, 1);
 }
 
 // A state as the caller has it: complex numbers are pairs.
-static rec_gpu_operand in_states(const gpu_folding *f, const rec_table_gpu_part *made, int index, const float *states) {
+static rec_gpu_operand in_states(const gpu_folding *f, const rec_table_gpu_part *made, int index,
+                                 const float *states) {
   const rec_table_gpu_part *part = gpu_part(f->parts, index);
   const rec_table_memory *memory = gpu_state_after(f->parts, part->state);
-  return dense(f, made, part, states + part->component, call_numbers(f->parts->call, memory), memory->factor);
+  return dense(f, made, part, states + part->component, call_numbers(f->parts->call, memory),
+               memory->factor);
 }
 
 // What came before the segment, of the state of an OWN part: the state, or its part of the summary.
-static rec_gpu_operand before_segment(const gpu_folding *f, const rec_table_gpu_part *made, int index) {
+static rec_gpu_operand before_segment(const gpu_folding *f, const rec_table_gpu_part *made,
+                                      int index) {
   if (f->before) return in_summary(f, made, index, f->before);
   const char *state = f->from + gpu_state_at(f->parts, gpu_part(f->parts, index)->state);
   return in_states(f, made, index, (const float *)(const void *)state);
@@ -120,7 +133,8 @@ static void open_part(gpu_folding *f, const rec_table_gpu_part *made) {
   for (int k = 0; k < made->axis_count; k++) add_axis(f, p->call->axis_size[axes[k]]);
 }
 
-// ---- the terms of a part -------------------------------------------------------------------------
+// ---- the terms of a part
+// -------------------------------------------------------------------------
 
 // Backward and forward alike: the imaginary part of a factor takes the other part of a number.
 static int other_component(const rec_table_gpu_part *made, const rec_table_gpu_part *factor) {
@@ -131,7 +145,8 @@ static float sign_of(const rec_table_gpu_part *made, const rec_table_gpu_part *f
   return factor->component && !made->component ? -1 : 1;
 }
 
-static void add_factor(gpu_folding *f, const rec_table_gpu_part *made, int factor, rec_gpu_operand from) {
+static void add_factor(gpu_folding *f, const rec_table_gpu_part *made, int factor,
+                       rec_gpu_operand from) {
   rec_gpu_fold_term *term = add_term(f, REC_GPU_FOLD_PRODUCT);
   term->factor = in_summary(f, made, factor, f->summary);
   term->from = from;
@@ -194,9 +209,10 @@ static matrix_rows summed_rows(const gpu_folding *f, int index) {
   return r;
 }
 
-// An operand that has a row for each row of the part that is made: `strides` by axis of that part, 0 along the value axis.
-static rec_gpu_operand in_rows(const gpu_folding *f, const rec_table_gpu_part *made, const rec_table_gpu_part *part,
-                               const float *data) {
+// An operand that has a row for each row of the part that is made: `strides` by axis of that part,
+// 0 along the value axis.
+static rec_gpu_operand in_rows(const gpu_folding *f, const rec_table_gpu_part *made,
+                               const rec_table_gpu_part *part, const float *data) {
   const gpu_parts *p = f->parts;
   const int32_t *axes = gpu_part_axes(p, part), *wanted = gpu_part_axes(p, made);
   rec_gpu_operand x = {.data = data};
@@ -211,8 +227,10 @@ static rec_gpu_operand in_rows(const gpu_folding *f, const rec_table_gpu_part *m
   return x;
 }
 
-// Axes that are summed lie in `from` by the rows of the state that is multiplied, those of an instance by its own.
-static void leave_summed(const gpu_folding *f, const matrix_rows *r, const rec_table_gpu_part *made, rec_gpu_operand *from) {
+// Axes that are summed lie in `from` by the rows of the state that is multiplied, those of an
+// instance by its own.
+static void leave_summed(const gpu_folding *f, const matrix_rows *r, const rec_table_gpu_part *made,
+                         rec_gpu_operand *from) {
   const int32_t *axes = gpu_part_axes(f->parts, r->part), *wanted = gpu_part_axes(f->parts, made);
   for (int k = 0; k < r->part->axis_count; k++)
     for (int i = 0; r->summed[k] && i < made->axis_count; i++)
@@ -228,7 +246,8 @@ static void add_products(gpu_folding *f, int index) {
     if (!part->columns) continue;
     rec_gpu_fold_term term = {.kind = REC_GPU_FOLD_PRODUCT, .sign = 1};
     matrix_rows r = summed_rows(f, i);
-    term.factor = in_rows(f, made, made, f->summary + gpu_rows_at(p, index) + gpu_first_column(p, i));
+    term.factor =
+        in_rows(f, made, made, f->summary + gpu_rows_at(p, index) + gpu_first_column(p, i));
     term.from = before_segment(f, part, i);
     for (int k = 0; k < part->axis_count; k++) r.stride[k] = term.from.stride[1 + k];
     term.from = before_segment(f, made, i);
@@ -237,20 +256,22 @@ static void add_products(gpu_folding *f, int index) {
   }
 }
 
-// ---- maxima --------------------------------------------------------------------------------------
+// ---- maxima
+// --------------------------------------------------------------------------------------
 
 // F + m - M of a maximum, for each number of it.
 static rec_gpu_operand shift_of(gpu_folding *f, int state) {
   const gpu_parts *p = f->parts;
-  int own = gpu_find_part(p, REC_PART_OWN, state, -1, 0), sum = gpu_find_part(p, REC_PART_LOGARITHM, state, -1, 0);
+  int own = gpu_find_part(p, REC_PART_OWN, state, -1, 0),
+      sum = gpu_find_part(p, REC_PART_LOGARITHM, state, -1, 0);
   const rec_table_gpu_part *made = gpu_part(p, own);
   float *data = (float *)(void *)f->shifted;
   open_part(f, made);
   f->launch.to = dense(f, made, made, data, gpu_part_numbers(p, made), 1);
   f->launch.own = before_segment(f, made, own);
   rec_gpu_fold_term *term = add_term(f, REC_GPU_FOLD_ADD);
-  term->from =
-      sum < 0 ? (rec_gpu_operand){.data = (const float *)(const void *)f->zeros} : in_summary(f, made, sum, f->summary);
+  term->from = sum < 0 ? (rec_gpu_operand){.data = (const float *)(const void *)f->zeros}
+                       : in_summary(f, made, sum, f->summary);
   term = add_term(f, REC_GPU_FOLD_ADD);
   term->from = in_summary(f, made, own, f->summary);
   term->sign = -1;
@@ -258,7 +279,8 @@ static rec_gpu_operand shift_of(gpu_folding *f, int state) {
   return f->launch.to;
 }
 
-static rec_gpu_operand logarithms_of_state(const gpu_folding *f, const rec_table_gpu_part *made, int state) {
+static rec_gpu_operand logarithms_of_state(const gpu_folding *f, const rec_table_gpu_part *made,
+                                           int state) {
   int sum = gpu_find_part(f->parts, REC_PART_LOGARITHM, state, -1, made->component);
   if (sum < 0) return (rec_gpu_operand){.data = (const float *)(const void *)f->zeros};
   return in_summary(f, made, sum, f->summary);
@@ -275,7 +297,8 @@ static void add_relative(gpu_folding *f, int index, rec_gpu_operand shift) {
   term->by = dense(f, made, of, shift.data, gpu_part_numbers(p, of), 1);
 }
 
-// ---- parts ---------------------------------------------------------------------------------------
+// ---- parts
+// ---------------------------------------------------------------------------------------
 
 // The instances that are wanted: they are outermost.
 static void take_instances(gpu_folding *f) {
@@ -310,7 +333,8 @@ static void fold_states(gpu_folding *f) {
   }
 }
 
-// ---- two summaries as one ------------------------------------------------------------------------
+// ---- two summaries as one
+// ------------------------------------------------------------------------
 
 // By way of every state that is between the two.
 static void make_factor(gpu_folding *f, int index, float *both) {
@@ -321,7 +345,8 @@ static void make_factor(gpu_folding *f, int index, float *both) {
   for (int i = 0; i < p->maker->part_count; i++) {
     const rec_table_gpu_part *later = gpu_part(p, i);
     if (later->kind != REC_PART_FACTOR || later->state != made->state) continue;
-    int earlier = gpu_find_part(p, REC_PART_FACTOR, later->source, made->source, other_component(made, later));
+    int earlier = gpu_find_part(p, REC_PART_FACTOR, later->source, made->source,
+                                other_component(made, later));
     if (earlier >= 0) add_factor(f, made, i, in_summary(f, made, earlier, f->before));
   }
   run_launch(f);
@@ -343,7 +368,8 @@ static void make_rows(gpu_folding *f, int index, float *both) {
   const int32_t *axes = gpu_part_axes(p, made);
   begin(f, p->entries * gpu_part_rows(p, made) * p->maker->row_numbers);
   add_axis(f, p->entries);
-  for (int k = 0; k < made->axis_count; k++) add_axis(f, axes[k] == p->maker->value_axis ? 1 : p->call->axis_size[axes[k]]);
+  for (int k = 0; k < made->axis_count; k++)
+    add_axis(f, axes[k] == p->maker->value_axis ? 1 : p->call->axis_size[axes[k]]);
   int column = add_axis(f, p->maker->row_numbers);
   f->launch.to = in_rows(f, made, made, both + gpu_rows_at(p, index));
   f->launch.to.stride[column] = 1;
@@ -353,7 +379,8 @@ static void make_rows(gpu_folding *f, int index, float *both) {
     rec_gpu_fold_term term = {.kind = REC_GPU_FOLD_PRODUCT, .sign = 1};
     matrix_rows r = summed_rows(f, i);
     const float *rows = f->before + gpu_rows_at(p, i);
-    term.factor = in_rows(f, made, made, f->summary + gpu_rows_at(p, index) + gpu_first_column(p, i));
+    term.factor =
+        in_rows(f, made, made, f->summary + gpu_rows_at(p, index) + gpu_first_column(p, i));
     term.from = in_rows(f, part, part, rows);
     for (int k = 0; k < part->axis_count; k++) r.stride[k] = term.from.stride[1 + k];
     term.from = in_rows(f, made, part, rows);
@@ -375,11 +402,12 @@ static void combine_parts(gpu_folding *f, float *both) {
   }
 }
 
-// ---- marks ---------------------------------------------------------------------------------------
+// ---- marks
+// ---------------------------------------------------------------------------------------
 
 // Marks `to`, for each entry `to_stride` apart, where numbers of a summary are beyond the limit.
-static void mark(gpu_folding *f, const float *numbers, int64_t count, double limit, float *to, int64_t to_stride,
-                 int64_t bits) {
+static void mark(gpu_folding *f, const float *numbers, int64_t count, double limit, float *to,
+                 int64_t to_stride, int64_t bits) {
   begin(f, f->parts->entries * count);
   add_axis(f, f->parts->entries);
   add_axis(f, count);
@@ -390,11 +418,14 @@ static void mark(gpu_folding *f, const float *numbers, int64_t count, double lim
   run_launch(f);
 }
 
-static int64_t mark_count(const gpu_parts *p) { return call_count(p->call, &p->maker->summary, 0) - gpu_marks_at(p); }
+static int64_t mark_count(const gpu_parts *p) {
+  return call_count(p->call, &p->maker->summary, 0) - gpu_marks_at(p);
+}
 
 static void mark_if_out_of_range(gpu_folding *f, const float *summary, int32_t *out_of_range) {
   const gpu_parts *p = f->parts;
-  if (out_of_range) mark(f, summary + gpu_marks_at(p), mark_count(p), 0, (float *)(void *)out_of_range, 0, 1);
+  if (out_of_range)
+    mark(f, summary + gpu_marks_at(p), mark_count(p), 0, (float *)(void *)out_of_range, 0, 1);
 }
 
 // Those of two summaries stay, and what has grown is marked.
@@ -407,14 +438,16 @@ static void mark_both(gpu_folding *f, const float *earlier, float *both) {
     const rec_table_gpu_part *part = gpu_part(p, i);
     double limit = part->kind == REC_PART_FACTOR ? GPU_PARTS_LARGEST : FLT_MAX;
     bool ranged = part->kind == REC_PART_FACTOR || part->kind == REC_PART_OWN;
-    if (ranged) mark(f, both + gpu_part_at(p, i), gpu_part_numbers(p, part), limit, to, p->stride, ONE);
+    if (ranged)
+      mark(f, both + gpu_part_at(p, i), gpu_part_numbers(p, part), limit, to, p->stride, ONE);
     if (!part->columns) continue;
     int64_t rows = gpu_part_rows(p, part) * p->maker->row_numbers;
     mark(f, both + gpu_rows_at(p, i), rows, GPU_PARTS_LARGEST, to, p->stride, ONE);
   }
 }
 
-// ---- calls ---------------------------------------------------------------------------------------
+// ---- calls
+// ---------------------------------------------------------------------------------------
 
 // Room for F + m - M of the largest maximum.
 static int64_t shifted_bytes(const gpu_parts *p) {
@@ -422,7 +455,8 @@ static int64_t shifted_bytes(const gpu_parts *p) {
   for (int i = 0; i < p->maker->part_count; i++) {
     const rec_table_gpu_part *part = gpu_part(p, i);
     bool maximum = part->kind == REC_PART_OWN && part->maximum == part->state;
-    if (maximum) bytes = larger(bytes, p->entries * gpu_part_numbers(p, part) * (int64_t)sizeof(float));
+    if (maximum)
+      bytes = larger(bytes, p->entries * gpu_part_numbers(p, part) * (int64_t)sizeof(float));
   }
   return round_up(bytes, REC_ALIGNMENT);
 }
@@ -463,7 +497,8 @@ static void swap(gpu_folding *f) {
   f->to = from;
 }
 
-// The caller's states into the workspace, or the instances that are wanted of those after into the caller's.
+// The caller's states into the workspace, or the instances that are wanted of those after into the
+// caller's.
 static void move_states(gpu_folding *f, bool after) {
   const gpu_parts *p = f->parts;
   const call *c = p->call;
@@ -473,13 +508,15 @@ static void move_states(gpu_folding *f, bool after) {
     const rec_table_memory *memory = gpu_state_after(p, part->state);
     char *own = f->from + gpu_state_at(p, part->state);
     char *data = call_data(c, after ? memory : table_memory(c->table, part->state));
-    int64_t of_one = p->entries * call_numbers(c, memory) * (int64_t)sizeof(float) / larger(1, f->instances);
+    int64_t of_one =
+        p->entries * call_numbers(c, memory) * (int64_t)sizeof(float) / larger(1, f->instances);
     int64_t at = f->first * of_one, bytes = (f->last - f->first) * of_one;
     if (bytes == 0 || (after && !data)) continue;
     if (after)
       f->status = p->device->copy(c, data + at, own + at, bytes);
     else
-      f->status = data ? p->device->copy(c, own + at, data + at, bytes) : p->device->clear(c, own + at, bytes);
+      f->status = data ? p->device->copy(c, own + at, data + at, bytes)
+                       : p->device->clear(c, own + at, bytes);
   }
 }
 
@@ -488,8 +525,10 @@ static rec_status check_states(const gpu_parts *p) {
   for (int i = 0; i < p->maker->part_count && status == REC_OK; i++) {
     const rec_table_gpu_part *part = gpu_part(p, i);
     if (part->kind != REC_PART_OWN) continue;
-    status = call_check_memory(p->call, table_memory(p->call->table, part->state), REC_READ_OPTIONAL);
-    if (status == REC_OK) status = call_check_memory(p->call, gpu_state_after(p, part->state), REC_WRITE_OPTIONAL);
+    status =
+        call_check_memory(p->call, table_memory(p->call->table, part->state), REC_READ_OPTIONAL);
+    if (status == REC_OK)
+      status = call_check_memory(p->call, gpu_state_after(p, part->state), REC_WRITE_OPTIONAL);
   }
   return status;
 }
@@ -498,17 +537,20 @@ static rec_status take_range(gpu_folding *f) {
   const call *c = f->parts->call;
   f->first = c->first_instance;
   f->last = c->instance_count ? f->first + c->instance_count : f->instances;
-  if (f->first >= 0 && c->instance_count >= 0 && f->first <= f->instances && c->instance_count <= f->instances - f->first)
+  if (f->first >= 0 && c->instance_count >= 0 && f->first <= f->instances &&
+      c->instance_count <= f->instances - f->first)
     return REC_OK;
-  return call_fail(c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on",
-                   (long long)f->instances - 1, (long long)c->instance_count, (long long)c->first_instance);
+  return call_fail(
+      c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on",
+      (long long)f->instances - 1, (long long)c->instance_count, (long long)c->first_instance);
 }
 
 static rec_status check_call(const gpu_parts *p) {
   const rec_launch *launch = p->call->launch;
   rec_status status = gpu_check_made(p);
   if (status != REC_OK) return status;
-  return call_check_buffer(p->call, "a workspace", launch->workspace, launch->workspace_bytes, gpu_fold_workspace(p));
+  return call_check_buffer(p->call, "a workspace", launch->workspace, launch->workspace_bytes,
+                           gpu_fold_workspace(p));
 }
 
 static rec_status clear_flag(const gpu_parts *p, const rec_segments *segments) {

@@ -4,7 +4,8 @@
 gpu_parts gpu_parts_of(const call *c, const gpu_device *device, bool back) {
   gpu_parts p = {.call = c, .device = device, .back = back, .entries = c->packed ? 1 : c->batch};
   p.maker = gpu_kernel_of(device, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY);
-  if (p.maker->symbol_at && !c->table->summaries[back].why_at) p.stride = gpu_summary_stride(c, p.maker);
+  if (p.maker->symbol_at && !c->table->summaries[back].why_at)
+    p.stride = gpu_summary_stride(c, p.maker);
   return p;
 }
 
@@ -26,13 +27,17 @@ static int64_t rows_of(const gpu_parts *p, const rec_table_gpu_part *part, bool 
   const int32_t *axes = gpu_part_axes(p, part);
   int64_t rows = 1;
   for (int k = 0; k < part->axis_count; k++) {
-    if (axes[k] == p->maker->value_axis || (of_instance && gpu_parts_have_instances_along(p, axes[k]))) continue;
+    if (axes[k] == p->maker->value_axis ||
+        (of_instance && gpu_parts_have_instances_along(p, axes[k])))
+      continue;
     rows *= p->call->axis_size[axes[k]];
   }
   return rows;
 }
 
-int64_t gpu_part_rows(const gpu_parts *p, const rec_table_gpu_part *part) { return rows_of(p, part, false); }
+int64_t gpu_part_rows(const gpu_parts *p, const rec_table_gpu_part *part) {
+  return rows_of(p, part, false);
+}
 
 int64_t gpu_part_at(const gpu_parts *p, int index) {
   int64_t at = 0;
@@ -59,7 +64,9 @@ int64_t gpu_first_column(const gpu_parts *p, int index) {
 int gpu_find_part(const gpu_parts *p, int kind, int state, int source, int component) {
   for (int i = 0; i < p->maker->part_count; i++) {
     const rec_table_gpu_part *part = gpu_part(p, i);
-    if (part->kind == kind && part->state == state && part->source == source && part->component == component) return i;
+    if (part->kind == kind && part->state == state && part->source == source &&
+        part->component == component)
+      return i;
   }
   return -1;
 }

@@ -1,4 +1,5 @@
-// Where the parts of a segment's summary lie on a GPU (rec_table_gpu_part): the summary of a time slice that has all of its steps.
+// Where the parts of a segment's summary lie on a GPU (rec_table_gpu_part): the summary of a time
+// slice that has all of its steps.
 //
 //   [entry] | part | part | .. | rows of the matrix of the first state that has them | of the next | marks of overflow |
 #ifndef REC_SUPPORT_GPU_PARTS_H
@@ -7,7 +8,8 @@
 #include "runtime/shared/gpu_fold.h"
 #include "runtime/support/gpu_pass.h"
 
-// Axes of a part, at most. rec_gpu_fold has two more: that of the entries, and that of the columns of a matrix.
+// Axes of a part, at most. rec_gpu_fold has two more: that of the entries, and that of the columns
+// of a matrix.
 enum { GPU_PARTS_AXES = REC_GPU_FOLD_AXES - 2 };
 
 // A mark is above 0 where a transfer has an element above this, or one that is not finite.
@@ -24,7 +26,9 @@ typedef struct gpu_parts {
 
 // A recurrence without summaries has a stride of 0.
 gpu_parts gpu_parts_of(const call *call, const gpu_device *device, bool back);
-static inline int64_t gpu_parts_bytes(const gpu_parts *p) { return (int64_t)sizeof(float) * p->entries * p->stride; }
+static inline int64_t gpu_parts_bytes(const gpu_parts *p) {
+  return (int64_t)sizeof(float) * p->entries * p->stride;
+}
 
 static inline const rec_table_gpu_part *gpu_part(const gpu_parts *p, int index) {
   return (const rec_table_gpu_part *)table_at(p->call->table, p->maker->parts_at) + index;
@@ -55,8 +59,8 @@ int64_t gpu_parts_instances(const gpu_parts *p);
 // Refuses calls of recurrences that have no summary.
 rec_status gpu_check_made(const gpu_parts *p);
 
-// gpu_fold.c: the part of a summary that is a state, as another call has left it. Without a state: a sum of
-// logarithms where nothing of the states before is left.
+// gpu_fold.c: the part of a summary that is a state, as another call has left it. Without a state:
+// a sum of logarithms where nothing of the states before is left.
 rec_status gpu_fold_given(const gpu_parts *p, float *summary, int part, const float *state);
 int64_t gpu_fold_workspace(const gpu_parts *p);
 

@@ -1,4 +1,5 @@
-// How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these functions.
+// How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these
+// functions.
 #ifndef REC_SUPPORT_GPU_PASS_H
 #define REC_SUPPORT_GPU_PASS_H
 
@@ -30,10 +31,12 @@ typedef struct gpu_saved {
   int64_t entry_stride, chunk_stride, bytes;
 } gpu_saved;
 
-// The results that a kernel is asked for: all, none but saved states, or the states that call.replaced has.
+// The results that a kernel is asked for: all, none but saved states, or the states that
+// call.replaced has.
 typedef enum gpu_results { GPU_ALL, GPU_SAVED, GPU_STATES } gpu_results;
 
-// Steps of other segments, before and behind those of the call: no kernel takes them, but slices count them.
+// Steps of other segments, before and behind those of the call: no kernel takes them, but slices
+// count them.
 typedef struct gpu_outside {
   int64_t before, behind;
 } gpu_outside;
@@ -52,12 +55,15 @@ typedef struct gpu_kernel_run {
 int64_t gpu_summary_stride(const call *call, const rec_table_gpu_kernel *maker);
 gpu_saved gpu_saved_of(const call *call, const gpu_device *device);
 // Workspace of a kernel; of one with the kernel of its summaries, cut as the runtime chooses.
-int64_t gpu_kernel_bytes(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel, gpu_time_cut cut);
+int64_t gpu_kernel_bytes(const call *call, const gpu_device *device,
+                         const rec_table_gpu_kernel *kernel, gpu_time_cut cut);
 int64_t gpu_kind_bytes(const call *call, const gpu_device *device, int kind);
-rec_status gpu_run_kernel(const call *call, const gpu_device *device, const gpu_kernel_run *run, char *workspace);
-// Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel alone.
-rec_status gpu_run_kind(const call *call, const gpu_device *device, int kind, gpu_results results, gpu_saved saved,
-                        char *workspace);
+rec_status gpu_run_kernel(const call *call, const gpu_device *device, const gpu_kernel_run *run,
+                          char *workspace);
+// Makes the slice summaries, then runs the kernel on the slices. With one slice it runs the kernel
+// alone.
+rec_status gpu_run_kind(const call *call, const gpu_device *device, int kind, gpu_results results,
+                        gpu_saved saved, char *workspace);
 
 // Bytes of the copies of a result to which items add.
 int64_t gpu_copies_bytes(const gpu_pass *pass, const rec_table_slot *slot);
@@ -71,8 +77,8 @@ typedef struct gpu_sums {
 } gpu_sums;
 
 // `copies` take the place of a result, whose data is NULL where it is not wanted.
-rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot, rec_slot result, char *copies,
-                            rec_gpu_slot *placed);
+rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_table_slot *slot,
+                            rec_slot result, char *copies, rec_gpu_slot *placed);
 // Runs all sums in one launch.
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *pass);
 

@@ -1,11 +1,13 @@
-// Makes the summary of a segment of time on a GPU. The kernels of slice summaries make it: they make that of every slice but the
-// last one, backward but the first one. The segment is the other one of two slices.
+// Makes the summary of a segment of time on a GPU. The kernels of slice summaries make it: they
+// make that of every slice but the last one, backward but the first one. The segment is the other
+// one of two slices.
 //
 //   forward    [ segment ][ a step that no kernel takes ]      slice 0
 //   backward   [ steps that no kernel takes ][ segment ]       slice 1; where slices warm up, a chunk more in front
 //
-// Of packed sequences it is the last one that goes on behind the segment, and the first one that has begun before it. Where they
-// are not the same one, nothing of the states before the segment is left, and FORWARD or BACKWARD of that one makes the rest.
+// Of packed sequences it is the last one that goes on behind the segment, and the first one that
+// has begun before it. Where they are not the same one, nothing of the states before the segment is
+// left, and FORWARD or BACKWARD of that one makes the rest.
 #include <string.h>
 
 #include "runtime/support/error.h"
@@ -32,7 +34,8 @@ static bool reads_saved(const gpu_parts *p) {
   return p->back && gpu_kernel_of(p->device, REC_KERNEL_BACKWARD)->base.reads_saved;
 }
 
-// ---- one sequence of several ---------------------------------------------------------------------
+// ---- one sequence of several
+// ---------------------------------------------------------------------
 
 // As a call of its own, whose states lie in the workspace.
 static call sequence_alone(const gpu_parts *p) {
@@ -47,7 +50,8 @@ static call sequence_alone(const gpu_parts *p) {
 static int64_t bytes_of_sequence(const gpu_parts *p) {
   call one = sequence_alone(p);
   int kind = p->back ? REC_KERNEL_BACKWARD : REC_KERNEL_FORWARD;
-  return stage_pointers_bytes(p->call) + gpu_states_bytes(p) + gpu_kind_bytes(&one, p->device, kind);
+  return stage_pointers_bytes(p->call) + gpu_states_bytes(p) +
+         gpu_kind_bytes(&one, p->device, kind);
 }
 
 // Gives the call memory for the states that it leaves.
@@ -63,15 +67,18 @@ static char *give_states_memory(const gpu_parts *p, call *one, char *workspace) 
   return workspace + gpu_states_bytes(p);
 }
 
-static rec_status run_sequence(const gpu_parts *p, gpu_saved saved, float *summary, char *workspace) {
+static rec_status run_sequence(const gpu_parts *p, gpu_saved saved, float *summary,
+                               char *workspace) {
   call one = sequence_alone(p);
   char *rest = give_states_memory(p, &one, workspace);
   rec_status status = p->device->clear(&one, summary, gpu_parts_bytes(p));
   if (status == REC_OK)
-    status = gpu_run_kind(&one, p->device, p->back ? REC_KERNEL_BACKWARD : REC_KERNEL_FORWARD, GPU_STATES, saved, rest);
+    status = gpu_run_kind(&one, p->device, p->back ? REC_KERNEL_BACKWARD : REC_KERNEL_FORWARD,
+                          GPU_STATES, saved, rest);
   for (int i = 0; i < p->maker->part_count && status == REC_OK; i++) {
     const rec_table_gpu_part *part = gpu_part(p, i);
-    const float *state = part->kind == REC_PART_OWN ? call_data(&one, gpu_state_after(p, part->state)) : NULL;
+    const float *state =
+        part->kind == REC_PART_OWN ? call_data(&one, gpu_state_after(p, part->state)) : NULL;
     status = gpu_fold_given(p, summary, i, state);
   }
   return status;
@@ -90,10 +97,12 @@ static rec_status run_steps(const gpu_parts *p, gpu_saved saved, float *summary,
   const float *slices = (const float *)(const void *)workspace;
   run.summaries = (rec_gpu_summaries){.data = (float *)(void *)workspace, .stride = p->stride};
   rec_status status = p->device->clear(p->call, workspace, slices_bytes(p));
-  if (status == REC_OK) status = gpu_run_kernel(p->call, p->device, &run, workspace + slices_bytes(p));
+  if (status == REC_OK)
+    status = gpu_run_kernel(p->call, p->device, &run, workspace + slices_bytes(p));
   for (int64_t entry = 0; entry < p->entries && status == REC_OK; entry++) {
     const float *from = slices + (SLICES * entry + p->back) * p->stride;
-    status = p->device->copy(p->call, summary + entry * p->stride, from, p->stride * (int64_t)sizeof(float));
+    status = p->device->copy(p->call, summary + entry * p->stride, from,
+                             p->stride * (int64_t)sizeof(float));
   }
   return status;
 }
@@ -105,11 +114,13 @@ rec_status gpu_check_made(const gpu_parts *p) {
   const rec_table_summary *of = segment_of(c, p->back);
   for (int i = 0; p->stride && i < p->maker->part_count; i++)
     if (gpu_part(p, i)->axis_count > GPU_PARTS_AXES)
-      return call_fail(c, REC_ERROR_UNSUPPORTED, "expected states of at most %d axes, found %d", GPU_PARTS_AXES,
-                       gpu_part(p, i)->axis_count);
+      return call_fail(c, REC_ERROR_UNSUPPORTED, "expected states of at most %d axes, found %d",
+                       GPU_PARTS_AXES, gpu_part(p, i)->axis_count);
   if (p->stride) return REC_OK;
-  const char *why = of->why_at ? table_text(c->table, of->why_at) : "its states mix too many entries for a GPU";
-  return call_fail(c, REC_ERROR_UNSUPPORTED, "expected a recurrence that has summaries, found that %s", why);
+  const char *why =
+      of->why_at ? table_text(c->table, of->why_at) : "its states mix too many entries for a GPU";
+  return call_fail(c, REC_ERROR_UNSUPPORTED,
+                   "expected a recurrence that has summaries, found that %s", why);
 }
 
 // What the kernel reads.
@@ -119,7 +130,9 @@ static rec_status check_operands(const gpu_parts *p) {
   for (int i = 0; i < base->slot_count && status == REC_OK; i++) {
     const rec_table_slot *slot = table_slot(p->call->table, base, i);
     const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
-    if (!slot->written) status = call_check_memory(p->call, memory, p->back ? memory->backward_use : memory->forward_use);
+    if (!slot->written)
+      status =
+          call_check_memory(p->call, memory, p->back ? memory->backward_use : memory->forward_use);
   }
   return status;
 }
@@ -134,14 +147,17 @@ static int64_t workspace_of_summary(const gpu_parts *p, bool recompute) {
   return saved + bytes;
 }
 
-// Backward: the states before each chunk, which forward has left or which are made again, in the workspace.
-static rec_status open_gpu_saved(const gpu_parts *p, bool recompute, gpu_saved *saved, char **workspace) {
+// Backward: the states before each chunk, which forward has left or which are made again, in the
+// workspace.
+static rec_status open_gpu_saved(const gpu_parts *p, bool recompute, gpu_saved *saved,
+                                 char **workspace) {
   const call *c = p->call;
   *saved = (gpu_saved){0};
   if (!p->back || !reads_saved(p)) return REC_OK;
   *saved = gpu_saved_of(c, p->device);
   saved->data = c->launch->saved;
-  if (!recompute) return call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, saved->bytes);
+  if (!recompute)
+    return call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, saved->bytes);
   saved->data = *workspace;
   *workspace += saved->bytes;
   call one = is_alone(c) ? *c : sequence_alone(p);
@@ -153,11 +169,12 @@ static rec_status make(const gpu_parts *p, float *summary) {
   bool recompute = p->back && !launch->saved;
   gpu_saved saved;
   char *workspace = launch->workspace;
-  rec_status status =
-      call_check_buffer(p->call, "a workspace", workspace, launch->workspace_bytes, workspace_of_summary(p, recompute));
+  rec_status status = call_check_buffer(p->call, "a workspace", workspace, launch->workspace_bytes,
+                                        workspace_of_summary(p, recompute));
   if (status == REC_OK) status = open_gpu_saved(p, recompute, &saved, &workspace);
   if (status != REC_OK) return status;
-  return is_alone(p->call) ? run_steps(p, saved, summary, workspace) : run_sequence(p, saved, summary, workspace);
+  return is_alone(p->call) ? run_steps(p, saved, summary, workspace)
+                           : run_sequence(p, saved, summary, workspace);
 }
 
 rec_status gpu_summary_call(const call *call_read, bool back, void *summary) {

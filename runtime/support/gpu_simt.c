@@ -23,7 +23,8 @@ typedef struct simt_task {
 
 // The seed chooses which block comes first, and whether the next ones lie before or behind it.
 static int64_t block_in_order(const simt_launch *l, int64_t turn) {
-  int64_t first = (int64_t)(l->seed % (uint64_t)l->blocks), back = (int64_t)(l->seed / (uint64_t)l->blocks % 2);
+  int64_t first = (int64_t)(l->seed % (uint64_t)l->blocks),
+          back = (int64_t)(l->seed / (uint64_t)l->blocks % 2);
   return (first + (back ? l->blocks - turn : turn)) % l->blocks;
 }
 
@@ -53,7 +54,8 @@ static void run_blocks(const call *c, simt_task *t) {
 // The first block that failed, whatever the order they ran in.
 static rec_status answer_of(const call *c, const simt_task *t) {
   for (int64_t i = 0; i < t->launch.blocks; i++) {
-    if (t->answers[i] == SIMT_NO_MEMORY) return call_fail(c, REC_ERROR_MEMORY, "no memory for the threads of a block");
+    if (t->answers[i] == SIMT_NO_MEMORY)
+      return call_fail(c, REC_ERROR_MEMORY, "no memory for the threads of a block");
     if (t->answers[i] == SIMT_FAULT) return call_fail(c, REC_ERROR_INTERNAL, "%s", t->messages[i]);
   }
   return REC_OK;
@@ -85,14 +87,17 @@ static void close_stamps(simt_stamps *s) {
 
 static void report_regions(const rec_simt_options *o, const simt_launch *l) {
   for (int i = 0; o->report && i < l->region_count; i++)
-    o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i], l->stamps->written_bytes[i]);
+    o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i],
+              l->stamps->written_bytes[i]);
 }
 
-// Of a multiprocessor's part of the cache; what the system has of a block's shared memory counts, too.
+// Of a multiprocessor's part of the cache; what the system has of a block's shared memory counts,
+// too.
 static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launch) {
   enum { OF_SYSTEM = 1024 };
   if (o->size < sizeof *o || !o->cache_bytes) return 0;
-  int64_t blocks = smaller(o->shared_bytes / (launch->shared_bytes + OF_SYSTEM), o->threads / launch->threads);
+  int64_t blocks =
+      smaller(o->shared_bytes / (launch->shared_bytes + OF_SYSTEM), o->threads / launch->threads);
   return o->cache_bytes / larger(1, blocks);
 }
 
@@ -108,7 +113,8 @@ static void note_kernel(simt_cost *cost, const gpu_launch *launch) {
   int i = 0;
   while (i < cost->kernel_count && strcmp(cost->kernels[i].name, launch->name) != 0) i++;
   if (i == SIMT_MOST_KERNELS) return;
-  if (i == cost->kernel_count) cost->kernels[cost->kernel_count++] = (simt_kernel){.name = launch->name};
+  if (i == cost->kernel_count)
+    cost->kernels[cost->kernel_count++] = (simt_kernel){.name = launch->name};
   simt_kernel *k = &cost->kernels[i];
   const rec_gpu_frame *frame = launch->parameter;
   k->launches++;
@@ -149,7 +155,8 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   if (opened) run_blocks(c, &t);
   if (t.launch.stamps) report_regions(options, &t.launch);
   close_stamps(&stamps);
-  if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to check and count what a kernel reads");
+  if (!opened)
+    return rec_fail(REC_ERROR_MEMORY, "no memory to check and count what a kernel reads");
   return answer_of(c, &t);
 }
 
@@ -176,6 +183,7 @@ rec_status gpu_simt_device(const call *c, gpu_device *device) {
                          .clear = clear_on_host,
                          .copy = copy_on_host};
   if (c->table->simt_run) return REC_OK;
-  return call_fail(c, REC_ERROR_DEVICE,
-                   "expected a library with code for the executor, found none; compile it with --target simt");
+  return call_fail(
+      c, REC_ERROR_DEVICE,
+      "expected a library with code for the executor, found none; compile it with --target simt");
 }

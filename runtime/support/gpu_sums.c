@@ -1,4 +1,5 @@
-// Results that several work items of a GPU add to: a copy for each of them, and their sums (gpu_frame.h).
+// Results that several work items of a GPU add to: a copy for each of them, and their sums
+// (gpu_frame.h).
 #include "runtime/support/error.h"
 #include "runtime/support/gpu_pass.h"
 #include "runtime/support/stage.h"
@@ -20,7 +21,8 @@ static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
 bool gpu_has_copies(const gpu_pass *p, const rec_table_slot *slot) {
   if (!slot->accumulated) return false;
   if (slot->single && copies_of(p, slot) == 1) return false;
-  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER || copies_of(p, slot) > 1;
+  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
+         copies_of(p, slot) > 1;
 }
 
 int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
@@ -42,21 +44,23 @@ static int64_t total_of(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t)
   return entries_of(list, t) * steps_in(list, t) * t->numbers;
 }
 
-rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_slot *slot, rec_slot result, char *copies,
-                            rec_gpu_slot *placed) {
+rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_slot *slot,
+                            rec_slot result, char *copies, rec_gpu_slot *placed) {
   static const int64_t copies_limit = INT64_C(1) << 28;
   const call *c = p->call;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   rec_gpu_sum_list *list = &sums->all.list;
   int64_t numbers = call_numbers(c, memory), count = copies_of(p, slot);
   if (numbers > UINT32_MAX || count >= copies_limit)
-    return call_fail(
-        c, REC_ERROR_ARGUMENT,
-        "expected at most 4294967295 numbers of %s and 268435455 blocks of a GPU that add to them, found %lld and %lld",
-        table_text(c->table, memory->name_at), (long long)numbers, (long long)count);
+    return call_fail(c, REC_ERROR_ARGUMENT,
+                     "expected at most 4294967295 numbers of %s and 268435455 blocks of a GPU that "
+                     "add to them, found %lld and %lld",
+                     table_text(c->table, memory->name_at), (long long)numbers, (long long)count);
   if (list->count == 0)
-    *list = (rec_gpu_sum_list){
-        .copies = (const float *)(const void *)copies, .batch = c->batch, .entries = call_entries(c), .steps = c->time};
+    *list = (rec_gpu_sum_list){.copies = (const float *)(const void *)copies,
+                               .batch = c->batch,
+                               .entries = call_entries(c),
+                               .steps = c->time};
   rec_gpu_sum_task *t = &sums->all.tasks[list->count++];
   *t = (rec_gpu_sum_task){.to = result.data,
                           .to_entry_stride = result.batch_stride,
@@ -82,7 +86,8 @@ static int regions_of(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASK
   int count = 0;
   for (int i = 0; i < list->count; i++) {
     const rec_gpu_sum_task *t = &sums->all.tasks[i];
-    int64_t last = (entries_of(list, t) - 1) * t->to_entry_stride + (steps_in(list, t) - 1) * t->to_step_stride;
+    int64_t last = (entries_of(list, t) - 1) * t->to_entry_stride +
+                   (steps_in(list, t) - 1) * t->to_step_stride;
     int64_t bytes = t->stored == REC_STORED_NUMBER ? 4 : 2;
     if (!t->to || t->numbers == 0) continue;
     regions[count++] = (simt_region){"a sum", t->to, (last + t->numbers) * bytes, true};
@@ -112,6 +117,7 @@ rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *p) {
                        .parameter_bytes = sizeof sums->all,
                        .regions = regions,
                        .region_count = count};
-  launch.blocks = smaller((most + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS, p->device->blocks);
+  launch.blocks =
+      smaller((most + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS, p->device->blocks);
   return p->device->launch(p->call, &launch);
 }

@@ -4,8 +4,8 @@
 
 #include "runtime/shared/library.h"
 
-// Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. Otherwise exponent and fraction are rounded as one
-// number, after larger numbers have become infinity.
+// Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. Otherwise exponent and
+// fraction are rounded as one number, after larger numbers have become infinity.
 static uint16_t half_of(float x) {
   uint32_t bits = rec_float_bits(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   uint32_t limited = size < 0x47800000 ? size : 0x47800000;

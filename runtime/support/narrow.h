@@ -20,7 +20,8 @@ static inline float rec_bits_float(uint32_t bits) {
 static inline float rec_widen_bf16(uint16_t x) { return rec_bits_float((uint32_t)x << 16); }
 
 static inline uint16_t rec_narrow_bf16(float x) {
-  uint32_t bits = rec_float_bits(x), quiet = bits | 0x400000, rounded = bits + 0x7fff + (bits >> 16 & 1);
+  uint32_t bits = rec_float_bits(x), quiet = bits | 0x400000,
+           rounded = bits + 0x7fff + (bits >> 16 & 1);
   return (uint16_t)((x != x ? quiet : rounded) >> 16);
 }
 

@@ -1,8 +1,9 @@
 // A pool of threads: created at the first launch that wants more than one, asleep between launches.
 //
-// Launches of several threads share the pool. Each puts its job into a list, and the workers take lanes from the front of the
-// list. Every caller works on its own job, so no launch waits for another one to end. A worker waits on a condition variable,
-// never in a loop. After fork() the child has the memory of the pool but none of its threads. It recognises that by the process
+// Launches of several threads share the pool. Each puts its job into a list, and the workers take
+// lanes from the front of the list. Every caller works on its own job, so no launch waits for
+// another one to end. A worker waits on a condition variable, never in a loop. After fork() the
+// child has the memory of the pool but none of its threads. It recognises that by the process
 // number and makes a pool of its own. It leaves the old pool, whose lock may be held, untouched.
 #include "runtime/support/pool.h"
 
@@ -112,7 +113,12 @@ void rec_pool_run(int64_t threads, int64_t lanes, rec_task lane, void *argument)
     return;
   }
   pthread_cond_t done = PTHREAD_COND_INITIALIZER;
-  job mine = {.lane = lane, .argument = argument, .lanes = lanes, .begun = 1, .helpers = helpers, .done = &done};
+  job mine = {.lane = lane,
+              .argument = argument,
+              .lanes = lanes,
+              .begun = 1,
+              .helpers = helpers,
+              .done = &done};
   pthread_mutex_lock(&p->lock);
   grow(p, helpers);
   mine.next = p->jobs;

@@ -3,7 +3,8 @@
 //   input g[H] in [-5, 0]  ->  f_forward: expected g in [-5, 0], as promised, found 0.25 in step 3
 //     of batch entry 1, [H=2]
 //
-// A chunk never holds the states between its ends. Those come from the single-step form, one entry after another, step by step.
+// A chunk never holds the states between its ends. Those come from the single-step form, one entry
+// after another, step by step.
 #include "runtime/support/promise.h"
 
 #include <stdio.h>
@@ -13,22 +14,27 @@
 #include "runtime/support/narrow.h"
 #include "runtime/support/stage.h"
 
-static double number_of(const call *c, const rec_table_memory *memory, const void *data, int64_t index) {
-  if (memory->stored != REC_STORED_NUMBER) return (double)rec_widen(((const uint16_t *)data)[index], memory->stored);
-  return c->table->number_bytes == 8 ? ((const double *)data)[index] : (double)((const float *)data)[index];
+static double number_of(const call *c, const rec_table_memory *memory, const void *data,
+                        int64_t index) {
+  if (memory->stored != REC_STORED_NUMBER)
+    return (double)rec_widen(((const uint16_t *)data)[index], memory->stored);
+  return c->table->number_bytes == 8 ? ((const double *)data)[index]
+                                     : (double)((const float *)data)[index];
 }
 
 // The bound as the memory can hold it: a number that was rounded to it keeps the promise.
 static double bound_of(const call *c, const rec_table_memory *memory, double bound) {
   float single = (float)bound;
   uint16_t half;
-  if (memory->stored == REC_STORED_NUMBER) return c->table->number_bytes == 8 ? bound : (double)single;
+  if (memory->stored == REC_STORED_NUMBER)
+    return c->table->number_bytes == 8 ? bound : (double)single;
   rec_narrow(&half, &single, 1, memory->stored);
   return (double)rec_widen(half, memory->stored);
 }
 
 // "[G=0,R=3]", or nothing; a complex number's part behind it.
-static void place_text(const call *c, const rec_table_memory *memory, int64_t index, char *text, size_t size) {
+static void place_text(const call *c, const rec_table_memory *memory, int64_t index, char *text,
+                       size_t size) {
   const int32_t *axes = table_at(c->table, memory->axes_at);
   int64_t numbers = call_numbers(c, memory) / memory->factor, at = index / memory->factor;
   size_t used = 0;
@@ -36,29 +42,34 @@ static void place_text(const call *c, const rec_table_memory *memory, int64_t in
   for (int k = 0; k < memory->axis_count && used < size; k++) {
     numbers /= c->axis_size[axes[k]];
     used += (size_t)snprintf(text + used, size - used, "%s%s=%lld", k ? "," : ", [",
-                             table_text(c->table, table_axis(c->table, axes[k])->name_at), (long long)(at / numbers));
+                             table_text(c->table, table_axis(c->table, axes[k])->name_at),
+                             (long long)(at / numbers));
     at %= numbers;
   }
   if (memory->axis_count && used < size) used += (size_t)snprintf(text + used, size - used, "]");
-  if (memory->factor == 2 && used < size) snprintf(text + used, size - used, ", %s part", index % 2 ? "imaginary" : "real");
+  if (memory->factor == 2 && used < size)
+    snprintf(text + used, size - used, ", %s part", index % 2 ? "imaginary" : "real");
 }
 
 // step -1: the memory has none.
-static rec_status refuse(const call *c, const rec_table_memory *memory, double found, int64_t entry, int64_t step,
-                         int64_t index) {
+static rec_status refuse(const call *c, const rec_table_memory *memory, double found, int64_t entry,
+                         int64_t step, int64_t index) {
   char place[160], where[96] = "";
   const char *of = c->packed ? "sequence" : "batch entry";
   place_text(c, memory, index, place, sizeof place);
   if (step >= 0)
-    snprintf(where, sizeof where, " in step %lld of %s %lld", (long long)step, of, (long long)entry);
+    snprintf(where, sizeof where, " in step %lld of %s %lld", (long long)step, of,
+             (long long)entry);
   else if (memory->per_batch)
     snprintf(where, sizeof where, " in %s %lld", of, (long long)entry);
   return call_fail(c, REC_ERROR_PROMISE, "expected %s in [%.9g, %.9g], as promised, found %.9g%s%s",
-                   table_text(c->table, memory->name_at), memory->low, memory->high, found, where, place);
+                   table_text(c->table, memory->name_at), memory->low, memory->high, found, where,
+                   place);
 }
 
 // The numbers of one entry or step. `step` stands in the message.
-static rec_status check_numbers(const call *c, const rec_table_memory *memory, const void *data, int64_t entry, int64_t step) {
+static rec_status check_numbers(const call *c, const rec_table_memory *memory, const void *data,
+                                int64_t entry, int64_t step) {
   int64_t numbers = call_numbers(c, memory);
   double low = bound_of(c, memory, memory->low), high = bound_of(c, memory, memory->high);
   for (int64_t k = 0; k < numbers; k++) {
@@ -72,7 +83,9 @@ static int64_t steps_of(const call *c, int64_t entry) {
   return c->packed ? (int64_t)c->cu_seqlens[entry + 1] - c->cu_seqlens[entry] : c->time;
 }
 
-static int64_t first_step_of(const call *c, int64_t entry) { return c->packed ? c->cu_seqlens[entry] : 0; }
+static int64_t first_step_of(const call *c, int64_t entry) {
+  return c->packed ? c->cu_seqlens[entry] : 0;
+}
 
 static rec_status check_tokens(const call *c, const rec_table_memory *memory) {
   rec_slot slot = call_slot(c, memory);
@@ -80,8 +93,10 @@ static rec_status check_tokens(const call *c, const rec_table_memory *memory) {
   for (int64_t e = 0; e < call_entries(c) && status == REC_OK; e++) {
     int64_t at = (c->packed ? 0 : e) * slot.batch_stride + first_step_of(c, e) * slot.time_stride;
     for (int64_t t = 0; t < steps_of(c, e) && status == REC_OK; t++)
-      status =
-          check_numbers(c, memory, (const char *)slot.data + (at + t * slot.time_stride) * table_bytes(c->table, memory), e, t);
+      status = check_numbers(
+          c, memory,
+          (const char *)slot.data + (at + t * slot.time_stride) * table_bytes(c->table, memory), e,
+          t);
   }
   return status;
 }
@@ -156,7 +171,8 @@ static call single(const call *c) {
 int64_t promise_bytes(const call *c) {
   if (!promises_states(c)) return 0;
   call one = single(c);
-  return stage_pointers_bytes(c) + 2 * all_bytes(c) + stage_bytes(&one, &c->table->kernels[REC_KERNEL_STEP]);
+  return stage_pointers_bytes(c) + 2 * all_bytes(c) +
+         stage_bytes(&one, &c->table->kernels[REC_KERNEL_STEP]);
 }
 
 typedef struct walk {
@@ -193,11 +209,13 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
     w->replaced[i] = w->after + at;
     at += entry_bytes(c, final);
   }
-  stage_run(one, &c->table->kernels[REC_KERNEL_STEP], (stage_saved){0}, STAGE_STATES, NULL, w->stage);
+  stage_run(one, &c->table->kernels[REC_KERNEL_STEP], (stage_saved){0}, STAGE_STATES, NULL,
+            w->stage);
   rec_status status = REC_OK;
   for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
-    if (is_final(final) && final->promised) status = check_numbers(c, final, w->replaced[i], entry, step);
+    if (is_final(final) && final->promised)
+      status = check_numbers(c, final, w->replaced[i], entry, step);
   }
   char *before = w->before;
   w->before = w->after;

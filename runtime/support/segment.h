@@ -6,14 +6,18 @@
 
 #include "runtime/support/stage.h"
 
-// Above this a transfer is out of range: times states that it shrinks it leaves rounding errors alone.
+// Above this a transfer is out of range: times states that it shrinks it leaves rounding errors
+// alone.
 #define SEGMENT_LARGEST 1024
 
 // Below every maximum that counts; before a segment there is none.
 #define SEGMENT_NO_MAXIMUM (-1e30)
 
-static inline const rec_table_summary *segment_of(const call *c, bool back) { return &c->table->summaries[back]; }
-static inline const rec_table_part *segment_part(const call *c, const rec_table_summary *of, int index) {
+static inline const rec_table_summary *segment_of(const call *c, bool back) {
+  return &c->table->summaries[back];
+}
+static inline const rec_table_part *segment_part(const call *c, const rec_table_summary *of,
+                                                 int index) {
   return (const rec_table_part *)table_at(c->table, of->parts_at) + index;
 }
 
@@ -25,7 +29,8 @@ int64_t segment_memory_bytes(const call *c, int memory);
 
 // Blocks of columns. 0: no state has any.
 int64_t segment_blocks(const call *c, const rec_table_summary *of);
-// The column of the matrix of the first entry of an instance of this part: the states before it have so many.
+// The column of the matrix of the first entry of an instance of this part: the states before it
+// have so many.
 int64_t segment_first_column(const call *c, const rec_table_summary *of, int part);
 
 // Where a part begins in a summary; the columns of an OWN part.
@@ -39,7 +44,9 @@ int64_t segment_states_bytes(const call *c, bool back);
 
 // Writes the head: whether something is out of range, which another summary may be already.
 void segment_guard(const call *c, bool back, char *summary, bool out_of_range);
-static inline bool segment_is_out_of_range(const void *summary) { return *(const int32_t *)summary != 0; }
+static inline bool segment_is_out_of_range(const void *summary) {
+  return *(const int32_t *)summary != 0;
+}
 
 // The part of a state, by the memory of the state before; -1: it has none.
 int segment_own_part(const call *c, const rec_table_summary *of, int state);
@@ -49,7 +56,8 @@ rec_status segment_check(const call *c, bool back);
 // Checks a summary of the caller.
 rec_status segment_check_memory(const call *c, const void *summary);
 
-// summary.c, fold.c: sizes that NAME_sizes tells; rec_sizes.workspace is enough for these calls, too.
+// summary.c, fold.c: sizes that NAME_sizes tells; rec_sizes.workspace is enough for these calls,
+// too.
 int64_t segment_workspace(const call *c, bool back, bool recompute);
 int64_t segment_fold_workspace(const call *c);
 int64_t segment_instances(const call *c);

@@ -7,8 +7,8 @@
 //
 // Where a product of decays overflows, the call runs as one slice.
 //
-// Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] + start[p]. start[p] is the
-// gradient of slice p's initial state for a zero cotangent after it.
+// Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] +
+// start[p]. start[p] is the gradient of slice p's initial state for a zero cotangent after it.
 #include "runtime/support/split.h"
 
 #include <string.h>
@@ -31,7 +31,9 @@ static bool is_pair(const rec_table_memory *memory, bool gradients) {
   return use == REC_WRITE_OPTIONAL && memory->copy_from >= 0;
 }
 
-static int64_t padded(const call *c, int64_t numbers) { return round_up(numbers, REC_ALIGNMENT / c->table->number_bytes); }
+static int64_t padded(const call *c, int64_t numbers) {
+  return round_up(numbers, REC_ALIGNMENT / c->table->number_bytes);
+}
 
 static state_memory find_state(const call *c, int index) {
   for (int gradients = 0; gradients < 2; gradients++) {
@@ -41,10 +43,11 @@ static state_memory find_state(const call *c, int index) {
       if (!is_pair(memory, gradients)) continue;
       int64_t numbers = call_numbers(c, memory);
       if (i == index || memory->copy_from == index)
-        return (state_memory){.end = gradients ? (i == index ? D_BEFORE : D_AFTER) : (i == index ? AFTER : BEFORE),
-                              .at = at,
-                              .numbers = numbers,
-                              .complex = memory->factor == 2};
+        return (state_memory){
+            .end = gradients ? (i == index ? D_BEFORE : D_AFTER) : (i == index ? AFTER : BEFORE),
+            .at = at,
+            .numbers = numbers,
+            .complex = memory->factor == 2};
       at += padded(c, numbers);
     }
   }
@@ -79,7 +82,8 @@ static bool is_compiled(const rec_table_kernel *kernel) {
 static bool can_be_cut(const call *c) {
   const rec_table_kernel *kernels = c->table->kernels;
   return !c->packed && c->time >= SPLIT_TIME_MIN && is_compiled(&kernels[REC_KERNEL_CARRY]) &&
-         !adds_states(c, &kernels[REC_KERNEL_BACKWARD]) && stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks == 1;
+         !adds_states(c, &kernels[REC_KERNEL_BACKWARD]) &&
+         stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks == 1;
 }
 
 void split_most(call *c) {
@@ -177,7 +181,9 @@ static void copy_callers(const split *s, state_end end, char *buffer, int64_t sl
 
 // ---- passes: which memory holds a slice's states ----------------------------------------------
 
-static void *callers(const split *s, int memory) { return call_data(s->call, table_memory(s->call->table, memory)); }
+static void *callers(const split *s, int memory) {
+  return call_data(s->call, table_memory(s->call->table, memory));
+}
 
 static void *ends_state(void *context, int memory, int64_t slice) {
   const split *s = context;
@@ -215,8 +221,8 @@ static void *whole_gradient(void *context, int memory, int64_t slice) {
   return m.end == D_BEFORE && slice == 0 ? callers(s, memory) : NULL;
 }
 
-static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first, int64_t last,
-                     void *(*state)(void *, int, int64_t)) {
+static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first,
+                     int64_t last, void *(*state)(void *, int, int64_t)) {
   stage_slices slices = {.first = first, .last = last, .state = state, .context = s};
   stage_run(s->call, &s->call->table->kernels[kind], saved, results, &slices, s->stage);
 }
@@ -224,29 +230,32 @@ static void run_pass(split *s, int kind, stage_saved saved, stage_results result
 // ---- the scan --------------------------------------------------------------------------------
 
 // to += factor * from, with the factor's conjugate in the backward direction.
-#define DEFINE_ADD_CARRIED(name, number)                                                                             \
-  static void name(number *to, const number *factor, const number *from, int64_t count, bool complex, number sign) { \
-    if (!complex) {                                                                                                  \
-      for (int64_t k = 0; k < count; k++) to[k] += factor[k] * from[k];                                              \
-      return;                                                                                                        \
-    }                                                                                                                \
-    for (int64_t k = 0; k < count; k += 2) {                                                                         \
-      number re = factor[k], im = sign * factor[k + 1];                                                              \
-      to[k] += re * from[k] - im * from[k + 1];                                                                      \
-      to[k + 1] += re * from[k + 1] + im * from[k];                                                                  \
-    }                                                                                                                \
+#define DEFINE_ADD_CARRIED(name, number)                                                \
+  static void name(number *to, const number *factor, const number *from, int64_t count, \
+                   bool complex, number sign) {                                         \
+    if (!complex) {                                                                     \
+      for (int64_t k = 0; k < count; k++) to[k] += factor[k] * from[k];                 \
+      return;                                                                           \
+    }                                                                                   \
+    for (int64_t k = 0; k < count; k += 2) {                                            \
+      number re = factor[k], im = sign * factor[k + 1];                                 \
+      to[k] += re * from[k] - im * from[k + 1];                                         \
+      to[k + 1] += re * from[k + 1] + im * from[k];                                     \
+    }                                                                                   \
   }
 DEFINE_ADD_CARRIED(add_carried_floats, float)
 DEFINE_ADD_CARRIED(add_carried_doubles, double)
 
 // Adds what slice `slice` carries from one of its ends to the other.
-static void carry_over(const split *s, char *states, int64_t slice, int64_t from, int64_t to, bool conjugate) {
+static void carry_over(const split *s, char *states, int64_t slice, int64_t from, int64_t to,
+                       bool conjugate) {
   const call *c = s->call;
   for (int i = 0; i < c->table->memory_count; i++) {
     if (!is_pair(table_memory(c->table, i), false)) continue;
     state_memory m = find_state(c, i);
     void *target = state_at(s, states, to, m.at);
-    const void *factor = state_at(s, s->carry, slice, m.at), *source = state_at(s, states, from, m.at);
+    const void *factor = state_at(s, s->carry, slice, m.at),
+               *source = state_at(s, states, from, m.at);
     if (c->table->number_bytes == 8)
       add_carried_doubles(target, factor, source, m.numbers, m.complex, conjugate ? -1 : 1);
     else
@@ -317,7 +326,8 @@ void split_backward_call(const call *c, stage_saved saved, bool recompute, void 
   if (!carries_are_finite(&s)) {
     const rec_table_kernel *kernels = c->table->kernels;
     call whole = uncut(c);
-    if (recompute) stage_run(&whole, &kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, s.stage);
+    if (recompute)
+      stage_run(&whole, &kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, s.stage);
     stage_run(&whole, &kernels[REC_KERNEL_BACKWARD], saved, STAGE_ALL, NULL, s.stage);
     return;
   }

@@ -1,6 +1,7 @@
-// Time slices that run side by side, for one sequence that is one instance, where nothing else could be shared out. Slices are
-// combined by their states, exactly: states that decay element by element obey  state after = product of decays * state before
-// + state after from zero. The cut depends on sizes alone, like every other. It costs about twice the arithmetic.
+// Time slices that run side by side, for one sequence that is one instance, where nothing else
+// could be shared out. Slices are combined by their states, exactly: states that decay element by
+// element obey  state after = product of decays * state before + state after from zero. The cut
+// depends on sizes alone, like every other. It costs about twice the arithmetic.
 #ifndef REC_SUPPORT_SPLIT_H
 #define REC_SUPPORT_SPLIT_H
 
@@ -14,8 +15,8 @@ enum {
 // Sets call.slices and call.slice_steps; 0 where the call is not cut.
 void split_plan(call *call);
 
-// The same with as many slices as there may be, for any number of steps up to the call's: what needs
-// the most workspace.
+// The same with as many slices as there may be, for any number of steps up to the call's: what
+// needs the most workspace.
 void split_most(call *call);
 
 // Bytes of workspace of a call that is cut, without its saved states.

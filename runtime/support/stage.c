@@ -1,4 +1,5 @@
-// Cuts a kernel's work into tasks, runs them, and sums the copies of results that several tasks add to.
+// Cuts a kernel's work into tasks, runs them, and sums the copies of results that several tasks add
+// to.
 #include "runtime/support/stage.h"
 
 #include <stdatomic.h>
@@ -44,12 +45,15 @@ static int64_t count_instances(const call *c, const rec_table_kernel *kernel, ui
   }
   if (kernel->lane_axis < 0) return instances;
   inside |= from >> kernel->lane_axis & 1;  // lane blocks are the innermost
-  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block) : instances;
+  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) /
+                               kernel->lane_block)
+                : instances;
 }
 
-// The largest block of instances that can stay whole while there are enough groups. Instances of a block that add to the same
-// entries then do so one after another, without copies.
-static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances, int64_t groups) {
+// The largest block of instances that can stay whole while there are enough groups. Instances of a
+// block that add to the same entries then do so one after another, without copies.
+static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances,
+                           int64_t groups) {
   int64_t unit = 1;
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -64,12 +68,16 @@ static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block -
 
 // How many tasks of equal work the batch entries make; sequences make no more than the longest of
 // them fits into all steps.
-static int64_t side_by_side(const call *c) { return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch); }
+static int64_t side_by_side(const call *c) {
+  return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch);
+}
 
-// Packed sequences of one length lie as those of a batch, and so do their saved states if it is whole chunks.
+// Packed sequences of one length lie as those of a batch, and so do their saved states if it is
+// whole chunks.
 static bool is_regular(const call *c) {
   if (!c->packed) return true;
-  return c->longest * c->sequences == c->time && c->longest % c->table->chunk == 0 && !call_runs_alone(c, c->longest);
+  return c->longest * c->sequences == c->time && c->longest % c->table->chunk == 0 &&
+         !call_runs_alone(c, c->longest);
 }
 
 // Sequences that a kernel takes together make one task: not where no other would be left.
@@ -97,9 +105,11 @@ static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t
   }
   cut.tasks = cut.strips * cut.groups * cut.slices;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
-  int64_t units = cut.instances / cut.unit, largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
+  int64_t units = cut.instances / cut.unit,
+          largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
   cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
-  cut.lane_bytes = cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
+  cut.lane_bytes =
+      cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
   return cut;
 }
 
@@ -109,12 +119,16 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
 
 // Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
 // smaller ones.
-static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
-  return cut->groups > 1 && slot->summed != 0 && count_instances(c, kernel, slot->summed) > cut->unit;
+static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
+                           const rec_table_slot *slot) {
+  return cut->groups > 1 && slot->summed != 0 &&
+         count_instances(c, kernel, slot->summed) > cut->unit;
 }
 
-// Copies of a memory that the kernel adds to: 1 means that it adds in place. A memory of batch entries has that many for each entry.
-static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
+// Copies of a memory that the kernel adds to: 1 means that it adds in place. A memory of batch
+// entries has that many for each entry.
+static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
+                            const rec_table_slot *slot) {
   if (!slot->accumulated) return 1;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
@@ -122,8 +136,8 @@ static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const
   return memory->per_batch ? copies : copies * cut->strips;
 }
 
-// Sums are formed in numbers: where the caller stores something narrower, even a single copy lies in
-// the workspace.
+// Sums are formed in numbers: where the caller stores something narrower, even a single copy lies
+// in the workspace.
 static bool is_apart(const call *c, const rec_table_slot *slot, int64_t copies) {
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   return copies > 1 || (slot->accumulated && memory->stored != REC_STORED_NUMBER);
@@ -193,16 +207,20 @@ static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
   return memory->token ? c->batch : call_entries(c);
 }
 
-static void *number_at(void *data, int64_t index, int64_t bytes) { return data ? (char *)data + index * bytes : NULL; }
+static void *number_at(void *data, int64_t index, int64_t bytes) {
+  return data ? (char *)data + index * bytes : NULL;
+}
 
 // The saved states of a chunk.
 static void *chunk_saved(const run *r, int64_t chunk) {
   return number_at(r->saved.data, chunk * r->saved.chunk_stride, r->call->table->number_bytes);
 }
 
-static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps, int64_t numbers) {
+static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps,
+                       int64_t numbers) {
   for (int64_t t = 0; t < steps; t++)
-    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0, (size_t)(numbers * bytes));
+    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0,
+           (size_t)(numbers * bytes));
 }
 
 // Groups that do not collide share a copy: each adds to entries of its own. Other results that a
@@ -220,7 +238,8 @@ typedef struct task_range {
 } task_range;
 
 // Position of a task's copy: of the batch entry where the memory is per batch.
-static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, const task_range *t) {
+static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot,
+                          const task_range *t) {
   int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? t->group : 0;
   if (!memory->token) index = index * r->cut.slices + t->slice;
   return memory->per_batch ? index : index * r->cut.strips + t->strip;
@@ -281,10 +300,12 @@ static task_range range_of(const run *r, int64_t task) {
   return t;
 }
 
-static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory, const run_slot *s, rec_slot slot) {
+static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory,
+                     const run_slot *s, rec_slot slot) {
   bool entries = memory->per_batch && !(memory->token && r->call->packed);
   int64_t begin = entries ? t->begin : 0, end = entries ? t->end : 1;
-  for (int64_t b = begin; b < end; b++) zero_steps(slot, s->bytes, b, memory->token ? t->steps : 1, s->numbers);
+  for (int64_t b = begin; b < end; b++)
+    zero_steps(slot, s->bytes, b, memory->token ? t->steps : 1, s->numbers);
 }
 
 // The slots as the task sees them: from its first step on.
@@ -319,7 +340,8 @@ static void run_entries(const run *r, const task_range *t, rec_frame *frame, voi
 }
 
 // Packed sequences of one length; slots have the tokens of the task's first one.
-static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots, void *scratch) {
+static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
+                        void *scratch) {
   const call *c = r->call;
   for (int i = 0; i < r->kernel->slot_count; i++) {
     rec_slot *s = &slots[i];
@@ -335,19 +357,22 @@ static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec
 
 // Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
 // to its number. One without steps is left to the end (entry.c), a long one to alone.c.
-static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots, void *scratch) {
+static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
+                          void *scratch) {
   const call *c = r->call;
   const rec_table_kernel *kernel = r->kernel;
   int64_t at = t->start;
   for (int i = 0; i < kernel->slot_count; i++)
-    if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token) slots[i].batch_stride = 0;
+    if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
+      slots[i].batch_stride = 0;
   for (int64_t s = t->begin; s < t->end; s++) {
     int64_t start = c->cu_seqlens[s];
     frame->time = c->cu_seqlens[s + 1] - start;
     if (frame->time == 0 || call_runs_alone(c, frame->time)) continue;
     for (int i = 0; i < kernel->slot_count; i++)
       if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
-        slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride, r->slots[i].bytes);
+        slots[i].data =
+            number_at(slots[i].data, (start - at) * slots[i].time_stride, r->slots[i].bytes);
     at = start;
     frame->saved = chunk_saved(r, call_chunks_before(c, s));
     r->function(frame, s, t->first, t->last, scratch);
@@ -412,24 +437,27 @@ typedef struct sum {
 } sum;
 
 // The few copies of a token's gradient are added as the kernel adds.
-#define DEFINE_SUM(name, number)                                                                                            \
-  static void name(number *restrict result, const void *restrict from, int64_t copy_count, int64_t stride, int64_t count) { \
-    const number *numbers = from;                                                                                           \
-    memcpy(result, numbers, (size_t)count * sizeof *result);                                                                \
-    for (int64_t copy = 1; copy < copy_count; copy++) {                                                                     \
-      numbers += stride;                                                                                                    \
-      for (int64_t k = 0; k < count; k++) result[k] += numbers[k];                                                          \
-    }                                                                                                                       \
+#define DEFINE_SUM(name, number)                                                           \
+  static void name(number *restrict result, const void *restrict from, int64_t copy_count, \
+                   int64_t stride, int64_t count) {                                        \
+    const number *numbers = from;                                                          \
+    memcpy(result, numbers, (size_t)count * sizeof *result);                               \
+    for (int64_t copy = 1; copy < copy_count; copy++) {                                    \
+      numbers += stride;                                                                   \
+      for (int64_t k = 0; k < count; k++) result[k] += numbers[k];                         \
+    }                                                                                      \
   }
 DEFINE_SUM(sum_floats, float)
 DEFINE_SUM(sum_doubles, double)
 
 // Those of a parameter may be many, one for each strip of the batch and slice of the time: they are
 // added in double.
-static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count, int64_t copy_stride, int64_t count) {
+static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count,
+                                 int64_t copy_stride, int64_t count) {
   for (int64_t k = 0; k < count; k++) {
     double total = 0;
-    for (int64_t copy = 0; copy < copy_count; copy++) total += (double)copies[copy * copy_stride + k];
+    for (int64_t copy = 0; copy < copy_count; copy++)
+      total += (double)copies[copy * copy_stride + k];
     result[k] = (float)total;
   }
 }
@@ -456,11 +484,14 @@ static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first
   if (s->stored != REC_STORED_NUMBER && bytes != 8 && !s->parameter)
     sum_narrow(s, to, from, count);
   else if (bytes == 8)
-    sum_doubles((double *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
+    sum_doubles((double *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride,
+                count);
   else if (s->parameter)
-    sum_floats_in_double((float *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
+    sum_floats_in_double((float *)(void *)(result + to * bytes), copies, s->copy_count,
+                         s->copy_stride, count);
   else
-    sum_floats((float *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride, count);
+    sum_floats((float *)(void *)(result + to * bytes), copies, s->copy_count, s->copy_stride,
+               count);
 }
 
 // A block is a range of the numbers of one batch entry, all steps one behind the other.
@@ -499,7 +530,8 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
   s.batch_stride = s.copy_stride * s.copy_count;
   s.blocks = (s.numbers * s.steps + SUM_BLOCK - 1) / SUM_BLOCK;
   int64_t lanes = smaller(s.blocks * s.batch, LANES_MAX);
-  stage_run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane, &s);
+  stage_run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS,
+                     sum_lane, &s);
 }
 
 // ---- a stage ---------------------------------------------------------------------------------
@@ -509,8 +541,10 @@ static run_slot place_slot(run *r, int index, stage_results results, char **free
   const call *c = r->call;
   const rec_table_slot *slot = table_slot(c->table, r->kernel, index);
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
-  run_slot s = {
-      .slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory), .bytes = table_bytes(c->table, memory)};
+  run_slot s = {.slot = call_slot(c, memory),
+                .copies = 1,
+                .numbers = call_numbers(c, memory),
+                .bytes = table_bytes(c->table, memory)};
   bool wanted = results == STAGE_ALL || (results == STAGE_STATES && stage_is_state(memory));
   if (slot->written && !wanted) s.slot.data = NULL;
   if (!s.slot.data) return s;
@@ -544,16 +578,22 @@ static void zero_shared(const run *r) {
 static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
   int64_t work = 0;
   for (int i = 0; i < kernel->slot_count; i++) {
-    const rec_table_memory *memory = table_memory(c->table, table_slot(c->table, kernel, i)->memory);
+    const rec_table_memory *memory =
+        table_memory(c->table, table_slot(c->table, kernel, i)->memory);
     work += call_numbers(c, memory) * (memory->per_batch ? c->batch * c->time : 1);
   }
   return work;
 }
 
-void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
-               const stage_slices *slices, void *workspace) {
+void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
+               stage_results results, const stage_slices *slices, void *workspace) {
   run_slot *slots = workspace;
-  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slices = slices, .slots = slots};
+  run r = {.call = c,
+           .kernel = kernel,
+           .cut = stage_plan(c, kernel),
+           .saved = saved,
+           .slices = slices,
+           .slots = slots};
   r.function = kernel->functions[c->clone];
   r.first_strip = find_first_strip(&r);
   r.lane_memory = (char *)workspace + slots_bytes(kernel);

@@ -1,9 +1,11 @@
 // A stage: one kernel run over all instances, batch entries and ranges of time.
 //
-// The work is cut by sizes alone, never by the number of threads. Batch entries (or packed sequences, by their steps) form
-// strips, instances of a batch entry form groups, and steps form slices (with states: split.h). A task is one (strip, group,
-// slice). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
-// entries, each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed order.
+// The work is cut by sizes alone, never by the number of threads. Batch entries (or packed
+// sequences, by their steps) form strips, instances of a batch entry form groups, and steps form
+// slices (with states: split.h). A task is one (strip, group, slice). Tasks write different
+// entries, except for results that a kernel adds to. Where two tasks would add to the same entries,
+// each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed
+// order.
 #ifndef REC_SUPPORT_STAGE_H
 #define REC_SUPPORT_STAGE_H
 
@@ -40,8 +42,8 @@ typedef enum stage_results {
   STAGE_STATES  // nothing but final states, or gradients of initial ones
 } stage_results;
 
-// The slices first..last-1 of a call whose time is cut (call.slices), and where the states of each slice lie. `state` returns
-// the data of a memory that holds states.
+// The slices first..last-1 of a call whose time is cut (call.slices), and where the states of each
+// slice lie. `state` returns the data of a memory that holds states.
 typedef struct stage_slices {
   int64_t first, last;
   void *(*state)(void *context, int memory, int64_t slice);
@@ -49,14 +51,17 @@ typedef struct stage_slices {
 } stage_slices;
 
 // Runs the kernel. `slices` is NULL unless the call's time is cut. `workspace` has stage_bytes.
-void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved, stage_results results,
-               const stage_slices *slices, void *workspace);
+void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
+               stage_results results, const stage_slices *slices, void *workspace);
 
-// Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where it is not `worth` more.
+// Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where
+// it is not `worth` more.
 void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task lane, void *argument);
 
 // A memory that holds states: one entry per batch entry, none per step.
-static inline bool stage_is_state(const rec_table_memory *memory) { return memory->per_batch && !memory->token; }
+static inline bool stage_is_state(const rec_table_memory *memory) {
+  return memory->per_batch && !memory->token;
+}
 
 // Bytes of call.replaced.
 static inline int64_t stage_pointers_bytes(const call *c) {

@@ -3,8 +3,9 @@
 //   states 0, transfers 1      ->  SUMMARY, all steps  ->  own, factors
 //   columns of the identity    ->  SUMMARY, all steps, tokens along the value axis 0  ->  columns of the matrix, block by block
 //
-// Of packed sequences it is the last one that goes on behind the segment, and the first one that has begun before it. Where
-// they are not the same one, nothing of the states before the segment is left.
+// Of packed sequences it is the last one that goes on behind the segment, and the first one that
+// has begun before it. Where they are not the same one, nothing of the states before the segment is
+// left.
 #include <string.h>
 
 #include "runtime/support/begin.h"
@@ -23,11 +24,13 @@ typedef struct maker {
 
 static int64_t zeros_bytes(const call *c, const rec_table_summary *of) {
   int64_t bytes = 0;
-  for (int i = 0; i < of->part_count; i++) bytes = larger(bytes, segment_memory_bytes(c, segment_part(c, of, i)->memory));
+  for (int i = 0; i < of->part_count; i++)
+    bytes = larger(bytes, segment_memory_bytes(c, segment_part(c, of, i)->memory));
   for (int i = 0; of->value_axis >= 0 && i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     if (!stage_is_state(memory))
-      bytes = larger(bytes, round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT));
+      bytes =
+          larger(bytes, round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT));
   }
   return bytes;
 }
@@ -63,7 +66,8 @@ static int64_t identity_at(const maker *m, int part) {
 }
 
 static void *maker_before(const maker *m, int part, int memory) {
-  if (m->block >= 0) return segment_part(m->call, m->of, part)->columns ? m->identity + identity_at(m, part) : NULL;
+  if (m->block >= 0)
+    return segment_part(m->call, m->of, part)->columns ? m->identity + identity_at(m, part) : NULL;
   if (!m->given) return NULL;
   void *data = call_data(m->call, table_memory(m->call->table, memory));
   return data ? data : m->zeros;
@@ -90,9 +94,10 @@ static void *maker_state(void *context, int memory, int64_t slice) {
 
 // ---- columns of the identity -----------------------------------------------------------------
 
-// The column whose 1 lies in this entry of an instance, counted from the first one of its state; -1: it has another entry of the
-// value axis.
-static int64_t column_at(const maker *m, const rec_table_memory *memory, const int64_t *index, int64_t first) {
+// The column whose 1 lies in this entry of an instance, counted from the first one of its state;
+// -1: it has another entry of the value axis.
+static int64_t column_at(const maker *m, const rec_table_memory *memory, const int64_t *index,
+                         int64_t first) {
   const call *c = m->call;
   const int32_t *axes = table_at(c->table, memory->axes_at);
   int64_t row = 0, value = 0;
@@ -119,13 +124,15 @@ static void set_identity(const maker *m, int part) {
   const rec_table_memory *memory = table_memory(c->table, segment_part(c, m->of, part)->memory);
   const int32_t *axes = table_at(c->table, memory->axes_at);
   char *data = m->identity + identity_at(m, part);
-  int64_t index[REC_AXES_MAX] = {0}, entries = segment_numbers(c, segment_part(c, m->of, part)->memory) / memory->factor;
+  int64_t index[REC_AXES_MAX] = {0},
+          entries = segment_numbers(c, segment_part(c, m->of, part)->memory) / memory->factor;
   int64_t first = segment_first_column(c, m->of, part);
   memset(data, 0, (size_t)(entries * memory->factor * c->table->number_bytes));
   for (int64_t entry = 0; entry < entries; entry++) {
     int64_t column = column_at(m, memory, index, first);
     if (column >= 0) set_one(c, data, entry * memory->factor + column % memory->factor);
-    for (int k = memory->axis_count - 1; k >= 0 && ++index[k] == c->axis_size[axes[k]]; k--) index[k] = 0;
+    for (int k = memory->axis_count - 1; k >= 0 && ++index[k] == c->axis_size[axes[k]]; k--)
+      index[k] = 0;
   }
 }
 
@@ -163,7 +170,8 @@ static void clear_transfers(const maker *m) {
     const rec_table_part *part = segment_part(c, m->of, i);
     double none = part->kind == REC_PART_LOGARITHM ? SEGMENT_NO_MAXIMUM : 0;
     int64_t numbers = segment_numbers(c, part->memory);
-    if (part->kind != REC_PART_OWN) fill_numbers(c, m->summary + segment_part_at(c, m->of, i), numbers, none);
+    if (part->kind != REC_PART_OWN)
+      fill_numbers(c, m->summary + segment_part_at(c, m->of, i), numbers, none);
     for (int64_t b = 0; part->columns && b < segment_blocks(c, m->of); b++)
       fill_numbers(c, m->summary + segment_columns_at(c, m->of, i, b), numbers, 0);
   }
@@ -171,8 +179,8 @@ static void clear_transfers(const maker *m) {
 
 // ---- calls -----------------------------------------------------------------------------------
 
-// The sequence that goes on behind the segment, or backward before it, as a call of its own. It has `all` steps if there is no
-// other sequence.
+// The sequence that goes on behind the segment, or backward before it, as a call of its own. It has
+// `all` steps if there is no other sequence.
 static call open_sequence(const call *c, bool back, bool *alone) {
   call one = *c;
   *alone = !c->packed || c->sequences <= 1;
@@ -194,12 +202,14 @@ static rec_status check_maker_operands(const call *c, bool back) {
   for (int i = 0; i < kernel->slot_count && status == REC_OK; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
-    if (!slot->written) status = call_check_memory(c, memory, back ? memory->backward_use : memory->forward_use);
+    if (!slot->written)
+      status = call_check_memory(c, memory, back ? memory->backward_use : memory->forward_use);
   }
   return status;
 }
 
-// Backward: the states before each chunk, which forward has left or which are made again, in the workspace.
+// Backward: the states before each chunk, which forward has left or which are made again, in the
+// workspace.
 static rec_status find_saved(const call *c, bool back, stage_saved *saved, bool *again) {
   *saved = (stage_saved){0};
   *again = false;
@@ -207,13 +217,17 @@ static rec_status find_saved(const call *c, bool back, stage_saved *saved, bool 
   call_room room = call_saved_room(c);
   *again = !c->launch->saved;
   *saved = (stage_saved){c->launch->saved, room.chunks * room.chunk_numbers, room.chunk_numbers};
-  return *again ? REC_OK : call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, room.bytes);
+  return *again
+             ? REC_OK
+             : call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, room.bytes);
 }
 
-static void make_summary(const call *c, bool back, char *summary, stage_saved saved, bool again, char *workspace) {
+static void make_summary(const call *c, bool back, char *summary, stage_saved saved, bool again,
+                         char *workspace) {
   bool alone;
   call one = open_sequence(c, back, &alone);
-  maker m = {.call = &one, .of = segment_of(c, back), .summary = summary, .block = -1, .given = !alone};
+  maker m = {
+      .call = &one, .of = segment_of(c, back), .summary = summary, .block = -1, .given = !alone};
   m.zeros = workspace;
   m.identity = workspace + zeros_bytes(c, m.of);
   memset(m.zeros, 0, (size_t)zeros_bytes(c, m.of));
@@ -235,17 +249,19 @@ static rec_status choose_summary_clone(call *c, bool back) {
   const rec_table_kernel *kernel = maker_kernel(c, back);
   while (c->clone > 0 && !kernel->functions[c->clone]) c->clone--;
   if (kernel->functions[c->clone]) return REC_OK;
-  return call_fail(c, REC_ERROR_DEVICE, "expected code for this processor, found only code for newer ones");
+  return call_fail(c, REC_ERROR_DEVICE,
+                   "expected code for this processor, found only code for newer ones");
 }
 
-static int summary_of(const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch, bool back,
-                      void *summary) {
+static int summary_of(const rec_table *table, const char *entry, const void *arguments,
+                      const rec_launch *launch, bool back, void *summary) {
   call c;
   stage_saved saved;
   bool again;
   rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return gpu_summary_call(&c, back, summary);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    return gpu_summary_call(&c, back, summary);
   if (status == REC_OK) status = segment_check(&c, back);
   if (status == REC_OK) status = segment_check_memory(&c, summary);
   if (status == REC_OK) status = check_maker_operands(&c, back);
@@ -254,20 +270,23 @@ static int summary_of(const rec_table *table, const char *entry, const void *arg
   call_flatten(&c, &table->kernels[REC_KERNEL_FORWARD]);
   status = find_saved(&c, back, &saved, &again);
   if (status == REC_OK)
-    status =
-        call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, segment_workspace(&c, back, again));
+    status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+                               segment_workspace(&c, back, again));
   if (status == REC_OK) make_summary(&c, back, summary, saved, again, launch->workspace);
   return status;
 }
 
-int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      void *summary) {
   if (begin_is_due(table, arguments))
     return begin_call(table, BEGIN_SUMMARY, &(begin_operands){arguments, launch, NULL, summary});
   return summary_of(table, "summary", arguments, launch, false, summary);
 }
 
-int rec_summary_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch, void *summary) {
+int rec_summary_backward_entry(const rec_table *table, const void *arguments,
+                               const rec_launch *launch, void *summary) {
   if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_SUMMARY_BACKWARD, &(begin_operands){arguments, launch, NULL, summary});
+    return begin_call(table, BEGIN_SUMMARY_BACKWARD,
+                      &(begin_operands){arguments, launch, NULL, summary});
   return summary_of(table, "summary_backward", arguments, launch, true, summary);
 }

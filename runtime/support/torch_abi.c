@@ -1,5 +1,6 @@
-// Kernels of operators for PyTorch on the CPU: rec_torch_NAME_forward, _save, _step and _backward, in the form that
-// aoti_torch_library_impl takes, torch's stable C ABI. Operands and results are those of foreign.h.
+// Kernels of operators for PyTorch on the CPU: rec_torch_NAME_forward, _save, _step and _backward,
+// in the form that aoti_torch_library_impl takes, torch's stable C ABI. Operands and results are
+// those of foreign.h.
 //
 //   NAME_forward(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens) -> (Tensor y, Tensor hT_S)
 //   NAME_save(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens) -> (Tensor y, Tensor hT_S, Tensor saved)
@@ -7,9 +8,10 @@
 //   NAME_backward(Tensor q, .., Tensor? h0_S, Tensor? cu_seqlens, Tensor saved, Tensor? d_y, Tensor? d_hT_S, int wanted)
 //     -> (Tensor d_q, .., Tensor d_h0_S)       bit i of `wanted`: gradient i is; others have no elements
 //
-// A kernel called without a stack tells whether torch has all functions that it needs (1), which those of 2.10 and later do. They
-// are found in the process. Whatever is wrong is raised as a C++ exception, std::runtime_error, for torch has no other way: this
-// file and the thunks before it are compiled with unwind tables.
+// A kernel called without a stack tells whether torch has all functions that it needs (1), which
+// those of 2.10 and later do. They are found in the process. Whatever is wrong is raised as a C++
+// exception, std::runtime_error, for torch has no other way: this file and the thunks before it are
+// compiled with unwind tables.
 #include "runtime/support/torch_abi.h"
 
 #include <dlfcn.h>
@@ -25,27 +27,27 @@
 typedef struct torch_tensor torch_tensor;
 
 // Most return 0, or an error of torch.
-#define TORCH_FUNCTIONS(F)                                                                                                  \
-  F(int32_t, aoti_torch_device_type_cpu, (void))                                                                            \
-  F(int32_t, aoti_torch_dtype_float32, (void))                                                                              \
-  F(int32_t, aoti_torch_dtype_float64, (void))                                                                              \
-  F(int32_t, aoti_torch_dtype_bfloat16, (void))                                                                             \
-  F(int32_t, aoti_torch_dtype_float16, (void))                                                                              \
-  F(int32_t, aoti_torch_dtype_int32, (void))                                                                                \
-  F(int32_t, aoti_torch_dtype_uint8, (void))                                                                                \
-  F(int32_t, aoti_torch_layout_strided, (void))                                                                             \
-  F(int32_t, aoti_torch_get_data_ptr, (torch_tensor * tensor, void **data))                                                 \
-  F(int32_t, aoti_torch_get_dim, (torch_tensor * tensor, int64_t *rank))                                                    \
-  F(int32_t, aoti_torch_get_sizes, (torch_tensor * tensor, int64_t **sizes))                                                \
-  F(int32_t, aoti_torch_get_strides, (torch_tensor * tensor, int64_t **strides))                                            \
-  F(int32_t, aoti_torch_get_dtype, (torch_tensor * tensor, int32_t *dtype))                                                 \
-  F(int32_t, aoti_torch_get_layout, (torch_tensor * tensor, int32_t *layout))                                               \
-  F(int32_t, aoti_torch_get_device_type, (torch_tensor * tensor, int32_t *type))                                            \
-  F(int32_t, aoti_torch_empty_strided,                                                                                      \
-    (int64_t rank, const int64_t *sizes, const int64_t *strides, int32_t dtype, int32_t device_type, int32_t device_number, \
-     torch_tensor **tensor))                                                                                                \
-  F(int32_t, aoti_torch_copy_, (torch_tensor * to, torch_tensor * from, int32_t non_blocking))                              \
-  F(int32_t, aoti_torch_delete_tensor_object, (torch_tensor * tensor))                                                      \
+#define TORCH_FUNCTIONS(F)                                                                     \
+  F(int32_t, aoti_torch_device_type_cpu, (void))                                               \
+  F(int32_t, aoti_torch_dtype_float32, (void))                                                 \
+  F(int32_t, aoti_torch_dtype_float64, (void))                                                 \
+  F(int32_t, aoti_torch_dtype_bfloat16, (void))                                                \
+  F(int32_t, aoti_torch_dtype_float16, (void))                                                 \
+  F(int32_t, aoti_torch_dtype_int32, (void))                                                   \
+  F(int32_t, aoti_torch_dtype_uint8, (void))                                                   \
+  F(int32_t, aoti_torch_layout_strided, (void))                                                \
+  F(int32_t, aoti_torch_get_data_ptr, (torch_tensor * tensor, void **data))                    \
+  F(int32_t, aoti_torch_get_dim, (torch_tensor * tensor, int64_t *rank))                       \
+  F(int32_t, aoti_torch_get_sizes, (torch_tensor * tensor, int64_t **sizes))                   \
+  F(int32_t, aoti_torch_get_strides, (torch_tensor * tensor, int64_t **strides))               \
+  F(int32_t, aoti_torch_get_dtype, (torch_tensor * tensor, int32_t *dtype))                    \
+  F(int32_t, aoti_torch_get_layout, (torch_tensor * tensor, int32_t *layout))                  \
+  F(int32_t, aoti_torch_get_device_type, (torch_tensor * tensor, int32_t *type))               \
+  F(int32_t, aoti_torch_empty_strided,                                                         \
+    (int64_t rank, const int64_t *sizes, const int64_t *strides, int32_t dtype,                \
+     int32_t device_type, int32_t device_number, torch_tensor **tensor))                       \
+  F(int32_t, aoti_torch_copy_, (torch_tensor * to, torch_tensor * from, int32_t non_blocking)) \
+  F(int32_t, aoti_torch_delete_tensor_object, (torch_tensor * tensor))                         \
   F(int32_t, torch_get_num_threads, (uint32_t *threads))
 
 static struct {
@@ -158,15 +160,16 @@ static bool view_of(torch_tensor *tensor, foreign_tensor *view) {
   int64_t rank = 0, *sizes = NULL, *strides = NULL;
   int32_t dtype = 0, layout = 0, device = 0;
   if (torch.aoti_torch_get_layout(tensor, &layout) || layout != torch.aoti_torch_layout_strided() ||
-      torch.aoti_torch_get_device_type(tensor, &device) || torch.aoti_torch_get_dtype(tensor, &dtype) ||
-      torch.aoti_torch_get_dim(tensor, &rank) || torch.aoti_torch_get_sizes(tensor, &sizes) ||
-      torch.aoti_torch_get_strides(tensor, &strides))
+      torch.aoti_torch_get_device_type(tensor, &device) ||
+      torch.aoti_torch_get_dtype(tensor, &dtype) || torch.aoti_torch_get_dim(tensor, &rank) ||
+      torch.aoti_torch_get_sizes(tensor, &sizes) || torch.aoti_torch_get_strides(tensor, &strides))
     return false;
-  *view = (foreign_tensor){.device = {device == torch.aoti_torch_device_type_cpu() ? FOREIGN_CPU : FOREIGN_CUDA, 0},
-                           .rank = (int32_t)rank,
-                           .dtype = dtype_of(dtype),
-                           .shape = sizes,
-                           .strides = strides};
+  *view = (foreign_tensor){
+      .device = {device == torch.aoti_torch_device_type_cpu() ? FOREIGN_CPU : FOREIGN_CUDA, 0},
+      .rank = (int32_t)rank,
+      .dtype = dtype_of(dtype),
+      .shape = sizes,
+      .strides = strides};
   return torch.aoti_torch_get_data_ptr(tensor, &view->data) == 0;
 }
 
@@ -177,13 +180,16 @@ static torch_tensor *new_dense(int rank, const int64_t *shape, foreign_dtype dty
     dense *= shape[i] > 1 ? shape[i] : 1;
   }
   torch_tensor *tensor = NULL;
-  torch.aoti_torch_empty_strided(rank, shape, strides, dtype_for(dtype), torch.aoti_torch_device_type_cpu(), 0, &tensor);
+  torch.aoti_torch_empty_strided(rank, shape, strides, dtype_for(dtype),
+                                 torch.aoti_torch_device_type_cpu(), 0, &tensor);
   return tensor;
 }
 
 // Puts a dense copy in the place of a tensor.
 static bool copy_dense(torch_tensor **tensor, foreign_tensor *view) {
-  if (view->rank > FOREIGN_RANK_MAX || view->dtype.code == FOREIGN_OPAQUE || view->dtype.code == FOREIGN_INT) return true;
+  if (view->rank > FOREIGN_RANK_MAX || view->dtype.code == FOREIGN_OPAQUE ||
+      view->dtype.code == FOREIGN_INT)
+    return true;
   torch_tensor *copy = new_dense(view->rank, view->shape, view->dtype);
   if (!copy) return false;
   bool good = torch.aoti_torch_copy_(copy, *tensor, 0) == 0;
@@ -202,12 +208,14 @@ static bool read_operands(torch_call *c) {
     if (!c->handles[i]) continue;
     if (!view_of(c->handles[i], &c->views[i])) return false;
     int leading = foreign_free_axes(c->f.kind, table_memory(table, at.memory));
-    if (!foreign_is_dense(&c->views[i], leading) && !copy_dense(&c->handles[i], &c->views[i])) return false;
+    if (!foreign_is_dense(&c->views[i], leading) && !copy_dense(&c->handles[i], &c->views[i]))
+      return false;
     c->tensors[i] = &c->views[i];
   }
   if (c->offsets) c->f.cu_seqlens = &c->offsets_view;
   if (c->saved) c->f.saved = &c->saved_view;
-  return (!c->offsets || view_of(c->offsets, &c->offsets_view)) && (!c->saved || view_of(c->saved, &c->saved_view));
+  return (!c->offsets || view_of(c->offsets, &c->offsets_view)) &&
+         (!c->saved || view_of(c->saved, &c->saved_view));
 }
 
 static bool make_saved(torch_call *c) {
@@ -226,7 +234,8 @@ static bool make_results(torch_call *c) {
     int i = at.position - 1;
     bool wanted = c->f.kind != REC_KERNEL_BACKWARD || c->wanted >> (i - c->operands) & 1;
     int rank = wanted ? foreign_shape(&c->f, at.memory, shape) : 1;
-    c->handles[i] = new_dense(rank, shape, foreign_stored(c->f.table, table_memory(c->f.table, at.memory)));
+    c->handles[i] =
+        new_dense(rank, shape, foreign_stored(c->f.table, table_memory(c->f.table, at.memory)));
     if (!c->handles[i] || !view_of(c->handles[i], &c->views[i])) return false;
     c->tensors[i] = wanted ? &c->views[i] : NULL;
   }

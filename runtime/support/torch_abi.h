@@ -1,5 +1,6 @@
-// Kernels of torch's operators (torch_abi.c), each behind a thunk that adds the recurrence. `stack`: the arguments, then the
-// results, as torch's stable C ABI has them (StableIValue). Returns 1; with NULL as stack whether torch has what the kernel needs.
+// Kernels of torch's operators (torch_abi.c), each behind a thunk that adds the recurrence.
+// `stack`: the arguments, then the results, as torch's stable C ABI has them (StableIValue).
+// Returns 1; with NULL as stack whether torch has what the kernel needs.
 #ifndef REC_SUPPORT_TORCH_ABI_H
 #define REC_SUPPORT_TORCH_ABI_H
 

@@ -2,8 +2,9 @@
 //
 //   tvm_ffi.load_module("gla.so").gla_forward(q, k, v, gate, h0_S, y, hT_S)     tensors of torch, NumPy, ..
 //
-// Arguments are the tensors of foreign.h in their order, None for absent ones, then cu_seqlens and saved. Those at the end may be
-// left out. The declarations are those of tvm/ffi/c_api.h; its library is found in the process that calls.
+// Arguments are the tensors of foreign.h in their order, None for absent ones, then cu_seqlens and
+// saved. Those at the end may be left out. The declarations are those of tvm/ffi/c_api.h; its
+// library is found in the process that calls.
 #include "runtime/support/tvm_ffi.h"
 
 #include <dlfcn.h>
@@ -34,8 +35,9 @@ static int raise_error(const char *kind) {
 }
 
 static int raise_fault(const foreign_call *f) {
-  static const char *const kinds[] = {
-      [FOREIGN_WRONG_VALUE] = "ValueError", [FOREIGN_WRONG_TYPE] = "TypeError", [FOREIGN_REFUSED] = "RuntimeError"};
+  static const char *const kinds[] = {[FOREIGN_WRONG_VALUE] = "ValueError",
+                                      [FOREIGN_WRONG_TYPE] = "TypeError",
+                                      [FOREIGN_REFUSED] = "RuntimeError"};
   return raise_error(kinds[f->fault]);
 }
 
@@ -49,8 +51,11 @@ static void *allocate_bytes(void *context, int64_t bytes) {
   tvm_workspace *w = context;
   allocate_function *allocate;
   find_function(&allocate, "TVMFFIEnvTensorAlloc");
-  foreign_tensor prototype = {
-      .device = *w->device, .rank = 1, .dtype = {FOREIGN_UINT, 8, 1}, .shape = &bytes, .strides = (int64_t[]){1}};
+  foreign_tensor prototype = {.device = *w->device,
+                              .rank = 1,
+                              .dtype = {FOREIGN_UINT, 8, 1},
+                              .shape = &bytes,
+                              .strides = (int64_t[]){1}};
   if (!allocate || allocate(&prototype, &w->object)) return NULL;
   return ((tvm_tensor *)w->object)->tensor.data;
 }
@@ -102,14 +107,17 @@ static int refuse_count(const tvm_call *c, int most) {
 }
 
 static int refuse_argument(const tvm_call *c, int position) {
-  rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a tensor or None as argument %d, found a value of tvm-ffi's type %d",
-           (const char *)c->recurrence + c->recurrence->name_at, c->entry, position + 1, c->arguments[position].type);
+  rec_fail(REC_ERROR_ARGUMENT,
+           "%s_%s: expected a tensor or None as argument %d, found a value of tvm-ffi's type %d",
+           (const char *)c->recurrence + c->recurrence->name_at, c->entry, position + 1,
+           c->arguments[position].type);
   return raise_error("TypeError");
 }
 
 static int run(const tvm_call *c) {
   foreign_call f = {.recurrence = c->recurrence, .kind = c->kind};
-  int tensors = count_tensors(c->recurrence->tables[0], c->kind), most = tensors + (c->kind == REC_KERNEL_STEP ? 0 : 2);
+  int tensors = count_tensors(c->recurrence->tables[0], c->kind),
+      most = tensors + (c->kind == REC_KERNEL_STEP ? 0 : 2);
   if (c->count > most) return refuse_count(c, most);
   const foreign_tensor *given[most + 1];
   memset(given, 0, sizeof given);
@@ -135,21 +143,22 @@ static int run(const tvm_call *c) {
   return status == REC_OK ? 0 : raise_fault(&f);
 }
 
-int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count,
-                        tvm_any *result) {
+int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                        int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
   return run(&(tvm_call){recurrence, REC_KERNEL_FORWARD, "forward", arguments, count});
 }
 
-int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count,
-                         tvm_any *result) {
+int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                         int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
   return run(&(tvm_call){recurrence, REC_KERNEL_BACKWARD, "backward", arguments, count});
 }
 
-int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count, tvm_any *result) {
+int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                     int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
   return run(&(tvm_call){recurrence, REC_KERNEL_STEP, "step", arguments, count});

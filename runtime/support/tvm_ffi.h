@@ -1,5 +1,5 @@
-// The C ABI of tvm-ffi 0.1, as far as it is used: layouts of tvm/ffi/c_api.h, and the functions behind the symbols that tvm-ffi
-// looks for.
+// The C ABI of tvm-ffi 0.1, as far as it is used: layouts of tvm/ffi/c_api.h, and the functions
+// behind the symbols that tvm-ffi looks for.
 #ifndef REC_SUPPORT_TVM_FFI_H
 #define REC_SUPPORT_TVM_FFI_H
 
@@ -26,10 +26,13 @@ typedef struct tvm_tensor {
   foreign_tensor tensor;
 } tvm_tensor;
 
-// Each behind a thunk that adds the recurrence. `handle` is not used. Returns 0, or -1 with an error raised.
-int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count, tvm_any *result);
-int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count,
-                         tvm_any *result);
-int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments, int32_t count, tvm_any *result);
+// Each behind a thunk that adds the recurrence. `handle` is not used. Returns 0, or -1 with an
+// error raised.
+int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                        int32_t count, tvm_any *result);
+int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                         int32_t count, tvm_any *result);
+int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
+                     int32_t count, tvm_any *result);
 
 #endif

@@ -7,7 +7,9 @@ enum {
   WINDOW_COPIES = 1 << 21  // bytes, about
 };
 
-static const rec_table_kernel *backward_of(const call *c) { return &c->table->kernels[REC_KERNEL_BACKWARD]; }
+static const rec_table_kernel *backward_of(const call *c) {
+  return &c->table->kernels[REC_KERNEL_BACKWARD];
+}
 
 // The gradient of a state before the steps; copy_from is that of the state after them.
 static bool is_state_gradient(const rec_table_memory *memory) {
@@ -21,11 +23,13 @@ static int64_t state_bytes(const call *c, const rec_table_memory *memory) {
 static int64_t all_states_bytes(const call *c) {
   int64_t bytes = 0;
   for (int i = 0; i < c->table->memory_count; i++)
-    if (is_state_gradient(table_memory(c->table, i))) bytes += state_bytes(c, table_memory(c->table, i));
+    if (is_state_gradient(table_memory(c->table, i)))
+      bytes += state_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
-// Can a window begin anywhere? Its states must come from `saved` or not be needed, and nobody adds to their gradients.
+// Can a window begin anywhere? Its states must come from `saved` or not be needed, and nobody adds
+// to their gradients.
 static bool has_windows(const call *c) {
   const rec_table_kernel *kernel = backward_of(c);
   if (c->packed || c->slices || c->replaced || kernel->time_splits) return false;
@@ -63,9 +67,10 @@ int64_t window_bytes(const call *c, int64_t steps) {
   return alone_gradients_bytes(c) + all_states_bytes(c) + stage_bytes(&one, backward_of(c));
 }
 
-// Gradients of states lie between windows in one buffer: an instance reads its own at its first step and writes them at its
-// last. At both ends of time they are the caller's.
-static void replace_state_gradients(const call *c, void **replaced, char *buffer, bool first, bool last) {
+// Gradients of states lie between windows in one buffer: an instance reads its own at its first
+// step and writes them at its last. At both ends of time they are the caller's.
+static void replace_state_gradients(const call *c, void **replaced, char *buffer, bool first,
+                                    bool last) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     if (!is_state_gradient(memory)) continue;
@@ -76,15 +81,19 @@ static void replace_state_gradients(const call *c, void **replaced, char *buffer
 }
 
 void window_run(const call *c, int64_t steps, stage_saved saved, void *workspace) {
-  int64_t windows = (c->time + steps - 1) / steps, saved_numbers = steps / c->table->chunk * saved.chunk_stride;
-  char *buffer = (char *)workspace + alone_gradients_bytes(c), *stage = buffer + all_states_bytes(c);
+  int64_t windows = (c->time + steps - 1) / steps,
+          saved_numbers = steps / c->table->chunk * saved.chunk_stride;
+  char *buffer = (char *)workspace + alone_gradients_bytes(c),
+       *stage = buffer + all_states_bytes(c);
   for (int64_t w = windows - 1; w >= 0; w--) {
     call one = window_of(c, w * steps, steps);
     bool last = w == windows - 1;
-    void **replaced = last ? stage_replace_nothing(&one, workspace) : alone_replace_gradients(&one, workspace);
+    void **replaced =
+        last ? stage_replace_nothing(&one, workspace) : alone_replace_gradients(&one, workspace);
     replace_state_gradients(&one, replaced, buffer, w == 0, last);
     stage_saved of_window = saved;
-    if (saved.data) of_window.data = (char *)saved.data + w * saved_numbers * c->table->number_bytes;
+    if (saved.data)
+      of_window.data = (char *)saved.data + w * saved_numbers * c->table->number_bytes;
     stage_run(&one, backward_of(c), of_window, STAGE_ALL, NULL, stage);
     if (!last) alone_add_gradients(c, &one);
   }

@@ -1,6 +1,6 @@
-// A backward window after window of time, from the last to the first. Where tasks add to the gradients of tokens, each adds to
-// a copy of its own; only the copies of a window are there at one time, and stay in the cache. The gradients of states are
-// handed on from window to window.
+// A backward window after window of time, from the last to the first. Where tasks add to the
+// gradients of tokens, each adds to a copy of its own; only the copies of a window are there at one
+// time, and stay in the cache. The gradients of states are handed on from window to window.
 //
 //   24 heads that share keys of 128 numbers, 8 copies, 2048 steps  ->  copies of 128 steps, 16 times one after the other
 //

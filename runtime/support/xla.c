@@ -2,12 +2,14 @@
 //
 //   operands q, k, v, gate, h0_S; attributes operands = {1, 2, 3, 4, 5}, results = {6, 7}  ->  gla_forward
 //
-// The attributes say which tensor of the call (foreign.h) each operand and each result is: its position from 1 on, or one of the
-// numbers below. vmap puts axes before all others; a tensor that has none of them gets one of size 1 in its place. Shapes and
-// types are checked here whatever Python has checked, for between the two stand all transformations of JAX.
+// The attributes say which tensor of the call (foreign.h) each operand and each result is: its
+// position from 1 on, or one of the numbers below. vmap puts axes before all others; a tensor that
+// has none of them gets one of size 1 in its place. Shapes and types are checked here whatever
+// Python has checked, for between the two stand all transformations of JAX.
 //
-// XLA knows one handler for the CPU and one for CUDA. That for CUDA starts its kernels on the stream of the call, in the context
-// that XLA has made current; XLA's allocator has the workspace, and gives it to nobody but later work on that stream.
+// XLA knows one handler for the CPU and one for CUDA. That for CUDA starts its kernels on the
+// stream of the call, in the context that XLA has made current; XLA's allocator has the workspace,
+// and gives it to nobody but later work on that stream.
 #include "runtime/support/xla.h"
 
 #include <stdarg.h>
@@ -45,15 +47,18 @@ typedef struct xla_call {
 
 // ---- errors ----------------------------------------------------------------------------------
 
-__attribute__((format(printf, 2, 3))) static rec_status refuse(const xla_call *c, const char *format, ...) {
-  static const char *const entries[] = {
-      [REC_KERNEL_FORWARD] = "forward", [REC_KERNEL_STEP] = "step", [REC_KERNEL_BACKWARD] = "backward"};
+__attribute__((format(printf, 2, 3))) static rec_status refuse(const xla_call *c,
+                                                               const char *format, ...) {
+  static const char *const entries[] = {[REC_KERNEL_FORWARD] = "forward",
+                                        [REC_KERNEL_STEP] = "step",
+                                        [REC_KERNEL_BACKWARD] = "backward"};
   char text[REC_ERROR_TEXT_MAX];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s", (const char *)c->call.recurrence + c->call.recurrence->name_at,
+  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s",
+                  (const char *)c->call.recurrence + c->call.recurrence->name_at,
                   entries[c->call.kind], text);
 }
 
@@ -88,18 +93,22 @@ static const rec_table_memory *memory_at(const xla_call *c, int64_t position, bo
   return NULL;
 }
 
-static rec_status read_places(xla_call *c, const xla_buffers *buffers, const char *what, bool result) {
+static rec_status read_places(xla_call *c, const xla_buffers *buffers, const char *what,
+                              bool result) {
   const xla_array *positions = positions_named(&c->frame->attributes, what);
   if (!positions || (int64_t)positions->count != buffers->count)
-    return refuse(c, "expected an attribute %s with %lld positions, found %lld", what, (long long)buffers->count,
-                  positions ? (long long)positions->count : 0LL);
+    return refuse(c, "expected an attribute %s with %lld positions, found %lld", what,
+                  (long long)buffers->count, positions ? (long long)positions->count : 0LL);
   for (int64_t i = 0; i < buffers->count; i++) {
     place *p = &c->places[c->count++];
-    *p = (place){.buffer = buffers->items[i], .position = ((const int64_t *)positions->data)[i], .result = result};
+    *p = (place){.buffer = buffers->items[i],
+                 .position = ((const int64_t *)positions->data)[i],
+                 .result = result};
     if (p->position == POSITION_SAVED || p->position == POSITION_OFFSETS) continue;
     p->memory = memory_at(c, p->position, result);
     if (!p->memory || c->tensors[p->position - 1])
-      return refuse(c, "expected the positions of %s, each once, found %lld", what, (long long)p->position);
+      return refuse(c, "expected the positions of %s, each once, found %lld", what,
+                    (long long)p->position);
     c->tensors[p->position - 1] = &p->tensor;
   }
   return REC_OK;
@@ -113,7 +122,8 @@ static rec_status count_mapped(xla_call *c) {
     if (!p->memory || !p->memory->token) continue;
     int64_t unused[FOREIGN_RANK_MAX];
     c->call.table = c->call.recurrence->tables[0];
-    int64_t rank = foreign_shape(&c->call, (int)(p->memory - table_memory(c->call.table, 0)), unused);
+    int64_t rank =
+        foreign_shape(&c->call, (int)(p->memory - table_memory(c->call.table, 0)), unused);
     c->mapped = (int)(p->buffer->rank - rank);
     return c->mapped >= 0 && c->mapped <= MAPPED_MAX
                ? REC_OK
@@ -128,14 +138,17 @@ static rec_status read_mapped(xla_call *c) {
   for (int i = 0; i < c->count; i++) {
     const xla_buffer *buffer = c->places[i].buffer;
     if (buffer->rank < c->mapped)
-      return refuse(c, "expected %d axes of vmap in each tensor, found %lld axes", c->mapped, (long long)buffer->rank);
+      return refuse(c, "expected %d axes of vmap in each tensor, found %lld axes", c->mapped,
+                    (long long)buffer->rank);
     if (buffer->rank - c->mapped > FOREIGN_RANK_MAX)
-      return refuse(c, "expected %d axes at most, found %lld", FOREIGN_RANK_MAX, (long long)(buffer->rank - c->mapped));
+      return refuse(c, "expected %d axes at most, found %lld", FOREIGN_RANK_MAX,
+                    (long long)(buffer->rank - c->mapped));
     for (int k = 0; k < c->mapped; k++) {
       int64_t *size = &c->mapped_size[k];
       if (*size == 1) *size = buffer->dims[k];
       if (buffer->dims[k] != *size && buffer->dims[k] != 1)
-        return refuse(c, "expected %lld entries of vmap, found %lld", (long long)*size, (long long)buffer->dims[k]);
+        return refuse(c, "expected %lld entries of vmap, found %lld", (long long)*size,
+                      (long long)buffer->dims[k]);
     }
   }
   c->entries = 1;
@@ -155,9 +168,11 @@ static int64_t bytes_of_tensor(const foreign_tensor *x) {
   return bytes;
 }
 
-// The bytes before the tensor of an entry. What entries save lies as one call of all of them writes it, whatever room is behind.
+// The bytes before the tensor of an entry. What entries save lies as one call of all of them writes
+// it, whatever room is behind.
 static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
-  int64_t bytes = p->position == POSITION_SAVED ? c->saved : bytes_of_tensor(&p->tensor), offset = 0;
+  int64_t bytes = p->position == POSITION_SAVED ? c->saved : bytes_of_tensor(&p->tensor),
+          offset = 0;
   for (int k = c->mapped; k-- > 0; entry /= c->mapped_size[k]) {
     if (p->buffer->dims[k] > 1) offset += entry % c->mapped_size[k] * bytes;
     bytes *= p->buffer->dims[k];
@@ -168,10 +183,11 @@ static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
 // ---- tensors ---------------------------------------------------------------------------------
 
 static foreign_dtype dtype_of(int dtype) {
-  static const foreign_dtype types[] = {[XLA_S32] = {FOREIGN_INT, 32, 1},    [XLA_S64] = {FOREIGN_INT, 64, 1},
-                                        [XLA_U8] = {FOREIGN_UINT, 8, 1},     [XLA_F16] = {FOREIGN_FLOAT, 16, 1},
-                                        [XLA_F32] = {FOREIGN_FLOAT, 32, 1},  [XLA_F64] = {FOREIGN_FLOAT, 64, 1},
-                                        [XLA_BF16] = {FOREIGN_BFLOAT, 16, 1}};
+  static const foreign_dtype types[] = {
+      [XLA_S32] = {FOREIGN_INT, 32, 1},    [XLA_S64] = {FOREIGN_INT, 64, 1},
+      [XLA_U8] = {FOREIGN_UINT, 8, 1},     [XLA_F16] = {FOREIGN_FLOAT, 16, 1},
+      [XLA_F32] = {FOREIGN_FLOAT, 32, 1},  [XLA_F64] = {FOREIGN_FLOAT, 64, 1},
+      [XLA_BF16] = {FOREIGN_BFLOAT, 16, 1}};
   bool known = dtype >= 0 && dtype < (int)(sizeof types / sizeof *types) && types[dtype].bits;
   return known ? types[dtype] : (foreign_dtype){UINT8_MAX, 0, 1};
 }
@@ -182,21 +198,25 @@ static bool is_one_call(const xla_call *c) {
   for (int i = 0; i < c->count; i++) {
     const place *p = &c->places[i];
     bool shared = p->memory && !p->memory->per_batch;
-    if (p->position == POSITION_OFFSETS || (shared && p->result) || entries_of(c, p) != (shared ? 1 : c->entries)) return false;
+    if (p->position == POSITION_OFFSETS || (shared && p->result) ||
+        entries_of(c, p) != (shared ? 1 : c->entries))
+      return false;
   }
   return true;
 }
 
-// As one call, the first axis of all but parameters has the entries of vmap, too: batch entries lie behind one another, in
-// `saved` as well.
+// As one call, the first axis of all but parameters has the entries of vmap, too: batch entries lie
+// behind one another, in `saved` as well.
 static void make_tensors(xla_call *c, bool one_call) {
   for (int i = 0; i < c->count; i++) {
     place *p = &c->places[i];
     int64_t rank = p->buffer->rank - c->mapped;
     memcpy(p->shape, p->buffer->dims + c->mapped, sizeof *p->shape * (size_t)rank);
     if (one_call && rank > 0 && !(p->memory && !p->memory->per_batch)) p->shape[0] *= c->entries;
-    p->tensor =
-        (foreign_tensor){.device = c->device, .rank = (int32_t)rank, .dtype = dtype_of(p->buffer->dtype), .shape = p->shape};
+    p->tensor = (foreign_tensor){.device = c->device,
+                                 .rank = (int32_t)rank,
+                                 .dtype = dtype_of(p->buffer->dtype),
+                                 .shape = p->shape};
     if (p->position == POSITION_OFFSETS) c->call.cu_seqlens = &p->tensor;
   }
 }
@@ -229,8 +249,10 @@ typedef struct workspace {
 
 static void *allocate(void *context, int64_t bytes) {
   workspace *w = context;
-  xla_memory_allocate args = {
-      .size = sizeof args, .context = w->frame->context, .bytes = (size_t)bytes, .alignment = REC_ALIGNMENT};
+  xla_memory_allocate args = {.size = sizeof args,
+                              .context = w->frame->context,
+                              .bytes = (size_t)bytes,
+                              .alignment = REC_ALIGNMENT};
   if (has_failed(w->frame, w->frame->api->allocate_memory(&args))) return NULL;
   w->bytes = bytes;
   return w->data = args.data;
@@ -238,7 +260,10 @@ static void *allocate(void *context, int64_t bytes) {
 
 static void release(const workspace *w) {
   if (!w->data) return;
-  xla_memory_free args = {.size = sizeof args, .context = w->frame->context, .bytes = (size_t)w->bytes, .data = w->data};
+  xla_memory_free args = {.size = sizeof args,
+                          .context = w->frame->context,
+                          .bytes = (size_t)w->bytes,
+                          .data = w->data};
   has_failed(w->frame, w->frame->api->free_memory(&args));
 }
 
@@ -259,21 +284,28 @@ static rec_status run_entries(xla_call *c) {
   make_tensors(c, one_call);
   set_entry(c, 0);
   rec_status status = foreign_read(&c->call);
-  if (status == REC_OK && c->entries > 1 && !one_call && c->call.saved) status = foreign_saved_bytes(&c->call, &c->saved);
-  for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++) status = run_entry(c, i);
+  if (status == REC_OK && c->entries > 1 && !one_call && c->call.saved)
+    status = foreign_saved_bytes(&c->call, &c->saved);
+  for (int64_t i = 0; i < (one_call ? 1 : c->entries) && status == REC_OK; i++)
+    status = run_entry(c, i);
   return status;
 }
 
 // ---- handlers --------------------------------------------------------------------------------
 
-static rec_status run_frame(const rec_variants *recurrence, const xla_frame *frame, int kind, int device, void *stream) {
+static rec_status run_frame(const rec_variants *recurrence, const xla_frame *frame, int kind,
+                            int device, void *stream) {
   int tensor_count = 0;
   foreign_cursor at = {0};
   while (foreign_next(recurrence->tables[0], kind, &at)) tensor_count = at.position;
   const foreign_tensor *tensors[tensor_count];
   place places[frame->operands.count + frame->results.count + 1];
   memset(tensors, 0, sizeof tensors);
-  xla_call c = {.call = {.recurrence = recurrence, .kind = kind, .tensors = tensors, .count = tensor_count, .stream = stream},
+  xla_call c = {.call = {.recurrence = recurrence,
+                         .kind = kind,
+                         .tensors = tensors,
+                         .count = tensor_count,
+                         .stream = stream},
                 .frame = frame,
                 .device = {device, 0},
                 .tensors = tensors,
@@ -309,12 +341,15 @@ static void *handle_on_cuda(const rec_variants *recurrence, const void *data, in
   if (tells_version(frame) || frame->stage != XLA_EXECUTE) return NULL;
   xla_stream_get get = {.size = sizeof get, .context = frame->context};
   xla_error *error = frame->api->get_stream(&get);
-  return error ? error : error_of(frame, run_frame(recurrence, frame, kind, FOREIGN_CUDA, get.stream));
+  return error ? error
+               : error_of(frame, run_frame(recurrence, frame, kind, FOREIGN_CUDA, get.stream));
 }
 
-#define HANDLER(name, handle, kind)                              \
-  void *name(const rec_variants *recurrence, const void *frame); \
-  void *name(const rec_variants *recurrence, const void *frame) { return handle(recurrence, frame, kind); }
+#define HANDLER(name, handle, kind)                               \
+  void *name(const rec_variants *recurrence, const void *frame);  \
+  void *name(const rec_variants *recurrence, const void *frame) { \
+    return handle(recurrence, frame, kind);                       \
+  }
 
 HANDLER(rec_forward_xla, handle_on_host, REC_KERNEL_FORWARD)
 HANDLER(rec_backward_xla, handle_on_host, REC_KERNEL_BACKWARD)

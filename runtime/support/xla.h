@@ -1,5 +1,5 @@
-// What a handler of XLA's typed FFI is given, API 0.1 (XLA_FFI_CallFrame and what it points to). Later versions only add members
-// at the ends of structs.
+// What a handler of XLA's typed FFI is given, API 0.1 (XLA_FFI_CallFrame and what it points to).
+// Later versions only add members at the ends of structs.
 #ifndef REC_SUPPORT_XLA_H
 #define REC_SUPPORT_XLA_H
 
@@ -22,7 +22,8 @@ typedef struct xla_api_version {
 
 enum { XLA_EXTENSION_METADATA = 1 };
 
-// XLA asks for the version of a handler by a call with this extension. The metadata have no list of extensions.
+// XLA asks for the version of a handler by a call with this extension. The metadata have no list of
+// extensions.
 typedef struct xla_metadata {
   size_t size;
   xla_api_version version;
@@ -34,7 +35,15 @@ typedef struct xla_metadata_extension {
   xla_metadata *metadata;
 } xla_metadata_extension;
 
-enum { XLA_S32 = 4, XLA_S64 = 5, XLA_U8 = 6, XLA_F16 = 10, XLA_F32 = 11, XLA_F64 = 12, XLA_BF16 = 16 };
+enum {
+  XLA_S32 = 4,
+  XLA_S64 = 5,
+  XLA_U8 = 6,
+  XLA_F16 = 10,
+  XLA_F32 = 11,
+  XLA_F64 = 12,
+  XLA_BF16 = 16
+};
 
 // A dense tensor.
 typedef struct xla_buffer {
@@ -79,7 +88,12 @@ typedef struct xla_attributes {
 
 typedef struct xla_error xla_error;
 
-enum { XLA_INVALID_ARGUMENT = 3, XLA_RESOURCE_EXHAUSTED = 8, XLA_FAILED_PRECONDITION = 9, XLA_INTERNAL = 13 };
+enum {
+  XLA_INVALID_ARGUMENT = 3,
+  XLA_RESOURCE_EXHAUSTED = 8,
+  XLA_FAILED_PRECONDITION = 9,
+  XLA_INTERNAL = 13
+};
 
 typedef struct xla_error_create {
   size_t size;
@@ -147,8 +161,9 @@ typedef struct xla_frame {
 _Static_assert(offsetof(xla_frame, operands) == 40 && offsetof(xla_frame, results) == 80 &&
                    offsetof(xla_frame, attributes) == 120,
                "XLA_FFI_CallFrame");
-_Static_assert(sizeof(xla_buffer) == 48 && sizeof(xla_attributes) == 48 && offsetof(xla_api, create_error) == 48 &&
-                   offsetof(xla_api, get_stream) == 80 && offsetof(xla_api, allocate_memory) == 120,
+_Static_assert(sizeof(xla_buffer) == 48 && sizeof(xla_attributes) == 48 &&
+                   offsetof(xla_api, create_error) == 48 && offsetof(xla_api, get_stream) == 80 &&
+                   offsetof(xla_api, allocate_memory) == 120,
                "XLA_FFI_Api");
 
 #endif

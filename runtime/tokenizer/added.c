@@ -19,14 +19,17 @@ static size_t blanks_before(const char *bytes, size_t at, size_t least) {
 }
 
 static size_t blanks_behind(const char *bytes, size_t size, size_t at) {
-  for (int length; at < size && utf8_is_blank(utf8_read(bytes + at, size - at, &length));) at += (size_t)length;
+  for (int length; at < size && utf8_is_blank(utf8_read(bytes + at, size - at, &length));)
+    at += (size_t)length;
   return at;
 }
 
-bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t size, found_token *f) {
+bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t size,
+                found_token *f) {
   size_t length;
   for (size_t at = f->next; at < size; at++) {
-    int found = in->first[(unsigned char)bytes[at]] ? trie_longest(in, bytes + at, size - at, &length) : -1;
+    int found =
+        in->first[(unsigned char)bytes[at]] ? trie_longest(in, bytes + at, size - at, &length) : -1;
     if (found < 0) continue;
     const added_token *a = &t->added[found];
     f->next = at + length;

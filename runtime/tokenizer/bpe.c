@@ -1,12 +1,16 @@
-// Byte pair encoding: the tokens of a piece are its characters; of the pairs that are next to each other the one of lowest rank
-// becomes one token, until no pair is left that has a rank. A heap of pairs makes that O(n log n).
+// Byte pair encoding: the tokens of a piece are its characters; of the pairs that are next to each
+// other the one of lowest rank becomes one token, until no pair is left that has a rank. A heap of
+// pairs makes that O(n log n).
 #include <stdlib.h>
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- merges ---------------------------------------------------------------------------------------
+// ---- merges
+// ---------------------------------------------------------------------------------------
 
-static uint64_t pair_of(token_id left, token_id right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
+static uint64_t pair_of(token_id left, token_id right) {
+  return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
 
 // The place of a pair, or the free one for it.
 static merge *merge_at(const tokenizer *t, uint64_t pair) {
@@ -28,10 +32,12 @@ static rec_status make_merges(tokenizer *t, int64_t count) {
   return t->merges ? REC_OK : rec_no_memory();
 }
 
-// A merge is "left right" or ["left", "right"]; its rank is its place. The last one of equal pairs counts, as in the package.
+// A merge is "left right" or ["left", "right"]; its rank is its place. The last one of equal pairs
+// counts, as in the package.
 static rec_status read_merge(tokenizer *t, const cJSON *json, int rank) {
   const cJSON *left = cJSON_GetArrayItem(json, 0), *right = cJSON_GetArrayItem(json, 1);
-  const char *a = cJSON_IsString(left) ? left->valuestring : "", *b = cJSON_IsString(right) ? right->valuestring : "";
+  const char *a = cJSON_IsString(left) ? left->valuestring : "",
+             *b = cJSON_IsString(right) ? right->valuestring : "";
   size_t size = strlen(a), other = strlen(b);
   if (cJSON_IsString(json)) {
     a = json->valuestring;
@@ -40,7 +46,9 @@ static rec_status read_merge(tokenizer *t, const cJSON *json, int rank) {
     other = strcspn(b, " ") == strlen(b) ? strlen(b) : 0;
   }
   if (!size || !other || (cJSON_IsArray(json) && cJSON_GetArraySize(json) != 2))
-    return rec_fail(REC_ERROR_FORMAT, "%s: model.merges[%d]: expected two tokens, found something else", t->path, rank);
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: model.merges[%d]: expected two tokens, found something else", t->path,
+                    rank);
   utf8_text joined = {0};
   text_add(&joined, a, size);
   text_add(&joined, b, other);
@@ -48,8 +56,9 @@ static rec_status read_merge(tokenizer *t, const cJSON *json, int rank) {
   token_id made = joined.failed ? -1 : trie_find(&t->vocabulary, joined.bytes, joined.size);
   free(joined.bytes);
   if (first < 0 || second < 0 || made < 0)
-    return rec_fail(REC_ERROR_FORMAT, "%s: model.merges[%d]: expected tokens of model.vocab, found %.*s and %.*s", t->path,
-                    rank, (int)size, a, (int)other, b);
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: model.merges[%d]: expected tokens of model.vocab, found %.*s and %.*s",
+                    t->path, rank, (int)size, a, (int)other, b);
   uint64_t pair = pair_of(first, second);
   *merge_at(t, pair) = (merge){pair, rank, made};
   return REC_OK;
@@ -60,7 +69,8 @@ static rec_status read_merges(tokenizer *t, const cJSON *merges) {
   rec_status status = make_merges(t, cJSON_GetArraySize(merges));
   int rank = 0;
   for (const cJSON *m = merges->child; !status && m; m = m->next)
-    if (!cJSON_IsString(m) || strncmp(m->valuestring, "#version", 8) != 0) status = read_merge(t, m, rank++);
+    if (!cJSON_IsString(m) || strncmp(m->valuestring, "#version", 8) != 0)
+      status = read_merge(t, m, rank++);
   return status;
 }
 
@@ -69,7 +79,8 @@ static rec_status read_vocabulary(tokenizer *t, const cJSON *vocabulary) {
   rec_status status = tokenizer_make_room(t, cJSON_GetArraySize(vocabulary));
   for (const cJSON *v = vocabulary->child; !status && v; v = v->next) {
     bool whole = cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble == (double)v->valueint;
-    status = tokenizer_put(t, "model.vocab", whole ? v->valueint : -1, v->string, strlen(v->string));
+    status =
+        tokenizer_put(t, "model.vocab", whole ? v->valueint : -1, v->string, strlen(v->string));
   }
   return status;
 }
@@ -78,20 +89,24 @@ static rec_status read_unknown(tokenizer *t, const cJSON *json) {
   const cJSON *unknown = json_get(json, "unk_token");
   t->unknown = -1;
   if (!unknown || cJSON_IsNull(unknown)) return REC_OK;
-  if (cJSON_IsString(unknown)) t->unknown = trie_find(&t->vocabulary, unknown->valuestring, strlen(unknown->valuestring));
-  return t->unknown < 0 ? wrong_value(t, "model", "unk_token", unknown, "a token of model.vocab") : REC_OK;
+  if (cJSON_IsString(unknown))
+    t->unknown = trie_find(&t->vocabulary, unknown->valuestring, strlen(unknown->valuestring));
+  return t->unknown < 0 ? wrong_value(t, "model", "unk_token", unknown, "a token of model.vocab")
+                        : REC_OK;
 }
 
 rec_status read_bpe(tokenizer *t, const cJSON *json) {
   static const char *const absent[] = {"continuing_subword_prefix", "end_of_word_suffix"};
   const cJSON *dropout = json_get(json, "dropout");
-  rec_status status =
-      check_members(t, "model", json,
-                    "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
-                    "ignore_merges vocab merges");
+  rec_status status = check_members(
+      t, "model", json,
+      "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
+      "ignore_merges vocab merges");
   for (int i = 0; !status && i < 2; i++)
-    if (*json_text(json, absent[i])) status = wrong_value(t, "model", absent[i], json_get(json, absent[i]), "none");
-  if (!status && dropout && !cJSON_IsNull(dropout) && (!cJSON_IsNumber(dropout) || dropout->valuedouble != 0))
+    if (*json_text(json, absent[i]))
+      status = wrong_value(t, "model", absent[i], json_get(json, absent[i]), "none");
+  if (!status && dropout && !cJSON_IsNull(dropout) &&
+      (!cJSON_IsNumber(dropout) || dropout->valuedouble != 0))
     status = wrong_value(t, "model", "dropout", dropout, "none");
   if (!status) status = read_flag(t, "model", json, "fuse_unk", false, &t->fuses_unknown);
   if (!status) status = read_flag(t, "model", json, "byte_fallback", false, &t->has_bytes);
@@ -101,7 +116,8 @@ rec_status read_bpe(tokenizer *t, const cJSON *json) {
   return status ? status : read_merges(t, json_get(json, "merges"));
 }
 
-// ---- encoding -------------------------------------------------------------------------------------
+// ---- encoding
+// -------------------------------------------------------------------------------------
 
 static bool add_symbol(encoder *e, size_t *count, token_id token) {
   if (!list_grow(&e->symbols, &e->symbol_room, *count, 1, sizeof *e->symbols)) return false;
@@ -115,7 +131,8 @@ static bool add_symbol(encoder *e, size_t *count, token_id token) {
 static bool add_bytes(encoder *e, size_t *count, const char *bytes, int length, bool *fits) {
   bool all = e->t->has_bytes;
   for (int i = 0; i < length; i++) all = all && e->t->bytes[(unsigned char)bytes[i]] >= 0;
-  for (int i = 0; all && i < length; i++) *fits = *fits && add_symbol(e, count, e->t->bytes[(unsigned char)bytes[i]]);
+  for (int i = 0; all && i < length; i++)
+    *fits = *fits && add_symbol(e, count, e->t->bytes[(unsigned char)bytes[i]]);
   return all;
 }
 
@@ -148,7 +165,8 @@ static bool queue_pair(encoder *e, int32_t place) {
   if (!list_grow(&e->queue, &e->queue_room, e->queue_count, 1, sizeof *e->queue)) return false;
   const queued q = {m->rank, place, m->token};
   size_t at = e->queue_count++;
-  for (size_t up; at && comes_first(&q, &e->queue[up = (at - 1) / 2]); at = up) e->queue[at] = e->queue[up];
+  for (size_t up; at && comes_first(&q, &e->queue[up = (at - 1) / 2]); at = up)
+    e->queue[at] = e->queue[up];
   e->queue[at] = q;
   return true;
 }
@@ -192,7 +210,8 @@ static bool merge_all(encoder *e, size_t count) {
 static rec_status encode_new(encoder *e, const char *bytes, size_t size) {
   size_t count = 0;
   if (size > INT32_MAX / 2)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "expected pieces of text below 1 GiB, found one of %zu", size);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "expected pieces of text below 1 GiB, found one of %zu",
+                    size);
   if (!add_characters(e, bytes, size, &count) || !merge_all(e, count)) return rec_no_memory();
   rec_status status = REC_OK;
   for (size_t i = 0; !status && i < count; i++)
@@ -226,13 +245,15 @@ static rec_status encode_piece(encoder *e, const char *bytes, size_t size) {
   return REC_OK;
 }
 
-// No merge makes a token that goes on with Metaspace's character (merges_keep_space in read.c): parts between them are short,
-// and found in the cache.
+// No merge makes a token that goes on with Metaspace's character (merges_keep_space in read.c):
+// parts between them are short, and found in the cache.
 rec_status encode_bpe(encoder *e, const char *bytes, size_t size) {
   size_t length = e->t->space ? strlen(e->t->space) : 0, begin = 0;
   rec_status status = REC_OK;
   for (size_t at = length; length && !status && at + length <= size; at++) {
-    if (memcmp(bytes + at, e->t->space, length) != 0 || !memcmp(bytes + at - length, e->t->space, length)) continue;
+    if (memcmp(bytes + at, e->t->space, length) != 0 ||
+        !memcmp(bytes + at - length, e->t->space, length))
+      continue;
     status = encode_piece(e, bytes + begin, at - begin);
     begin = at;
   }

@@ -1,6 +1,7 @@
-// Tokens to text, one after another, through the steps of the file's decoder. Broken bytes become U+FFFD as in the package, but for
-// one case: ByteFallback gives up all bytes of a row of byte tokens if one of them is broken, this code only the broken ones, as it
-// cannot wait for the end of the row.
+// Tokens to text, one after another, through the steps of the file's decoder. Broken bytes become
+// U+FFFD as in the package, but for one case: ByteFallback gives up all bytes of a row of byte
+// tokens if one of them is broken, this code only the broken ones, as it cannot wait for the end of
+// the row.
 #include <stdlib.h>
 
 #include "runtime/tokenizer/parts.h"
@@ -38,9 +39,11 @@ void decoder_free(decoder *d) {
 
 static rec_status pass(decoder *d, int step_number, const char *bytes, size_t size);
 
-// ---- steps ----------------------------------------------------------------------------------------
+// ---- steps
+// ----------------------------------------------------------------------------------------
 
-static rec_status replace(decoder *d, const step *s, const char *bytes, size_t size, utf8_text *to) {
+static rec_status replace(decoder *d, const step *s, const char *bytes, size_t size,
+                          utf8_text *to) {
   size_t at = 0, empty = SIZE_MAX, start, end;
   for (bool found = true;; at = empty = end) {
     rec_status status = next_match(s, d->region, bytes, size, at, empty, &start, &end, &found);
@@ -50,7 +53,8 @@ static rec_status replace(decoder *d, const step *s, const char *bytes, size_t s
   }
 }
 
-static void undo_metaspace(const step *s, const char *bytes, size_t size, bool first, utf8_text *to) {
+static void undo_metaspace(const step *s, const char *bytes, size_t size, bool first,
+                           utf8_text *to) {
   size_t length = strlen(s->content);
   for (size_t at = 0; at < size;) {
     bool meta = size - at >= length && !memcmp(bytes + at, s->content, length);
@@ -62,10 +66,12 @@ static void undo_metaspace(const step *s, const char *bytes, size_t size, bool f
   }
 }
 
-// From the beginning of each token, or, behind a step that joins them, of the text: then `cut` goes on.
+// From the beginning of each token, or, behind a step that joins them, of the text: then `cut` goes
+// on.
 static size_t cut_start(const step *s, const char *bytes, size_t size, int *cut) {
   size_t length = strlen(s->content), at = 0;
-  while (*cut < s->start && size - at >= length && !memcmp(bytes + at, s->content, length)) at += length, ++*cut;
+  while (*cut < s->start && size - at >= length && !memcmp(bytes + at, s->content, length))
+    at += length, ++*cut;
   if (at < size) *cut = s->start;
   return at;
 }
@@ -145,7 +151,8 @@ static rec_status pass(decoder *d, int number, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- tokens ---------------------------------------------------------------------------------------
+// ---- tokens
+// ---------------------------------------------------------------------------------------
 
 static rec_status take_token(decoder *d, token_id token) {
   const tokenizer *t = d->t;
@@ -158,7 +165,8 @@ static rec_status take_token(decoder *d, token_id token) {
   return pass(d, 0, bytes, size);
 }
 
-rec_status decoder_take(decoder *d, const token_id *tokens, size_t count, const char **bytes, size_t *size) {
+rec_status decoder_take(decoder *d, const token_id *tokens, size_t count, const char **bytes,
+                        size_t *size) {
   rec_status status = REC_OK;
   d->out.size = 0;
   for (size_t i = 0; !status && i < count; i++) status = take_token(d, tokens[i]);

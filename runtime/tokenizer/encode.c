@@ -1,7 +1,8 @@
 // A text that comes in blocks, to tokens.
 //
-// Where the file allows it, a text is cut at `letter| letter`, and at the end of a line between two characters that are no
-// blanks, `x\n|letter`. The tokens of both sides are then those of the whole:
+// Where the file allows it, a text is cut at `letter| letter`, and at the end of a line between two
+// characters that are no blanks, `x\n|letter`. The tokens of both sides are then those of the
+// whole:
 //   - An added token reaches over no cut, and takes no blanks there (cuts_beside in read.c).
 //   - Normal forms join nothing with a blank or an end of line, and put at most one blank before what they make of a letter.
 //     A blank that becomes Metaspace's character stands where it stood.
@@ -52,12 +53,14 @@ void encoder_free(encoder *e) {
 encoded *encoder_tokens(encoder *e) { return &e->out; }
 
 rec_status encoder_put(encoder *e, token_id token) {
-  if (!list_grow(&e->out.tokens, &e->out.room, e->out.count, 1, sizeof *e->out.tokens)) return rec_no_memory();
+  if (!list_grow(&e->out.tokens, &e->out.room, e->out.count, 1, sizeof *e->out.tokens))
+    return rec_no_memory();
   e->out.tokens[e->out.count++] = token;
   return REC_OK;
 }
 
-// ---- sections -------------------------------------------------------------------------------------
+// ---- sections
+// -------------------------------------------------------------------------------------
 
 // What lies between added tokens, in its normal form.
 static rec_status encode_part(encoder *e, const char *bytes, size_t size) {
@@ -67,7 +70,8 @@ static rec_status encode_part(encoder *e, const char *bytes, size_t size) {
   for (size_t i = 0; !status && i < e->pieces.count; at = e->pieces.ends[i++]) {
     const char *piece = e->pieces.text.bytes + at;
     size_t length = e->pieces.ends[i] - at;
-    status = e->t->model == MODEL_BPE ? encode_bpe(e, piece, length) : encode_unigram(e, piece, length);
+    status =
+        e->t->model == MODEL_BPE ? encode_bpe(e, piece, length) : encode_unigram(e, piece, length);
   }
   e->begun = true;
   return status;
@@ -83,7 +87,8 @@ static rec_status encode_section(encoder *e, const char *bytes, size_t size, boo
     e->begun = true;
     at = f.end;
   }
-  return status || at >= e->normal.size ? status : encode_part(e, e->normal.bytes + at, e->normal.size - at);
+  return status || at >= e->normal.size ? status
+                                        : encode_part(e, e->normal.bytes + at, e->normal.size - at);
 }
 
 static rec_status encode_text(encoder *e, const char *bytes, size_t size) {
@@ -103,7 +108,8 @@ static rec_status encode_text(encoder *e, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- cuts -----------------------------------------------------------------------------------------
+// ---- cuts
+// -----------------------------------------------------------------------------------------
 
 static bool is_letter_at(const char *bytes, size_t size, size_t at) {
   int length;
@@ -113,8 +119,10 @@ static bool is_letter_at(const char *bytes, size_t size, size_t at) {
 static bool may_cut(const tokenizer *t, const char *bytes, size_t size, size_t at) {
   int length;
   if (t->cuts & CUT_SPACE && bytes[at] == ' ')
-    return at + 1 < size && is_letter_at(bytes, size, at + 1) && is_letter_at(bytes, size, utf8_before(bytes, at));
-  if (!(t->cuts & CUT_LINE) || at < 2 || bytes[at - 1] != '\n' || !is_letter_at(bytes, size, at)) return false;
+    return at + 1 < size && is_letter_at(bytes, size, at + 1) &&
+           is_letter_at(bytes, size, utf8_before(bytes, at));
+  if (!(t->cuts & CUT_LINE) || at < 2 || bytes[at - 1] != '\n' || !is_letter_at(bytes, size, at))
+    return false;
   size_t before = utf8_before(bytes, at - 1);
   return !utf8_is_blank(utf8_read(bytes + before, size - before, &length));
 }
@@ -126,7 +134,8 @@ static size_t find_cut(const tokenizer *t, const char *bytes, size_t size) {
   return 0;
 }
 
-// ---- blocks ---------------------------------------------------------------------------------------
+// ---- blocks
+// ---------------------------------------------------------------------------------------
 
 static void drop(utf8_text *t, size_t size) {
   t->size -= size;

@@ -1,11 +1,13 @@
-// RWKV's vocabularies: a line for each token, and always the longest token that the bytes go on with.
+// RWKV's vocabularies: a line for each token, and always the longest token that the bytes go on
+// with.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- reading: NUMBER LITERAL LENGTH, where the literal is that of Python's repr of a str or of bytes ----
+// ---- reading: NUMBER LITERAL LENGTH, where the literal is that of Python's repr of a str or of
+// bytes ----
 
 typedef struct literal {
   const char *at, *end;
@@ -16,7 +18,8 @@ typedef struct literal {
 static int32_t read_hex(literal *l, int digits) {
   int32_t value = 0;
   for (; digits > 0 && l->at < l->end && isxdigit((unsigned char)*l->at); digits--, l->at++)
-    value = 16 * value + (isdigit((unsigned char)*l->at) ? *l->at - '0' : (*l->at | 0x20) - 'a' + 10);
+    value =
+        16 * value + (isdigit((unsigned char)*l->at) ? *l->at - '0' : (*l->at | 0x20) - 'a' + 10);
   l->wrong = l->wrong || digits || value > 0x10ffff;
   return l->wrong ? 0 : value;
 }
@@ -54,7 +57,8 @@ static bool read_literal(literal *l, utf8_text *to) {
 static int64_t read_number(const char **at, const char *end) {
   int64_t number = 0;
   const char *begin = *at;
-  for (; *at < end && *at - begin < 10 && isdigit((unsigned char)**at); ++*at) number = 10 * number + (**at - '0');
+  for (; *at < end && *at - begin < 10 && isdigit((unsigned char)**at); ++*at)
+    number = 10 * number + (**at - '0');
   return *at == begin || *at - begin > 9 ? -1 : number;
 }
 
@@ -65,14 +69,17 @@ static rec_status read_line(tokenizer *t, int line, const char *at, const char *
   snprintf(where, sizeof where, "line %d", line);
   int64_t number = read_number(&at, end), length = -1;
   literal l = {.at = at + 1, .end = end};
-  if (number >= 0 && at < end && *at == ' ' && read_literal(&l, &token) && l.at < end && *l.at++ == ' ')
+  if (number >= 0 && at < end && *at == ' ' && read_literal(&l, &token) && l.at < end &&
+      *l.at++ == ' ')
     length = read_number(&l.at, end);
   rec_status status = REC_OK;
   if (token.failed)
     status = rec_no_memory();
   else if (length < 0 || (size_t)length != token.size || l.at < end)
-    status = rec_fail(REC_ERROR_FORMAT,
-                      "%s:%d: expected a number, a text in quotes and its length in bytes, found another line", t->path, line);
+    status = rec_fail(
+        REC_ERROR_FORMAT,
+        "%s:%d: expected a number, a text in quotes and its length in bytes, found another line",
+        t->path, line);
   if (!status) status = keep_text(t, token.bytes, token.size, &kept);
   if (!status) status = tokenizer_put(t, where, number, kept, token.size);
   free(token.bytes);
@@ -95,7 +102,8 @@ rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- encoding -------------------------------------------------------------------------------------
+// ---- encoding
+// -------------------------------------------------------------------------------------
 
 rec_status encode_longest(encoder *e, bool ends) {
   const utf8_text *in = &e->in;
@@ -104,7 +112,8 @@ rec_status encode_longest(encoder *e, bool ends) {
   while (!status && at < in->size && (ends || in->size - at >= e->t->longest)) {
     token_id token = trie_longest(&e->t->vocabulary, in->bytes + at, in->size - at, &length);
     if (token < 0)
-      return rec_fail(REC_ERROR_ARGUMENT, "expected text of bytes of the vocabulary, found byte %d, which it lacks",
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected text of bytes of the vocabulary, found byte %d, which it lacks",
                       (unsigned char)in->bytes[at]);
     status = encoder_put(e, token);
     at += length;

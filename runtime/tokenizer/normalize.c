@@ -17,12 +17,14 @@ static rec_status compose(step_kind kind, const char *bytes, size_t size, utf8_t
                                 [STEP_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
   if (is_ascii(bytes, size)) return text_add(to, bytes, size), REC_OK;
   utf8proc_uint8_t *made = NULL;
-  utf8proc_ssize_t made_size = utf8proc_map((const utf8proc_uint8_t *)bytes, (utf8proc_ssize_t)size, &made,
-                                            (utf8proc_option_t)(options[kind] | UTF8PROC_STABLE));
+  utf8proc_ssize_t made_size =
+      utf8proc_map((const utf8proc_uint8_t *)bytes, (utf8proc_ssize_t)size, &made,
+                   (utf8proc_option_t)(options[kind] | UTF8PROC_STABLE));
   if (made_size >= 0) text_add(to, made, (size_t)made_size);
   free(made);
   return made_size < 0
-             ? rec_fail(REC_ERROR_ARGUMENT, "expected text that has a normal form, found: %s", utf8proc_errmsg(made_size))
+             ? rec_fail(REC_ERROR_ARGUMENT, "expected text that has a normal form, found: %s",
+                        utf8proc_errmsg(made_size))
              : REC_OK;
 }
 
@@ -38,7 +40,8 @@ static void lower(const char *bytes, size_t size, utf8_text *to) {
 static void strip(const step *s, const char *bytes, size_t size, utf8_text *to) {
   size_t start = 0, end = size;
   int length;
-  while (s->left && start < end && utf8_is_blank(utf8_read(bytes + start, end - start, &length))) start += (size_t)length;
+  while (s->left && start < end && utf8_is_blank(utf8_read(bytes + start, end - start, &length)))
+    start += (size_t)length;
   for (size_t before; s->right && end > start; end = before) {
     before = utf8_before(bytes, end);
     if (!utf8_is_blank(utf8_read(bytes + before, end - before, &length))) break;
@@ -46,7 +49,8 @@ static void strip(const step *s, const char *bytes, size_t size, utf8_text *to) 
   text_add(to, bytes + start, end - start);
 }
 
-static rec_status replace(encoder *e, const step *s, const char *bytes, size_t size, utf8_text *to) {
+static rec_status replace(encoder *e, const step *s, const char *bytes, size_t size,
+                          utf8_text *to) {
   size_t at = 0, next = 0, empty = SIZE_MAX, start, end;
   for (bool found = true;;) {
     rec_status status = next_match(s, e->region, bytes, size, next, empty, &start, &end, &found);
@@ -60,7 +64,8 @@ static rec_status replace(encoder *e, const step *s, const char *bytes, size_t s
   return REC_OK;
 }
 
-static rec_status normalize_by(encoder *e, const step *s, const char *bytes, size_t size, bool begins, utf8_text *to) {
+static rec_status normalize_by(encoder *e, const step *s, const char *bytes, size_t size,
+                               bool begins, utf8_text *to) {
   switch (s->kind) {
     case STEP_LOWERCASE: lower(bytes, size, to); return REC_OK;
     case STEP_STRIP: {
@@ -78,7 +83,8 @@ static rec_status normalize_by(encoder *e, const step *s, const char *bytes, siz
   }
 }
 
-rec_status text_normalize(encoder *e, const steps *list, const char *bytes, size_t size, bool begins, utf8_text *to) {
+rec_status text_normalize(encoder *e, const steps *list, const char *bytes, size_t size,
+                          bool begins, utf8_text *to) {
   rec_status status = REC_OK;
   to->size = 0;
   text_add(to, bytes, size);

@@ -11,7 +11,8 @@
 
 #define METASPACE "\xe2\x96\x81"  // U+2581, which stands for a blank
 
-// ---- steps: normalizers, pre-tokenizers and decoders ----------------------------------------------
+// ---- steps: normalizers, pre-tokenizers and decoders
+// ----------------------------------------------
 
 typedef enum step_kind {
   STEP_NFC,
@@ -102,8 +103,9 @@ struct tokenizer {
   size_t merge_room;
   token_id unknown;  // -1: none
   bool fuses_unknown, ignores_merges, has_bytes;
-  token_id bytes[256];   // of byte_fallback
-  const char *space;     // Metaspace's character, before which BPE may split because no token goes on with it; NULL: none
+  token_id bytes[256];  // of byte_fallback
+  // Metaspace's character, before which BPE may split because no token goes on with it; NULL: none
+  const char *space;
   double unknown_score;  // of Unigram
 
   added_token *added;
@@ -117,12 +119,14 @@ struct tokenizer {
   int first_count;
 };
 
-// ---- reading --------------------------------------------------------------------------------------
+// ---- reading
+// --------------------------------------------------------------------------------------
 
 // Room for `count` tokens.
 rec_status tokenizer_make_room(tokenizer *t, int64_t count);
 // A token of the vocabulary; `bytes` stay. What is wrong is said of `where`.
-rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const char *bytes, size_t size);
+rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const char *bytes,
+                         size_t size);
 rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size);
 rec_status read_bpe(tokenizer *t, const cJSON *json);
 rec_status read_unigram(tokenizer *t, const cJSON *json);
@@ -131,13 +135,17 @@ rec_status read_splitter(tokenizer *t, const cJSON *json);
 rec_status read_decoder(tokenizer *t, const cJSON *json);
 
 // Only these members, between blanks, may be in an object.
-rec_status check_members(const tokenizer *t, const char *where, const cJSON *json, const char *members);
-rec_status wrong_value(const tokenizer *t, const char *where, const char *member, const cJSON *found, const char *wanted);
-rec_status read_flag(const tokenizer *t, const char *where, const cJSON *json, const char *member, bool otherwise, bool *value);
+rec_status check_members(const tokenizer *t, const char *where, const cJSON *json,
+                         const char *members);
+rec_status wrong_value(const tokenizer *t, const char *where, const char *member,
+                       const cJSON *found, const char *wanted);
+rec_status read_flag(const tokenizer *t, const char *where, const cJSON *json, const char *member,
+                     bool otherwise, bool *value);
 // A copy that lives as long as the tokenizer.
 rec_status keep_text(tokenizer *t, const char *text, size_t size, const char **kept);
 
-// ---- encoding: what the stages hand on ------------------------------------------------------------
+// ---- encoding: what the stages hand on
+// ------------------------------------------------------------
 
 typedef struct pieces {
   utf8_text text;
@@ -192,8 +200,8 @@ struct encoder {
 };
 
 rec_status encoder_put(encoder *e, token_id token);
-// An added token in a text, with the blanks it takes. Looking for one begins at `next`, behind the last one without its blanks, and
-// `end` is that with them, as in the package.
+// An added token in a text, with the blanks it takes. Looking for one begins at `next`, behind the
+// last one without its blanks, and `end` is that with them, as in the package.
 typedef struct found_token {
   size_t next, start, end;
   token_id token;
@@ -201,14 +209,17 @@ typedef struct found_token {
 
 bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t size, found_token *f);
 // A section to its normal form. begins: nothing was cut off before it.
-rec_status text_normalize(encoder *e, const steps *list, const char *bytes, size_t size, bool begins, utf8_text *to);
+rec_status text_normalize(encoder *e, const steps *list, const char *bytes, size_t size,
+                          bool begins, utf8_text *to);
 rec_status text_split(encoder *e, const char *bytes, size_t size, bool first);  // to e->pieces
-// The next match from a place on, as Rust's iterator over matches goes. `empty_at`: where the last match ended.
-rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size, size_t from, size_t empty_at,
-                      size_t *start, size_t *end, bool *found);
+// The next match from a place on, as Rust's iterator over matches goes. `empty_at`: where the last
+// match ended.
+rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                      size_t from, size_t empty_at, size_t *start, size_t *end, bool *found);
 rec_status encode_bpe(encoder *e, const char *bytes, size_t size);
 rec_status encode_unigram(encoder *e, const char *bytes, size_t size);
-// Tokens of bytes by the longest ones, up to where a longer text could go on with another; at the end all of it.
+// Tokens of bytes by the longest ones, up to where a longer text could go on with another; at the
+// end all of it.
 rec_status encode_longest(encoder *e, bool ends);
 
 // ByteLevel's characters of bytes, and back (-1: it is none).

@@ -5,12 +5,14 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- what the readers of parts share --------------------------------------------------------------
+// ---- what the readers of parts share
+// --------------------------------------------------------------
 
-rec_status wrong_value(const tokenizer *t, const char *where, const char *member, const cJSON *found, const char *wanted) {
+rec_status wrong_value(const tokenizer *t, const char *where, const char *member,
+                       const cJSON *found, const char *wanted) {
   char *shown = found ? cJSON_PrintUnformatted(found) : NULL;
-  rec_status status =
-      rec_fail(REC_ERROR_FORMAT, "%s: %s.%s: expected %s, found %.80s", t->path, where, member, wanted, shown ? shown : "none");
+  rec_status status = rec_fail(REC_ERROR_FORMAT, "%s: %s.%s: expected %s, found %.80s", t->path,
+                               where, member, wanted, shown ? shown : "none");
   cJSON_free(shown);
   return status;
 }
@@ -22,19 +24,23 @@ static bool is_listed(const char *list, const char *word) {
   return false;
 }
 
-rec_status check_members(const tokenizer *t, const char *where, const cJSON *json, const char *members) {
+rec_status check_members(const tokenizer *t, const char *where, const cJSON *json,
+                         const char *members) {
   for (const cJSON *m = json->child; m; m = m->next)
     if (!m->string || !is_listed(members, m->string))
-      return rec_fail(REC_ERROR_UNSUPPORTED, "%s: %s: expected %s, found the member %.80s, which rec does not know", t->path,
-                      where, members, m->string ? m->string : "without a name");
+      return rec_fail(REC_ERROR_UNSUPPORTED,
+                      "%s: %s: expected %s, found the member %.80s, which rec does not know",
+                      t->path, where, members, m->string ? m->string : "without a name");
   return REC_OK;
 }
 
-rec_status read_flag(const tokenizer *t, const char *where, const cJSON *json, const char *member, bool otherwise,
-                     bool *value) {
+rec_status read_flag(const tokenizer *t, const char *where, const cJSON *json, const char *member,
+                     bool otherwise, bool *value) {
   const cJSON *found = json_get(json, member);
   *value = found && !cJSON_IsNull(found) ? cJSON_IsTrue(found) : otherwise;
-  return !found || cJSON_IsBool(found) || cJSON_IsNull(found) ? REC_OK : wrong_value(t, where, member, found, "true or false");
+  return !found || cJSON_IsBool(found) || cJSON_IsNull(found)
+             ? REC_OK
+             : wrong_value(t, where, member, found, "true or false");
 }
 
 rec_status keep_text(tokenizer *t, const char *bytes, size_t size, const char **kept) {
@@ -45,7 +51,8 @@ rec_status keep_text(tokenizer *t, const char *bytes, size_t size, const char **
   return REC_OK;
 }
 
-// ---- the vocabulary -------------------------------------------------------------------------------
+// ---- the vocabulary
+// -------------------------------------------------------------------------------
 
 // A vocabulary has about as many numbers as tokens.
 rec_status tokenizer_make_room(tokenizer *t, int64_t count) {
@@ -54,30 +61,38 @@ rec_status tokenizer_make_room(tokenizer *t, int64_t count) {
   return t->tokens && t->token_count ? REC_OK : rec_no_memory();
 }
 
-static rec_status set_token(tokenizer *t, const char *where, int64_t number, const char *bytes, size_t size) {
+static rec_status set_token(tokenizer *t, const char *where, int64_t number, const char *bytes,
+                            size_t size) {
   if (number < 0 || number >= t->token_count)
-    return rec_fail(REC_ERROR_FORMAT, "%s: %s: expected numbers from 0 to %d, found another for the token %.80s", t->path,
-                    where, t->token_count - 1, bytes);
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: %s: expected numbers from 0 to %d, found another for the token %.80s",
+                    t->path, where, t->token_count - 1, bytes);
   if (size > UINT32_MAX / 2) return rec_no_memory();
   t->tokens[number].bytes = bytes;
   t->tokens[number].size = (uint32_t)size;
   return REC_OK;
 }
 
-rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const char *bytes, size_t size) {
+rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const char *bytes,
+                         size_t size) {
   const char *kept = bytes;
   rec_status status = keep_text(t, bytes, size, &kept);
-  if (!status && !size) status = rec_fail(REC_ERROR_FORMAT, "%s: %s: expected texts, found an empty one", t->path, where);
+  if (!status && !size)
+    status =
+        rec_fail(REC_ERROR_FORMAT, "%s: %s: expected texts, found an empty one", t->path, where);
   if (!status && number >= 0 && number < t->token_count && t->tokens[number].bytes)
-    status = rec_fail(REC_ERROR_FORMAT, "%s: %s: expected one token of number %lld, found %.80s and %.80s", t->path, where,
-                      (long long)number, t->tokens[number].bytes, bytes);
+    status = rec_fail(REC_ERROR_FORMAT,
+                      "%s: %s: expected one token of number %lld, found %.80s and %.80s", t->path,
+                      where, (long long)number, t->tokens[number].bytes, bytes);
   if (!status) status = set_token(t, where, number, kept, size);
   if (status) return status;
   int32_t before = trie_put(&t->vocabulary, bytes, size, (int32_t)number);
   if (size > t->longest) t->longest = size;
   if (before == -2) return rec_no_memory();
-  if (before < 0 || t->model == MODEL_UNIGRAM) return REC_OK;  // whose last one counts, as in the package
-  return rec_fail(REC_ERROR_FORMAT, "%s: %s: expected each token once, found %.80s twice", t->path, where, bytes);
+  // whose last one counts, as in the package
+  if (before < 0 || t->model == MODEL_UNIGRAM) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: %s: expected each token once, found %.80s twice", t->path,
+                  where, bytes);
 }
 
 static void cut_room(tokenizer *t) {
@@ -95,7 +110,8 @@ static void find_bytes(tokenizer *t) {
 
 static rec_status read_model(tokenizer *t, const cJSON *json) {
   const char *type = json_text(json, "type");
-  if (!*type && cJSON_IsArray(json_get(json, "merges"))) type = "BPE";  // files of before there was a type
+  // files of before there was a type
+  if (!*type && cJSON_IsArray(json_get(json, "merges"))) type = "BPE";
   if (!*type && cJSON_IsArray(json_get(json, "vocab"))) type = "Unigram";
   t->model = !strcmp(type, "Unigram") ? MODEL_UNIGRAM : MODEL_BPE;
   if (!cJSON_IsObject(json) || (t->model == MODEL_BPE && strcmp(type, "BPE") != 0))
@@ -105,25 +121,32 @@ static rec_status read_model(tokenizer *t, const cJSON *json) {
   return status;
 }
 
-// ---- added tokens ---------------------------------------------------------------------------------
+// ---- added tokens
+// ---------------------------------------------------------------------------------
 
-// A token of the model has its number; others are counted on behind the model's tokens and the earlier ones.
-static rec_status check_number(const tokenizer *t, const char *content, token_id number, token_id *next) {
+// A token of the model has its number; others are counted on behind the model's tokens and the
+// earlier ones.
+static rec_status check_number(const tokenizer *t, const char *content, token_id number,
+                               token_id *next) {
   token_id expected = trie_find(&t->vocabulary, content, strlen(content));
   for (int i = 0; i < t->added_count && expected < 0; i++)
     if (!strcmp(t->added[i].content, content)) expected = t->added[i].token;
   if (expected < 0) expected = (*next)++;
   if (number == expected) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: added_tokens: expected the id %d for %.80s, as the package counts them, found %d",
-                  t->path, (int)expected, content, (int)number);
+  return rec_fail(
+      REC_ERROR_FORMAT,
+      "%s: added_tokens: expected the id %d for %.80s, as the package counts them, found %d",
+      t->path, (int)expected, content, (int)number);
 }
 
 static rec_status read_added_token(tokenizer *t, const cJSON *json, token_id *next) {
   const cJSON *id = json_get(json, "id");
   const char *content = json_text(json, "content");
   added_token a = {.token = cJSON_IsNumber(id) ? id->valueint : -1};
-  rec_status status = check_members(t, "added_tokens", json, "id content single_word lstrip rstrip normalized special");
-  if (!status && !*content) status = wrong_value(t, "added_tokens", "content", json_get(json, "content"), "a text");
+  rec_status status = check_members(t, "added_tokens", json,
+                                    "id content single_word lstrip rstrip normalized special");
+  if (!status && !*content)
+    status = wrong_value(t, "added_tokens", "content", json_get(json, "content"), "a text");
   if (!status) status = keep_text(t, content, strlen(content), &a.content);
   if (!status) status = read_flag(t, "added_tokens", json, "single_word", false, &a.single_word);
   if (!status) status = read_flag(t, "added_tokens", json, "lstrip", false, &a.left);
@@ -151,7 +174,9 @@ static rec_status place_added(encoder *e, tokenizer *t, int i) {
   int32_t before = trie_put(a->normalized ? &t->added_normal : &t->added_raw, shown, size, i);
   if (before == -2) return rec_no_memory();
   return before < 0 ? REC_OK
-                    : rec_fail(REC_ERROR_FORMAT, "%s: added_tokens: expected each text once, found %s twice", t->path, shown);
+                    : rec_fail(REC_ERROR_FORMAT,
+                               "%s: added_tokens: expected each text once, found %s twice", t->path,
+                               shown);
 }
 
 static rec_status read_added(tokenizer *t, const cJSON *json) {
@@ -161,7 +186,8 @@ static rec_status read_added(tokenizer *t, const cJSON *json) {
   for (int i = 0; i < t->token_count; i++) next += t->tokens[i].bytes != NULL;
   t->added = rec_blocks_list(&t->memory, cJSON_GetArraySize(json), sizeof *t->added);
   rec_status status = t->added ? REC_OK : rec_no_memory();
-  for (const cJSON *a = json->child; !status && a; a = a->next) status = read_added_token(t, a, &next);
+  for (const cJSON *a = json->child; !status && a; a = a->next)
+    status = read_added_token(t, a, &next);
   encoder *e = NULL;
   if (!status) status = encoder_new(t, &e);
   for (int i = 0; !status && i < t->added_count; i++) status = place_added(e, t, i);
@@ -169,7 +195,8 @@ static rec_status read_added(tokenizer *t, const cJSON *json) {
   return status;
 }
 
-// ---- what is put before each text -----------------------------------------------------------------
+// ---- what is put before each text
+// -----------------------------------------------------------------
 
 static rec_status read_first(tokenizer *t, const cJSON *json) {
   const char *type = json_text(json, "type");
@@ -178,13 +205,16 @@ static rec_status read_first(tokenizer *t, const cJSON *json) {
   if (strcmp(type, "TemplateProcessing") != 0)
     return wrong_value(t, "post_processor", "type", json_get(json, "type"),
                        "ByteLevel, TemplateProcessing or a Sequence of them");
-  for (const cJSON *p = cJSON_GetArrayItem(json_get(json, "single"), 0); p && !json_get(p, "Sequence"); p = p->next) {
+  for (const cJSON *p = cJSON_GetArrayItem(json_get(json, "single"), 0);
+       p && !json_get(p, "Sequence"); p = p->next) {
     const char *name = json_text(json_get(p, "SpecialToken"), "id");
     const cJSON *ids = json_get(json_get(special, name), "ids");
-    t->first = rec_blocks_list(&t->memory, t->first_count + cJSON_GetArraySize(ids), sizeof *t->first);
+    t->first =
+        rec_blocks_list(&t->memory, t->first_count + cJSON_GetArraySize(ids), sizeof *t->first);
     if (!t->first) return rec_no_memory();
     if (!cJSON_IsArray(ids) || t->first_count)
-      return wrong_value(t, "post_processor", "single", p, "at most one special token before the text");
+      return wrong_value(t, "post_processor", "single", p,
+                         "at most one special token before the text");
     for (const cJSON *id = ids->child; id; id = id->next) {
       t->first[t->first_count] = cJSON_IsNumber(id) ? id->valueint : -1;
       if (t->first[t->first_count] < 0 || t->first[t->first_count] >= t->token_count)
@@ -198,18 +228,21 @@ static rec_status read_first(tokenizer *t, const cJSON *json) {
 static rec_status read_processor(tokenizer *t, const cJSON *json) {
   if (strcmp(json_text(json, "type"), "Sequence") != 0) return read_first(t, json);
   rec_status status = REC_OK;
-  for (const cJSON *p = cJSON_GetArrayItem(json_get(json, "processors"), 0); !status && p; p = p->next)
+  for (const cJSON *p = cJSON_GetArrayItem(json_get(json, "processors"), 0); !status && p;
+       p = p->next)
     status = read_first(t, p);
   return status;
 }
 
-// ---- where a text may be cut ----------------------------------------------------------------------
+// ---- where a text may be cut
+// ----------------------------------------------------------------------
 
 // Whether a text has this one behind anything else.
 static bool goes_on_with(const token_text *text, const char *mark) {
   size_t length = strlen(mark);
   for (size_t at = 1; at + length <= text->size; at++)
-    if (!memcmp(text->bytes + at, mark, length) && (at < length || memcmp(text->bytes + at - length, mark, length) != 0))
+    if (!memcmp(text->bytes + at, mark, length) &&
+        (at < length || memcmp(text->bytes + at - length, mark, length) != 0))
       return true;
   return false;
 }
@@ -222,7 +255,9 @@ static void find_space(tokenizer *t) {
   for (int i = 0; i < t->splitter.count; i++)
     if (t->splitter.list[i].kind == STEP_METASPACE) space = t->splitter.list[i].content;
   int length = 0;
-  if (t->model != MODEL_BPE || t->ignores_merges || !space || trie_find(&t->vocabulary, space, strlen(space)) < 0) return;
+  if (t->model != MODEL_BPE || t->ignores_merges || !space ||
+      trie_find(&t->vocabulary, space, strlen(space)) < 0)
+    return;
   utf8_read(space, strlen(space), &length);
   if (space[length]) return;
   for (size_t i = 0; i < t->merge_room; i++)
@@ -246,7 +281,8 @@ static int find_cuts(const tokenizer *t) {
   const steps *n = &t->normalizer, *s = &t->splitter;
   int cuts = CUT_SPACE | CUT_LINE, made = t->space ? CUT_SPACE : 0;
   bool replaces = false;
-  for (int i = 0; i < n->count; i++) cuts &= n->list[i].cuts, replaces = replaces || n->list[i].kind == STEP_REPLACE;
+  for (int i = 0; i < n->count; i++)
+    cuts &= n->list[i].cuts, replaces = replaces || n->list[i].kind == STEP_REPLACE;
   for (int i = 0; i < s->count; i++) {
     bool metaspace = s->list[i].kind == STEP_METASPACE;
     cuts &= metaspace && i + 1 < s->count ? 0 : s->list[i].cuts;
@@ -258,7 +294,8 @@ static int find_cuts(const tokenizer *t) {
   return cuts & made;
 }
 
-// ---- the file -------------------------------------------------------------------------------------
+// ---- the file
+// -------------------------------------------------------------------------------------
 
 // cJSON's texts end at a character 0, and it takes any bytes.
 static rec_status check_bytes(const tokenizer *t, const char *bytes, size_t size) {
@@ -275,15 +312,19 @@ static rec_status check_bytes(const tokenizer *t, const char *bytes, size_t size
   bool failed = whole.failed;
   free(whole.bytes);
   if (failed) return rec_no_memory();
-  if (r.broken) return rec_fail(REC_ERROR_FORMAT, "%s: expected JSON in UTF-8, found other bytes", t->path);
-  return zero ? rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected tokens without the character \\u0000, found one with it", t->path)
+  if (r.broken)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected JSON in UTF-8, found other bytes", t->path);
+  return zero ? rec_fail(REC_ERROR_UNSUPPORTED,
+                         "%s: expected tokens without the character \\u0000, found one with it",
+                         t->path)
               : REC_OK;
 }
 
 static rec_status read_members(tokenizer *t, const cJSON *json) {
   static const char *const absent[] = {"truncation", "padding"};
-  rec_status status = check_members(
-      t, "tokenizer", json, "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model");
+  rec_status status = check_members(t, "tokenizer", json,
+                                    "version truncation padding added_tokens normalizer "
+                                    "pre_tokenizer post_processor decoder model");
   for (int i = 0; !status && i < 2; i++)
     if (json_get(json, absent[i]) && !cJSON_IsNull(json_get(json, absent[i])))
       status = wrong_value(t, "tokenizer", absent[i], json_get(json, absent[i]), "null");
@@ -301,8 +342,10 @@ static rec_status read_json(tokenizer *t, const char *bytes, size_t size) {
   rec_status status = check_bytes(t, bytes, size);
   if (status) return status;
   cJSON *json = cJSON_ParseWithLength(bytes, size);
-  status = cJSON_IsObject(json) ? read_members(t, json)
-                                : rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found something else", t->path);
+  status =
+      cJSON_IsObject(json)
+          ? read_members(t, json)
+          : rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found something else", t->path);
   cJSON_Delete(json);
   if (!status) t->cuts = find_cuts(t);
   return status;
@@ -323,7 +366,9 @@ rec_status tokenizer_read(const char *path, const char *bytes, size_t size, toke
   bool room = trie_open(&t->vocabulary) && trie_open(&t->added_raw) && trie_open(&t->added_normal);
   t->unknown = -1;
   rec_status status = room ? keep_text(t, path, strlen(path), &t->path) : rec_no_memory();
-  if (!status) status = size && bytes[0] >= '0' && bytes[0] <= '9' ? read_lines(t, bytes, size) : read_json(t, bytes, size);
+  if (!status)
+    status = size && bytes[0] >= '0' && bytes[0] <= '9' ? read_lines(t, bytes, size)
+                                                        : read_json(t, bytes, size);
   if (!status) return REC_OK;
   tokenizer_close(t);
   *opened = NULL;

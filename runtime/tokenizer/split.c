@@ -3,7 +3,8 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- pieces ---------------------------------------------------------------------------------------
+// ---- pieces
+// ---------------------------------------------------------------------------------------
 
 static void pieces_clear(pieces *p) { p->count = p->text.size = 0; }
 
@@ -21,9 +22,11 @@ static void add_piece(pieces *p, const char *bytes, size_t size) {
   pieces_end(p);
 }
 
-// ---- matches --------------------------------------------------------------------------------------
+// ---- matches
+// --------------------------------------------------------------------------------------
 
-static bool match_character(const step *s, const char *bytes, size_t size, size_t at, size_t *start, size_t *end) {
+static bool match_character(const step *s, const char *bytes, size_t size, size_t at, size_t *start,
+                            size_t *end) {
   for (int length; at < size; at += (size_t)length) {
     if (!s->is_match(utf8_read(bytes + at, size - at, &length))) continue;
     *start = at, *end = at + (size_t)length;
@@ -33,18 +36,21 @@ static bool match_character(const step *s, const char *bytes, size_t size, size_
 }
 
 // Empty matches right behind the last one do not count.
-rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size, size_t from, size_t empty_at,
-                      size_t *start, size_t *end, bool *found) {
+rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                      size_t from, size_t empty_at, size_t *start, size_t *end, bool *found) {
   if (s->is_match) return *found = match_character(s, bytes, size, from, start, end), REC_OK;
   const OnigUChar *text = (const OnigUChar *)bytes;
   *found = false;
   for (int length; from <= size; from += (size_t)length) {
-    int place = onig_search(s->regex, text, text + size, text + from, text + size, region, ONIG_OPTION_NONE);
+    int place = onig_search(s->regex, text, text + size, text + from, text + size, region,
+                            ONIG_OPTION_NONE);
     if (place == ONIG_MISMATCH) return REC_OK;
     if (place < 0) {
       OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
       onig_error_code_to_str(why, place);
-      return rec_fail(REC_ERROR_ARGUMENT, "expected text that the tokenizer's pattern takes, found: %s", (const char *)why);
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected text that the tokenizer's pattern takes, found: %s",
+                      (const char *)why);
     }
     *start = (size_t)region->beg[0], *end = (size_t)region->end[0];
     *found = *start < *end || *end != empty_at;
@@ -54,9 +60,11 @@ rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size
   return REC_OK;
 }
 
-// ---- splitting at matches -------------------------------------------------------------------------
+// ---- splitting at matches
+// -------------------------------------------------------------------------
 
-// Matches and what lies between them, in order. A part that may be joined with the next one is open.
+// Matches and what lies between them, in order. A part that may be joined with the next one is
+// open.
 typedef struct parts {
   const step *step;
   const char *bytes;
@@ -77,7 +85,8 @@ static void add_part(parts *p, size_t start, size_t end, bool is_match) {
   p->was_match = is_match;
 }
 
-static rec_status split_at_matches(const step *s, OnigRegion *region, const char *bytes, size_t size, pieces *to) {
+static rec_status split_at_matches(const step *s, OnigRegion *region, const char *bytes,
+                                   size_t size, pieces *to) {
   parts p = {s, bytes, to, false, false};
   size_t at = 0, start, end, last = SIZE_MAX;
   for (bool found = true;;) {
@@ -93,9 +102,11 @@ static rec_status split_at_matches(const step *s, OnigRegion *region, const char
   return REC_OK;
 }
 
-// ---- ByteLevel ------------------------------------------------------------------------------------
+// ---- ByteLevel
+// ------------------------------------------------------------------------------------
 
-// Bytes that are printed stand for themselves, the others for the characters from U+0100 on, in order.
+// Bytes that are printed stand for themselves, the others for the characters from U+0100 on, in
+// order.
 int32_t byte_character(unsigned char byte) {
   if ((byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad)) return byte;
   return byte <= ' ' ? 256 + byte : byte == 0xad ? 256 + 67 : 256 + 33 + (byte - 0x7f);
@@ -108,7 +119,8 @@ int byte_of_character(int32_t c) {
 }
 
 // The parts are split before their bytes become characters.
-static rec_status split_bytes(const step *s, OnigRegion *region, const char *bytes, size_t size, pieces *to, utf8_text *spare) {
+static rec_status split_bytes(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                              pieces *to, utf8_text *spare) {
   spare->size = 0;
   if (s->prepend == PREPEND_ALWAYS && *bytes != ' ') text_add(spare, " ", 1);
   text_add(spare, bytes, size);
@@ -121,12 +133,14 @@ static rec_status split_bytes(const step *s, OnigRegion *region, const char *byt
 static void to_byte_characters(const pieces *from, pieces *to) {
   size_t at = 0;
   for (size_t i = 0; i < from->count; i++) {
-    for (; at < from->ends[i]; at++) text_add_character(&to->text, byte_character((unsigned char)from->text.bytes[at]));
+    for (; at < from->ends[i]; at++)
+      text_add_character(&to->text, byte_character((unsigned char)from->text.bytes[at]));
     pieces_end(to);
   }
 }
 
-// ---- Metaspace ------------------------------------------------------------------------------------
+// ---- Metaspace
+// ------------------------------------------------------------------------------------
 
 static void split_metaspace(const step *s, const char *bytes, size_t size, bool first, pieces *to) {
   size_t length = strlen(s->content), at = 0;
@@ -134,7 +148,8 @@ static void split_metaspace(const step *s, const char *bytes, size_t size, bool 
   if (!starts && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && first)))
     text_add(&to->text, s->content, length);
   while (at < size) {
-    bool space = bytes[at] == ' ', meta = !space && size - at >= length && !memcmp(bytes + at, s->content, length);
+    bool space = bytes[at] == ' ',
+         meta = !space && size - at >= length && !memcmp(bytes + at, s->content, length);
     if ((space || meta) && s->splits) pieces_end(to);
     if (space)
       text_add(&to->text, s->content, length);
@@ -145,9 +160,11 @@ static void split_metaspace(const step *s, const char *bytes, size_t size, bool 
   pieces_end(to);
 }
 
-// ---- steps ----------------------------------------------------------------------------------------
+// ---- steps
+// ----------------------------------------------------------------------------------------
 
-static rec_status split_piece(encoder *e, const step *s, const char *bytes, size_t size, bool first, pieces *to) {
+static rec_status split_piece(encoder *e, const step *s, const char *bytes, size_t size, bool first,
+                              pieces *to) {
   if (s->kind == STEP_METASPACE) return split_metaspace(s, bytes, size, first, to), REC_OK;
   if (s->kind == STEP_BYTES) return split_bytes(s, e->region, bytes, size, to, &e->spare);
   return split_at_matches(s, e->region, bytes, size, to);
@@ -170,7 +187,8 @@ rec_status text_split(encoder *e, const char *bytes, size_t size, bool first) {
     swap(e);
     size_t at = 0;
     for (size_t k = 0; !status && k < e->more.count; at = e->more.ends[k++])
-      status = split_piece(e, s, e->more.text.bytes + at, e->more.ends[k] - at, first && !k, &e->pieces);
+      status =
+          split_piece(e, s, e->more.text.bytes + at, e->more.ends[k] - at, first && !k, &e->pieces);
     if (s->kind != STEP_BYTES) continue;
     swap(e);
     to_byte_characters(&e->more, &e->pieces);

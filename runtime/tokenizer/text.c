@@ -51,14 +51,16 @@ size_t utf8_before(const char *bytes, size_t at) {
   return at;
 }
 
-int utf8_write(int32_t c, char bytes[4]) { return (int)utf8proc_encode_char(c, (utf8proc_uint8_t *)bytes); }
+int utf8_write(int32_t c, char bytes[4]) {
+  return (int)utf8proc_encode_char(c, (utf8proc_uint8_t *)bytes);
+}
 
 // ---- classes ------------------------------------------------------------------------------------
 
 bool utf8_is_blank(int32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
-  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-         c == 0x205f || c == 0x3000;
+  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 static bool is_between(int32_t c, utf8proc_category_t first, utf8proc_category_t last) {
@@ -77,16 +79,23 @@ bool utf8_is_punctuation(int32_t c) {
 
 // Letters, marks, digits, connectors, the circled letters and the joiners.
 bool utf8_is_word(int32_t c) {
-  if (is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) || utf8proc_category(c) == UTF8PROC_CATEGORY_PC) return true;
-  return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
-         (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+  if (is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) ||
+      utf8proc_category(c) == UTF8PROC_CATEGORY_PC)
+    return true;
+  return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) ||
+         (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+         (c >= 0x1f170 && c <= 0x1f189);
 }
 
 // ---- repair -------------------------------------------------------------------------------------
 
 // The length of the character that begins with this byte; 0: none does.
 static int length_by_first(unsigned char b) {
-  return b < 0x80 ? 1 : b >= 0xc2 && b <= 0xdf ? 2 : b >= 0xe0 && b <= 0xef ? 3 : b >= 0xf0 && b <= 0xf4 ? 4 : 0;
+  return b < 0x80                 ? 1
+         : b >= 0xc2 && b <= 0xdf ? 2
+         : b >= 0xe0 && b <= 0xef ? 3
+         : b >= 0xf0 && b <= 0xf4 ? 4
+                                  : 0;
 }
 
 // Whether the last byte of a part continues it (table 3-7 of the Unicode standard).

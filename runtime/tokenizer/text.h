@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Room for `count` more entries behind the first `used`; false: there is no memory, and the list is as it was.
+// Room for `count` more entries behind the first `used`; false: there is no memory, and the list is
+// as it was.
 bool list_grow(void *list, size_t *room, size_t used, size_t count, size_t entry);
 
 typedef struct utf8_text {
@@ -30,7 +31,8 @@ bool utf8_is_number(int32_t c);  // \p{N}
 bool utf8_is_punctuation(int32_t c);
 bool utf8_is_word(int32_t c);  // \w of Rust's regular expressions
 
-// Bytes to UTF-8: each longest beginning of a character that does not go on becomes U+FFFD, as in Python and Rust.
+// Bytes to UTF-8: each longest beginning of a character that does not go on becomes U+FFFD, as in
+// Python and Rust.
 typedef struct utf8_repair {
   unsigned char part[4];
   int size;

@@ -6,7 +6,9 @@
 
 enum { MOST_NODES = 1 << 24 };  // so that node and byte have 32 bits
 
-static size_t slot_of_key(const trie *t, uint32_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & (t->edge_room - 1); }
+static size_t slot_of_key(const trie *t, uint32_t key) {
+  return (key * 0x9e3779b97f4a7c15u >> 20) & (t->edge_room - 1);
+}
 
 int32_t trie_next(const trie *t, int32_t node, unsigned char byte) {
   if (!node) return t->first[byte];
@@ -38,7 +40,9 @@ static bool widen(trie *t) {
 }
 
 static bool new_node(trie *t) {
-  if (t->node_count == MOST_NODES || !list_grow(&t->values, &t->node_room, t->node_count, 1, sizeof *t->values)) return false;
+  if (t->node_count == MOST_NODES ||
+      !list_grow(&t->values, &t->node_room, t->node_count, 1, sizeof *t->values))
+    return false;
   t->values[t->node_count++] = -1;
   return true;
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Nodes are numbers; 0 is the root. The edges are a hash table by node and byte, those of the root a table.
+// Nodes are numbers; 0 is the root. The edges are a hash table by node and byte, those of the root
+// a table.
 typedef struct trie {
   uint64_t *edges;  // 32 bits of node and byte, 32 of the child; 0: free
   size_t edge_room;

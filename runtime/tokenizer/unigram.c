@@ -8,9 +8,11 @@
 static rec_status read_scored(tokenizer *t, const cJSON *json, int number) {
   const cJSON *name = cJSON_GetArrayItem(json, 0), *score = cJSON_GetArrayItem(json, 1);
   if (!cJSON_IsArray(json) || !cJSON_IsString(name) || !cJSON_IsNumber(score))
-    return rec_fail(REC_ERROR_FORMAT, "%s: model.vocab[%d]: expected [\"token\", score], found something else", t->path,
-                    number);
-  rec_status status = tokenizer_put(t, "model.vocab", number, name->valuestring, strlen(name->valuestring));
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: model.vocab[%d]: expected [\"token\", score], found something else",
+                    t->path, number);
+  rec_status status =
+      tokenizer_put(t, "model.vocab", number, name->valuestring, strlen(name->valuestring));
   if (!status) t->tokens[number].score = score->valuedouble;
   return status;
 }
@@ -19,7 +21,8 @@ rec_status read_unigram(tokenizer *t, const cJSON *json) {
   const cJSON *vocabulary = json_get(json, "vocab"), *unknown = json_get(json, "unk_id");
   rec_status status = check_members(t, "model", json, "type unk_id vocab byte_fallback");
   if (!status) status = read_flag(t, "model", json, "byte_fallback", false, &t->has_bytes);
-  if (!status && !cJSON_IsArray(vocabulary)) status = wrong_value(t, "model", "vocab", vocabulary, "a list");
+  if (!status && !cJSON_IsArray(vocabulary))
+    status = wrong_value(t, "model", "vocab", vocabulary, "a list");
   if (!status) status = tokenizer_make_room(t, cJSON_GetArraySize(vocabulary));
   double least = INFINITY;
   int number = 0;
@@ -49,7 +52,8 @@ static rec_status find_paths(encoder *e, const char *bytes, size_t size) {
     bool single = false;
     utf8_read(bytes + at, size - at, &length);
     int32_t node = 0;
-    for (size_t end = at; end < size && (node = trie_next(&t->vocabulary, node, (unsigned char)bytes[end]));) {
+    for (size_t end = at;
+         end < size && (node = trie_next(&t->vocabulary, node, (unsigned char)bytes[end]));) {
       token_id token = t->vocabulary.values[node];
       end++;
       if (token < 0) continue;
@@ -59,14 +63,16 @@ static rec_status find_paths(encoder *e, const char *bytes, size_t size) {
     if (single) continue;
     if (t->unknown < 0)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected text of characters of the vocabulary, which has no token for unknown ones, found %.*s", length,
-                      bytes + at);
+                      "expected text of characters of the vocabulary, which has no token for "
+                      "unknown ones, found %.*s",
+                      length, bytes + at);
     offer(e->nodes, at, at + (size_t)length, t->unknown_score, t->unknown);
   }
   return REC_OK;
 }
 
-// Characters that are unknown and stand together are one unknown token, or the tokens of their bytes.
+// Characters that are unknown and stand together are one unknown token, or the tokens of their
+// bytes.
 static rec_status put_unknown(encoder *e, const char *bytes, size_t size) {
   const tokenizer *t = e->t;
   token_id found = trie_find(&t->vocabulary, bytes, size);
@@ -74,7 +80,8 @@ static rec_status put_unknown(encoder *e, const char *bytes, size_t size) {
   for (size_t i = 0; i < size && all; i++) all = t->bytes[(unsigned char)bytes[i]] >= 0;
   if (!all) return encoder_put(e, found < 0 ? t->unknown : found);
   rec_status status = REC_OK;
-  for (size_t i = 0; i < size && !status; i++) status = encoder_put(e, t->bytes[(unsigned char)bytes[i]]);
+  for (size_t i = 0; i < size && !status; i++)
+    status = encoder_put(e, t->bytes[(unsigned char)bytes[i]]);
   return status;
 }
 
@@ -88,7 +95,8 @@ rec_status encode_unigram(encoder *e, const char *bytes, size_t size) {
   for (size_t at = 0, end; !status && at < size; at = end) {
     end = e->nodes[at].end;
     token_id token = e->nodes[end].token;
-    while (token == t->unknown && end < size && e->nodes[e->nodes[end].end].token == token) end = e->nodes[end].end;
+    while (token == t->unknown && end < size && e->nodes[e->nodes[end].end].token == token)
+      end = e->nodes[end].end;
     status = token == t->unknown ? put_unknown(e, bytes + at, end - at) : encoder_put(e, token);
   }
   return status;

@@ -13,9 +13,11 @@ static void *gather(ranks *job, const void *own, int64_t size, message_place pla
 }
 
 after_step after_step_any(ranks *job, after_step own, int64_t step) {
-  after_step any = own, *all = gather(job, &own, sizeof own, (message_place){step, -1, "whether all go on"});
+  after_step any = own,
+             *all = gather(job, &own, sizeof own, (message_place){step, -1, "whether all go on"});
   for (int i = 0; i < ranks_count(job); i++)
-    any = (after_step){any.failed || all[i].failed, any.stop || all[i].stop, any.save || all[i].save};
+    any =
+        (after_step){any.failed || all[i].failed, any.stop || all[i].stop, any.save || all[i].save};
   free(all);
   return any;
 }
@@ -26,7 +28,8 @@ static step_cost own_cost(const ranks *job, const cost_meter *m) {
   step_cost own = {.seconds = clock_now(ranks_clock(job))};
   for (int k = 0; k < MESSAGE_KINDS; k++) {
     message_count sent = ranks_sent(job, (message_kind)k);
-    own.sent[k] = (message_count){sent.messages - m->sent[k].messages, sent.bytes - m->sent[k].bytes};
+    own.sent[k] =
+        (message_count){sent.messages - m->sent[k].messages, sent.bytes - m->sent[k].bytes};
   }
   return own;
 }
@@ -63,8 +66,8 @@ void step_cost_write(FILE *log, const step_cost *cost) {
   fprintf(log, ",\"virtual_seconds\":%.9g,\"sent\":{", cost->seconds);
   for (int k = 0; k < MESSAGE_KINDS; k++) {
     if (!cost->sent[k].messages) continue;
-    fprintf(log, "%s\"%s\":[%" PRId64 ",%" PRId64 "]", between, message_kind_name((message_kind)k), cost->sent[k].messages,
-            cost->sent[k].bytes);
+    fprintf(log, "%s\"%s\":[%" PRId64 ",%" PRId64 "]", between, message_kind_name((message_kind)k),
+            cost->sent[k].messages, cost->sent[k].bytes);
     between = ",";
   }
   fprintf(log, "}");

@@ -1,4 +1,5 @@
-// What the ranks of a job tell each other after a step: whether they go on, and in virtual time (ranks/clock.h) what it has cost.
+// What the ranks of a job tell each other after a step: whether they go on, and in virtual time
+// (ranks/clock.h) what it has cost.
 #ifndef REC_TRAIN_AFTER_STEP_H
 #define REC_TRAIN_AFTER_STEP_H
 
@@ -14,7 +15,8 @@ typedef struct after_step {
 after_step after_step_any(ranks *job, after_step own, int64_t step);
 
 typedef struct step_cost {
-  double seconds;                     // from the end of the step before until the last rank has ended this one
+  // from the end of the step before until the last rank has ended this one
+  double seconds;
   message_count sent[MESSAGE_KINDS];  // by all ranks
 } step_cost;
 
@@ -23,7 +25,8 @@ typedef struct cost_meter {
   message_count sent[MESSAGE_KINDS];
 } cost_meter;
 
-// Since the call before. All ranks come here; what they tell each other for this is not counted. False: there is no virtual time.
+// Since the call before. All ranks come here; what they tell each other for this is not counted.
+// False: there is no virtual time.
 bool step_cost_measure(ranks *job, int64_t step, cost_meter *m, step_cost *cost);
 // ,"virtual_seconds":0.0123,"sent":{"numbers":[96,1536]}: messages and bytes by kind
 void step_cost_write(FILE *log, const step_cost *cost);

@@ -13,9 +13,11 @@ static void weigh_rest(trainer *t, int64_t row, uint64_t position) {
   train_task task = t->block->task;
   token_id *again = in->batch.answers + first;
   task.all = false;
-  task_sequence(&task, t->block->seed, in->batch.windows, position, time, again, again + in->batch.answer_room);
+  task_sequence(&task, t->block->seed, in->batch.windows, position, time, again,
+                again + in->batch.answer_room);
   for (int64_t i = 0; i < time; i++)
-    if (again[in->batch.answer_room + i] == NO_TARGET) in->batch.target_weights[first + i] *= (float)t->block->loss_rest;
+    if (again[in->batch.answer_room + i] == NO_TARGET)
+      in->batch.target_weights[first + i] *= (float)t->block->loss_rest;
 }
 
 // The sum of the weights of a row's targets.
@@ -45,22 +47,25 @@ static rec_status fill_windows(void *context, int place, int worker) {
   const filling *f = context;
   trainer *t = f->t;
   trainer_internals *in = t->in;
-  int64_t time = t->block->context, first = leaves_first_sequence(&in->share.all, in->share.own.first + place),
+  int64_t time = t->block->context,
+          first = leaves_first_sequence(&in->share.all, in->share.own.first + place),
           end = leaves_first_sequence(&in->share.all, in->share.own.first + place + 1);
   (void)worker;
   in->batch.weight_sums[place] = 0;
   for (int64_t b = first; b < end; b++) {
     int64_t row = b - in->share.first_sequence;
     uint64_t position = (uint64_t)(t->step * t->block->batch + b);
-    int64_t count = train_data_window(f->data, t->block->seed, in->batch.windows, position, time, in->batch.tokens + row * time,
-                                      in->batch.targets + row * time);
-    in->batch.weight_sums[place] += in->batch.target_weights ? weigh(t, row, position) : (double)count;
+    int64_t count =
+        train_data_window(f->data, t->block->seed, in->batch.windows, position, time,
+                          in->batch.tokens + row * time, in->batch.targets + row * time);
+    in->batch.weight_sums[place] +=
+        in->batch.target_weights ? weigh(t, row, position) : (double)count;
   }
   return REC_OK;
 }
 
-// All windows are there before the first shard runs. The mean is over all targets of the batch, and each sequence has its own
-// number of targets.
+// All windows are there before the first shard runs. The mean is over all targets of the batch, and
+// each sequence has its own number of targets.
 void batch_fill(trainer *t, const train_data *data) {
   const leaf_range own = t->in->share.own;
   filling f = {t, data};

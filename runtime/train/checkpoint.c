@@ -37,8 +37,8 @@ static rec_status open_list(tensor_list *list, int capacity, int64_t parts) {
   return list->memory.failed ? rec_no_memory() : REC_OK;
 }
 
-static void add_tensor(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int rank,
-                       const int64_t *shape) {
+static void add_tensor(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype,
+                       int rank, const int64_t *shape) {
   char *full = list->names[list->count];
   rec_tensor *t = &list->tensors[list->count++];
   snprintf(full, sizeof *list->names, "%s%s", prefix, name);
@@ -46,7 +46,8 @@ static void add_tensor(tensor_list *list, const char *prefix, const char *name, 
   t->bytes = (size_t)rec_tensor_elements(t) * rec_dtype_size(dtype);
 }
 
-static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype, int64_t height, int64_t width) {
+static void add_table(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype,
+                      int64_t height, int64_t width) {
   int64_t *shape = list->shapes[list->count];
   shape[0] = height, shape[1] = width;
   add_tensor(list, prefix, name, dtype, 2, shape);
@@ -58,12 +59,14 @@ static void add_part(tensor_list *list, int64_t first, int64_t count, void *data
 }
 
 // Whole parameters, or with a trainer those parts of them that it steps.
-static void add_parameters(tensor_list *list, const trained_model *of, void *block, const trainer *owner) {
+static void add_parameters(tensor_list *list, const trained_model *of, void *block,
+                           const trainer *owner) {
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
     moment_part own = owner ? trainer_moment(owner, i, 0) : (moment_part){0, p->elements, 0};
     add_tensor(list, "", p->name, of->dtype, p->rank, p->shape);
-    add_part(list, own.first, own.count, (char *)block + (p->place + own.first) * of->n->element_size);
+    add_part(list, own.first, own.count,
+             (char *)block + (p->place + own.first) * of->n->element_size);
   }
 }
 
@@ -89,10 +92,12 @@ static void add_states(tensor_list *list, const trainer *t, bool mine) {
     const model_state *s = &t->of.model->states[i];
     add_table(list, "state.", s->name, t->of.dtype, batch, s->elements);
     if (mine)
-      add_part(list, own.first * s->elements, own.count * s->elements, (char *)t->carried + s->place * own.count * size);
+      add_part(list, own.first * s->elements, own.count * s->elements,
+               (char *)t->carried + s->place * own.count * size);
   }
   add_table(list, "", "age", REC_F64, states, batch);
-  for (int i = 0; mine && i < states; i++) add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
+  for (int i = 0; mine && i < states; i++)
+    add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
 }
 
 // Means and variances of the heads of the states that have them. Every rank has all of them.
@@ -104,9 +109,11 @@ static void add_fitted(tensor_list *list, const trainer *t, bool mine) {
   }
 }
 
-// All that a checkpoint holds. To be written, every number is part of one rank. The list is to be given back after a failure, too.
+// All that a checkpoint holds. To be written, every number is part of one rank. The list is to be
+// given back after a failure, too.
 static rec_status list_tensors(const trainer *t, bool writes, tensor_list *list) {
-  int capacity = (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1;
+  int capacity =
+      (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1;
   rec_status status = open_list(list, capacity, capacity + t->of.model->state_count);
   if (status) return status;
   add_parameters(list, &t->of, t->weights, writes ? t : NULL);
@@ -124,7 +131,9 @@ typedef struct writers {
   message_place place;
 } writers;
 
-static writers writers_of(const trainer *t) { return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}}; }
+static writers writers_of(const trainer *t) {
+  return (writers){t->ranks, {t->step, -1, "parts of a checkpoint"}};
+}
 
 static int64_t size_of_number(const tensor_list *list, const tensor_part *p) {
   return (int64_t)rec_dtype_size(list->tensors[p->tensor].dtype);
@@ -135,14 +144,17 @@ static uint64_t seal_parts(const tensor_list *list) {
   for (int i = 0; i < list->part_count; i++) {
     const tensor_part *p = &list->parts[i];
     int64_t size = size_of_number(list, p);
-    sum += seal_of_part(list->tensors[p->tensor].name, p->first * size, p->data, (size_t)(p->count * size));
+    sum += seal_of_part(list->tensors[p->tensor].name, p->first * size, p->data,
+                        (size_t)(p->count * size));
   }
   return sum;
 }
 
 // The checksum of the parts of all ranks.
-static void seal(const tensor_list *list, const rec_metadata *metadata, int count, writers by, char text[SEAL_TEXT]) {
-  uint64_t own = seal_parts(list), sum = seal_of_header(list->tensors, list->count, metadata, count);
+static void seal(const tensor_list *list, const rec_metadata *metadata, int count, writers by,
+                 char text[SEAL_TEXT]) {
+  uint64_t own = seal_parts(list),
+           sum = seal_of_header(list->tensors, list->count, metadata, count);
   uint64_t *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
   if (!all) ranks_abort(by.shared, "out of memory");
   ranks_all_gather(by.shared, &own, all, sizeof own, by.place);
@@ -171,7 +183,8 @@ static void share_name(writers by, file_path *file) {
 }
 
 // The file that rank 0 has begun.
-static rec_status open_together(const char *path, const tensor_plan *plan, writers by, tensor_writer **w) {
+static rec_status open_together(const char *path, const tensor_plan *plan, writers by,
+                                tensor_writer **w) {
   file_path file = {0};
   rec_status status = ranks_number(by.shared) ? REC_OK : tensor_writer_open(path, plan, w);
   status = ranks_agree(by.shared, status, by.place);
@@ -181,7 +194,8 @@ static rec_status open_together(const char *path, const tensor_plan *plan, write
   return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), by.place);
 }
 
-static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata, int count, writers by) {
+static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata,
+                             int count, writers by) {
   char text[SEAL_TEXT];
   tensor_writer *w = NULL;
   seal(list, metadata, count, by, text);
@@ -189,7 +203,9 @@ static rec_status write_list(const tensor_list *list, const char *path, rec_meta
   const tensor_plan plan = {list->tensors, list->count, metadata, count + 1};
   rec_status status = open_together(path, &plan, by, &w);
   if (!status) status = ranks_agree(by.shared, put_parts(w, list), by.place);
-  if (!status) status = ranks_agree(by.shared, ranks_number(by.shared) ? REC_OK : tensor_writer_finish(w), by.place);
+  if (!status)
+    status = ranks_agree(by.shared, ranks_number(by.shared) ? REC_OK : tensor_writer_finish(w),
+                         by.place);
   tensor_writer_close(w);
   return status;
 }
@@ -215,13 +231,15 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
 }
 
 // `owner` NULL: this process is alone.
-static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner, const char *path) {
+static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner,
+                               const char *path) {
   tensor_list list;
   const writers by = owner ? writers_of(owner) : (writers){0};
   rec_metadata metadata[5] = {{"format", "pt"}, {"rec.model", of->model->text}};
   int count = 2;
   if (owner && owner->identity) metadata[count++] = (rec_metadata){"rec.trained", owner->identity};
-  if (owner && owner->characters) metadata[count++] = (rec_metadata){"rec.characters", owner->characters};
+  if (owner && owner->characters)
+    metadata[count++] = (rec_metadata){"rec.characters", owner->characters};
   rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
   if (!status) add_parameters(&list, of, weights, owner);
   status = ranks_agree(by.shared, status, by.place);
@@ -244,24 +262,31 @@ rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
   return save_weights(of, (void *)(uintptr_t)weights, NULL, path);
 }
 
-rec_status checkpoint_save_result(const trainer *t, const char *path) { return save_weights(&t->of, t->weights, t, path); }
+rec_status checkpoint_save_result(const trainer *t, const char *path) {
+  return save_weights(&t->of, t->weights, t, path);
+}
 
 // ---- reading ------------------------------------------------------------------------------------
 
 static rec_status read_part(const rec_file *file, const tensor_list *list, const tensor_part *p) {
   const rec_tensor *to = &list->tensors[p->tensor], *found = rec_file_find(file, to->name);
   int64_t elements = rec_tensor_elements(to);
-  if (!found) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), to->name);
+  if (!found)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none",
+                    rec_file_path(file), to->name);
   if (rec_tensor_elements(found) != elements || !rec_dtype_is_real(found->dtype))
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
-                    (long long)elements, to->name, (long long)rec_tensor_elements(found), rec_dtype_name(found->dtype));
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: expected %lld real numbers in '%s', found %lld of type %s",
+                    rec_file_path(file), (long long)elements, to->name,
+                    (long long)rec_tensor_elements(found), rec_dtype_name(found->dtype));
   const char *from = (const char *)found->data + (size_t)p->first * rec_dtype_size(found->dtype);
   return rec_convert(p->data, to->dtype, from, found->dtype, p->count);
 }
 
 static rec_status read_list(const rec_file *file, const tensor_list *list) {
   rec_status status = REC_OK;
-  for (int i = 0; !status && i < list->part_count; i++) status = read_part(file, list, &list->parts[i]);
+  for (int i = 0; !status && i < list->part_count; i++)
+    status = read_part(file, list, &list->parts[i]);
   return status;
 }
 
@@ -287,7 +312,8 @@ static rec_status read_number(const rec_file *file, const char *key, int64_t *nu
   char *end = NULL;
   *number = text ? strtoll(text, &end, 10) : -1;
   if (text && end != text && !*end && *number >= 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none", rec_file_path(file), key);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none",
+                  rec_file_path(file), key);
 }
 
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) {
@@ -301,7 +327,9 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
 }
 
 static rec_status check_identity(const trainer *t, const rec_file *file) {
-  return t->identity ? identity_check(rec_file_path(file), rec_file_metadata(file, "rec.trained"), t->identity) : REC_OK;
+  return t->identity ? identity_check(rec_file_path(file), rec_file_metadata(file, "rec.trained"),
+                                      t->identity)
+                     : REC_OK;
 }
 
 static rec_status load_checkpoint(trainer *t, const rec_file *file) {

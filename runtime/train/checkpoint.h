@@ -1,7 +1,8 @@
-// What a run leaves on the disk, in safetensors: the weights under their paths. To continue, also the states of optimizers
-// (`optimizer.NAME.PATH`, for AdamW `m` and `v`) and the carried states (`state.NAME`). Files are written whole or not at all,
-// with a checksum (`rec.checksum`) of all that is read again. Ranks that train together write and read parts of one file, which is
-// the same for any number of ranks: all of them call what takes a trainer.
+// What a run leaves on the disk, in safetensors: the weights under their paths. To continue, also
+// the states of optimizers (`optimizer.NAME.PATH`, for AdamW `m` and `v`) and the carried states
+// (`state.NAME`). Files are written whole or not at all, with a checksum (`rec.checksum`) of all
+// that is read again. Ranks that train together write and read parts of one file, which is the same
+// for any number of ranks: all of them call what takes a trainer.
 #ifndef REC_TRAIN_CHECKPOINT_H
 #define REC_TRAIN_CHECKPOINT_H
 
@@ -23,8 +24,8 @@ rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
 void checkpoint_sum(const trained_model *of, const void *weights, char text[SEAL_TEXT]);
 // Any file that holds all weights of the model.
 rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path);
-// What a file says under a key: `rec.characters` its tokens stand for, `rec.trained` is an identity. The caller frees it. NULL:
-// nothing.
+// What a file says under a key: `rec.characters` its tokens stand for, `rec.trained` is an
+// identity. The caller frees it. NULL: nothing.
 rec_status checkpoint_says(const char *path, const char *key, char **text);
 
 #endif

@@ -1,11 +1,13 @@
-// What the ranks of a job exchange in a step: sums of a few numbers, the gradients, the new weights.
+// What the ranks of a job exchange in a step: sums of a few numbers, the gradients, the new
+// weights.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/trainer_parts.h"
 
-enum { WINDOW = 1 << 18, SLICE = 1 << 14 };  // numbers that are received at a time, and that one task adds
-enum { WINDOW_OF_GPU = 1 << 22 };            // that are received at a time from another GPU
+// numbers that are received at a time, and that one task adds
+enum { WINDOW = 1 << 18, SLICE = 1 << 14 };
+enum { WINDOW_OF_GPU = 1 << 22 };  // that are received at a time from another GPU
 
 // ---- the grid -----------------------------------------------------------------------------------
 
@@ -18,13 +20,16 @@ rec_status exchange_check(const trainer *t) {
   const leaves *all = &t->in->share.all;
   int data = ranks_data_count(t->ranks), times = ranks_time_count(t->ranks);
   if (all->segments % times)
-    return rec_fail(REC_ERROR_ARGUMENT, "train %s: expected time ranks to divide its %d segments, found %d", t->block->name,
-                    all->segments, times);
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "train %s: expected time ranks to divide its %d segments, found %d",
+                    t->block->name, all->segments, times);
   if (data <= all->shards) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: expected at most %d data ranks, for its batch of %lld sequences of %lld tokens is cut into %d "
+                  "train %s: expected at most %d data ranks, for its batch of %lld sequences of "
+                  "%lld tokens is cut into %d "
                   "shards; found %d; a larger batch, or accumulate, has more",
-                  t->block->name, all->shards, (long long)t->block->batch, (long long)t->block->context, all->shards, data);
+                  t->block->name, all->shards, (long long)t->block->batch,
+                  (long long)t->block->context, all->shards, data);
 }
 
 static rec_status new_window_there(trainer *t, int64_t bytes) {
@@ -35,11 +40,14 @@ static rec_status new_window_there(trainer *t, int64_t bytes) {
 rec_status exchange_new(trainer *t, int64_t widest) {
   trainer_internals *in = t->in;
   int count = ranks_count(t->ranks);
-  int64_t most = pieces_most_of_slot(t), bytes = t->of.n->element_size, block = t->of.model->parameter_elements;
-  in->exchange.sum_room = trainer_list(t, tree_room(in->share.all.shards, widest), sizeof *in->exchange.sum_room);
+  int64_t most = pieces_most_of_slot(t), bytes = t->of.n->element_size,
+          block = t->of.model->parameter_elements;
+  in->exchange.sum_room =
+      trainer_list(t, tree_room(in->share.all.shards, widest), sizeof *in->exchange.sum_room);
   if (count == 1) return REC_OK;
   in->exchange.squares_sent = trainer_list(t, most, sizeof *in->exchange.squares_sent);
-  in->exchange.gathered = trainer_list(t, count * (most > widest ? most : widest), sizeof *in->exchange.gathered);
+  in->exchange.gathered =
+      trainer_list(t, count * (most > widest ? most : widest), sizeof *in->exchange.gathered);
   if (in->exchange.direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
   in->exchange.sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
   for (int i = 0; i < 2; i++) in->exchange.windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
@@ -75,7 +83,8 @@ static void of_rank(void *context, int data, double *to) {
 // Of the ranks of a place in time, from what is gathered.
 static void sum_of_place(const trainer *t, int place, int64_t width, double *to) {
   rank_numbers numbers = {t, place, width};
-  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, to, t->in->exchange.sum_room);
+  tree_sum((tree_node){ranks_data_count(t->ranks), 0, 0}, width, of_rank, &numbers, to,
+           t->in->exchange.sum_room);
 }
 
 static void gather(const trainer *t, const double *own, int64_t width) {
@@ -91,10 +100,12 @@ void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
   sum_of_place(t, 0, width, own);
   for (int64_t i = width - maxima; i < width; i++)
     for (int rank = 0; rank < count; rank++)
-      if (rank == 0 || in->exchange.gathered[rank * width + i] > own[i]) own[i] = in->exchange.gathered[rank * width + i];
+      if (rank == 0 || in->exchange.gathered[rank * width + i] > own[i])
+        own[i] = in->exchange.gathered[rank * width + i];
 }
 
-void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place) {
+void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split,
+                            double *by_place) {
   double *sums = t->in->exchange.place_sums;
   memcpy(by_place, own, (size_t)split * sizeof *own);
   if (ranks_count(t->ranks) == 1) return;
@@ -116,7 +127,8 @@ void exchange_squares(trainer *t) {
                    trainer_busy_with(t, "squares of gradients"));
   for (int rank = 0; rank < ranks_count(t->ranks); rank++) {
     piece_range owned = pieces_of_rank(t, rank);
-    memcpy(in->update.squares + owned.first, in->exchange.gathered + rank * most, (size_t)((owned.end - owned.first) * size));
+    memcpy(in->update.squares + owned.first, in->exchange.gathered + rank * most,
+           (size_t)((owned.end - owned.first) * size));
   }
 }
 
@@ -131,19 +143,21 @@ rec_status exchange_agree_on_device(const trainer *t, rec_status status) {
 // ---- gradients ----------------------------------------------------------------------------------
 
 // Sends some numbers of the gradient, window by window, as they are received.
-static rec_status send_windows(trainer *t, int to, int tag, char *from, number_range n, int *count) {
+static rec_status send_windows(trainer *t, int to, int tag, char *from, number_range n,
+                               int *count) {
   const compute *c = t->of.where;
   int64_t size = c->n->element_size;
   *count = 0;
   if (!compute_is_host(c)) {
-    rec_status status = c->ops->download(c, t->in->exchange.sent_block + n.place * size, from + n.place * size, n.count * size);
+    rec_status status = c->ops->download(c, t->in->exchange.sent_block + n.place * size,
+                                         from + n.place * size, n.count * size);
     if (status) return status;
     from = t->in->exchange.sent_block;
   }
   for (int64_t done = 0; done < n.count; done += WINDOW) {
     int64_t part = n.count - done < WINDOW ? n.count - done : WINDOW;
-    t->in->exchange.sends[(*count)++] =
-        ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag, from + (n.place + done) * size, part * size);
+    t->in->exchange.sends[(*count)++] = ranks_send(t->ranks, to, MESSAGE_GRADIENTS, tag,
+                                                   from + (n.place + done) * size, part * size);
   }
   return REC_OK;
 }
@@ -158,31 +172,38 @@ typedef struct window {
 static rec_status add_slice(void *context, int number, int worker) {
   const window *w = context;
   const compute *c = w->t->of.where;
-  int64_t first = (int64_t)number * SLICE, count = w->count - first < SLICE ? w->count - first : SLICE;
+  int64_t first = (int64_t)number * SLICE,
+          count = w->count - first < SLICE ? w->count - first : SLICE;
   (void)worker;
-  return c->ops->sum_into(c, w->to + first * c->n->element_size, w->from + first * c->n->element_size, count);
+  return c->ops->sum_into(c, w->to + first * c->n->element_size,
+                          w->from + first * c->n->element_size, count);
 }
 
 static rec_status add_window(window *w) {
   const compute *c = w->t->of.where;
-  if (compute_is_host(c)) return train_pool_run(w->t->threads, (int)((w->count - 1) / SLICE + 1), add_slice, w);
-  rec_status status = c->ops->upload(c, w->t->in->exchange.window_there, w->from, w->count * c->n->element_size);
+  if (compute_is_host(c))
+    return train_pool_run(w->t->threads, (int)((w->count - 1) / SLICE + 1), add_slice, w);
+  rec_status status =
+      c->ops->upload(c, w->t->in->exchange.window_there, w->from, w->count * c->n->element_size);
   return status ? status : c->ops->sum_into(c, w->to, w->t->in->exchange.window_there, w->count);
 }
 
 static message *receive_window(trainer *t, int from, int tag, number_range n, int64_t first) {
   int64_t size = t->of.n->element_size, count = n.count - first < WINDOW ? n.count - first : WINDOW;
   if (count <= 0) return NULL;
-  return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag, t->in->exchange.windows_of[first / WINDOW % 2], count * size);
+  return ranks_receive(t->ranks, from, MESSAGE_GRADIENTS, tag,
+                       t->in->exchange.windows_of[first / WINDOW % 2], count * size);
 }
 
-// Adds what the other rank has of some numbers. One window is on its way while the one before it is added.
+// Adds what the other rank has of some numbers. One window is on its way while the one before it is
+// added.
 static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_range n) {
   rec_status status = REC_OK;
   message *next = receive_window(t, from, tag, n, 0);
   for (int64_t done = 0; done < n.count; done += WINDOW) {
     message *now = next;
-    window w = {t, sum + (n.place + done) * t->of.n->element_size, t->in->exchange.windows_of[done / WINDOW % 2],
+    window w = {t, sum + (n.place + done) * t->of.n->element_size,
+                t->in->exchange.windows_of[done / WINDOW % 2],
                 n.count - done < WINDOW ? n.count - done : WINDOW};
     next = receive_window(t, from, tag, n, done + WINDOW);
     ranks_wait(t->ranks, now, trainer_busy_with(t, "gradients"));
@@ -199,25 +220,32 @@ static number_range window_of(number_range n, int64_t first) {
 }
 
 // From GPU to GPU: a window each way, which is added before the next one comes.
-static rec_status exchange_there(trainer *t, int partner, char *sum, number_range gives, number_range keeps) {
+static rec_status exchange_there(trainer *t, int partner, char *sum, number_range gives,
+                                 number_range keeps) {
   const compute *c = t->of.where;
-  const int64_t size = c->n->element_size, most = gives.count > keeps.count ? gives.count : keeps.count;
+  const int64_t size = c->n->element_size,
+                most = gives.count > keeps.count ? gives.count : keeps.count;
   rec_status status = REC_OK;
   for (int64_t first = 0; first < most; first += WINDOW_OF_GPU) {
     number_range given = window_of(gives, first), kept = window_of(keeps, first);
     device_message list[2];
     int count = 0;
     if (given.count)
-      list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size, given.count * size};
+      list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size,
+                                       given.count * size};
     if (kept.count)
-      list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS, t->in->exchange.window_there, kept.count * size};
+      list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS,
+                                       t->in->exchange.window_there, kept.count * size};
     ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients"));
-    if (!status) status = c->ops->sum_into(c, sum + kept.place * size, t->in->exchange.window_there, kept.count);
+    if (!status)
+      status =
+          c->ops->sum_into(c, sum + kept.place * size, t->in->exchange.window_there, kept.count);
   }
   return status;
 }
 
-// A rank that fails goes on to exchange: the others wait for it until all of them agree on how the step has ended.
+// A rank that fails goes on to exchange: the others wait for it until all of them agree on how the
+// step has ended.
 static rec_status exchange_round(trainer *t, const owner_round *round, int tag, char *sum) {
   int partner = ranks_at(t->ranks, round->partner, ranks_time(t->ranks)), count;
   number_range gives = pieces_numbers(t, round->gives), keeps = pieces_numbers(t, round->keeps);
@@ -250,10 +278,11 @@ static void move_weights(trainer *t, int partner, number_range own, number_range
   int count = 0;
   if (other.count)
     list[count++] =
-        (device_message){true, partner, MESSAGE_WEIGHTS, t->in->update.weights + other.place * size, other.count * size};
+        (device_message){true, partner, MESSAGE_WEIGHTS, t->in->update.weights + other.place * size,
+                         other.count * size};
   if (own.count)
-    list[count++] =
-        (device_message){false, partner, MESSAGE_WEIGHTS, t->in->update.weights + own.place * size, own.count * size};
+    list[count++] = (device_message){false, partner, MESSAGE_WEIGHTS,
+                                     t->in->update.weights + own.place * size, own.count * size};
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
 }
 
@@ -272,14 +301,18 @@ rec_status exchange_weights(trainer *t) {
       continue;
     }
     if (!compute_is_host(c) && !status)
-      status = c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
-    message *both[] = {
-        other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i, here + other.place * size, other.count * size)
-                    : NULL,
-        own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i, here + own.place * size, own.count * size) : NULL};
+      status =
+          c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
+    message *both[] = {other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i,
+                                                   here + other.place * size, other.count * size)
+                                   : NULL,
+                       own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i,
+                                              here + own.place * size, own.count * size)
+                                 : NULL};
     ranks_wait_all(t->ranks, both, 2, trainer_busy_with(t, "weights"));
     if (!compute_is_host(c) && !status)
-      status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);
+      status = c->ops->upload(c, there + other.place * size, here + other.place * size,
+                              other.count * size);
   }
   return status;
 }

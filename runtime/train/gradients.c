@@ -1,7 +1,8 @@
-// The gradient of a batch. Shards run side by side in waves, each segment of them into a block of its own; of ranks that share
-// sequences, each has shards of the next wave under way (turns.h), which need no blocks yet. Sums follow the tree of
-// leaves.h: those of a wave's blocks, then those of waves, which gives one for each segment. Those of segments follow when the
-// ranks have exchanged theirs.
+// The gradient of a batch. Shards run side by side in waves, each segment of them into a block of
+// its own; of ranks that share sequences, each has shards of the next wave under way (turns.h),
+// which need no blocks yet. Sums follow the tree of leaves.h: those of a wave's blocks, then those
+// of waves, which gives one for each segment. Those of segments follow when the ranks have
+// exchanged theirs.
 //
 //   8 shards in waves of 2     sum of wave   with what waits           waits then
 //     0 1                      a                                       level 0: a
@@ -13,10 +14,14 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static int64_t block_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
+static int64_t block_bytes(const trainer *t) {
+  return t->of.model->parameter_elements * t->of.n->element_size;
+}
 
 // Levels of the tree between the node of this process and those of its waves.
-static int levels_of_waves(const trainer *t) { return t->in->run.wave_level - trainer_own_node(t).level; }
+static int levels_of_waves(const trainer *t) {
+  return t->in->run.wave_level - trainer_own_node(t).level;
+}
 
 static int blocks_of_segment(const trainer *t) { return t->in->run.wave + levels_of_waves(t); }
 
@@ -35,7 +40,8 @@ static turns turns_of_lane(const trainer *t, int lane) {
   return turns_of(t->of.model, &line, ranks_time(t->ranks));
 }
 
-// Lanes differ by a shard, and a lane with fewer may have more of them under way: all, where that is allowed (turns.c).
+// Lanes differ by a shard, and a lane with fewer may have more of them under way: all, where that
+// is allowed (turns.c).
 static void plan_turns(trainer *t) {
   trainer_internals *in = t->in;
   if (t->most_under_way && ranks_time_count(t->ranks) > 1)
@@ -46,13 +52,15 @@ static void plan_turns(trainer *t) {
   }
 }
 
-// All ranks have the same waves and lanes, so that those which share sequences run them in one order.
+// All ranks have the same waves and lanes, so that those which share sequences run them in one
+// order.
 int gradients_plan(trainer *t) {
   trainer_internals *in = t->in;
   int threads = ranks_time_count(t->ranks) > 1 ? exchange_least(t, t->threads) : t->threads;
   in->share.own = tree_range(trainer_own_node(t));
   in->run.wave_level =
-      tree_level(in->share.all.shards, leaves_of_wave(t->of.model->parameter_elements, threads), trainer_own_node(t).level);
+      tree_level(in->share.all.shards, leaves_of_wave(t->of.model->parameter_elements, threads),
+                 trainer_own_node(t).level);
   in->run.wave = ((in->share.all.shards - 1) >> in->run.wave_level) + 1;
   in->run.lanes = (int)least_of(threads, in->run.wave);
   in->run.threads_inside = in->run.wave == 1 ? t->threads : 1;
@@ -65,21 +73,26 @@ rec_status gradients_new(trainer *t) {
   const compute *c = t->of.where;
   int count = blocks_of_segment(t) * in->share.segments;
   in->run.blocks = trainer_list(t, count, sizeof *in->run.blocks);
-  in->run.blocks_of = trainer_list(t, in->run.lanes * in->share.segments, sizeof *in->run.blocks_of);
+  in->run.blocks_of =
+      trainer_list(t, in->run.lanes * in->share.segments, sizeof *in->run.blocks_of);
   in->run.turns = trainer_list(t, in->run.lanes, sizeof *in->run.turns);
   if (!in->run.blocks || !in->run.blocks_of || !in->run.turns) return rec_no_memory();
   rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->run.memory);
-  for (int i = 0; !status && i < count; i++) in->run.blocks[i] = in->run.memory + i * block_bytes(t);
+  for (int i = 0; !status && i < count; i++)
+    in->run.blocks[i] = in->run.memory + i * block_bytes(t);
   return status ? status : c->ops->clear(c, in->run.memory, block_bytes(t) * count);
 }
 
 void *const *gradients_blocks(const trainer *t, int place, int lane) {
   void **blocks = t->in->run.blocks_of + lane * t->in->share.segments;
-  for (int k = 0; k < t->in->share.segments; k++) blocks[k] = t->in->run.blocks[k * blocks_of_segment(t) + place];
+  for (int k = 0; k < t->in->share.segments; k++)
+    blocks[k] = t->in->run.blocks[k * blocks_of_segment(t) + place];
   return blocks;
 }
 
-char *gradients_of_segment(const trainer *t, int segment) { return t->in->run.blocks[segment * blocks_of_segment(t)]; }
+char *gradients_of_segment(const trainer *t, int segment) {
+  return t->in->run.blocks[segment * blocks_of_segment(t)];
+}
 
 char *gradients_sum(const trainer *t) { return gradients_of_segment(t, 0); }
 
@@ -155,30 +168,36 @@ static int64_t first_row(const trainer *t, int number) {
 shard gradients_shard(const trainer *t, int number, int lane) {
   trainer_internals *in = t->in;
   int64_t first = first_row(t, number), time = t->block->context, states = t->of.model->state_count;
-  return (shard){.batch = first_row(t, number + 1) - first,
-                 .time = time,
-                 .threads = in->run.threads_inside,
-                 .tokens = in->batch.tokens + first * time,
-                 .targets = in->batch.targets + first * time,
-                 .before = in->starts.before_of + (number - in->share.own.first) * states,
-                 .after = in->starts.after_of + (number - in->share.own.first) * states,
-                 .weights = in->batch.target_weights ? in->batch.target_weights + first * time : NULL,
-                 .d_before = in->starts.learns ? in->starts.d_before_of + lane * states : NULL,
-                 .step = t->step,
-                 .number = number};
+  return (shard){
+      .batch = first_row(t, number + 1) - first,
+      .time = time,
+      .threads = in->run.threads_inside,
+      .tokens = in->batch.tokens + first * time,
+      .targets = in->batch.targets + first * time,
+      .before = in->starts.before_of + (number - in->share.own.first) * states,
+      .after = in->starts.after_of + (number - in->share.own.first) * states,
+      .weights = in->batch.target_weights ? in->batch.target_weights + first * time : NULL,
+      .d_before = in->starts.learns ? in->starts.d_before_of + lane * states : NULL,
+      .step = t->step,
+      .number = number};
 }
 
-double gradients_loss_scale(const trainer *t) { return t->in->batch.weight_sum > 0 ? 1 / t->in->batch.weight_sum : 0; }
+double gradients_loss_scale(const trainer *t) {
+  return t->in->batch.weight_sum > 0 ? 1 / t->in->batch.weight_sum : 0;
+}
 
-static rec_status run_forward(const trainer *t, int number, int lane, executor *x, const forward_part *part) {
+static rec_status run_forward(const trainer *t, int number, int lane, executor *x,
+                              const forward_part *part) {
   const trainer_internals *in = t->in;
   shard s = gradients_shard(t, number, lane);
   return executor_run_forward(x, in->update.weights, &s, gradients_loss_scale(t),
-                              &in->run.losses[(number - in->share.own.first) * in->share.segments], part);
+                              &in->run.losses[(number - in->share.own.first) * in->share.segments],
+                              part);
 }
 
 // Of a shard of the wave that runs.
-static rec_status run_backward(trainer *t, int number, int lane, executor *x, const backward_part *part) {
+static rec_status run_backward(trainer *t, int number, int lane, executor *x,
+                               const backward_part *part) {
   trainer_internals *in = t->in;
   int place = number - tree_range(in->run.running).first;
   shard s = gradients_shard(t, number, lane);
@@ -194,7 +213,8 @@ static rec_status run_shard(void *context, int place, int worker) {
   if (t->stop && *t->stop) return TRAINER_STOPPED;
   int number = tree_range(t->in->run.running).first + place;
   executor *x = t->in->run.executors[worker];
-  rec_status status = run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});
+  rec_status status =
+      run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});
   return status ? status : run_backward(t, number, worker, x, &(backward_part){0});
 }
 
@@ -207,12 +227,15 @@ static executor *executor_of(const trainer *t, int lane, int64_t number) {
 }
 
 // The shards that a range of operations is of.
-static void find_joined(const trainer *t, int lane, turn_range range, joined_states joined[JOINED_SHARDS]) {
+static void find_joined(const trainer *t, int lane, turn_range range,
+                        joined_states joined[JOINED_SHARDS]) {
   const turns *order = &t->in->run.turns[lane];
-  for (int64_t k = range.first / order->operations, i = 0; k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
+  for (int64_t k = range.first / order->operations, i = 0;
+       k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
     int number = shard_of_lane(t, lane, k);
-    joined[i] = (joined_states){executor_of(t, lane, k), first_row(t, number + 1) - first_row(t, number),
-                                turns_of_shard(order, range, k)};
+    joined[i] =
+        (joined_states){executor_of(t, lane, k), first_row(t, number + 1) - first_row(t, number),
+                        turns_of_shard(order, range, k)};
   }
 }
 
@@ -248,7 +271,8 @@ static rec_status run_lane(void *context, int lane, int worker) {
 // Ranks that share sequences run their shards in one order.
 static rec_status run_wave(trainer *t) {
   leaf_range shards = tree_range(t->in->run.running);
-  if (ranks_time_count(t->ranks) > 1) return train_pool_run(t->threads, t->in->run.lanes, run_lane, t);
+  if (ranks_time_count(t->ranks) > 1)
+    return train_pool_run(t->threads, t->in->run.lanes, run_lane, t);
   return train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
 }
 
@@ -257,7 +281,8 @@ static rec_status run_wave(trainer *t) {
 static rec_status add_block(const trainer *t, int to, int from, number_range n) {
   const compute *c = t->of.where;
   int64_t offset = n.place * c->n->element_size;
-  return c->ops->sum_into(c, t->in->run.blocks[to] + offset, t->in->run.blocks[from] + offset, n.count);
+  return c->ops->sum_into(c, t->in->run.blocks[to] + offset, t->in->run.blocks[from] + offset,
+                          n.count);
 }
 
 // The blocks of the shards of a node, into that of the first; `first` has the block `block`.
@@ -267,7 +292,9 @@ static rec_status sum_node(const trainer *t, tree_node node, int first, int bloc
   tree_node right = tree_right(node);
   rec_status status = sum_node(t, tree_left(node), first, block, n);
   if (!status) status = sum_node(t, right, first, block, n);
-  return status ? status : add_block(t, block + all.first - first, block + tree_range(right).first - first, n);
+  return status
+             ? status
+             : add_block(t, block + all.first - first, block + tree_range(right).first - first, n);
 }
 
 // How many sums wait for the wave that runs: those at the first levels.
@@ -283,7 +310,8 @@ static rec_status sum_wave(const trainer *t, number_range n) {
   for (int k = 0; !status && k < t->in->share.segments; k++) {
     int block = k * blocks_of_segment(t);
     status = sum_node(t, t->in->run.running, tree_range(t->in->run.running).first, block, n);
-    for (int level = 0; !status && level < count; level++) status = add_block(t, block, block + t->in->run.wave + level, n);
+    for (int level = 0; !status && level < count; level++)
+      status = add_block(t, block, block + t->in->run.wave + level, n);
   }
   return status;
 }
@@ -297,7 +325,8 @@ static rec_status sum_piece(void *context, int number, int worker) {
 
 // On a device at once, with the gaps between parameters, which are zero.
 static rec_status sum_gradients(trainer *t) {
-  if (compute_is_host(t->of.where)) return train_pool_run(t->threads, t->in->update.pieces.count, sum_piece, t);
+  if (compute_is_host(t->of.where))
+    return train_pool_run(t->threads, t->in->update.pieces.count, sum_piece, t);
   return sum_wave(t, (number_range){0, t->of.model->parameter_elements});
 }
 
@@ -305,7 +334,8 @@ static rec_status sum_gradients(trainer *t) {
 static void keep_sums(trainer *t) {
   trainer_internals *in = t->in;
   for (int k = 0; k < in->share.segments; k++) {
-    char **blocks = in->run.blocks + k * blocks_of_segment(t), **kept = &blocks[in->run.wave + waiting(t)], *sum = blocks[0];
+    char **blocks = in->run.blocks + k * blocks_of_segment(t),
+         **kept = &blocks[in->run.wave + waiting(t)], *sum = blocks[0];
     blocks[0] = *kept;
     *kept = sum;
   }
@@ -324,6 +354,7 @@ rec_status gradients_run(trainer *t) {
   }
   // Ranks that share the sequences wait for what this one does not run.
   if (status && ranks_time_count(t->ranks) > 1) ranks_abort(t->ranks, "%s", rec_message());
-  spent_on_sums(t, (in->share.own.end - in->share.own.first - 1) * in->share.segments * t->of.model->parameter_elements);
+  spent_on_sums(t, (in->share.own.end - in->share.own.first - 1) * in->share.segments *
+                       t->of.model->parameter_elements);
   return status;
 }

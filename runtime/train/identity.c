@@ -1,5 +1,5 @@
-// A JSON object of all that decides which weights a run ends with. Where a value would be long it has
-// sixteen digits of a hash.
+// A JSON object of all that decides which weights a run ends with. Where a value would be long it
+// has sixteen digits of a hash.
 //
 //   {"dtype": "f32", "chunk": 0, "form": "chosen", "model": "LM(D = 16)", "layers": "90ab..",
 //    "formulas": {"LM.ssd": "12cd.."}, "weights": {"embedding.weight": "34ef.."},
@@ -41,9 +41,11 @@ static void copy(cJSON *to, const cJSON *from, const char *key) {
 
 // How the parts of the model are put together, without its weights, which are listed by themselves.
 static cJSON *layers_of(const train_model *model) {
-  static const char *const keys[] = {"vocabulary", "row", "logits", "states", "tensors", "ops", "backward"};
+  static const char *const keys[] = {"vocabulary", "row", "logits",  "states",
+                                     "tensors",    "ops", "backward"};
   uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) hash = hash_of_json(json_get(model->json, keys[i]), hash);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    hash = hash_of_json(json_get(model->json, keys[i]), hash);
   return digits(hash);
 }
 
@@ -71,13 +73,15 @@ static cJSON *weights_of(const train_model *model) {
 static cJSON *settings_of(const train_block *block) {
   cJSON *settings = cJSON_Duplicate(block->json, true);
   static const char *const others[] = {"name", "file", "model"};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) cJSON_DeleteItemFromObjectCaseSensitive(settings, others[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    cJSON_DeleteItemFromObjectCaseSensitive(settings, others[i]);
   return settings;
 }
 
 static cJSON *data_of(const train_data *data) {
   char text[64];
-  snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count, (unsigned long long)train_data_hash(data));
+  snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count,
+           (unsigned long long)train_data_hash(data));
   return cJSON_CreateString(text);
 }
 
@@ -101,9 +105,12 @@ static char *text_of(cJSON *all) {
   return text;
 }
 
-char *identity_of_model(const session *s, const train_block *block) { return text_of(model_of(s, block)); }
+char *identity_of_model(const session *s, const train_block *block) {
+  return text_of(model_of(s, block));
+}
 
-char *identity_of(const session *s, const train_block *block, const train_data *data, const char *began_from) {
+char *identity_of(const session *s, const train_block *block, const train_data *data,
+                  const char *began_from) {
   cJSON *all = model_of(s, block);
   cJSON_AddItemToObject(all, "weights", weights_of(&s->program->models[block->model]));
   if (data && !block->generated) cJSON_AddItemToObject(all, "data", data_of(data));
@@ -128,7 +135,9 @@ static void print_value(FILE *to, const cJSON *value) {
   cJSON_free(text);
 }
 
-static bool is_leaf(const cJSON *value) { return !value || !(value->type & (cJSON_Object | cJSON_Array)); }
+static bool is_leaf(const cJSON *value) {
+  return !value || !(value->type & (cJSON_Object | cJSON_Array));
+}
 
 typedef struct changes {
   FILE *text;
@@ -139,7 +148,9 @@ typedef struct changes {
 static void put_change(changes *c, const char *group, const cJSON *was, const cJSON *now) {
   enum { MOST = 8 };
   const char *key = was ? was->string : now->string;
-  const char *of = !strcmp(group, "formulas") ? "the formulas of " : !strcmp(group, "weights") ? "the weight " : "";
+  const char *of = !strcmp(group, "formulas")  ? "the formulas of "
+                   : !strcmp(group, "weights") ? "the weight "
+                                               : "";
   if (c->count++ >= MOST) {
     if (c->count == MOST + 1) fputs("; ..", c->text);
     return;
@@ -178,8 +189,10 @@ static void compare_all(changes *c, cJSON *was, cJSON *now) {
 
 // What an older rec did not write of a run cannot be compared.
 static void warn(const char *path, const char *what) {
-  fprintf(stderr, "rec train: warning: %s: an older rec wrote this checkpoint; whether the %s the same is not known\n", path,
-          what);
+  fprintf(stderr,
+          "rec train: warning: %s: an older rec wrote this checkpoint; whether the %s the same is "
+          "not known\n",
+          path, what);
 }
 
 // It wrote what its compiler had found in the formulas.
@@ -195,7 +208,8 @@ static void forget_start(const char *path, cJSON *was, cJSON *now) {
   if (!json_get(now, BEGAN_FROM))
     cJSON_DeleteItemFromObjectCaseSensitive(was, BEGAN_FROM);
   else if (!json_get(was, BEGAN_FROM))
-    cJSON_DeleteItemFromObjectCaseSensitive(now, BEGAN_FROM), warn(path, "weights that it began from are");
+    cJSON_DeleteItemFromObjectCaseSensitive(now, BEGAN_FROM),
+        warn(path, "weights that it began from are");
 }
 
 // What differs, as one text that the caller frees. NULL: no memory.
@@ -222,7 +236,8 @@ rec_status identity_check(const char *path, const char *was, const char *now) {
     status = rec_no_memory();
   else if (count)
     status = rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected what this run was trained with so far, found another: %s; put it back to go on, or train "
+                      "%s: expected what this run was trained with so far, found another: %s; put "
+                      "it back to go on, or train "
                       "in another folder (--runs DIR)",
                       path, text);
   free(text);
@@ -249,7 +264,8 @@ static cJSON *take_function(cJSON *all) {
   return function;
 }
 
-// A member that one of the two does not have is not known, and so is what an older rec wrote in other words.
+// A member that one of the two does not have is not known, and so is what an older rec wrote in
+// other words.
 static void forget_others(cJSON *all, const cJSON *other) {
   for (cJSON *item = all->child, *next; item; item = next) {
     next = item->next;
@@ -265,7 +281,8 @@ static rec_status check_function(const char *path, cJSON *was, cJSON *now) {
   rec_status status = !text ? rec_no_memory() : REC_OK;
   if (text && count)
     status = rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected weights of this program, found those of another: %s; read them with the program that they "
+                      "%s: expected weights of this program, found those of another: %s; read them "
+                      "with the program that they "
                       "were trained with, or train again",
                       path, text);
   free(text);
@@ -278,9 +295,12 @@ static rec_status check_function(const char *path, cJSON *was, cJSON *now) {
 static rec_status check_held_out(const char *path, const cJSON *was, const cJSON *now) {
   const cJSON *old = json_get(source_of(was), "split"), *fresh = json_get(source_of(now), "split");
   bool same_text = cJSON_Compare(json_get(was, "data"), json_get(now, "data"), true);
-  if (!same_text || !cJSON_IsNumber(old) || !cJSON_IsNumber(fresh) || old->valuedouble <= fresh->valuedouble) return REC_OK;
+  if (!same_text || !cJSON_IsNumber(old) || !cJSON_IsNumber(fresh) ||
+      old->valuedouble <= fresh->valuedouble)
+    return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "%s: expected a held-out text that was not trained on, found split = %g, trained with %g; put it back, or "
+                  "%s: expected a held-out text that was not trained on, found split = %g, trained "
+                  "with %g; put it back, or "
                   "train again",
                   path, fresh->valuedouble, old->valuedouble);
 }

@@ -27,12 +27,14 @@ bool starts_are_kept(const train_block *block) {
 }
 
 static bool rules(const intervention *v, const model_state *state) {
-  return v->last_layer == INT32_MAX || (state->layer >= v->first_layer && state->layer < v->last_layer);
+  return v->last_layer == INT32_MAX ||
+         (state->layer >= v->first_layer && state->layer < v->last_layer);
 }
 
 // The axes that tell groups apart: those of `per` that the state has, or the heads.
 static noise_groups groups_of(const train_block *block, const model_state *state) {
-  noise_groups heads = {.axis_count = 1, .axes = {{state->heads, state->head_elements}}, .count = state->heads};
+  noise_groups heads = {
+      .axis_count = 1, .axes = {{state->heads, state->head_elements}}, .count = state->heads};
   for (int i = 0; i < block->intervention_count; i++) {
     const intervention *v = &block->interventions[i];
     if (!rules(v, state) || !v->has_per) continue;
@@ -54,17 +56,20 @@ static void make_groups(trainer *t) {
   const train_model *m = t->of.model;
   int64_t total = 0;
   t->groups = trainer_list(t, m->state_count, sizeof *t->groups);
-  for (int i = 0; t->groups && i < m->state_count; i++) total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
+  for (int i = 0; t->groups && i < m->state_count; i++)
+    total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
   t->fitted = trainer_list(t, 2 * total, sizeof *t->fitted);
   t->in->starts.fitted_before = trainer_list(t, 2 * total, sizeof *t->fitted);
   t->in->starts.fit_means = trainer_list(t, total, sizeof *t->in->starts.fit_means);
   t->in->starts.fit_squares = trainer_list(t, total, sizeof *t->in->starts.fit_squares);
-  t->in->starts.fit_room = trainer_list(t, tree_room(t->in->share.all.shards, total), sizeof *t->in->starts.fit_room);
+  t->in->starts.fit_room =
+      trainer_list(t, tree_room(t->in->share.all.shards, total), sizeof *t->in->starts.fit_room);
   t->group_count = total;
   t->fitted_valid = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
   t->in->starts.fitted_valid_before = trainer_list(t, m->state_count, sizeof *t->fitted_valid);
   double *next = t->fitted;
-  for (int i = 0; t->groups && next && i < m->state_count; i++, next += 2 * t->groups[i - 1].count) {
+  for (int i = 0; t->groups && next && i < m->state_count;
+       i++, next += 2 * t->groups[i - 1].count) {
     t->groups[i].mean = next;
     t->groups[i].variance = next + t->groups[i].count;
   }
@@ -124,7 +129,8 @@ void initial_states_new(trainer *t) {
 
 // ---- draws --------------------------------------------------------------------------------------
 
-static const intervention *intervention_at(const train_block *block, const model_state *state, int64_t step, int *place) {
+static const intervention *intervention_at(const train_block *block, const model_state *state,
+                                           int64_t step, int *place) {
   for (int i = 0; i < block->intervention_count; i++) {
     const intervention *v = &block->interventions[i];
     if (step < v->from || step >= v->to || !rules(v, state)) continue;
@@ -149,15 +155,19 @@ static double weight_of(const state_choice *c, const intervention *v, int64_t st
   return weight;
 }
 
-bool start_is_carried(intervention_kind kind) { return kind == FROM_STATE_PASSING || kind == FROM_TBTT; }
+bool start_is_carried(intervention_kind kind) {
+  return kind == FROM_STATE_PASSING || kind == FROM_TBTT;
+}
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
 // counter has no noise: 3.2 tokens were never read.
-static drawn_start draw(const trainer *t, const train_data *data, const model_state *state, const intervention *v, int place,
-                        int64_t sequence) {
+static drawn_start draw(const trainer *t, const train_data *data, const model_state *state,
+                        const intervention *v, int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
   const drawn_start zero = {FROM_ZERO, 0};
-  uint64_t position = ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS + (uint64_t)place;
+  uint64_t position =
+      ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS +
+      (uint64_t)place;
   double u = random_uniform(t->block->seed, t->in->starts.draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
@@ -170,7 +180,8 @@ static drawn_start draw(const trainer *t, const train_data *data, const model_st
     bool of_a_batch = start_is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
     if (start_is_carried(c->kind) &&
-        train_data_begins(data, t->block->seed, t->in->batch.windows, (uint64_t)(t->step * t->block->batch + sequence)))
+        train_data_begins(data, t->block->seed, t->in->batch.windows,
+                          (uint64_t)(t->step * t->block->batch + sequence)))
       return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
@@ -201,10 +212,12 @@ static int64_t first_row(const trainer *t, int number) {
   return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
-// Points the shard at its initial and final states. A state all of whose rows start from zero has no initial ones.
+// Points the shard at its initial and final states. A state all of whose rows start from zero has
+// no initial ones.
 static void point_shard(trainer *t, int number, int state) {
   trainer_internals *in = t->in;
-  int64_t first = first_row(t, number), place = (number - in->share.own.first) * t->of.model->state_count + state;
+  int64_t first = first_row(t, number),
+          place = (number - in->share.own.first) * t->of.model->state_count + state;
   bool other = false;
   for (int64_t row = first; row < first_row(t, number + 1); row++)
     other |= in->starts.drawn[state * in->share.rows + row].kind != FROM_ZERO;
@@ -224,13 +237,16 @@ static rec_status fill_row(void *context, int row, int worker) {
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
         t->of.n, t->block->seed, t->in->starts.noise[i],
-        ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * (uint64_t)state->elements};
+        ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
+            (uint64_t)state->elements};
     switch (start->kind) {
       case FROM_STATE_PASSING:
       case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, row), size); break;
       case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
-      case FROM_LEARNED: memcpy(before, trainer_parameter(t, t->weights, state->learned), size); break;
+      case FROM_LEARNED:
+        memcpy(before, trainer_parameter(t, t->weights, state->learned), size);
+        break;
       case FROM_ZERO:
       case INTERVENTION_KINDS: memset(before, 0, size); break;
     }
@@ -242,7 +258,8 @@ static rec_status fill_row(void *context, int row, int worker) {
 // ---- fitted noise -------------------------------------------------------------------------------
 
 // The beta of a state that starts from fitted noise at a step; false: it does not.
-static bool is_fitted_at(const train_block *block, const model_state *state, int64_t step, double *beta) {
+static bool is_fitted_at(const train_block *block, const model_state *state, int64_t step,
+                         double *beta) {
   int place = 0;
   const intervention *v = intervention_at(block, state, step, &place);
   for (int i = 0; v && i < v->choice_count; i++) {
@@ -270,7 +287,9 @@ int64_t fits_number_count(const train_model *m, const train_block *block) {
 }
 
 // Where the groups of a state begin among those of all.
-static int64_t first_group(const trainer *t, int number) { return (t->groups[number].mean - t->fitted) / 2; }
+static int64_t first_group(const trainer *t, int number) {
+  return (t->groups[number].mean - t->fitted) / 2;
+}
 
 // The sums of one state, over the states that the last batch ended with.
 typedef struct fit_sums {
@@ -283,18 +302,20 @@ static void sum_of_shard(void *context, int number, double *sums) {
   const fit_sums *f = context;
   const trainer *t = f->t;
   int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
-  noise_sums(t->of.n, state_of(t, t->carried, f->state, first), count, t->of.model->states[f->state].elements,
-             &t->groups[f->state], f->center, sums);
+  noise_sums(t->of.n, state_of(t, t->carried, f->state, first), count,
+             t->of.model->states[f->state].elements, &t->groups[f->state], f->center, sums);
 }
 
 static rec_status sum_state(trainer *t, int number, bool of_squares) {
   trainer_internals *in = t->in;
   const noise_groups *g = &t->groups[number];
   int64_t first = first_group(t, number);
-  double beta, *means = in->starts.fit_means + first, *room = in->starts.fit_room + tree_room(in->share.all.shards, first);
+  double beta, *means = in->starts.fit_means + first,
+               *room = in->starts.fit_room + tree_room(in->share.all.shards, first);
   fit_sums f = {t, number, of_squares ? means : NULL};
   if (is_fitted(t, &t->of.model->states[number], &beta))
-    tree_sum(trainer_own_node(t), g->count, sum_of_shard, &f, of_squares ? in->starts.fit_squares + first : means, room);
+    tree_sum(trainer_own_node(t), g->count, sum_of_shard, &f,
+             of_squares ? in->starts.fit_squares + first : means, room);
   return REC_OK;
 }
 
@@ -312,7 +333,8 @@ static rec_status sum_squares(void *context, int number, int worker) {
 // From sums over the states of this process to means over those of the batch.
 static void divide_sums(const trainer *t, double *sums) {
   for (int i = 0; i < t->of.model->state_count; i++)
-    noise_divide(&t->groups[i], t->block->batch, t->of.model->states[i].elements, sums + first_group(t, i));
+    noise_divide(&t->groups[i], t->block->batch, t->of.model->states[i].elements,
+                 sums + first_group(t, i));
 }
 
 // Fits the noise of the states that start from it to the final states of the last batch.
@@ -332,7 +354,8 @@ static void fit_states(trainer *t) {
   for (int i = 0; i < m->state_count; i++) {
     int64_t first = first_group(t, i);
     if (!is_fitted(t, &m->states[i], &beta)) continue;
-    noise_follow(&t->groups[i], in->starts.fit_means + first, in->starts.fit_squares + first, beta, !t->fitted_valid[i]);
+    noise_follow(&t->groups[i], in->starts.fit_means + first, in->starts.fit_squares + first, beta,
+                 !t->fitted_valid[i]);
     t->fitted_valid[i] = true;
   }
 }
@@ -347,8 +370,8 @@ static rec_status square_shard(void *context, int place, int worker) {
   double *by_layer = t->in->starts.squares_of + place * t->layer_count;
   memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
   for (int i = 0; i < t->of.model->state_count; i++)
-    by_layer[t->layer_of[i]] +=
-        t->of.n->square_sum(state_of(t, t->in->starts.measured, i, first), t->of.model->states[i].elements * count);
+    by_layer[t->layer_of[i]] += t->of.n->square_sum(state_of(t, t->in->starts.measured, i, first),
+                                                    t->of.model->states[i].elements * count);
   return REC_OK;
 }
 
@@ -373,7 +396,8 @@ static double norms_of(const trainer *t, const double *squares, double *by_layer
 // Of the rows of this process. Whole numbers have the same sum in any order.
 typedef struct start_counts {
   double drawn[INTERVENTION_KINDS];
-  double carried, age;  // age: tokens since zero, noise or learned states that the carried ones have behind them
+  // age: tokens since zero, noise or learned states that the carried ones have behind them
+  double carried, age;
 } start_counts;
 
 enum { START_COUNTS = sizeof(start_counts) / sizeof(double) };
@@ -425,17 +449,20 @@ void initial_states_report(trainer *t, const double *numbers, step_report *repor
   report->oldest = numbers[START_COUNTS + t->layer_count];
 }
 
-static void copy_fitted(const trainer *t, double *to, const double *from, bool *to_valid, const bool *from_valid) {
+static void copy_fitted(const trainer *t, double *to, const double *from, bool *to_valid,
+                        const bool *from_valid) {
   memcpy(to, from, (size_t)(2 * t->group_count) * sizeof *to);
   memcpy(to_valid, from_valid, (size_t)t->of.model->state_count * sizeof *to_valid);
 }
 
 void initial_states_forget(trainer *t) {
-  copy_fitted(t, t->fitted, t->in->starts.fitted_before, t->fitted_valid, t->in->starts.fitted_valid_before);
+  copy_fitted(t, t->fitted, t->in->starts.fitted_before, t->fitted_valid,
+              t->in->starts.fitted_valid_before);
 }
 
 void initial_states_fill(trainer *t, const train_data *data) {
-  copy_fitted(t, t->in->starts.fitted_before, t->fitted, t->in->starts.fitted_valid_before, t->fitted_valid);
+  copy_fitted(t, t->in->starts.fitted_before, t->fitted, t->in->starts.fitted_valid_before,
+              t->fitted_valid);
   if (!has_starts(t)) return;
   if (t->carried_valid) fit_states(t);
   for (int i = 0; i < t->of.model->state_count; i++) {
@@ -456,6 +483,7 @@ void final_states_report(trainer *t, const double *numbers, step_report *report)
 void final_states_keep(trainer *t) {
   void *before = t->carried;
   t->carried = t->in->starts.after, t->in->starts.after = before;
-  for (int64_t i = 0; i < t->of.model->state_count * t->in->share.rows; i++) t->age[i] += (double)t->block->context;
+  for (int64_t i = 0; i < t->of.model->state_count * t->in->share.rows; i++)
+    t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

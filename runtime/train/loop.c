@@ -1,5 +1,6 @@
-// A train block from its first to its last step: log, checkpoints, signals, what the user sees. Of the ranks that train together,
-// rank 0 alone has the log and the events, and moves files; all of them write checkpoints, and all leave with one status.
+// A train block from its first to its last step: log, checkpoints, signals, what the user sees. Of
+// the ranks that train together, rank 0 alone has the log and the events, and moves files; all of
+// them write checkpoints, and all leave with one status.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,8 @@ typedef struct loop {
 static bool is_first(const loop *l) { return ranks_number(l->s->options.ranks) == 0; }
 
 static rec_status agree(const loop *l, rec_status status) {
-  return ranks_agree(l->s->options.ranks, status, (message_place){l->t ? l->t->step : -1, -1, "how rank 0 has ended"});
+  return ranks_agree(l->s->options.ranks, status,
+                     (message_place){l->t ? l->t->step : -1, -1, "how rank 0 has ended"});
 }
 
 // ---- the log ------------------------------------------------------------------------------------
@@ -57,10 +59,12 @@ static int64_t step_of_line(const char *line) {
 static bool kept_lines(const loop *l, char **kept, size_t *size) {
   char *line = NULL;
   size_t room = 0;
-  FILE *old = l->t->step ? fopen(l->log_path.text, "r") : NULL, *memory = open_memstream(kept, size);
+  FILE *old = l->t->step ? fopen(l->log_path.text, "r") : NULL,
+       *memory = open_memstream(kept, size);
   if (memory)
     while (old && getline(&line, &room, old) > 0)
-      if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step) fputs(line, memory);
+      if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step)
+        fputs(line, memory);
   if (old) fclose(old);
   free(line);
   return memory && !fclose(memory);
@@ -72,9 +76,12 @@ static rec_status open_log(loop *l) {
   size_t size = 0;
   const output_proof log = {.first = "{\"step\":"};
   rec_status status = whole_file_allowed(l->log_path.text, &log, l->s->options.again);
-  if (!status) status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path.text, kept, size) : rec_no_memory();
+  if (!status)
+    status = kept_lines(l, &kept, &size) ? whole_file_write(l->log_path.text, kept, size)
+                                         : rec_no_memory();
   int handle = status ? -1 : open(l->log_path.text, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-  if (!status && (handle < 0 || !(l->log = fdopen(handle, "a")))) status = rec_file_failed(l->log_path.text);
+  if (!status && (handle < 0 || !(l->log = fdopen(handle, "a"))))
+    status = rec_file_failed(l->log_path.text);
   free(kept);
   return status;
 }
@@ -89,14 +96,16 @@ static void write_layers(const loop *l, const char *name, const double *norms) {
 static rec_status write_log(loop *l, const step_report *r, double seconds, const step_cost *cost) {
   const train_block *b = l->t->block;
   fprintf(l->log,
-          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_%s\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
+          "{\"step\":%" PRId64
+          ",\"loss\":%.9g,\"bits_per_%s\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
           l->t->step - 1, r->loss, train_block_unit(b), r->loss / log(2), r->rate, r->gradient_norm,
           l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
           r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
   fprintf(l->log, ",\"initial_state\":{");
   for (int k = 0, written = 0; k < INTERVENTION_KINDS; k++)
-    if (r->drawn[k] > 0) fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
+    if (r->drawn[k] > 0)
+      fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
   fprintf(l->log, "}");
   if (l->t->carried) {
     fprintf(l->log, ",\"h0_norm\":%.9g,\"hT_norm\":%.9g", r->norm_before, r->norm_after);
@@ -137,18 +146,20 @@ static rec_status write_events(loop *l, const step_report *r, double seconds) {
 static rec_status check_weights(const loop *l) {
   const char *bad = trainer_bad_weight(l->t);
   if (!bad) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
                   l->t->block->name, bad, (long long)(l->t->step - 1));
 }
 
-// The new checkpoint takes the place of the last, which is kept under another name: if what is read back is damaged, it is there.
-// Between the two calls it is the one that `resume` finds.
+// The new checkpoint takes the place of the last, which is kept under another name: if what is read
+// back is damaged, it is there. Between the two calls it is the one that `resume` finds.
 static rec_status replace_checkpoint(const loop *l) {
   bool kept = !rename(l->checkpoint.text, l->previous.text);
   if (!rename(l->fresh.text, l->checkpoint.text)) return REC_OK;
   rec_status status = rec_file_failed(l->checkpoint.text);
   return kept && rename(l->previous.text, l->checkpoint.text)
-             ? rec_fail(REC_ERROR_FILE, "%s; the last checkpoint is %s", rec_message(), l->previous.text)
+             ? rec_fail(REC_ERROR_FILE, "%s; the last checkpoint is %s", rec_message(),
+                        l->previous.text)
              : status;
 }
 
@@ -156,7 +167,8 @@ static rec_status replace_checkpoint(const loop *l) {
 static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
-  if (!status && is_first(l) && (fsync(fileno(l->log)) || fflush(l->events))) status = rec_file_failed(l->log_path.text);
+  if (!status && is_first(l) && (fsync(fileno(l->log)) || fflush(l->events)))
+    status = rec_file_failed(l->log_path.text);
   status = agree(l, status);
   if (status) return status;
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
@@ -206,11 +218,14 @@ static rec_status keep_start(loop *l, const train_block *before) {
   const char *const files[] = {l->weights.text, l->checkpoint.text, l->previous.text};
   for (int i = 0; i < 3 && !l->began_from; i++) {
     char *found = NULL;
-    if (!checkpoint_says(files[i], "rec.trained", &found) && found) l->began_from = identity_began_from(found);
+    if (!checkpoint_says(files[i], "rec.trained", &found) && found)
+      l->began_from = identity_began_from(found);
     free(found);
   }
   if (is_first(l))
-    fprintf(stderr, "rec train: warning: %s has no run of '%s'; whether '%s' began from its weights is not known\n",
+    fprintf(stderr,
+            "rec train: warning: %s has no run of '%s'; whether '%s' began from its weights is not "
+            "known\n",
             l->s->options.runs, before->name, l->t->block->name);
   return REC_OK;
 }
@@ -219,7 +234,9 @@ static rec_status keep_start(loop *l, const train_block *before) {
 static rec_status begin(loop *l, bool goes_on) {
   const train_block *b = l->t->block;
   const train_block *before = b->after ? train_program_block(l->s->program, b->after) : NULL;
-  if (!before) return goes_on ? REC_OK : train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
+  if (!before)
+    return goes_on ? REC_OK
+                   : train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
   bool is_known = is_there(l, result_path(l->s, before).text) ||
                   is_there(l, session_path(l->s, before->name, "checkpoint.safetensors").text);
   return is_known || !goes_on ? load_start(l, before) : keep_start(l, before);
@@ -230,7 +247,8 @@ static rec_status resume(loop *l) {
   if (!is_there(l, l->checkpoint.text)) return checkpoint_load(l->t, l->previous.text);
   rec_status status = checkpoint_load(l->t, l->checkpoint.text);
   if (status != REC_ERROR_FORMAT || !is_there(l, l->previous.text)) return status;
-  if (is_first(l)) fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
+  if (is_first(l))
+    fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
   return checkpoint_load(l->t, l->previous.text);
 }
 
@@ -265,7 +283,8 @@ static rec_status describe(loop *l) {
 }
 
 static rec_status start(loop *l) {
-  bool ended = is_there(l, l->weights.text), exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
+  bool ended = is_there(l, l->weights.text),
+       exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
   bool goes_on = l->s->options.resume && (ended || exists);
   if (is_first(l)) {
     remove_parts(l->s->options.runs);
@@ -282,12 +301,15 @@ static void announce(const loop *l) {
   const double mib = 1 << 20;
   int64_t text = train_data_memory(&l->data);
   char stepped_by[OPTIMIZER_TEXT];
-  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text, l->t->of.model->weight_count);
+  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
+         l->t->of.model->weight_count);
   printf("  %s\n", optimizer_text(l->t->of.model, l->t->block, stepped_by));
-  printf("  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states %.1f, text %.1f\n",
-         ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib, (double)m->gradients / mib,
-         (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib,
-         ((double)m->data + (double)text) / mib);
+  printf(
+      "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
+      "%.1f, text %.1f\n",
+      ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib,
+      (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
+      (double)m->states / mib, ((double)m->data + (double)text) / mib);
   const struct gpu_place *gpu = l->s->gpu;
   if (gpu && gpu->driver) {
     printf("  on the GPU; matrix products by %s%s\n",
@@ -295,7 +317,8 @@ static void announce(const loop *l) {
     if (*l->s->messages) printf("  messages between GPUs %s\n", l->s->messages);
   }
   if (m->spared)
-    printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n", (double)m->spared / mib);
+    printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n",
+           (double)m->spared / mib);
   chain_announce(stdout, &l->t->of, l->t->block);
   if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
   fflush(stdout);
@@ -316,7 +339,9 @@ static rec_status run_step(loop *l, progress *bar, bool *stop) {
   if (status == TRAINER_STOPPED) return *stop = true, REC_OK;
   if (!status) status = log_step(l, &report, clock_seconds(CLOCK_MONOTONIC) - began);
   after_step found = after_step_any(
-      l->s->options.ranks, (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)}, l->t->step);
+      l->s->options.ranks,
+      (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)},
+      l->t->step);
   if (found.failed) return agree(l, status);
   progress_step(bar, l->t->step, report.loss);
   *stop = found.stop;
@@ -346,7 +371,8 @@ static rec_status open_loop(loop *l, const train_block *block) {
   rec_status status = session_open_data(s, block, &l->data);
   if (!status && is_first(l)) status = session_make_folder(s, block->name);
   status = agree(l, status);
-  const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks, &session_stop};
+  const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks,
+                                     &session_stop};
   if (!status) status = trainer_new(of, block, &settings, &l->t);
   status = agree(l, status);
   if (!status) status = start(l);
@@ -365,7 +391,8 @@ static void close_loop(loop *l) {
 }
 
 rec_status session_check_new(const session *s, const train_block *block) {
-  static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors", "model.safetensors"};
+  static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors",
+                                      "model.safetensors"};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < 3; i++) {
     file_path path = session_path(s, block->name, files[i]);
@@ -376,7 +403,8 @@ rec_status session_check_new(const session *s, const train_block *block) {
       snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
     if (exists)
       status = rec_fail(REC_ERROR_ARGUMENT,
-                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on from there, --runs DIR trains "
+                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on "
+                        "from there, --runs DIR trains "
                         "in another folder, --again in this one, where the old run is lost",
                         block->name, s->options.runs, path.text, done);
   }
@@ -384,7 +412,8 @@ rec_status session_check_new(const session *s, const train_block *block) {
 }
 
 static bool is_stopped(const loop *l) {
-  return ranks_any(l->s->options.ranks, session_stop != 0, (message_place){l->t->step, -1, "whether all go on"});
+  return ranks_any(l->s->options.ranks, session_stop != 0,
+                   (message_place){l->t->step, -1, "whether all go on"});
 }
 
 // The steps, and what a block leaves.
@@ -404,9 +433,12 @@ static rec_status run_block(loop *l, bool *stop) {
   return status;
 }
 
-// What the first signal says. Time ranks end their step, for they wait for each other. A bar on the terminal ends its line first.
+// What the first signal says. Time ranks end their step, for they wait for each other. A bar on the
+// terminal ends its line first.
 static const char *stop_line(const loop *l, char to[256]) {
-  snprintf(to, 256, "%srec train: ends after the %s at hand, with a checkpoint; a second signal ends it at once, without one\n",
+  snprintf(to, 256,
+           "%srec train: ends after the %s at hand, with a checkpoint; a second signal ends it at "
+           "once, without one\n",
            isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) ? "\n" : "",
            ranks_time_count(l->s->options.ranks) > 1 ? "step" : "part");
   return is_first(l) ? to : NULL;

@@ -7,12 +7,14 @@
 
 void noise_random(const noise_source *source, double sigma, int64_t count, void *to) {
   for (int64_t i = 0; i < count; i++)
-    source->n->store(to, i, sigma * random_normal(source->seed, source->stream, source->first + (uint64_t)i));
+    source->n->store(
+        to, i, sigma * random_normal(source->seed, source->stream, source->first + (uint64_t)i));
 }
 
 int64_t noise_group(const noise_groups *g, int64_t element) {
   int64_t group = 0;
-  for (int i = 0; i < g->axis_count; i++) group = group * g->axes[i].size + element / g->axes[i].stride % g->axes[i].size;
+  for (int i = 0; i < g->axis_count; i++)
+    group = group * g->axes[i].size + element / g->axes[i].stride % g->axes[i].size;
   return group;
 }
 
@@ -24,8 +26,8 @@ void noise_fitted(const noise_source *source, const noise_groups *g, int64_t cou
   }
 }
 
-void noise_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
-                const double *center, double *sums) {
+void noise_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements,
+                const noise_groups *g, const double *center, double *sums) {
   memset(sums, 0, (size_t)g->count * sizeof *sums);
   for (int64_t s = 0; s < sequences; s++)
     for (int64_t i = 0; i < elements; i++) {
@@ -40,7 +42,8 @@ void noise_divide(const noise_groups *g, int64_t sequences, int64_t elements, do
   for (int64_t i = 0; i < g->count; i++) sums[i] /= count;
 }
 
-void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta, bool first) {
+void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta,
+                  bool first) {
   for (int64_t i = 0; i < g->count; i++) {
     g->mean[i] = first ? mean[i] : (1 - beta) * mean[i] + beta * g->mean[i];
     g->variance[i] = first ? variance[i] : (1 - beta) * variance[i] + beta * g->variance[i];

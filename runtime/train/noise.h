@@ -36,13 +36,16 @@ int64_t noise_group(const noise_groups *g, int64_t element);
 // N(mean, variance) of its group for every entry.
 void noise_fitted(const noise_source *source, const noise_groups *g, int64_t count, void *to);
 
-// The statistics of values, group by group: sums over the states of `sequences`, of the values (`center` NULL) or of the squares
-// of their distances from a center. Sums of parts of a batch may be added.
-void noise_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements, const noise_groups *g,
-                const double *center, double *sums);
+// The statistics of values, group by group: sums over the states of `sequences`, of the values
+// (`center` NULL) or of the squares of their distances from a center. Sums of parts of a batch may
+// be added.
+void noise_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements,
+                const noise_groups *g, const double *center, double *sums);
 // Makes means of the sums over all `sequences` of the batch.
 void noise_divide(const noise_groups *g, int64_t sequences, int64_t elements, double *sums);
-// mean <- (1 - beta) mean of the values + beta mean for each group, the same for the variance; the `first` values set both.
-void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta, bool first);
+// mean <- (1 - beta) mean of the values + beta mean for each group, the same for the variance; the
+// `first` values set both.
+void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta,
+                  bool first);
 
 #endif

@@ -6,7 +6,8 @@ int owners_round_count(const owner_grid *g) {
   return rounds;
 }
 
-// The first round decides between halves, the next one between quarters of a half: its bits from the lowest on.
+// The first round decides between halves, the next one between quarters of a half: its bits from
+// the lowest on.
 static slot_range slots_after(const owner_grid *g, int data, int rounds) {
   int part = 0, size = (g->data_count >> rounds) * g->time_count;
   for (int i = 0; i < rounds; i++) part = 2 * part + (data >> i & 1);
@@ -15,10 +16,13 @@ static slot_range slots_after(const owner_grid *g, int data, int rounds) {
 
 owner_round owners_round(const owner_grid *g, int round) {
   int partner = g->data ^ 1 << round;
-  return (owner_round){partner, slots_after(g, g->data, round + 1), slots_after(g, partner, round + 1)};
+  return (owner_round){partner, slots_after(g, g->data, round + 1),
+                       slots_after(g, partner, round + 1)};
 }
 
-slot_range owners_left(const owner_grid *g) { return slots_after(g, g->data, owners_round_count(g)); }
+slot_range owners_left(const owner_grid *g) {
+  return slots_after(g, g->data, owners_round_count(g));
+}
 
 // A piece belongs where its middle is.
 int owners_first_piece(const int64_t *before, int count, int slot, int slots) {

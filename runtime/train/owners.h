@@ -1,7 +1,8 @@
 // Which rank finishes the sum of which weights and steps them, and what it sends to whom for that.
 //
-// The weights are cut into slots, one for each rank. First every rank adds its own subtree of leaves.h, for all weights. Then the
-// ranks exchange halves, level by level of the tree, so that both sum two nodes that are neighbours:
+// The weights are cut into slots, one for each rank. First every rank adds its own subtree of
+// leaves.h, for all weights. Then the ranks exchange halves, level by level of the tree, so that
+// both sum two nodes that are neighbours:
 //
 //   data rank   its subtree   round 0, with rank ^ 1   round 1, with rank ^ 2
 //   0           slots 0 to 3  keeps 0 1                keeps 0
@@ -9,8 +10,9 @@
 //   2           slots 0 to 3  keeps 0 1                keeps 1
 //   3           slots 0 to 3  keeps 2 3                keeps 3
 //
-// The owners step their slots. The same rounds backward bring the new weights to all. Ranks that share a sequence (time ranks) have
-// neighbouring slots: they go through the rounds together, then each sends every other one that one's slot for each of its segments.
+// The owners step their slots. The same rounds backward bring the new weights to all. Ranks that
+// share a sequence (time ranks) have neighbouring slots: they go through the rounds together, then
+// each sends every other one that one's slot for each of its segments.
 #ifndef REC_TRAIN_OWNERS_H
 #define REC_TRAIN_OWNERS_H
 
@@ -26,7 +28,8 @@ typedef struct slot_range {
   int first, end;
 } slot_range;
 
-// What a rank gives to another of the same `time`, and what it keeps and gets the other's numbers of.
+// What a rank gives to another of the same `time`, and what it keeps and gets the other's numbers
+// of.
 typedef struct owner_round {
   int partner;  // its `data`
   slot_range keeps, gives;
@@ -37,8 +40,9 @@ owner_round owners_round(const owner_grid *g, int round);
 // The slots that are left after all rounds: one for each time rank, in their order.
 slot_range owners_left(const owner_grid *g);
 
-// The first of `count` pieces that belongs to `slot` of `slots`: slots are of equal size, but for half a piece at each end.
-// `before[i]` are the numbers of the pieces before i, `before[count]` those of all.
+// The first of `count` pieces that belongs to `slot` of `slots`: slots are of equal size, but for
+// half a piece at each end. `before[i]` are the numbers of the pieces before i, `before[count]`
+// those of all.
 int owners_first_piece(const int64_t *before, int count, int slot, int slots);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "runtime/train/model/leaves.h"
 
-// Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its own, and ends so that a large
-// parameter can be shared out among ranks.
+// Numbers of a parameter that one task sums and steps. On a device a piece has many threads of its
+// own, and ends so that a large parameter can be shared out among ranks.
 enum { PIECE_OF_DEVICE = 1 << 22 };
 
 typedef struct maker {
@@ -44,7 +44,8 @@ static void add_matrices(const maker *k, int parameter) {
   const model_parameter *p = &k->model->parameters[parameter];
   int64_t columns = p->shape[p->rank - 1];
   for (int i = 0; i < p->part_count; i++)
-    if (p->parts[i].count) add_piece(k, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
+    if (p->parts[i].count)
+      add_piece(k, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
 }
 
 static void add_all(const maker *k) {
@@ -57,7 +58,8 @@ static void add_all(const maker *k) {
   for (int i = 0; i < l->count; i++) l->before[i + 1] = l->before[i] + l->of[i].count;
 }
 
-void piece_list_make(rec_blocks *memory, const train_model *m, const train_block *block, bool host, piece_list *made) {
+void piece_list_make(rec_blocks *memory, const train_model *m, const train_block *block, bool host,
+                     piece_list *made) {
   const maker k = {m, block, host ? PIECE : PIECE_OF_DEVICE, made};
   int64_t most = m->parameter_elements / PIECE + m->parameter_count + 1;
   for (int i = 0; i < m->parameter_count; i++) most += m->parameters[i].part_count;
@@ -72,7 +74,9 @@ piece_range piece_list_slots(const piece_list *l, slot_range slots, int count) {
                        owners_first_piece(l->before, l->count, slots.end, count)};
 }
 
-int64_t piece_list_place(const piece_list *l, int number) { return number < l->count ? l->of[number].place : l->numbers; }
+int64_t piece_list_place(const piece_list *l, int number) {
+  return number < l->count ? l->of[number].place : l->numbers;
+}
 
 number_range piece_list_numbers(const piece_list *l, slot_range slots, int count) {
   piece_range p = piece_list_slots(l, slots, count);

@@ -1,4 +1,5 @@
-// The pieces of the weights: what one task sums and steps, and what ranks own. Trainer and plan have them from here.
+// The pieces of the weights: what one task sums and steps, and what ranks own. Trainer and plan
+// have them from here.
 #ifndef REC_TRAIN_PIECE_LIST_H
 #define REC_TRAIN_PIECE_LIST_H
 
@@ -32,10 +33,13 @@ typedef struct piece_list {
   int64_t numbers;  // of the block, with the gaps between parameters
 } piece_list;
 
-// `host`: the weights are stepped there. The list lies in `memory`, which says whether there was any.
-void piece_list_make(rec_blocks *memory, const train_model *model, const train_block *block, bool host, piece_list *made);
+// `host`: the weights are stepped there. The list lies in `memory`, which says whether there was
+// any.
+void piece_list_make(rec_blocks *memory, const train_model *model, const train_block *block,
+                     bool host, piece_list *made);
 
-// The pieces of some of `count` slots (owners.h), and the numbers from the first of them to the first behind them.
+// The pieces of some of `count` slots (owners.h), and the numbers from the first of them to the
+// first behind them.
 piece_range piece_list_slots(const piece_list *l, slot_range slots, int count);
 number_range piece_list_numbers(const piece_list *l, slot_range slots, int count);
 // The most pieces of one of `count` slots.

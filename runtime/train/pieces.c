@@ -1,4 +1,5 @@
-// The pieces of the weights that this process sums and steps, and the moments that optimizers keep for them.
+// The pieces of the weights that this process sums and steps, and the moments that optimizers keep
+// for them.
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
 
@@ -8,7 +9,8 @@ enum { ALIGNED = 16 };  // numbers; a state of an optimizer begins at a multiple
 
 static void list_pieces(trainer *t) {
   trainer_internals *in = t->in;
-  piece_list_make(&in->memory, t->of.model, t->block, compute_is_host(t->of.where), &in->update.pieces);
+  piece_list_make(&in->memory, t->of.model, t->block, compute_is_host(t->of.where),
+                  &in->update.pieces);
   in->update.squares = trainer_list(t, in->update.pieces.count, sizeof *in->update.squares);
   if (!in->memory.failed) in->update.own = pieces_of_rank(t, ranks_number(t->ranks));
 }
@@ -16,10 +18,13 @@ static void list_pieces(trainer *t) {
 piece_range pieces_of_rank(const trainer *t, int rank) {
   owner_grid grid = exchange_grid(t->ranks, rank);
   int slot = owners_left(&grid).first + grid.time;
-  return piece_list_slots(&t->in->update.pieces, (slot_range){slot, slot + 1}, ranks_count(t->ranks));
+  return piece_list_slots(&t->in->update.pieces, (slot_range){slot, slot + 1},
+                          ranks_count(t->ranks));
 }
 
-int64_t pieces_most_of_slot(const trainer *t) { return piece_list_most(&t->in->update.pieces, ranks_count(t->ranks)); }
+int64_t pieces_most_of_slot(const trainer *t) {
+  return piece_list_most(&t->in->update.pieces, ranks_count(t->ranks));
+}
 
 number_range pieces_numbers(const trainer *t, slot_range slots) {
   return piece_list_numbers(&t->in->update.pieces, slots, ranks_count(t->ranks));
@@ -27,7 +32,8 @@ number_range pieces_numbers(const trainer *t, slot_range slots) {
 
 // ---- moments ------------------------------------------------------------------------------------
 
-// The numbers of a parameter that are stepped here, all of whose states are aligned as the parameter is.
+// The numbers of a parameter that are stepped here, all of whose states are aligned as the
+// parameter is.
 static number_range own_numbers(const trainer *t, int parameter) {
   const model_parameter *p = &t->of.model->parameters[parameter];
   int64_t first = piece_list_place(&t->in->update.pieces, t->in->update.own.first) - p->place,
@@ -48,7 +54,8 @@ static void make_moments(trainer *t) {
   t->moments_of = trainer_list(t, m->parameter_count, sizeof *t->moments_of);
   for (int i = 0; !t->in->memory.failed && i < m->parameter_count; i++) {
     t->moments_of[i] = t->moment_elements;
-    t->moment_elements = trainer_moment(t, i, optimizer_rules_of[optimizer_of(m, t->block, i)].states).place;
+    t->moment_elements =
+        trainer_moment(t, i, optimizer_rules_of[optimizer_of(m, t->block, i)].states).place;
   }
   t->memory.moments = t->moment_elements * t->of.n->element_size;
   t->moments = trainer_zeroed(t, t->moment_elements);
@@ -74,7 +81,8 @@ rec_status pieces_make_rooms(trainer *t) {
   t->in->update.rooms = trainer_list(t, workers, sizeof *t->in->update.rooms);
   if (!t->in->update.rooms) return rec_no_memory();
   if (compute_is_host(c)) status = blas_reserve(workers);
-  for (int i = 0; !status && i < workers; i++) status = c->ops->allocate(c, most * c->n->element_size, &t->in->update.rooms[i]);
+  for (int i = 0; !status && i < workers; i++)
+    status = c->ops->allocate(c, most * c->n->element_size, &t->in->update.rooms[i]);
   t->memory.moments += most * c->n->element_size * workers;
   return status;
 }

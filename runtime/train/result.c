@@ -8,25 +8,33 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
 
-file_path result_path(const session *s, const train_block *block) { return session_path(s, block->name, "model.safetensors"); }
+file_path result_path(const session *s, const train_block *block) {
+  return session_path(s, block->name, "model.safetensors");
+}
 
-bool result_is_there(const session *s, const train_block *block) { return !access(result_path(s, block).text, R_OK); }
+bool result_is_there(const session *s, const train_block *block) {
+  return !access(result_path(s, block).text, R_OK);
+}
 
 // It says how far its training has come.
 static rec_status not_ended(const session *s, const train_block *block) {
   int64_t step, steps;
   file_path checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   if (access(checkpoint.text, R_OK))
-    return rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name,
-                    result_path(s, block).text);
+    return rec_fail(REC_ERROR_FILE,
+                    "expected the block '%s' to be trained, found no %s; run rec train first",
+                    block->name, result_path(s, block).text);
   rec_status status = checkpoint_progress(checkpoint.text, &step, &steps);
   if (status) return status;
-  return rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
-                  block->name, (long long)step, (long long)steps);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
+      block->name, (long long)step, (long long)steps);
 }
 
 // `now`: what a program would train, which is freed here.
-static rec_status load(const session *s, const train_block *block, const char *path, char *now, void *weights) {
+static rec_status load(const session *s, const train_block *block, const char *path, char *now,
+                       void *weights) {
   char *was = NULL;
   const trained_model of = session_model(s, block);
   rec_status status = now ? checkpoint_says(path, "rec.trained", &was) : rec_no_memory();
@@ -37,7 +45,8 @@ static rec_status load(const session *s, const train_block *block, const char *p
   return status;
 }
 
-rec_status result_load_from(const session *s, const train_block *block, const char *path, void *weights) {
+rec_status result_load_from(const session *s, const train_block *block, const char *path,
+                            void *weights) {
   return load(s, block, path, identity_of_model(s, block), weights);
 }
 
@@ -46,7 +55,8 @@ rec_status result_load(const session *s, const train_block *block, void *weights
   return result_load_from(s, block, result_path(s, block).text, weights);
 }
 
-rec_status result_load_run(const session *s, const train_block *block, const train_data *data, void *weights) {
+rec_status result_load_run(const session *s, const train_block *block, const train_data *data,
+                           void *weights) {
   if (!result_is_there(s, block)) return not_ended(s, block);
   return load(s, block, result_path(s, block).text, identity_of(s, block, data, NULL), weights);
 }
@@ -57,14 +67,16 @@ static const char *symbols_of(const train_block *block, const char *characters) 
   return characters ? characters : "bytes";
 }
 
-rec_status result_check_alphabet(const session *s, const train_block *block, const train_block *reader,
-                                 const train_data *data) {
+rec_status result_check_alphabet(const session *s, const train_block *block,
+                                 const train_block *reader, const train_data *data) {
   char *characters = NULL;
   rec_status status = checkpoint_says(result_path(s, block).text, "rec.characters", &characters);
-  const char *learned = symbols_of(block, characters), *read = symbols_of(reader, data->text.characters);
+  const char *learned = symbols_of(block, characters),
+             *read = symbols_of(reader, data->text.characters);
   if (!status && learned && read && strcmp(learned, read) != 0)
     status = rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected a text of the characters that the weights of '%s' have learned, found one of others, which "
+                      "%s: expected a text of the characters that the weights of '%s' have "
+                      "learned, found one of others, which "
                       "would be numbered otherwise",
                       session_data_path(s, reader).text, block->name);
   free(characters);

@@ -16,7 +16,8 @@ static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
 
 // ---- the header ---------------------------------------------------------------------------------
 
-// Metadata that is read again, and what older checkpoints have of it (rec.program); what else a file says does not change a run.
+// Metadata that is read again, and what older checkpoints have of it (rec.program); what else a
+// file says does not change a run.
 static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",      "rec.model",
                                      "rec.trained", "rec.carried", "rec.characters", "rec.program"};
 enum { SEALED = sizeof sealed / sizeof *sealed };
@@ -27,7 +28,8 @@ static bool is_sealed(const char *key) {
   return false;
 }
 
-uint64_t seal_of_header(const rec_tensor *tensors, int count, const rec_metadata *metadata, int metadata_count) {
+uint64_t seal_of_header(const rec_tensor *tensors, int count, const rec_metadata *metadata,
+                        int metadata_count) {
   uint64_t sum = 0;
   for (int i = 0; i < count; i++) sum += hash_of(tensors[i].name, NULL, 0);
   for (int i = 0; i < metadata_count; i++)
@@ -38,8 +40,8 @@ uint64_t seal_of_header(const rec_tensor *tensors, int count, const rec_metadata
 
 // ---- the numbers --------------------------------------------------------------------------------
 
-// Word i of 4 bytes counts key[i % BLOCK] * (key of block i / BLOCK) times, modulo 2^64. Both are odd: no change of a single word
-// leaves the sum as it was.
+// Word i of 4 bytes counts key[i % BLOCK] * (key of block i / BLOCK) times, modulo 2^64. Both are
+// odd: no change of a single word leaves the sum as it was.
 enum { BLOCK = 2048 };
 static uint64_t keys[BLOCK];
 
@@ -87,7 +89,9 @@ uint64_t seal_of_part(const char *tensor, int64_t first, const void *bytes, size
 // The first checksums were sixteen digits alone.
 static const char mark[] = "2-";
 
-void seal_text(uint64_t sum, char text[SEAL_TEXT]) { snprintf(text, SEAL_TEXT, "%s%016llx", mark, (unsigned long long)sum); }
+void seal_text(uint64_t sum, char text[SEAL_TEXT]) {
+  snprintf(text, SEAL_TEXT, "%s%016llx", mark, (unsigned long long)sum);
+}
 
 static uint64_t first_checksum(const rec_file *file) {
   uint64_t sum = 0;
@@ -105,8 +109,10 @@ static uint64_t first_checksum(const rec_file *file) {
 static uint64_t header_of(const rec_file *file) {
   rec_metadata metadata[SEALED];
   uint64_t sum = 0;
-  for (int i = 0; i < SEALED; i++) metadata[i] = (rec_metadata){sealed[i], rec_file_metadata(file, sealed[i])};
-  for (int i = 0; i < rec_file_count(file); i++) sum += seal_of_header(rec_file_tensor(file, i), 1, NULL, 0);
+  for (int i = 0; i < SEALED; i++)
+    metadata[i] = (rec_metadata){sealed[i], rec_file_metadata(file, sealed[i])};
+  for (int i = 0; i < rec_file_count(file); i++)
+    sum += seal_of_header(rec_file_tensor(file, i), 1, NULL, 0);
   return sum + seal_of_header(NULL, 0, metadata, SEALED);
 }
 
@@ -127,7 +133,8 @@ static uint64_t checksum(const rec_file *file, ranks *shared) {
   uint64_t sum = header_of(file), own = share_of(file, ranks_number(shared), count);
   uint64_t *all = calloc((size_t)count, sizeof *all);
   if (!all) ranks_abort(shared, "out of memory");
-  ranks_all_gather(shared, &own, all, sizeof own, (message_place){-1, -1, "the checksum of a file"});
+  ranks_all_gather(shared, &own, all, sizeof own,
+                   (message_place){-1, -1, "the checksum of a file"});
   for (int i = 0; i < count; i++) sum += all[i];
   free(all);
   return sum;
@@ -142,6 +149,6 @@ rec_status seal_check(const rec_file *file, ranks *shared) {
   else
     snprintf(found, sizeof found, "%016llx", (unsigned long long)first_checksum(file));
   if (strcmp(found, expected) == 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged", rec_file_path(file),
-                  expected, found);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged",
+                  rec_file_path(file), expected, found);
 }

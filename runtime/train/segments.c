@@ -1,6 +1,6 @@
-// Sums over the segments of the context, the last level of the tree of leaves.h. After the exchange among data ranks each rank
-// has, for each segment of its own, the numbers of a slot for every rank that shares its sequences. All of them then send one
-// another the slots of the owners:
+// Sums over the segments of the context, the last level of the tree of leaves.h. After the exchange
+// among data ranks each rank has, for each segment of its own, the numbers of a slot for every rank
+// that shares its sequences. All of them then send one another the slots of the owners:
 //
 //   time rank   has              gets, for slot 0                 sums
 //   0           segments 0, 1    segments 2, 3 of time rank 1     (0 + 1) + (2 + 3) of slot 0
@@ -28,10 +28,13 @@ static number_range slot_of_place(const trainer *t, int place) {
 
 static number_range own_slot(const trainer *t) { return slot_of_place(t, ranks_time(t->ranks)); }
 
-static int rank_at(const trainer *t, int place) { return ranks_at(t->ranks, ranks_data(t->ranks), place); }
+static int rank_at(const trainer *t, int place) {
+  return ranks_at(t->ranks, ranks_data(t->ranks), place);
+}
 
 static bool is_own(const trainer *t, int segment) {
-  return segment >= t->in->share.first_segment && segment < t->in->share.first_segment + t->in->share.segments;
+  return segment >= t->in->share.first_segment &&
+         segment < t->in->share.first_segment + t->in->share.segments;
 }
 
 rec_status segments_new(trainer *t, int64_t widest) {
@@ -46,16 +49,20 @@ rec_status segments_new(trainer *t, int64_t widest) {
   in->exchange.place_sums = trainer_list(t, widest, sizeof *in->exchange.place_sums);
   in->by_segment->parts = trainer_list(t, count, sizeof *in->by_segment->parts);
   in->by_segment->messages =
-      trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks), sizeof(message *));
+      trainer_list(t, count * (1 + ranks_time_count(t->ranks)) + 2 * ranks_time_count(t->ranks),
+                   sizeof(message *));
   in->by_segment->moves =
-      trainer_list(t, (in->share.segments + 1) * ranks_time_count(t->ranks) + others, sizeof *in->by_segment->moves);
+      trainer_list(t, (in->share.segments + 1) * ranks_time_count(t->ranks) + others,
+                   sizeof *in->by_segment->moves);
   if (in->memory.failed) return rec_no_memory();
-  rec_status status = others ? c->ops->allocate(c, slot * others, (void **)&in->by_segment->other) : REC_OK;
+  rec_status status =
+      others ? c->ops->allocate(c, slot * others, (void **)&in->by_segment->other) : REC_OK;
   if (others && !compute_is_host(c) && !in->exchange.direct) {
     owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
     in->by_segment->arrived = trainer_list(t, slot * others, 1);
     in->by_segment->copies =
-        trainer_list(t, in->share.segments * pieces_numbers(t, owners_left(&grid)).count, (size_t)c->n->element_size);
+        trainer_list(t, in->share.segments * pieces_numbers(t, owners_left(&grid)).count,
+                     (size_t)c->n->element_size);
   }
   t->memory.gradients += slot * others;
   return in->memory.failed ? rec_no_memory() : status;
@@ -67,17 +74,20 @@ void segments_free(trainer *t) {
 
 // ---- gradients ----------------------------------------------------------------------------------
 
-// Where the numbers of this rank's slot lie, by segment. Those of other ranks come behind one another.
+// Where the numbers of this rank's slot lie, by segment. Those of other ranks come behind one
+// another.
 static void point_at_parts(trainer *t) {
   trainer_internals *in = t->in;
   const int64_t size = t->of.n->element_size;
   number_range slot = own_slot(t);
   for (int k = 0, other = 0; k < in->share.all.segments; k++)
-    in->by_segment->parts[k] = is_own(t, k) ? gradients_of_segment(t, k - in->share.first_segment) + slot.place * size
-                                            : in->by_segment->other + other++ * slot.count * size;
+    in->by_segment->parts[k] =
+        is_own(t, k) ? gradients_of_segment(t, k - in->share.first_segment) + slot.place * size
+                     : in->by_segment->other + other++ * slot.count * size;
 }
 
-// The sums of an own segment for all slots of the ranks that share the sequences, in the host's memory.
+// The sums of an own segment for all slots of the ranks that share the sequences, in the host's
+// memory.
 static rec_status bring_here(trainer *t, int segment, number_range all, char **here) {
   const compute *c = t->of.where;
   int64_t size = c->n->element_size;
@@ -97,13 +107,15 @@ static rec_status send_segment(trainer *t, int segment, message **sent) {
   for (int place = 0; place < grid.time_count; place++) {
     number_range slot = slot_of_place(t, place);
     if (place != grid.time && slot.count)
-      sent[place] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_GRADIENTS, t->in->share.first_segment + segment,
+      sent[place] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_GRADIENTS,
+                               t->in->share.first_segment + segment,
                                here + (slot.place - all.place) * size, slot.count * size);
   }
   return status;
 }
 
-// From GPU to GPU. A list has the numbers of all segments, between two ranks in the order of the segments.
+// From GPU to GPU. A list has the numbers of all segments, between two ranks in the order of the
+// segments.
 static void move_segments(trainer *t) {
   trainer_internals *in = t->in;
   const int64_t size = t->of.n->element_size, bytes = own_slot(t).count * size;
@@ -117,8 +129,9 @@ static void move_segments(trainer *t) {
     for (int place = 0; place < ranks_time_count(t->ranks); place++) {
       number_range slot = slot_of_place(t, place);
       if (place != ranks_time(t->ranks) && slot.count)
-        list[count++] = (device_message){false, rank_at(t, place), MESSAGE_GRADIENTS,
-                                         gradients_of_segment(t, k) + slot.place * size, slot.count * size};
+        list[count++] =
+            (device_message){false, rank_at(t, place), MESSAGE_GRADIENTS,
+                             gradients_of_segment(t, k) + slot.place * size, slot.count * size};
     }
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients of segments"));
 }
@@ -138,15 +151,17 @@ static rec_status exchange(trainer *t) {
   memset(received, 0, (size_t)(count + in->share.segments * places) * sizeof *received);
   for (int k = 0, other = 0; bytes && k < count; k++)
     if (!is_own(t, k))
-      received[k] = ranks_receive(t->ranks, rank_at(t, k / in->share.segments), MESSAGE_GRADIENTS, k,
-                                  arrivals(t) + other++ * bytes, bytes);
+      received[k] = ranks_receive(t->ranks, rank_at(t, k / in->share.segments), MESSAGE_GRADIENTS,
+                                  k, arrivals(t) + other++ * bytes, bytes);
   for (int k = 0; k < in->share.segments; k++) {
     rec_status brought = send_segment(t, k, sent + k * places);
     if (!status) status = brought;
   }
-  ranks_wait_all(t->ranks, received, count + in->share.segments * places, trainer_busy_with(t, "gradients of segments"));
+  ranks_wait_all(t->ranks, received, count + in->share.segments * places,
+                 trainer_busy_with(t, "gradients of segments"));
   if (status || compute_is_host(c)) return status;
-  return c->ops->upload(c, in->by_segment->other, in->by_segment->arrived, (count - in->share.segments) * bytes);
+  return c->ops->upload(c, in->by_segment->other, in->by_segment->arrived,
+                        (count - in->share.segments) * bytes);
 }
 
 static rec_status sum_node(const trainer *t, tree_node node, int64_t first, int64_t count) {
@@ -158,7 +173,9 @@ static rec_status sum_node(const trainer *t, tree_node node, int64_t first, int6
   if (!status) status = sum_node(t, right, first, count);
   char **parts = t->in->by_segment->parts;
   int64_t offset = first * c->n->element_size;
-  return status ? status : c->ops->sum_into(c, parts[all.first] + offset, parts[tree_range(right).first] + offset, count);
+  return status ? status
+                : c->ops->sum_into(c, parts[all.first] + offset,
+                                   parts[tree_range(right).first] + offset, count);
 }
 
 // The sum lies in the part of the first segment; it belongs where this rank has its gradients.
@@ -168,7 +185,8 @@ static rec_status sum_numbers(const trainer *t, int64_t first, int64_t count) {
   char *sum = gradients_sum(t) + own_slot(t).place * c->n->element_size;
   rec_status status = sum_node(t, (tree_node){t->in->share.all.segments, 0, 0}, first, count);
   if (status || sum == t->in->by_segment->parts[0]) return status;
-  return c->ops->copy(c, sum + offset, t->in->by_segment->parts[0] + offset, count * c->n->element_size);
+  return c->ops->copy(c, sum + offset, t->in->by_segment->parts[0] + offset,
+                      count * c->n->element_size);
 }
 
 enum { SLICE = 1 << 14 };  // numbers that one task adds
@@ -206,11 +224,13 @@ static void move_weights(trainer *t) {
     number_range other = slot_of_place(t, place);
     if (place == ranks_time(t->ranks)) continue;
     if (other.count)
-      list[count++] = (device_message){true, rank_at(t, place), MESSAGE_WEIGHTS, t->in->update.weights + other.place * size,
-                                       other.count * size};
+      list[count++] =
+          (device_message){true, rank_at(t, place), MESSAGE_WEIGHTS,
+                           t->in->update.weights + other.place * size, other.count * size};
     if (slot.count)
-      list[count++] = (device_message){false, rank_at(t, place), MESSAGE_WEIGHTS, t->in->update.weights + slot.place * size,
-                                       slot.count * size};
+      list[count++] =
+          (device_message){false, rank_at(t, place), MESSAGE_WEIGHTS,
+                           t->in->update.weights + slot.place * size, slot.count * size};
   }
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
 }
@@ -228,22 +248,26 @@ rec_status segments_gather_weights(trainer *t) {
     move_weights(t);
     return REC_OK;
   }
-  rec_status status =
-      compute_is_host(c) ? REC_OK : c->ops->download(c, here + slot.place * size, there + slot.place * size, slot.count * size);
+  rec_status status = compute_is_host(c)
+                          ? REC_OK
+                          : c->ops->download(c, here + slot.place * size, there + slot.place * size,
+                                             slot.count * size);
   for (int place = 0; place < places; place++) {
     number_range other = slot_of_place(t, place);
     if (place == own) continue;
     if (other.count)
-      list[count++] = ranks_receive(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES, here + other.place * size,
-                                    other.count * size);
+      list[count++] = ranks_receive(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES,
+                                    here + other.place * size, other.count * size);
     if (slot.count)
-      list[count++] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES, here + slot.place * size,
-                                 slot.count * size);
+      list[count++] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES,
+                                 here + slot.place * size, slot.count * size);
   }
   ranks_wait_all(t->ranks, list, count, trainer_busy_with(t, "weights"));
   for (int place = 0; !status && !compute_is_host(c) && place < places; place++) {
     number_range other = slot_of_place(t, place);
-    if (place != own) status = c->ops->upload(c, there + other.place * size, here + other.place * size, other.count * size);
+    if (place != own)
+      status = c->ops->upload(c, there + other.place * size, here + other.place * size,
+                              other.count * size);
   }
   return status;
 }

@@ -21,15 +21,19 @@
 
 static const compute *host_of(const session *s) {
   rec_dtype tokens = s->module->dtype;
-  return tokens == REC_F64 ? &compute_host_f64 : tokens == REC_BF16 ? &compute_host_bf16 : &compute_host_f32;
+  return tokens == REC_F64    ? &compute_host_f64
+         : tokens == REC_BF16 ? &compute_host_bf16
+                              : &compute_host_f32;
 }
 
-// All ranks take the same place: it decides bits. They come here whatever has failed on one of them.
+// All ranks take the same place: it decides bits. They come here whatever has failed on one of
+// them.
 static rec_status find_place(session *s, rec_status status) {
   ranks *job = s->options.ranks;
   s->where = host_of(s);
   if (s->options.device == REC_DEVICE_HOST) return status;
-  if (!status) status = gpu_place_open(s->options.device, ranks_local_number(job), s->module->dtype, &s->gpu);
+  if (!status)
+    status = gpu_place_open(s->options.device, ranks_local_number(job), s->module->dtype, &s->gpu);
   status = ranks_agree(job, status, (message_place){-1, -1, "whether all have a GPU"});
   if (!status) {
     s->where = &s->gpu->base;
@@ -51,7 +55,8 @@ static rec_status find_kernels(session *s) {
   for (int i = 0; i < p->kernel_count; i++) {
     const rec_recurrence *r = rec_module_find(s->module, p->kernels[i]);
     if (!r || !r->forward)
-      return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none", p->kernels[i]);
+      return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
+                      p->kernels[i]);
     s->kernels[i] = execute_library_kernel(r, s->where->device);
     s->host_kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
@@ -72,7 +77,8 @@ static rec_status reseed(session *s, const cJSON **json) {
   blocks = json_get(s->reseeded, "trains");
   cJSON_ArrayForEach(block, blocks) {
     cJSON *seed = cJSON_CreateNumber((double)s->options.seed);
-    if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed)) return rec_no_memory();
+    if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed))
+      return rec_no_memory();
   }
   return REC_OK;
 }
@@ -81,7 +87,8 @@ rec_status session_open(const rec_module *module, const session_options *options
   *made = NULL;
   const cJSON *json = json_get(module->json, "program");
   if (!cJSON_IsObject(json))
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none", module->path);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none",
+                    module->path);
   session *s = calloc(1, sizeof *s);
   if (!s) return rec_no_memory();
   *s = (session){.module = module, .options = *options, .lock = -1};
@@ -94,9 +101,9 @@ rec_status session_open(const rec_module *module, const session_options *options
   if (!status && s->options.has_seed) status = reseed(s, &json);
   if (!status) status = train_program_read(json, &s->program);
   if (!status && module->dtype == REC_F16)
-    status = rec_fail(
-        REC_ERROR_UNSUPPORTED,
-        "expected a model in f32, f64 or bf16, found f16, which is too narrow for gradients; compile it with --dtype bf16");
+    status = rec_fail(REC_ERROR_UNSUPPORTED,
+                      "expected a model in f32, f64 or bf16, found f16, which is too narrow for "
+                      "gradients; compile it with --dtype bf16");
   status = find_place(s, status);
   if (!status) status = find_kernels(s);
   if (status)
@@ -138,7 +145,8 @@ volatile sig_atomic_t session_stop;
 static const char *volatile stop_said;
 static atomic_llong stopped_at;  // in milliseconds
 
-// timeout(1) and launchers send a signal to a process and to its group. Both come at once and are one wish.
+// timeout(1) and launchers send a signal to a process and to its group. Both come at once and are
+// one wish.
 enum { ONE_WISH_MS = 200 };
 
 static long long milliseconds(void) {
@@ -164,7 +172,9 @@ static void on_signal(int number) {
   errno = error;
 }
 
-void session_catch_early(void) { sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL); }
+void session_catch_early(void) {
+  sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal}, NULL);
+}
 
 void session_catch_signals(session *s, bool on, const char *said) {
   struct sigaction action = {.sa_handler = on_signal};
@@ -183,9 +193,12 @@ static file_path beside(const char *path, const char *file) {
 }
 
 file_path session_data_path(const session *s, const train_block *block) {
-  if (s->options.data || block->file[0] == '/') return rec_path("%s", s->options.data ? s->options.data : block->file);
-  file_path beside_source = beside(s->source_path, block->file), beside_library = beside(s->module->path, block->file);
-  return access(beside_source.text, R_OK) && !access(beside_library.text, R_OK) ? beside_library : beside_source;
+  if (s->options.data || block->file[0] == '/')
+    return rec_path("%s", s->options.data ? s->options.data : block->file);
+  file_path beside_source = beside(s->source_path, block->file),
+            beside_library = beside(s->module->path, block->file);
+  return access(beside_source.text, R_OK) && !access(beside_library.text, R_OK) ? beside_library
+                                                                                : beside_source;
 }
 
 rec_status session_open_data(const session *s, const train_block *block, train_data *data) {
@@ -196,33 +209,39 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
 }
 
 file_path session_path(const session *s, const char *name, const char *file) {
-  return name ? rec_path("%s/%s/%s", s->options.runs, name, file) : rec_path("%s/%s", s->options.runs, file);
+  return name ? rec_path("%s/%s/%s", s->options.runs, name, file)
+              : rec_path("%s/%s", s->options.runs, file);
 }
 
-// The number of the process that the file names is for the reader alone: the lock is the kernel's, and goes with its process.
+// The number of the process that the file names is for the reader alone: the lock is the kernel's,
+// and goes with its process.
 static rec_status take_lock(session *s, const char *path) {
   char owner[24] = "";
   if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
     int length = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
-    if (ftruncate(s->lock, 0) || pwrite(s->lock, owner, (size_t)length, 0) != length) return rec_file_failed(path);
+    if (ftruncate(s->lock, 0) || pwrite(s->lock, owner, (size_t)length, 0) != length)
+      return rec_file_failed(path);
     return REC_OK;
   }
   if (errno != EWOULDBLOCK) return rec_file_failed(path);
   if (pread(s->lock, owner, sizeof owner - 1, 0) < 0) owner[0] = 0;
   owner[strcspn(owner, "\n")] = 0;
   return rec_fail(REC_ERROR_FILE,
-                  "%s: expected no other process in this folder of runs, found process %s; wait for its end, or choose another "
+                  "%s: expected no other process in this folder of runs, found process %s; wait "
+                  "for its end, or choose another "
                   "folder with --runs",
                   s->options.runs, *owner ? owner : "unknown");
 }
 
-// The folder may come from elsewhere. take_lock writes the number of a process, so a longer file is no lock.
+// The folder may come from elsewhere. take_lock writes the number of a process, so a longer file is
+// no lock.
 static rec_status check_lock(const session *s, const char *path) {
   enum { LONGEST = 24 };
   struct stat about;
   if (fstat(s->lock, &about)) return rec_file_failed(path);
   if (S_ISREG(about.st_mode) && about.st_size < LONGEST) return REC_OK;
-  return rec_fail(REC_ERROR_FILE, "%s: expected the lock of a folder of runs, found another file", path);
+  return rec_fail(REC_ERROR_FILE, "%s: expected the lock of a folder of runs, found another file",
+                  path);
 }
 
 static rec_status lock_failed(const char *path) {
@@ -231,7 +250,8 @@ static rec_status lock_failed(const char *path) {
 }
 
 rec_status session_lock(session *s, bool make_folder) {
-  if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST) return rec_file_failed(s->options.runs);
+  if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST)
+    return rec_file_failed(s->options.runs);
   file_path path = session_path(s, NULL, "lock");
   s->lock = open(path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (s->lock < 0) return make_folder || errno != ENOENT ? lock_failed(path.text) : REC_OK;
@@ -242,16 +262,19 @@ rec_status session_lock(session *s, bool make_folder) {
 rec_status session_make_folder(const session *s, const char *name) {
   struct stat about;
   file_path path = session_path(s, NULL, name);
-  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path.text, 0777) || errno == EEXIST);
+  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) &&
+              (!mkdir(path.text, 0777) || errno == EEXIST);
   if (!good || lstat(path.text, &about)) return rec_file_failed(path.text);
   if (S_ISDIR(about.st_mode)) return REC_OK;
-  return rec_fail(REC_ERROR_FILE, "%s: expected a folder, found a %s", path.text, S_ISLNK(about.st_mode) ? "link" : "file");
+  return rec_fail(REC_ERROR_FILE, "%s: expected a folder, found a %s", path.text,
+                  S_ISLNK(about.st_mode) ? "link" : "file");
 }
 
 // A folder that has no page has no pictures of rec either.
 static rec_status check_pictures(const session *s) {
   rec_status status = REC_OK;
-  for (int i = 0; i < PICTURES && !status; i++) status = plot_allowed(&pictures[i], s->options.runs, s->options.again);
+  for (int i = 0; i < PICTURES && !status; i++)
+    status = plot_allowed(&pictures[i], s->options.runs, s->options.again);
   return status;
 }
 
@@ -260,12 +283,13 @@ rec_status session_check_report(const session *s) {
   file_path path = session_path(s, NULL, "report.html");
   if (access(path.text, F_OK)) return check_pictures(s);
   if (!whole_file_allowed(path.text, &page, s->options.again)) return REC_OK;
-  return rec_fail(
-      REC_ERROR_FILE,
-      "%s: expected the page of a folder of runs, found another file; move it, or choose another folder with --runs",
-      path.text);
+  return rec_fail(REC_ERROR_FILE,
+                  "%s: expected the page of a folder of runs, found another file; move it, or "
+                  "choose another folder with --runs",
+                  path.text);
 }
 
 rec_status session_report(const session *s) {
-  return report_write(&(report_source){s->program, s->options.runs, s->source_path, s->source_text});
+  return report_write(
+      &(report_source){s->program, s->options.runs, s->source_path, s->source_text});
 }

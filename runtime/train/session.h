@@ -8,16 +8,18 @@
 #include "runtime/train/trainer.h"
 
 typedef struct session_options {
-  const char *runs;           // folder of the runs, NULL: "runs"
-  const char *data;           // NULL: the file that the program names
-  int threads;                // 0: as many as there are processors
-  int32_t device;             // REC_DEVICE_..: where models run
-  bool resume, again;         // go on with what is in the folder, or replace it; neither: there is none
+  const char *runs;  // folder of the runs, NULL: "runs"
+  const char *data;  // NULL: the file that the program names
+  int threads;       // 0: as many as there are processors
+  int32_t device;    // REC_DEVICE_..: where models run
+  // go on with what is in the folder, or replace it; neither: there is none
+  bool resume, again;
   int64_t checkpoint_steps;   // 0: by time alone
   double checkpoint_seconds;  // between checkpoints; 0: 30
   bool has_seed;              // every train block takes `seed` in place of its own
   int64_t seed;
-  int64_t under_way;    // shards of each thread of a rank that are begun and not ended, at most; 0: as turns.h has it
+  // shards of each thread of a rank that are begun and not ended, at most; 0: as turns.h has it
+  int64_t under_way;
   struct ranks *ranks;  // NULL: this process is alone
 } session_options;
 
@@ -36,8 +38,9 @@ typedef struct session {
   struct sigaction old_interrupt, old_terminate, old_user;
 } session;
 
-// A signal that ends programs sets `session_stop` in place of that, from here on or no longer, and prints the line `said` (NULL:
-// none). So does SIGUSR1, the signal that launchers of ranks hand on. A second SIGINT or SIGTERM ends the process at once.
+// A signal that ends programs sets `session_stop` in place of that, from here on or no longer, and
+// prints the line `said` (NULL: none). So does SIGUSR1, the signal that launchers of ranks hand on.
+// A second SIGINT or SIGTERM ends the process at once.
 extern volatile sig_atomic_t session_stop;
 void session_catch_signals(session *s, bool on, const char *said);
 // SIGUSR1 alone, for a rank: its launcher may hand one on before there is a session.
@@ -46,8 +49,9 @@ void session_catch_early(void);
 // The module must outlive the session.
 rec_status session_open(const rec_module *module, const session_options *options, session **made);
 void session_close(session *s);  // NULL is allowed
-// Keeps other processes out of the folder of the runs until the session closes, or the process ends in any way; an error if
-// another is in it. A folder that is not there is made if asked for, else left alone.
+// Keeps other processes out of the folder of the runs until the session closes, or the process ends
+// in any way; an error if another is in it. A folder that is not there is made if asked for, else
+// left alone.
 rec_status session_lock(session *s, bool make_folder);
 
 trained_model session_model(const session *s, const train_block *block);

@@ -1,4 +1,5 @@
-// What the parts of a step add to virtual time where a file has the times (ranks/clock.h). One thread computes.
+// What the parts of a step add to virtual time where a file has the times (ranks/clock.h). One
+// thread computes.
 #include "runtime/ranks/clock.h"
 #include "runtime/train/trainer_parts.h"
 

@@ -1,4 +1,5 @@
-// A trainer, and one step of it: windows, initial states, the gradient, clipping, the step of the optimizer.
+// A trainer, and one step of it: windows, initial states, the gradient, clipping, the step of the
+// optimizer.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,9 @@
 #include "runtime/train/starts.h"
 #include "runtime/train/trainer_parts.h"
 
-static bool weighs(const train_block *block) { return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0; }
+static bool weighs(const train_block *block) {
+  return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0;
+}
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -39,7 +42,9 @@ static void release_there(trainer *t) {
   c->ops->release(c, t->in->exchange.window_there);
 }
 
-static int64_t weight_bytes(const trainer *t) { return t->of.model->parameter_elements * t->of.n->element_size; }
+static int64_t weight_bytes(const trainer *t) {
+  return t->of.model->parameter_elements * t->of.n->element_size;
+}
 
 rec_status trainer_place(trainer *t) {
   const compute *c = t->of.where;
@@ -87,8 +92,10 @@ static rec_status allocate(trainer *t) {
   in->batch.targets = trainer_list(t, tokens, sizeof *in->batch.targets);
   in->run.losses = trainer_list(t, shards * in->share.segments, sizeof *in->run.losses);
   in->batch.weight_sums = trainer_list(t, shards, sizeof *in->batch.weight_sums);
-  if (weighs(t->block)) in->batch.target_weights = trainer_list(t, tokens, sizeof *in->batch.target_weights);
-  if (t->block->loss_rest != 1) in->batch.answers = trainer_list(t, tokens, 2 * sizeof *in->batch.answers);
+  if (weighs(t->block))
+    in->batch.target_weights = trainer_list(t, tokens, sizeof *in->batch.target_weights);
+  if (t->block->loss_rest != 1)
+    in->batch.answers = trainer_list(t, tokens, 2 * sizeof *in->batch.answers);
   in->batch.answer_room = tokens;
   in->run.executors = trainer_list(t, in->run.lanes * in->run.under_way, sizeof *in->run.executors);
   t->memory.weights = m->parameter_elements * size;
@@ -123,15 +130,17 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
 
 static rec_status too_large(const trainer *t, const executor_form *form) {
   executor_bytes_needed of;
-  rec_status status =
-      executor_need(t->of.model, t->of.kernels, t->of.where, form, ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
+  rec_status status = executor_need(t->of.model, t->of.kernels, t->of.where, form,
+                                    ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
   if (status) return status;
   int64_t bytes = of.whole + (t->in->run.under_way - 1) * of.beside;
-  return rec_fail(REC_ERROR_MEMORY,
-                  "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit (ulimit -v), take "
-                  "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",
-                  (double)(bytes * t->in->run.lanes) / (1 << 20), t->block->name,
-                  t->in->run.under_way > 1 ? ", or shards --under-way" : "", t->in->share.all.segments);
+  return rec_fail(
+      REC_ERROR_MEMORY,
+      "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit "
+      "(ulimit -v), take "
+      "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",
+      (double)(bytes * t->in->run.lanes) / (1 << 20), t->block->name,
+      t->in->run.under_way > 1 ? ", or shards --under-way" : "", t->in->share.all.segments);
 }
 
 // The executors of the shards that a lane has under way.
@@ -159,8 +168,8 @@ static rec_status make_executors(trainer *t) {
   if (status) return status;
   for (int i = 0; !status && i < in->run.lanes; i++) status = make_lane(t, form, i);
   if (status == REC_ERROR_MEMORY && compute_is_host(t->of.where)) status = too_large(t, &form);
-  t->memory.spared = t->of.model->row * sequences * t->block->context * in->run.lanes * in->run.under_way *
-                     (t->of.n->element_size - t->of.n->token_size);
+  t->memory.spared = t->of.model->row * sequences * t->block->context * in->run.lanes *
+                     in->run.under_way * (t->of.n->element_size - t->of.n->token_size);
   make_state_gradients(t, in->run.lanes, sequences);
   return !status && in->memory.failed ? rec_no_memory() : status;
 }
@@ -169,21 +178,25 @@ static rec_status make_executors(trainer *t) {
 static rec_status plan(trainer *t) {
   const train_block *b = t->block;
   trainer_internals *in = t->in;
-  const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments, compute_is_host(t->of.where)};
+  const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments,
+                            compute_is_host(t->of.where)};
   in->share.all = leaves_of(&sizes);
   in->exchange.direct = !sizes.host && ranks_have_gpus(t->ranks);
   in->batch.windows = trainer_stream("windows ", b);
   rec_status status = exchange_check(t);
   if (status) return status;
   in->share.segments = segments_of_place(t->ranks, in->share.all.segments, 0);
-  in->share.first_segment = segments_before_place(t->ranks, in->share.all.segments, ranks_time(t->ranks));
+  in->share.first_segment =
+      segments_before_place(t->ranks, in->share.all.segments, ranks_time(t->ranks));
   t->memory.gradients = gradients_plan(t) * t->of.model->parameter_elements * t->of.n->element_size;
   in->share.first_sequence = leaves_first_sequence(&in->share.all, in->share.own.first);
-  in->share.rows = leaves_first_sequence(&in->share.all, in->share.own.end) - in->share.first_sequence;
+  in->share.rows =
+      leaves_first_sequence(&in->share.all, in->share.own.end) - in->share.first_sequence;
   return REC_OK;
 }
 
-rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings, trainer **made) {
+rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings,
+                       trainer **made) {
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
@@ -209,8 +222,10 @@ rec_status trainer_new(trained_model of, const train_block *block, const trainer
 void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
-  for (int i = in && in->run.executors ? in->run.lanes * in->run.under_way : 0; i-- > 0;) executor_free(in->run.executors[i]);
-  for (int i = 0; in && in->update.rooms && i < t->threads; i++) t->of.where->ops->release(t->of.where, in->update.rooms[i]);
+  for (int i = in && in->run.executors ? in->run.lanes * in->run.under_way : 0; i-- > 0;)
+    executor_free(in->run.executors[i]);
+  for (int i = 0; in && in->update.rooms && i < t->threads; i++)
+    t->of.where->ops->release(t->of.where, in->update.rooms[i]);
   if (in) {
     release_there(t);
     free(in->starts.before);
@@ -237,7 +252,8 @@ static double rate_at(const train_block *b, int64_t step) {
   int64_t from = b->schedule == SCHEDULE_STABLE ? b->steps - b->decay : b->warmup;
   if (b->schedule == SCHEDULE_CONSTANT || step < from) return b->rate;
   double left = (double)(b->steps - from), done = left > 0 ? (double)(step - from) / left : 1;
-  double height = b->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
+  double height =
+      b->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
   return b->floor + (b->rate - b->floor) * height;
 }
 
@@ -248,21 +264,24 @@ static void describe_step(trainer *t, step_report *report) {
   for (int i = 0; i < t->in->update.pieces.count; i++) squares += t->in->update.squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = rate_at(b, t->step);
-  double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
+  double scale =
+      b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
   t->in->update.step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
 const char *trainer_bad_weight(const trainer *t) {
   const train_model *m = t->of.model;
   for (int i = 0; i < m->parameter_count; i++)
-    if (!isfinite(t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
+    if (!isfinite(
+            t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
       return m->parameters[i].name;
   return NULL;
 }
 
 enum { BAD_NUMBER = 1024 };  // bytes of a text
 
-// The first number that is not finite: in a weight, or in a shard, which is run again operation by operation.
+// The first number that is not finite: in a weight, or in a shard, which is run again operation by
+// operation.
 typedef struct bad_number {
   int64_t shard;  // -1: a weight
   int operation;  // in the order of the run
@@ -274,8 +293,9 @@ static void look_at_shards(trainer *t, bad_number *found) {
   char text[BAD_NUMBER];
   for (int i = t->in->share.own.first; i < t->in->share.own.end; i++) {
     shard s = gradients_shard(t, i, 0);
-    int operation = executor_blame(t->in->run.executors[0], t->in->update.weights, &s, gradients_loss_scale(t),
-                                   gradients_blocks(t, 0, 0), text, sizeof text);
+    int operation =
+        executor_blame(t->in->run.executors[0], t->in->update.weights, &s, gradients_loss_scale(t),
+                       gradients_blocks(t, 0, 0), text, sizeof text);
     if (operation != NOTHING_FOUND && !*found->text) {
       found->shard = i, found->operation = operation;
       memcpy(found->text, text, sizeof text);
@@ -295,7 +315,8 @@ static void agree_on_bad_number(const trainer *t, bad_number *found) {
   if (count == 1) return;
   bad_number *all = calloc((size_t)count, sizeof *all);
   if (!all) ranks_abort(t->ranks, "out of memory");
-  ranks_all_gather(t->ranks, found, all, sizeof *found, (message_place){t->step, -1, "what is not finite"});
+  ranks_all_gather(t->ranks, found, all, sizeof *found,
+                   (message_place){t->step, -1, "what is not finite"});
   *found = all[0];
   for (int i = 1; i < count; i++)
     if (is_before(&all[i], found)) *found = all[i];
@@ -320,9 +341,11 @@ static rec_status not_finite(trainer *t, const step_report *report) {
   bad_number found;
   find_bad_number(t, &found);
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: the loss is %g with a gradient of norm %g at step %lld; the first number that is not finite is in "
+                  "train %s: the loss is %g with a gradient of norm %g at step %lld; the first "
+                  "number that is not finite is in "
                   "%s; a smaller lr may help",
-                  t->block->name, plain(report->loss), plain(report->gradient_norm), (long long)t->step, found.text);
+                  t->block->name, plain(report->loss), plain(report->gradient_norm),
+                  (long long)t->step, found.text);
 }
 
 // The weight of all targets of the batch, and what is reported about its initial states.
@@ -340,7 +363,8 @@ static void sum_starts(trainer *t, step_report *report) {
 static rec_status check_targets(const trainer *t) {
   if (t->step || t->in->batch.weight_sum > 0) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: expected targets that the loss counts, found none in the first batch: its 'from' leaves out all "
+                  "train %s: expected targets that the loss counts, found none in the first batch: "
+                  "its 'from' leaves out all "
                   "of them, or labels and rest weigh 0, or the documents are too short",
                   t->block->name);
 }
@@ -350,7 +374,8 @@ static void sum_ends(trainer *t, step_report *report) {
   trainer_internals *in = t->in;
   trainer_sum_shards(t, in->run.losses, in->share.segments, in->record.sums);
   final_states_measure(t, in->record.sums + in->share.segments);
-  double loss = segments_sum_losses(t, in->share.segments + ends_number_count(t->of.model, t->block));
+  double loss =
+      segments_sum_losses(t, in->share.segments + ends_number_count(t->of.model, t->block));
   report->loss = in->batch.weight_sum > 0 ? loss / in->batch.weight_sum : 0;
   final_states_report(t, in->record.sums + in->share.segments, report);
 }

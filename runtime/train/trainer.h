@@ -1,5 +1,5 @@
-// A model in training: its weights, their gradients and moments (what optimizers keep for each weight), the states carried between
-// batches, and one step.
+// A model in training: its weights, their gradients and moments (what optimizers keep for each
+// weight), the states carried between batches, and one step.
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
 
@@ -25,18 +25,22 @@ typedef struct trainer {
   int64_t step;                          // steps done
   void *weights, *moments;               // in the host's memory; of trainer_fetch
   int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
-  void *carried;                         // states after the last batch; NULL: every sequence of the block starts at 0
-  bool carried_valid;                    // there was a last batch
-  noise_groups *groups;                  // by state: of fitted noise, with its means and variances
-  int64_t group_count;                   // of all states
-  double *fitted;                        // by state: means of its groups, then variances
-  bool *fitted_valid;                    // by state
-  double *age;                           // by state and row: tokens that a carried state has behind it
-  int layer_count;                       // those that have states
-  int *layer_of;                         // by state
-  double *norms_before, *norms_after;    // by layer, of the last step
-  const char *characters;                // that the tokens stand for, as train_data has them; NULL: none
-  const char *identity;                  // what it is trained with, as identity.h has it; NULL: nobody asks
+  // states after the last batch; NULL: every sequence of the block starts at 0
+  void *carried;
+  bool carried_valid;    // there was a last batch
+  noise_groups *groups;  // by state: of fitted noise, with its means and variances
+  int64_t group_count;   // of all states
+  double *fitted;        // by state: means of its groups, then variances
+  bool *fitted_valid;    // by state
+  // by state and row: tokens that a carried state has behind it
+  double *age;
+  int layer_count;                     // those that have states
+  int *layer_of;                       // by state
+  double *norms_before, *norms_after;  // by layer, of the last step
+  // that the tokens stand for, as train_data has them; NULL: none
+  const char *characters;
+  // what it is trained with, as identity.h has it; NULL: nobody asks
+  const char *identity;
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;
@@ -53,12 +57,14 @@ typedef struct step_report {
 // What decides no bits.
 typedef struct trainer_settings {
   int threads;
-  int64_t under_way;  // shards of each thread that a rank has begun and not ended, at most (turns.h); 0: MOST_UNDER_WAY
-  ranks *ranks;       // NULL: this process is alone
+  // shards of each thread that a rank has begun and not ended, at most (turns.h); 0: MOST_UNDER_WAY
+  int64_t under_way;
+  ranks *ranks;                       // NULL: this process is alone
   const volatile sig_atomic_t *stop;  // not 0: the step is given up between two shards; NULL: never
 } trainer_settings;
 
-rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings, trainer **made);
+rec_status trainer_new(trained_model of, const train_block *block, const trainer_settings *settings,
+                       trainer **made);
 void trainer_free(trainer *t);  // NULL is allowed
 
 // Brings weights and moments from the host's memory to where the model is trained, and back. On the
@@ -66,14 +72,16 @@ void trainer_free(trainer *t);  // NULL is allowed
 rec_status trainer_place(trainer *t);
 rec_status trainer_fetch(trainer *t);
 
-// The status of a step that was given up: weights and states are those before it. Time ranks, which wait for each other, end it.
+// The status of a step that was given up: weights and states are those before it. Time ranks, which
+// wait for each other, end it.
 #define TRAINER_STOPPED ((rec_status) - 1)
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
 
 // The first weight with a number that is not finite; NULL: none.
 const char *trainer_bad_weight(const trainer *t);
 
-// The part of a parameter that is stepped here, and where a state of its optimizer lies for it in the moments.
+// The part of a parameter that is stepped here, and where a state of its optimizer lies for it in
+// the moments.
 typedef struct moment_part {
   int64_t first, count, place;
 } moment_part;

@@ -14,9 +14,13 @@ void *trainer_zeroed(trainer *t, int64_t count) {
   return memory;
 }
 
-void *trainer_list(trainer *t, int64_t count, size_t size) { return rec_blocks_list(&t->in->memory, count + 1, size); }
+void *trainer_list(trainer *t, int64_t count, size_t size) {
+  return rec_blocks_list(&t->in->memory, count + 1, size);
+}
 
-message_place trainer_busy_with(const trainer *t, const char *what) { return (message_place){t->step, -1, what}; }
+message_place trainer_busy_with(const trainer *t, const char *what) {
+  return (message_place){t->step, -1, what};
+}
 
 uint64_t trainer_stream(const char *what, const train_block *block) {
   char name[1024];
@@ -38,7 +42,9 @@ tree_node trainer_own_node(const trainer *t) {
   return (tree_node){t->in->share.all.shards, owners_round_count(&grid), grid.data};
 }
 
-trainer_rows trainer_own_rows(const trainer *t) { return (trainer_rows){t->in->share.first_sequence, t->in->share.rows}; }
+trainer_rows trainer_own_rows(const trainer *t) {
+  return (trainer_rows){t->in->share.first_sequence, t->in->share.rows};
+}
 
 typedef struct shard_numbers {
   const double *by_shard;

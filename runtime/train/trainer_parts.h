@@ -21,12 +21,15 @@ typedef struct drawn_start {
 // trainer.c: the part of the batch that this process has.
 typedef struct process_share {
   leaves all;
-  leaf_range own;                // the shards that run here; lists by shard begin with the first of them
-  int64_t first_sequence, rows;  // the sequences of these shards; lists by row begin with the first of them
-  int segments, first_segment;   // that run here
+  // the shards that run here; lists by shard begin with the first of them
+  leaf_range own;
+  // the sequences of these shards; lists by row begin with the first of them
+  int64_t first_sequence, rows;
+  int segments, first_segment;  // that run here
 } process_share;
 
-// batch.c: the windows of a batch. From trainer_step's data they go to the shards (gradients_shard), whose executors read them.
+// batch.c: the windows of a batch. From trainer_step's data they go to the shards
+// (gradients_shard), whose executors read them.
 typedef struct batch_windows {
   uint64_t windows;  // the random stream that draws the windows
   token_id *tokens, *targets;
@@ -65,7 +68,8 @@ typedef struct gradient_run {
   executor **executors;  // by lane, for each shard under way
   int threads_inside;    // of a shard's kernels
   char *memory;          // where the model is trained, of `blocks`
-  char **blocks;         // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
+  // by segment: those of a wave, by place in it, then a sum that waits for the next one, by level
+  char **blocks;
   void **blocks_of;      // by lane and segment: those of a shard
   int wave, wave_level;  // most shards of a wave, and the level of its node
   tree_node running;     // the wave that runs
@@ -114,13 +118,14 @@ typedef struct trainer_internals {
 } trainer_internals;
 
 uint64_t trainer_stream(const char *what, const train_block *block);
-// Zeroed numbers of the weights' type, for free(), and a list that lives as long as the trainer. NULL where there is no memory,
-// which trainer_internals.memory then says.
+// Zeroed numbers of the weights' type, for free(), and a list that lives as long as the trainer.
+// NULL where there is no memory, which trainer_internals.memory then says.
 void *trainer_zeroed(trainer *t, int64_t count);
 void *trainer_list(trainer *t, int64_t count, size_t size);
 // What the trainer exchanges, for the line that a wait without an end prints.
 message_place trainer_busy_with(const trainer *t, const char *what);
-// Whether it is a state that the batch before has left; all others are added to what the state starts from.
+// Whether it is a state that the batch before has left; all others are added to what the state
+// starts from.
 bool start_is_carried(intervention_kind kind);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
@@ -150,10 +155,13 @@ owner_grid exchange_grid(const ranks *r, int rank);
 rec_status exchange_check(const trainer *t);
 // `widest`: numbers of the longest list of sums.
 rec_status exchange_new(trainer *t, int64_t widest);
-// From the sums over the shards of this process to those over all shards. Of the last `maxima` numbers the largest.
+// From the sums over the shards of this process to those over all shards. Of the last `maxima`
+// numbers the largest.
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
-// The same for ranks that share sequences: the first `split` numbers are sums of each place in time, and are written place by place.
-void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split, double *by_place);
+// The same for ranks that share sequences: the first `split` numbers are sums of each place in
+// time, and are written place by place.
+void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split,
+                            double *by_place);
 // weight_update.squares of all pieces, of which every rank has its own.
 void exchange_squares(trainer *t);
 // The least number of all ranks.
@@ -161,14 +169,16 @@ int exchange_least(const trainer *t, int own);
 // One status for all ranks. What cannot fail on the host needs no exchange there.
 rec_status exchange_agree(const trainer *t, rec_status status);
 rec_status exchange_agree_on_device(const trainer *t, rec_status status);
-// Finishes the sums of the gradients of each segment, for the pieces of this process and of those that share its sequences.
+// Finishes the sums of the gradients of each segment, for the pieces of this process and of those
+// that share its sequences.
 rec_status exchange_gradients(trainer *t);
 // The weights of all pieces, from those that have stepped them.
 rec_status exchange_weights(trainer *t);
 
 // ---- gradients.c --------------------------------------------------------------------------------
 
-// Says which shards run side by side and how many are under way, and how many blocks of gradients that takes; then makes these.
+// Says which shards run side by side and how many are under way, and how many blocks of gradients
+// that takes; then makes these.
 int gradients_plan(trainer *t);
 rec_status gradients_new(trainer *t);
 // Forward and backward of all shards; the gradient of the batch is then in gradients_sum.
@@ -190,7 +200,8 @@ void segments_free(trainer *t);
 rec_status segments_sum_gradients(trainer *t);
 // From the ranks that share the sequences, the weights that they have stepped.
 rec_status segments_gather_weights(trainer *t);
-// step_record.sums of all ranks; the loss of all segments, of which there are those of this process.
+// step_record.sums of all ranks; the loss of all segments, of which there are those of this
+// process.
 double segments_sum_losses(trainer *t, int64_t width);
 
 // ---- spent.c ------------------------------------------------------------------------------------
@@ -213,7 +224,8 @@ void initial_states_new(trainer *t);
 void initial_states_fill(trainer *t, const train_data *data);
 // Of a step that is given up: noise is fitted as it was before.
 void initial_states_forget(trainer *t);
-// Numbers about the initial states of the shards of this process; starts.h has their count. The last one is a maximum.
+// Numbers about the initial states of the shards of this process; starts.h has their count. The
+// last one is a maximum.
 void initial_states_measure(trainer *t, double *numbers);
 // The same numbers of the whole batch.
 void initial_states_report(trainer *t, const double *numbers, step_report *report);

@@ -3,9 +3,9 @@
 #include "runtime/train/model/leaves.h"
 #include "runtime/train/starts.h"
 
-// Shards that the first place has under way. Each takes the memory of its activations, so that there are few. A rank waits for the
-// one behind it as long as the recurrences of one layer take, forward and backward. If they are a third of the layer, a rank needs to
-// be ahead by one layer.
+// Shards that the first place has under way. Each takes the memory of its activations, so that
+// there are few. A rank waits for the one behind it as long as the recurrences of one layer take,
+// forward and backward. If they are a third of the layer, a rank needs to be ahead by one layer.
 static int64_t most_under_way(const train_model *m, const turn_line *line) {
   int64_t layers = starts_layer_count(m), most = line->most > 0 ? line->most : MOST_UNDER_WAY;
   if (layers == 0) return 1;
@@ -18,10 +18,11 @@ static int64_t cut_before(const train_model *m, int64_t op) {
   return op;
 }
 
-// Where all shards may be under way, all run forward first. Otherwise the places are ahead of each other by equal parts, which are
-// one shard at most.
+// Where all shards may be under way, all run forward first. Otherwise the places are ahead of each
+// other by equal parts, which are one shard at most.
 static int64_t ahead_at(const train_model *m, const turn_line *line, int64_t place) {
-  const int64_t n = m->op_count, most = most_under_way(m, line), all = (most - 1) * n, last = line->places - 1;
+  const int64_t n = m->op_count, most = most_under_way(m, line), all = (most - 1) * n,
+                last = line->places - 1;
   int64_t ahead = most == line->count ? all : all * (last - place) / most_of(last, 1);
   return ahead / n * n + cut_before(m, ahead % n);
 }
@@ -41,7 +42,8 @@ static int64_t forward_until(const turns *t, int64_t number, int64_t ahead) {
   return least_of((number + 1) * t->operations + ahead, t->count * t->operations);
 }
 
-// What has come with the cotangents of the shard before, and what is kept for those of the next one, has no message of its own.
+// What has come with the cotangents of the shard before, and what is kept for those of the next
+// one, has no message of its own.
 static turn forward_turn(const turns *t, int64_t end) {
   const int64_t n = t->operations, number = t->forward / n;
   const int64_t come = t->backward ? forward_until(t, t->backward - 1, t->ahead_before) : 0;
@@ -80,8 +82,9 @@ op_range turns_of_shard(const turns *t, turn_range range, int64_t number) {
   return (op_range){(int)first, (int)most_of(first, end)};
 }
 
-static rec_status need_at(const train_model *m, const train_kernel *kernels, const compute *where, const executor_form *form,
-                          const turn_line *line, int64_t place, int64_t *bytes) {
+static rec_status need_at(const train_model *m, const train_kernel *kernels, const compute *where,
+                          const executor_form *form, const turn_line *line, int64_t place,
+                          int64_t *bytes) {
   const turns order = turns_of(m, line, place);
   executor_bytes_needed of = {0};
   rec_status status = executor_need(m, kernels, where, form, (int)place, (int)line->places, &of);
@@ -89,10 +92,10 @@ static rec_status need_at(const train_model *m, const train_kernel *kernels, con
   return status;
 }
 
-// The ranks between the first and the last have neighbours on both sides; none of them has more under way than the next after the
-// first.
-rec_status turns_need(const train_model *m, const train_kernel *kernels, const compute *where, const executor_form *form,
-                      const turn_line *line, int64_t *bytes) {
+// The ranks between the first and the last have neighbours on both sides; none of them has more
+// under way than the next after the first.
+rec_status turns_need(const train_model *m, const train_kernel *kernels, const compute *where,
+                      const executor_form *form, const turn_line *line, int64_t *bytes) {
   int64_t second = 0;
   rec_status status = need_at(m, kernels, where, form, line, 0, bytes);
   if (!status && line->places > 1) status = need_at(m, kernels, where, form, line, 1, &second);

@@ -1,4 +1,5 @@
-// What calls.c sends to driver.c, and what comes back. Both processors have the same sizes and order of bytes.
+// What calls.c sends to driver.c, and what comes back. Both processors have the same sizes and
+// order of bytes.
 //
 //   request: arm_call, the arguments, for each buffer an arm_buffer and its bytes   ->   answer: arm_answer, the bytes of all buffers
 #ifndef REC_TESTS_ARM_CALL_H

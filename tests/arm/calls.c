@@ -1,10 +1,12 @@
-// Libraries for aarch64 against the interpreter: the recurrences of the grid (tests/runtime/grid_cases.h), each compiled with
-// options that the seed draws. Their calls run in a process of its own, under an emulator.
+// Libraries for aarch64 against the interpreter: the recurrences of the grid
+// (tests/runtime/grid_cases.h), each compiled with options that the seed draws. Their calls run in
+// a process of its own, under an emulator.
 //
 //   arm-calls SHARE COMMAND..    one recurrence in SHARE; COMMAND starts tests/arm/driver.c
 //   REC_SEED=N  the part of seed N again; REC_GRID=NAME  the recurrences whose name contains NAME alone
 //
-// Results must agree as those of the grid do. A library for this machine lays the arguments out: they are the same.
+// Results must agree as those of the grid do. A library for this machine lays the arguments out:
+// they are the same.
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +21,8 @@
 #include "tests/runtime/grid_cases.h"
 #include "tests/runtime/problem.h"
 
-// ---- The process under the emulator ----------------------------------------------------------------------------------------
+// ---- The process under the emulator
+// ----------------------------------------------------------------------------------------
 
 static FILE *to_driver, *from_driver;
 static const char *library_path;  // of what is called
@@ -46,10 +49,13 @@ static void start_driver(char **command) {
   if (!to_driver || !from_driver) abort();
 }
 
-static bool send_bytes(const void *from, size_t size) { return fwrite(from, 1, size, to_driver) == size; }
+static bool send_bytes(const void *from, size_t size) {
+  return fwrite(from, 1, size, to_driver) == size;
+}
 static bool receive_bytes(void *to, size_t size) { return fread(to, 1, size, from_driver) == size; }
 
-// ---- One call ---------------------------------------------------------------------------------------------------------------
+// ---- One call
+// ---------------------------------------------------------------------------------------------------------------
 
 typedef struct tensor {
   void *data;
@@ -69,7 +75,8 @@ static bool list_tensors(const rec_recurrence *r, const rec_call *call, tensor_l
   const rec_signature *s = &r->signature;
   list->items = calloc(4 * (size_t)s->variable_count + 1, sizeof *list->items);
   if (!list->items) abort();
-  if (call->cu_seqlens) add_tensor(list, r->cu_seqlens_offset, (void *)call->cu_seqlens, 4 * (call->sequences + 1));
+  if (call->cu_seqlens)
+    add_tensor(list, r->cu_seqlens_offset, (void *)call->cu_seqlens, 4 * (call->sequences + 1));
   for (int i = 0; i < s->variable_count; i++) {
     int64_t numbers;
     if (!rec_call_numbers(s, i, call, &numbers)) return false;
@@ -82,7 +89,8 @@ static bool list_tensors(const rec_recurrence *r, const rec_call *call, tensor_l
   return true;
 }
 
-static bool send_call(const rec_host_session *s, const rec_run_options *options, const tensor_list *list) {
+static bool send_call(const rec_host_session *s, const rec_run_options *options,
+                      const tensor_list *list) {
   arm_call c = {.step = options->step,
                 .backward = options->backward,
                 .recompute = options->recompute,
@@ -105,7 +113,9 @@ static rec_status receive_answer(const rec_recurrence *r, const tensor_list *lis
   for (int i = 0; i < list->count; i++)
     if (!receive_bytes(list->items[i].data, (size_t)list->items[i].place.bytes))
       return rec_fail(REC_ERROR_INTERNAL, "%s", lost);
-  return a.status ? rec_fail((rec_status)a.status, "%s: %.*s", r->signature.name, (int)sizeof a.message, a.message) : REC_OK;
+  return a.status ? rec_fail((rec_status)a.status, "%s: %.*s", r->signature.name,
+                             (int)sizeof a.message, a.message)
+                  : REC_OK;
 }
 
 static int no_sizes(const void *arguments, rec_sizes *sizes) {
@@ -115,7 +125,8 @@ static int no_sizes(const void *arguments, rec_sizes *sizes) {
 }
 
 // The session only fills the arguments in: workspace and what is saved belong to the driver.
-static rec_status run_on_arm(const rec_recurrence *recurrence, const rec_call *call, const rec_run_options *options) {
+static rec_status run_on_arm(const rec_recurrence *recurrence, const rec_call *call,
+                             const rec_run_options *options) {
   rec_recurrence r = *recurrence;
   r.sizes = no_sizes;
   rec_host_session session;
@@ -125,15 +136,18 @@ static rec_status run_on_arm(const rec_recurrence *recurrence, const rec_call *c
   if (!list_tensors(&r, call, &list))
     status = rec_no_memory();
   else
-    status = send_call(&session, options, &list) ? receive_answer(&r, &list) : rec_fail(REC_ERROR_INTERNAL, "%s", lost);
+    status = send_call(&session, options, &list) ? receive_answer(&r, &list)
+                                                 : rec_fail(REC_ERROR_INTERNAL, "%s", lost);
   free(list.items);
   rec_host_close(&session);
   return status;
 }
 
-static const rec_device arm = {.name = "aarch64", .type = REC_DTYPE_COUNT, .step = true, .run = run_on_arm};
+static const rec_device arm = {
+    .name = "aarch64", .type = REC_DTYPE_COUNT, .step = true, .run = run_on_arm};
 
-// ---- Comparing ---------------------------------------------------------------------------------------------------------------
+// ---- Comparing
+// ---------------------------------------------------------------------------------------------------------------
 
 typedef struct subject {
   const grid_case *case_;
@@ -146,8 +160,10 @@ typedef struct subject {
 static int runs;
 static double worst;
 
-// As the grid's: beyond 2e-5 as much as ten times what a plain loop in f32 errs by, at worst of sixteen draws.
-static double bound_of(const subject *s, const problem *inputs, const problem *exact, double error, bool backward) {
+// As the grid's: beyond 2e-5 as much as ten times what a plain loop in f32 errs by, at worst of
+// sixteen draws.
+static double bound_of(const subject *s, const problem *inputs, const problem *exact, double error,
+                       bool backward) {
   double least = s->type == REC_F64 ? 1e-9 : 2e-5;
   if (error <= least) return least;
   double plain = 10 * fmax(problem_plain_error(inputs, exact, s->recurrence, backward, 0),
@@ -159,14 +175,16 @@ static void compare(const subject *s, problem *inputs, const char *what, rec_run
   problem_retype(inputs, rec_recurrence_signature(s->recurrence));
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
   const rec_run_options plain = {.backward = options.backward};
-  bool ran = problem_run(exact, s->recurrence, "reference", &plain) && problem_run_on(got, s->recurrence, &arm, &options);
+  bool ran = problem_run(exact, s->recurrence, "reference", &plain) &&
+             problem_run_on(got, s->recurrence, &arm, &options);
   if (check(ran, "%s%s, %s: %s", s->case_->recurrence, s->words, what, rec_message())) {
     char where[256];
     double error = problem_compare(exact, got, options.backward, 1e-4, where, sizeof where);
     double bound = bound_of(s, inputs, exact, error, options.backward);
-    check(error <= bound, "%s%s, %s, B=%d T=%d: error %.2e > %.2e at %s; again: REC_SEED=%llu REC_GRID=%s",
-          s->case_->recurrence, s->words, what, (int)inputs->batch, (int)inputs->time, error, bound, where,
-          (unsigned long long)s->seed, s->case_->recurrence);
+    check(error <= bound,
+          "%s%s, %s, B=%d T=%d: error %.2e > %.2e at %s; again: REC_SEED=%llu REC_GRID=%s",
+          s->case_->recurrence, s->words, what, (int)inputs->batch, (int)inputs->time, error, bound,
+          where, (unsigned long long)s->seed, s->case_->recurrence);
     worst = fmax(worst, error / bound);
     runs++;
   }
@@ -176,7 +194,8 @@ static void compare(const subject *s, problem *inputs, const char *what, rec_run
 }
 
 static problem *draw(const subject *s, int64_t batch, int64_t time, uint64_t *seed) {
-  problem *p = problem_new(rec_recurrence_signature(s->recurrence), batch, time, s->case_->run_time_size);
+  problem *p =
+      problem_new(rec_recurrence_signature(s->recurrence), batch, time, s->case_->run_time_size);
   regime r = (regime)(next_random(seed) % REGIMES);
   grid_place(s->case_, p, grid_has_regime(s->case_, r) ? r : NORMAL, next_random(seed));
   return p;
@@ -184,15 +203,20 @@ static problem *draw(const subject *s, int64_t batch, int64_t time, uint64_t *se
 
 static problem *draw_packed(const subject *s, uint64_t *seed) {
   static const int32_t lengths[] = {2, 0, 37, 1, 18};
-  problem *p = problem_packed(rec_recurrence_signature(s->recurrence), lengths, 5, s->case_->run_time_size);
+  problem *p =
+      problem_packed(rec_recurrence_signature(s->recurrence), lengths, 5, s->case_->run_time_size);
   grid_place(s->case_, p, grid_has_regime(s->case_, MIXED) ? MIXED : NORMAL, next_random(seed));
   return p;
 }
 
 static void run_calls(const subject *s, uint64_t *seed) {
-  static const int64_t short_times[] = {0, 1, 2, 15, 16, 17, 33}, long_times[] = {63, 64, 65, 100, 131};
-  rec_run_options backward = {.backward = true, .recompute = next_random(seed) % 3 == 0, .threads = 1};
-  compare(s, draw(s, 1 + (int64_t)(next_random(seed) % 5), short_times[next_random(seed) % 7], seed), "short", backward);
+  static const int64_t short_times[] = {0, 1, 2, 15, 16, 17, 33},
+                       long_times[] = {63, 64, 65, 100, 131};
+  rec_run_options backward = {
+      .backward = true, .recompute = next_random(seed) % 3 == 0, .threads = 1};
+  compare(s,
+          draw(s, 1 + (int64_t)(next_random(seed) % 5), short_times[next_random(seed) % 7], seed),
+          "short", backward);
   backward.recompute = false;
   backward.threads = 3;
   compare(s, draw(s, 1, long_times[next_random(seed) % 5], seed), "long", backward);
@@ -201,7 +225,8 @@ static void run_calls(const subject *s, uint64_t *seed) {
   compare(s, draw_packed(s, seed), "packed", backward);
 }
 
-// ---- One recurrence ----------------------------------------------------------------------------------------------------------
+// ---- One recurrence
+// ----------------------------------------------------------------------------------------------------------
 
 // What recc is told; the library for this machine is compiled fast.
 typedef struct options {
@@ -216,8 +241,11 @@ static void add_word(options *o, int *count, const char *word) {
 
 static rec_dtype draw_options(const grid_case *c, options *o, uint64_t *seed) {
   static const rec_dtype types[] = {REC_F32, REC_F32, REC_F32, REC_F64, REC_BF16, REC_F16};
-  static const char *const chunks[] = {NULL, NULL, "16", "32", "64"}, *const levels[] = {"-O3", "-O3", "-O2", "-O0"};
-  const char *const *sizes = c->more_sizes[0] && next_random(seed) % 3 == 0 ? c->more_sizes : c->sizes;
+  static const char *const chunks[] = {NULL, NULL, "16", "32", "64"}, *const levels[] = {
+                                                                          "-O3", "-O3", "-O2",
+                                                                          "-O0"};
+  const char *const *sizes =
+      c->more_sizes[0] && next_random(seed) % 3 == 0 ? c->more_sizes : c->sizes;
   rec_dtype type = types[next_random(seed) % 6];
   const char *chunk = chunks[next_random(seed) % 5], *level = levels[next_random(seed) % 4];
   bool step = next_random(seed) % 5 == 0;
@@ -253,7 +281,8 @@ static void run_case(const grid_case *c, uint64_t seed) {
   library_path = compile_foreign(path, o.arm);
   rec_module *module = compile_finish(&own);
   s.recurrence = module ? rec_module_find(module, c->recurrence) : NULL;
-  if (check(library_path && s.recurrence, "%s%s does not compile", c->recurrence, o.text)) run_calls(&s, &state);
+  if (check(library_path && s.recurrence, "%s%s does not compile", c->recurrence, o.text))
+    run_calls(&s, &state);
   rec_module_close(module);
 }
 
@@ -268,7 +297,8 @@ int main(int count, char **words) {
   start_driver(words + 2);
   for (int i = 0; i < grid_case_count; i++) {
     const grid_case *c = &grid_cases[i];
-    if (only ? strstr(c->recurrence, only) != NULL : (seed + (uint64_t)i) % (uint64_t)share == 0) run_case(c, seed);
+    if (only ? strstr(c->recurrence, only) != NULL : (seed + (uint64_t)i) % (uint64_t)share == 0)
+      run_case(c, seed);
   }
   fclose(to_driver);
   wait(NULL);

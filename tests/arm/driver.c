@@ -1,5 +1,5 @@
-// Runs calls of libraries for aarch64 that it reads from standard input, under qemu-aarch64. Nothing of rec is linked into it.
-// Tensors end where a page begins that must not be touched.
+// Runs calls of libraries for aarch64 that it reads from standard input, under qemu-aarch64.
+// Nothing of rec is linked into it. Tensors end where a page begins that must not be touched.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ static size_t whole_pages(size_t bytes) {
 
 static char *before_a_wall(size_t bytes) {
   size_t pages = whole_pages(bytes), wall = whole_pages(1);
-  char *memory = mmap(NULL, pages + wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *memory =
+      mmap(NULL, pages + wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory + pages, wall, PROT_NONE)) stop("no memory");
   return memory + pages - bytes;
 }
@@ -55,15 +56,19 @@ static void find(const arm_call *c, const char *name, const char *suffix, void *
 }
 
 static void *aligned(int64_t bytes) {
-  void *memory =
-      bytes ? aligned_alloc(REC_ALIGNMENT, ((size_t)bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT) : NULL;
+  void *memory = bytes ? aligned_alloc(REC_ALIGNMENT, ((size_t)bytes + REC_ALIGNMENT - 1) /
+                                                          REC_ALIGNMENT * REC_ALIGNMENT)
+                       : NULL;
   if (bytes && !memory) stop("no memory");
   return memory;
 }
 
 static int run(const arm_call *c, const void *arguments) {
   rec_sizes sizes = {.size = sizeof sizes};
-  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR, .threads = c->threads};
+  rec_launch launch = {.size = sizeof launch,
+                       .abi_major = REC_ABI_MAJOR,
+                       .abi_minor = REC_ABI_MINOR,
+                       .threads = c->threads};
   sizes_entry ask;
   entry forward, backward;
   find(c, c->symbol, "_sizes", &ask);
@@ -81,7 +86,8 @@ static int run(const arm_call *c, const void *arguments) {
 }
 
 static void answer(const arm_call *c) {
-  char *arguments = calloc(1, (size_t)c->arguments_size + 1), **data = calloc((size_t)c->buffers + 1, sizeof *data);
+  char *arguments = calloc(1, (size_t)c->arguments_size + 1),
+       **data = calloc((size_t)c->buffers + 1, sizeof *data);
   arm_buffer *buffers = calloc((size_t)c->buffers + 1, sizeof *buffers);
   if (!arguments || !data || !buffers) stop("no memory");
   must_receive(arguments, (size_t)c->arguments_size);

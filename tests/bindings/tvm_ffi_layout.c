@@ -18,11 +18,13 @@ SAME(foreign_dtype, lanes, DLDataType, lanes);
 SAME(foreign_device, type, DLDevice, device_type);
 SAME(foreign_device, number, DLDevice, device_id);
 
-_Static_assert(FOREIGN_INT == (int)kDLInt && FOREIGN_UINT == (int)kDLUInt && FOREIGN_FLOAT == (int)kDLFloat &&
-                   FOREIGN_OPAQUE == (int)kDLOpaqueHandle && FOREIGN_BFLOAT == (int)kDLBfloat &&
-                   FOREIGN_COMPLEX == (int)kDLComplex && FOREIGN_BOOL == (int)kDLBool,
+_Static_assert(FOREIGN_INT == (int)kDLInt && FOREIGN_UINT == (int)kDLUInt &&
+                   FOREIGN_FLOAT == (int)kDLFloat && FOREIGN_OPAQUE == (int)kDLOpaqueHandle &&
+                   FOREIGN_BFLOAT == (int)kDLBfloat && FOREIGN_COMPLEX == (int)kDLComplex &&
+                   FOREIGN_BOOL == (int)kDLBool,
                "types");
-_Static_assert(FOREIGN_CPU == (int)kDLCPU && FOREIGN_CUDA == (int)kDLCUDA && FOREIGN_CUDA_HOST == (int)kDLCUDAHost &&
+_Static_assert(FOREIGN_CPU == (int)kDLCPU && FOREIGN_CUDA == (int)kDLCUDA &&
+                   FOREIGN_CUDA_HOST == (int)kDLCUDAHost &&
                    FOREIGN_CUDA_MANAGED == (int)kDLCUDAManaged,
                "devices");
 
@@ -30,7 +32,8 @@ _Static_assert(sizeof(tvm_any) == sizeof(TVMFFIAny), "a value");
 SAME(tvm_any, type, TVMFFIAny, type_index);
 SAME(tvm_any, pointer, TVMFFIAny, v_ptr);
 _Static_assert(sizeof(tvm_object) == sizeof(TVMFFIObject), "an object: a tensor stands behind it");
-_Static_assert(TVM_NONE == (int)kTVMFFINone && TVM_DLTENSOR == (int)kTVMFFIDLTensorPtr && TVM_TENSOR == (int)kTVMFFITensor,
+_Static_assert(TVM_NONE == (int)kTVMFFINone && TVM_DLTENSOR == (int)kTVMFFIDLTensorPtr &&
+                   TVM_TENSOR == (int)kTVMFFITensor,
                "kinds of values");
 
 TVMFFISafeCallType forward = (TVMFFISafeCallType)rec_forward_tvm_ffi;

@@ -1,4 +1,5 @@
-// The layouts that the support code declares for itself are those of XLA's own header, which jaxlib brings.
+// The layouts that the support code declares for itself are those of XLA's own header, which jaxlib
+// brings.
 #include "xla/ffi/api/c_api.h"
 
 #include "runtime/support/xla.h"
@@ -61,8 +62,10 @@ _Static_assert(XLA_S32 == (int)XLA_FFI_DataType_S32 && XLA_S64 == (int)XLA_FFI_D
                    XLA_F32 == (int)XLA_FFI_DataType_F32 && XLA_F64 == (int)XLA_FFI_DataType_F64 &&
                    XLA_BF16 == (int)XLA_FFI_DataType_BF16,
                "types");
-_Static_assert(XLA_BUFFER == (int)XLA_FFI_ArgType_BUFFER && XLA_BUFFER == (int)XLA_FFI_RetType_BUFFER &&
-                   XLA_ATTRIBUTE_ARRAY == (int)XLA_FFI_AttrType_ARRAY && XLA_EXECUTE == (int)XLA_FFI_ExecutionStage_EXECUTE &&
+_Static_assert(XLA_BUFFER == (int)XLA_FFI_ArgType_BUFFER &&
+                   XLA_BUFFER == (int)XLA_FFI_RetType_BUFFER &&
+                   XLA_ATTRIBUTE_ARRAY == (int)XLA_FFI_AttrType_ARRAY &&
+                   XLA_EXECUTE == (int)XLA_FFI_ExecutionStage_EXECUTE &&
                    XLA_EXTENSION_METADATA == (int)XLA_FFI_Extension_Metadata,
                "kinds");
 _Static_assert(XLA_INVALID_ARGUMENT == (int)XLA_FFI_Error_Code_INVALID_ARGUMENT &&

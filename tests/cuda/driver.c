@@ -1,8 +1,10 @@
-// A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library under test.
+// A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library
+// under test.
 //
-// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded, or data
-// that begins like a cubin. A kernel must have an .entry in PTX. The driver runs the code of the same name that the library has
-// for the executor, found in the library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
+// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the
+// PTX that was loaded, or data that begins like a cubin. A kernel must have an .entry in PTX. The
+// driver runs the code of the same name that the library has for the executor, found in the
+// library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
@@ -17,9 +19,9 @@
 //   CUDA_LATE         1: work on a stream is done when that stream or the context is waited for, and no earlier
 //                     2: a thread of the driver does the work, while the program goes on
 //
-// A stream can be captured, one at a time. What a real driver refuses during a capture is refused: calls that are not for a
-// stream (memory, waiting, loading except in the relaxed mode). So is the stream NULL. A graph runs what was captured, with the
-// parameters of then.
+// A stream can be captured, one at a time. What a real driver refuses during a capture is refused:
+// calls that are not for a stream (memory, waiting, loading except in the relaxed mode). So is the
+// stream NULL. A graph runs what was captured, with the parameters of then.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -110,13 +112,14 @@ typedef struct node {
   unsigned char value;
   void (*function)(void *);
   void *data;
-  const void *parameters;        // of a launch
-  size_t parameter_bytes;        // 0: machine code does not tell
-  _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
+  const void *parameters;  // of a launch
+  size_t parameter_bytes;  // 0: machine code does not tell
+  // the parameters as they were then, aligned as a kernel may ask for
+  _Alignas(64) char kept[4096];
 } node;
 
-// Work that is queued but not done. Each stream does its own work in order, independently of other streams. Any thread may ask how
-// much is done.
+// Work that is queued but not done. Each stream does its own work in order, independently of other
+// streams. Any thread may ask how much is done.
 struct queue {
   node *work[256];
   int given, done;
@@ -157,7 +160,8 @@ static _Atomic bool has_worker, ending;
 static void *run_worker(void *unused) {
   is_worker = true;
   for (; !ending; usleep(200))
-    for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], __atomic_load_n(&streams[i].given, __ATOMIC_ACQUIRE));
+    for (int i = STREAMS - 1; i >= 0; i--)
+      catch_up(&streams[i], __atomic_load_n(&streams[i].given, __ATOMIC_ACQUIRE));
   return unused;
 }
 
@@ -166,7 +170,8 @@ static void start_worker(void) {
   has_worker = true;
 }
 
-// The leak sanitizer faults on a thread that is at work. After a failure the worker may wait for ever.
+// The leak sanitizer faults on a thread that is at work. After a failure the worker may wait for
+// ever.
 __attribute__((destructor)) static void end_worker(void) {
   struct timespec until;
   ending = true;
@@ -341,7 +346,8 @@ EXPORT int cuCtxGetDevice(int *device) {
   *device = device_of(current);
   return current ? 0 : INVALID_CONTEXT;
 }
-// Devices of all processes have numbers from $CUDA_FIRST on: processes that see the same ones share them.
+// Devices of all processes have numbers from $CUDA_FIRST on: processes that see the same ones share
+// them.
 EXPORT int cuDeviceGetUuid(char uuid[16], int device) {
   memset(uuid, 0, 16);
   uuid[0] = (char)(number_of("CUDA_FIRST", 0) + device);
@@ -387,7 +393,9 @@ EXPORT int cuEventRecord(void *e, void *stream) {
 EXPORT int cuEventQuery(void *e) {
   const event *asked = e;
   if (!current) return INVALID_CONTEXT;
-  return !asked->of || __atomic_load_n(&asked->of->done, __ATOMIC_ACQUIRE) >= asked->given ? 0 : CUDA_NOT_READY;
+  return !asked->of || __atomic_load_n(&asked->of->done, __ATOMIC_ACQUIRE) >= asked->given
+             ? 0
+             : CUDA_NOT_READY;
 }
 EXPORT int cuStreamWaitEvent(void *stream, void *e, unsigned flags) {
   int refused = unless_captured(0);
@@ -432,7 +440,8 @@ static size_t bytes_in_use(void) {
 EXPORT int cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes, cuda_pointer at);
 EXPORT int cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes, cuda_pointer at) {
   for (int i = 0; i < PIECES; i++) {
-    if (!pieces[i].data || (char *)(uintptr_t)at < pieces[i].data || (char *)(uintptr_t)at >= pieces[i].data + pieces[i].bytes)
+    if (!pieces[i].data || (char *)(uintptr_t)at < pieces[i].data ||
+        (char *)(uintptr_t)at >= pieces[i].data + pieces[i].bytes)
       continue;
     *base = (cuda_pointer)(uintptr_t)pieces[i].data;
     *bytes = pieces[i].bytes;
@@ -455,7 +464,8 @@ EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
   if (i == PIECES || bytes == 0) return INVALID_VALUE;
   pieces[i].bytes = bytes;
   if (is_dry()) {
-    pieces[i].data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pieces[i].data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pieces[i].data == MAP_FAILED) abort();
   } else {
     pieces[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -503,12 +513,14 @@ static void run_copy(const node *n) {
 
 EXPORT int cuMemsetD8Async(cuda_pointer to, unsigned char value, size_t bytes, void *stream) {
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
-  int refused = give(&(node){.run = run_clear, .stream = stream, .to = to, .bytes = bytes, .value = value});
+  int refused =
+      give(&(node){.run = run_clear, .stream = stream, .to = to, .bytes = bytes, .value = value});
   return refused ? refused : called("cuMemsetD8Async", " stream %p", stream);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream) {
   if (!is_ours(to, bytes) || !is_ours(from, bytes)) return ILLEGAL_ADDRESS;
-  int refused = give(&(node){.run = run_copy, .stream = stream, .to = to, .from = from, .bytes = bytes});
+  int refused =
+      give(&(node){.run = run_copy, .stream = stream, .to = to, .from = from, .bytes = bytes});
   return refused ? refused : called("cuMemcpyDtoDAsync", " stream %p", stream);
 }
 
@@ -516,7 +528,8 @@ static void run_function(const node *n) { n->function(n->data); }
 
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
-  int refused = give(&(node){.run = run_function, .stream = stream, .function = function, .data = data});
+  int refused =
+      give(&(node){.run = run_function, .stream = stream, .function = function, .data = data});
   return refused ? refused : called("cuLaunchHostFunc", " stream %p", stream);
 }
 
@@ -547,8 +560,9 @@ static int refuse_ptx(const char *ptx, unsigned count, const int *options, void 
   if (!version || sscanf(version, ".version %d.%d", &major, &minor) != 2) return INVALID_IMAGE;
   if (10 * major + minor <= newest_ptx()) return 0;
   if (count == 2 && options[0] == CUDA_LOAD_ERROR_LOG)
-    snprintf(values[0], (size_t)(uintptr_t)values[1], "ptxas fatal   : Unsupported .version %d.%d; current version is '%d.%d'",
-             major, minor, newest_ptx() / 10, newest_ptx() % 10);
+    snprintf(values[0], (size_t)(uintptr_t)values[1],
+             "ptxas fatal   : Unsupported .version %d.%d; current version is '%d.%d'", major, minor,
+             newest_ptx() / 10, newest_ptx() % 10);
   return UNSUPPORTED_PTX;
 }
 
@@ -559,7 +573,8 @@ static int refuse_cubin(const char *cubin) {
   return newer || number_of("CUDA_CUBINS", 1) == 0 ? INVALID_IMAGE : 0;
 }
 
-EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
+EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
+                              void **values) {
   int refused = unless_captured(1);
   if (refused) return refused;
   *module = (void *)(uintptr_t)image;
@@ -574,7 +589,8 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, 
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
 }
 
-// The library that holds the PTX, or if there is none, or its file is gone, the one that $CUDA_CODE names, or the program itself.
+// The library that holds the PTX, or if there is none, or its file is gone, the one that $CUDA_CODE
+// names, or the program itself.
 static int find_library(const void *image, Dl_info *library) {
   if (dladdr(image, library) && access(library->dli_fname, R_OK) == 0) return 1;
   const char *path = getenv("CUDA_CODE");
@@ -601,7 +617,8 @@ static void *find_symbol(const void *image, const char *name) {
     const Elf64_Sym *symbols = (const void *)(elf + sections[s].sh_offset);
     const char *names = elf + sections[sections[s].sh_link].sh_offset;
     for (size_t i = 0; i < sections[s].sh_size / sizeof *symbols; i++)
-      if (strcmp(names + symbols[i].st_name, name) == 0) found = (char *)library.dli_fbase + symbols[i].st_value;
+      if (strcmp(names + symbols[i].st_name, name) == 0)
+        found = (char *)library.dli_fbase + symbols[i].st_value;
   }
   munmap((void *)elf, (size_t)status.st_size);
   return found;
@@ -654,18 +671,22 @@ static void run_launch(const node *n) {
   if (launch_failed) fprintf(stderr, "%s\n", message);
 }
 
-EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                          unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, void *stream, void **parameters, void **extra) {
   const loaded_kernel *k = function;
-  int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
+  int result =
+      called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;
   const rec_gpu_frame *frame = parameters[0];
   if (is_dry() && strncmp(k->name, "rec_kernel_", 11) == 0)
-    called("items", " %lld slices %lld steps %lld", (long long)frame->blocks, (long long)frame->slices,
+    called("items", " %lld slices %lld steps %lld", (long long)frame->blocks,
+           (long long)frame->slices,
            (long long)(frame->slices > 1 ? frame->slice_steps : frame->time));
   while (is_named("CUDA_HANG", k->name)) pause();
   if (shared_bytes > (unsigned)number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
-  if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
+  if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra)
+    return INVALID_VALUE;
   node n = {.run = run_launch,
             .kernel = k,
             .blocks = grid_x,

@@ -1,11 +1,13 @@
-// A libnccl.so.2 for tests, beside the driver of driver.c: groups of sends and receives between processes, whose bytes go through
-// shared memory. A group is a function of the host on the stream that it is given.
+// A libnccl.so.2 for tests, beside the driver of driver.c: groups of sends and receives between
+// processes, whose bytes go through shared memory. A group is a function of the host on the stream
+// that it is given.
 //
-// Where NCCL would go wrong in silence or now and then, this library says what is wrong on stderr and fails. A send ends when its
-// receive has taken every byte. Sizes must agree. Memory must be the driver's, and the context that of the communicator. A
-// communicator has one stream. Groups are not nested, and nothing is sent outside of one. The work of a group is on its stream
-// when ncclCommGetAsyncError no longer answers ncclInProgress, and no earlier. A communicator that is left open is told of at the
-// end of the process.
+// Where NCCL would go wrong in silence or now and then, this library says what is wrong on stderr
+// and fails. A send ends when its receive has taken every byte. Sizes must agree. Memory must be
+// the driver's, and the context that of the communicator. A communicator has one stream. Groups are
+// not nested, and nothing is sent outside of one. The work of a group is on its stream when
+// ncclCommGetAsyncError no longer answers ncclInProgress, and no earlier. A communicator that is
+// left open is told of at the end of the process.
 //
 //   NCCL_VERSION  the number of the version, 22000      NCCL_FAIL   a call that fails with ncclSystemError: ncclGroupEnd
 //   NCCL_STALL    N: group N of this process never ends, from 1      NCCL_ASYNC   N: so does this one, with ncclRemoteError
@@ -37,11 +39,13 @@ int cuStreamSynchronize(void *stream);
 #define DRIVER(name, symbol, parameters) cuda_result symbol parameters;
 CUDA_DRIVER_FUNCTIONS(DRIVER)
 
-// ---- failures -------------------------------------------------------------------------------------------------------
+// ---- failures
+// -------------------------------------------------------------------------------------------------------
 
 static char last_error[512];
 
-__attribute__((format(printf, 2, 3))) static nccl_result refuse(nccl_result result, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static nccl_result refuse(nccl_result result,
+                                                                const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(last_error, sizeof last_error, format, arguments);
@@ -80,7 +84,8 @@ EXPORT nccl_result ncclGetVersion(int *version) {
   return NCCL_DONE;
 }
 
-// ---- what the processes share ---------------------------------------------------------------------------------------
+// ---- what the processes share
+// ---------------------------------------------------------------------------------------
 
 // From one rank to another: a message at a time, of which at most PIPE_BYTES are on their way.
 typedef struct pipe_of_pair {
@@ -97,8 +102,8 @@ typedef struct shared {
 } shared;
 
 typedef enum comm_state { JOINING, READY, LEAVING, LEFT, ABORTED, STATES } comm_state;
-static const char *const state_names[STATES] = {"ncclCommInitRankConfig", NULL, "ncclCommFinalize", "ncclCommFinalize",
-                                                "ncclCommAbort"};
+static const char *const state_names[STATES] = {"ncclCommInitRankConfig", NULL, "ncclCommFinalize",
+                                                "ncclCommFinalize", "ncclCommAbort"};
 
 typedef struct transfer {
   bool receives, done;
@@ -137,11 +142,13 @@ static _Thread_local group *open_group;
 
 __attribute__((destructor)) static void look_at_end(void) {
   for (nccl_comm c = comms; c; c = c->next)
-    if (c->state != LEFT && c->state != ABORTED) refuse(0, "the communicator of rank %d is left open", c->number);
+    if (c->state != LEFT && c->state != ABORTED)
+      refuse(0, "the communicator of rank %d is left open", c->number);
   if (open_group) refuse(0, "a group is open: ncclGroupEnd is missing");
 }
 
-// ---- moving ---------------------------------------------------------------------------------------------------------
+// ---- moving
+// ---------------------------------------------------------------------------------------------------------
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -171,8 +178,9 @@ static bool receive_some(nccl_comm c, pipe_of_pair *p, transfer *t) {
     if (p->opened == c->begun[t->peer][1]) return false;
     if (p->size != t->size) {
       if (!c->error)
-        c->error = refuse(INVALID_USAGE, "rank %d receives %lld bytes from rank %d, which sends %lld", c->number,
-                          (long long)t->size, t->peer, (long long)p->size);
+        c->error =
+            refuse(INVALID_USAGE, "rank %d receives %lld bytes from rank %d, which sends %lld",
+                   c->number, (long long)t->size, t->peer, (long long)p->size);
       return false;
     }
     c->begun[t->peer][1]++;
@@ -189,7 +197,9 @@ static bool receive_some(nccl_comm c, pipe_of_pair *p, transfer *t) {
 // Of two messages between the same ranks, the second waits for the first.
 static bool is_behind(const group *g, int i) {
   for (int k = 0; k < i; k++)
-    if (!g->list[k].done && g->list[k].peer == g->list[i].peer && g->list[k].receives == g->list[i].receives) return true;
+    if (!g->list[k].done && g->list[k].peer == g->list[i].peer &&
+        g->list[k].receives == g->list[i].receives)
+      return true;
   return false;
 }
 
@@ -215,7 +225,9 @@ static void log_sends(const group *g) {
   const char *path = getenv("NCCL_LOG");
   FILE *log = path ? fopen(path, "a") : NULL;
   for (int i = 0; log && i < g->count; i++)
-    if (!g->list[i].receives) fprintf(log, "%d to %d: %lld\n", g->comm->number, g->list[i].peer, (long long)g->list[i].size);
+    if (!g->list[i].receives)
+      fprintf(log, "%d to %d: %lld\n", g->comm->number, g->list[i].peer,
+              (long long)g->list[i].size);
   if (log) fclose(log);
 }
 
@@ -233,7 +245,8 @@ static void run_group(void *data) {
   c->running--;
 }
 
-// ---- groups ---------------------------------------------------------------------------------------------------------
+// ---- groups
+// ---------------------------------------------------------------------------------------------------------
 
 static nccl_result check_comm(nccl_comm c, const char *call) {
   cuda_context context = NULL;
@@ -241,7 +254,9 @@ static nccl_result check_comm(nccl_comm c, const char *call) {
   if (c->ended) return refuse(INVALID_USAGE, "%s before the last group is issued", call);
   if (c->error) return c->error;
   cuCtxGetCurrent(&context);
-  return context == c->context ? NCCL_DONE : refuse(INVALID_USAGE, "%s in another context than that of the communicator", call);
+  return context == c->context
+             ? NCCL_DONE
+             : refuse(INVALID_USAGE, "%s in another context than that of the communicator", call);
 }
 
 EXPORT nccl_result ncclGroupStart(void) {
@@ -258,12 +273,18 @@ static nccl_result add(const char *call, transfer t, nccl_comm c, cuda_stream st
   nccl_result wrong = check_comm(c, call);
   if (wrong) return wrong;
   if (fails(call)) return SYSTEM_ERROR;
-  if (type != NCCL_BYTE || g->count == 256) return refuse(INVALID_ARGUMENT, "%s of numbers of type %d", call, type);
-  if (t.peer < 0 || t.peer >= c->count || t.peer == c->number) return refuse(INVALID_ARGUMENT, "%s with rank %d", call, t.peer);
-  if (g->comm && (g->comm != c || g->stream != stream)) return refuse(INVALID_USAGE, "%s in a group of another stream", call);
-  if (c->has_stream && c->stream != stream) return refuse(INVALID_USAGE, "%s on another stream than before", call);
-  if (t.size && (cuMemGetAddressRange_v2(&base, &bytes, from) || from + (size_t)t.size > base + bytes))
-    return refuse(INVALID_ARGUMENT, "%s: %lld bytes that are not memory of the GPU", call, (long long)t.size);
+  if (type != NCCL_BYTE || g->count == 256)
+    return refuse(INVALID_ARGUMENT, "%s of numbers of type %d", call, type);
+  if (t.peer < 0 || t.peer >= c->count || t.peer == c->number)
+    return refuse(INVALID_ARGUMENT, "%s with rank %d", call, t.peer);
+  if (g->comm && (g->comm != c || g->stream != stream))
+    return refuse(INVALID_USAGE, "%s in a group of another stream", call);
+  if (c->has_stream && c->stream != stream)
+    return refuse(INVALID_USAGE, "%s on another stream than before", call);
+  if (t.size &&
+      (cuMemGetAddressRange_v2(&base, &bytes, from) || from + (size_t)t.size > base + bytes))
+    return refuse(INVALID_ARGUMENT, "%s: %lld bytes that are not memory of the GPU", call,
+                  (long long)t.size);
   g->comm = c;
   c->stream = g->stream = stream;
   c->has_stream = true;
@@ -271,13 +292,21 @@ static nccl_result add(const char *call, transfer t, nccl_comm c, cuda_stream st
   return NCCL_DONE;
 }
 
-EXPORT nccl_result ncclSend(const void *bytes, size_t count, int type, int to, nccl_comm comm, cuda_stream stream) {
-  return add("ncclSend", (transfer){.peer = to, .bytes = (char *)(uintptr_t)bytes, .size = (int64_t)count, .moved = -1}, comm,
-             stream, type);
+EXPORT nccl_result ncclSend(const void *bytes, size_t count, int type, int to, nccl_comm comm,
+                            cuda_stream stream) {
+  return add(
+      "ncclSend",
+      (transfer){
+          .peer = to, .bytes = (char *)(uintptr_t)bytes, .size = (int64_t)count, .moved = -1},
+      comm, stream, type);
 }
-EXPORT nccl_result ncclRecv(void *bytes, size_t count, int type, int from, nccl_comm comm, cuda_stream stream) {
-  return add("ncclRecv", (transfer){.receives = true, .peer = from, .bytes = bytes, .size = (int64_t)count, .moved = -1}, comm,
-             stream, type);
+EXPORT nccl_result ncclRecv(void *bytes, size_t count, int type, int from, nccl_comm comm,
+                            cuda_stream stream) {
+  return add(
+      "ncclRecv",
+      (transfer){
+          .receives = true, .peer = from, .bytes = bytes, .size = (int64_t)count, .moved = -1},
+      comm, stream, type);
 }
 
 static nccl_result issue(nccl_comm c) {
@@ -304,7 +333,8 @@ EXPORT nccl_result ncclGroupEnd(void) {
   return c->nonblocking ? NCCL_IN_PROGRESS : issue(c);
 }
 
-// ---- communicators --------------------------------------------------------------------------------------------------
+// ---- communicators
+// --------------------------------------------------------------------------------------------------
 
 EXPORT nccl_result ncclGetUniqueId(nccl_id *id) {
   const char *folder = getenv("TMPDIR");
@@ -317,23 +347,28 @@ EXPORT nccl_result ncclGetUniqueId(nccl_id *id) {
 
 static shared *map(const char *path) {
   FILE *file = fopen(path, "r+");
-  shared *all = file ? mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0) : MAP_FAILED;
+  shared *all = file ? mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0)
+                     : MAP_FAILED;
   if (file) fclose(file);
   return all == MAP_FAILED ? NULL : all;
 }
 
-EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *made, int count, nccl_id id, int number, nccl_config *config) {
+EXPORT nccl_result ncclCommInitRankConfig(nccl_comm *made, int count, nccl_id id, int number,
+                                          nccl_config *config) {
   int device = 0;
   *made = NULL;
-  if (config->magic != NCCL_CONFIG_MAGIC || config->size != sizeof *config || config->version != NCCL_OLDEST)
-    return refuse(INVALID_ARGUMENT, "a config of %zu bytes and version %u", config->size, config->version);
+  if (config->magic != NCCL_CONFIG_MAGIC || config->size != sizeof *config ||
+      config->version != NCCL_OLDEST)
+    return refuse(INVALID_ARGUMENT, "a config of %zu bytes and version %u", config->size,
+                  config->version);
   if (count < 1 || count > RANKS || number < 0 || number >= count)
     return refuse(INVALID_ARGUMENT, "rank %d of %d", number, count);
   if (open_group) return refuse(INVALID_USAGE, "ncclCommInitRankConfig in a group");
   if (fails("ncclCommInitRankConfig")) return SYSTEM_ERROR;
   nccl_comm c = calloc(1, sizeof *c);
   c->all = map(id.bytes);
-  if (!c->all || cuCtxGetCurrent(&c->context) || cuCtxGetDevice(&device) || cuDeviceGetUuid(c->all->uuids[number], device))
+  if (!c->all || cuCtxGetCurrent(&c->context) || cuCtxGetDevice(&device) ||
+      cuDeviceGetUuid(c->all->uuids[number], device))
     return refuse(SYSTEM_ERROR, "%s cannot be mapped, or there is no context", id.bytes);
   c->count = count, c->number = number, c->nonblocking = config->blocking == 0;
   c->owner = pthread_self();
@@ -371,13 +406,15 @@ static nccl_result ask(nccl_comm c) {
 }
 
 EXPORT nccl_result ncclCommGetAsyncError(nccl_comm c, nccl_result *found) {
-  if (c->state == ABORTED) return refuse(INVALID_USAGE, "ncclCommGetAsyncError after ncclCommAbort");
+  if (c->state == ABORTED)
+    return refuse(INVALID_USAGE, "ncclCommGetAsyncError after ncclCommAbort");
   *found = ask(c);
   return fails("ncclCommGetAsyncError") ? SYSTEM_ERROR : NCCL_DONE;
 }
 
 EXPORT nccl_result ncclCommFinalize(nccl_comm c) {
-  if (open_group) return refuse(INVALID_USAGE, "ncclCommFinalize in a group: ncclGroupEnd is missing");
+  if (open_group)
+    return refuse(INVALID_USAGE, "ncclCommFinalize in a group: ncclGroupEnd is missing");
   nccl_result wrong = check_comm(c, "ncclCommFinalize");
   if (wrong) return wrong;
   if (c->has_stream) cuStreamSynchronize(c->stream);
@@ -392,13 +429,15 @@ static void unmap(nccl_comm c) {
 }
 
 EXPORT nccl_result ncclCommDestroy(nccl_comm c) {
-  if (c->state != LEFT || !c->all) return refuse(INVALID_USAGE, "ncclCommDestroy before ncclCommFinalize has ended, or twice");
+  if (c->state != LEFT || !c->all)
+    return refuse(INVALID_USAGE, "ncclCommDestroy before ncclCommFinalize has ended, or twice");
   unmap(c);
   return NCCL_DONE;
 }
 
 EXPORT nccl_result ncclCommAbort(nccl_comm c) {
-  if (c->state == ABORTED || c->state == LEFT) return refuse(INVALID_USAGE, "ncclCommAbort after the end of the communicator");
+  if (c->state == ABORTED || c->state == LEFT)
+    return refuse(INVALID_USAGE, "ncclCommAbort after the end of the communicator");
   c->stop = true;
   c->state = ABORTED;
   if (c->has_stream) cuStreamSynchronize(c->stream);

@@ -1,5 +1,6 @@
-// Handlers of XLA for the CPU and for CUDA: gla forward, backward and in one step, with tensors in the memory of the tests' driver.
-// Work waits on the stream of the call (CUDA_LATE=1); the workspace comes from XLA's allocator, which this program stands in for.
+// Handlers of XLA for the CPU and for CUDA: gla forward, backward and in one step, with tensors in
+// the memory of the tests' driver. Work waits on the stream of the call (CUDA_LATE=1); the
+// workspace comes from XLA's allocator, which this program stands in for.
 //
 //   xla gla.so                 compares both handlers
 //   xla gla.so refused TEXT    expects an error of the handler for CUDA that has the text
@@ -31,17 +32,21 @@ static xla_error *create_error(xla_error_create *create) {
   return (xla_error *)xla.said;
 }
 
-static void destroy_error(xla_error_destroy *destroy) { xla.errors -= destroy->error == (xla_error *)xla.said; }
+static void destroy_error(xla_error_destroy *destroy) {
+  xla.errors -= destroy->error == (xla_error *)xla.said;
+}
 
 static xla_error *get_stream(xla_stream_get *get) {
-  if (get->context != &xla) return create_error(&(xla_error_create){.message = "expected the context of the call"});
+  if (get->context != &xla)
+    return create_error(&(xla_error_create){.message = "expected the context of the call"});
   get->stream = xla.stream;
   return NULL;
 }
 
 static xla_error *allocate_memory(xla_memory_allocate *args) {
   uint64_t memory = 0;
-  if (xla.no_memory || allocate_gpu(&memory, args->bytes)) return create_error(&(xla_error_create){.message = "no memory"});
+  if (xla.no_memory || allocate_gpu(&memory, args->bytes))
+    return create_error(&(xla_error_create){.message = "no memory"});
   args->data = (void *)(uintptr_t)memory;
   xla.allocated++;
   return NULL;
@@ -67,8 +72,8 @@ static void *gpu_memory(size_t bytes) {
   return memset((void *)(uintptr_t)memory, 0, bytes);
 }
 
-// The tensors of gla, by their positions in a call of backward: operands, cotangents, gradients. Entries of vmap come first; all
-// share their initial state.
+// The tensors of gla, by their positions in a call of backward: operands, cotangents, gradients.
+// Entries of vmap come first; all share their initial state.
 static const int64_t shapes[][6] = {{0},
                                     {ENTRIES, B, T, H, K},
                                     {ENTRIES, B, T, H, K},
@@ -100,24 +105,30 @@ static tensors make_tensors(void) {
   for (int i = 0; i <= TENSORS; i++) {
     int64_t rank = 6;
     while (rank > 0 && shapes[i][rank - 1] == 0) rank--;
-    t.of[i] = (xla_buffer){.size = sizeof(xla_buffer), .dtype = XLA_F32, .rank = rank, .dims = shapes[i]};
-    if (i == SAVED) t.of[i] = (xla_buffer){.size = sizeof(xla_buffer), .dtype = XLA_U8, .rank = 2, .dims = saved_shape};
+    t.of[i] =
+        (xla_buffer){.size = sizeof(xla_buffer), .dtype = XLA_F32, .rank = rank, .dims = shapes[i]};
+    if (i == SAVED)
+      t.of[i] =
+          (xla_buffer){.size = sizeof(xla_buffer), .dtype = XLA_U8, .rank = 2, .dims = saved_shape};
     int64_t count = count_of(&t.of[i]);
     float *numbers = t.of[i].data = gpu_memory((size_t)count * sizeof *numbers);
-    for (int64_t k = 0; k < count && i != SAVED && i <= HT; k++) numbers[k] = (float)(k * (3 + i) % 17) / 16 - 0.5f;
+    for (int64_t k = 0; k < count && i != SAVED && i <= HT; k++)
+      numbers[k] = (float)(k * (3 + i) % 17) / 16 - 0.5f;
   }
   return t;
 }
 
 // `first` .. `last`, and perhaps `saved`.
-static void *run(const char *entry, const char *ending, tensors *t, int last_operand, int operand_saved, int first, int last,
-                 int result_saved) {
+static void *run(const char *entry, const char *ending, tensors *t, int last_operand,
+                 int operand_saved, int first, int last, int result_saved) {
   xla_buffer *operands[TENSORS + 1], *results[TENSORS + 1];
   int64_t read[TENSORS + 1], written[TENSORS + 1];
   size_t operand_count = 0, result_count = 0;
-  for (int i = 1; i <= last_operand; i++) read[operand_count] = i, operands[operand_count++] = &t->of[i];
+  for (int i = 1; i <= last_operand; i++)
+    read[operand_count] = i, operands[operand_count++] = &t->of[i];
   if (operand_saved) read[operand_count] = SAVED, operands[operand_count++] = &t->of[SAVED];
-  for (int i = first; i <= last; i++) written[result_count] = i, results[result_count++] = &t->of[i];
+  for (int i = first; i <= last; i++)
+    written[result_count] = i, results[result_count++] = &t->of[i];
   if (result_saved) written[result_count] = SAVED, results[result_count++] = &t->of[SAVED];
   char symbol[64];
   snprintf(symbol, sizeof symbol, "rec_xla_gla_%s%s", entry, ending);
@@ -128,9 +139,15 @@ static void *run(const char *entry, const char *ending, tensors *t, int last_ope
                       positions(result_count, written));
 }
 
-static void *forward(const char *ending, tensors *t) { return run("forward", ending, t, OPERANDS, 0, Y, HT, 1); }
-static void *backward(const char *ending, tensors *t) { return run("backward", ending, t, HT, 1, HT + 1, TENSORS, 0); }
-static void *step(const char *ending, tensors *t) { return run("step", ending, t, OPERANDS, 0, Y, HT, 0); }
+static void *forward(const char *ending, tensors *t) {
+  return run("forward", ending, t, OPERANDS, 0, Y, HT, 1);
+}
+static void *backward(const char *ending, tensors *t) {
+  return run("backward", ending, t, HT, 1, HT + 1, TENSORS, 0);
+}
+static void *step(const char *ending, tensors *t) {
+  return run("step", ending, t, OPERANDS, 0, Y, HT, 0);
+}
 
 // Of tensors `first` to `last`, by the largest number.
 static double error_of(const tensors *host, const tensors *gpu, int first, int last) {
@@ -149,8 +166,8 @@ static int failures;
 
 static void expect(int condition, const char *what) {
   if (condition) return;
-  printf("FAILED: %s (%d allocated, %d freed, %d errors kept, last error: %s)\n", what, xla.allocated, xla.freed, xla.errors,
-         xla.said);
+  printf("FAILED: %s (%d allocated, %d freed, %d errors kept, last error: %s)\n", what,
+         xla.allocated, xla.freed, xla.errors, xla.said);
   failures++;
 }
 
@@ -166,7 +183,8 @@ static void without_time(tensors *t) {
 }
 
 static void compare(void) {
-  tensors host = make_tensors(), gpu = make_tensors(), host_step = make_tensors(), gpu_step = make_tensors();
+  tensors host = make_tensors(), gpu = make_tensors(), host_step = make_tensors(),
+          gpu_step = make_tensors();
   without_time(&host_step);
   without_time(&gpu_step);
   expect(!forward("", &host), "forward on the CPU");
@@ -177,10 +195,11 @@ static void compare(void) {
   expect(!backward("_cuda", &gpu) && !step("_cuda", &gpu_step), "backward and a step on the GPU");
   expect(!synchronize(xla.stream) && error_of(&host, &gpu, HT + 1, TENSORS) < 1e-4, "gradients");
   expect(error_of(&host_step, &gpu_step, Y, HT) < 1e-4, "a step");
-  expect(xla.allocated > 0 && xla.allocated == xla.freed && !xla.errors, "what was allocated is freed");
+  expect(xla.allocated > 0 && xla.allocated == xla.freed && !xla.errors,
+         "what was allocated is freed");
   xla.no_memory = 1;
-  expect(forward("_cuda", &gpu) && strstr(xla.said, "8 gla_forward: expected ") && strstr(xla.said, "bytes of GPU memory") &&
-             xla.errors == 1,
+  expect(forward("_cuda", &gpu) && strstr(xla.said, "8 gla_forward: expected ") &&
+             strstr(xla.said, "bytes of GPU memory") && xla.errors == 1,
          "a call without memory, whose first error is destroyed");
 }
 
@@ -203,7 +222,8 @@ static void open_driver(void) {
   *(void **)&allocate_gpu = find("cuMemAlloc_v2");
   *(void **)&synchronize = find("cuStreamSynchronize");
   void *context = NULL;
-  expect(init && !init(0) && !primary(&context, 0) && !push(context) && !create(&xla.stream, 0), "the driver opens");
+  expect(init && !init(0) && !primary(&context, 0) && !push(context) && !create(&xla.stream, 0),
+         "the driver opens");
 }
 
 int main(int count, char **words) {

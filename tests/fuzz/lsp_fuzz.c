@@ -1,8 +1,9 @@
-// libFuzzer: any input of the language server has answers, and any text and edit of a text has messages.
+// libFuzzer: any input of the language server has answers, and any text and edit of a text has
+// messages.
 //   fuzz/lsp_fuzz -max_total_time=600 -dict=tests/fuzz/parser.dict CORPUS tests/fuzz/seeds/lsp tests/fuzz/seeds/parser
 //
-// An input that begins with "Content-" is what a client sends. Any other one is a text: it is opened, asked about at places that
-// follow from its bytes, changed there and asked about again.
+// An input that begins with "Content-" is what a client sends. Any other one is a text: it is
+// opened, asked about at places that follow from its bytes, changed there and asked about again.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,9 @@ static cJSON *place(uint32_t bits) {
 static uint32_t next(uint32_t *bits) { return *bits = *bits * 1664525u + 1013904223u, *bits >> 8; }
 
 static void ask(FILE *out, uint32_t *bits) {
-  static const char *const methods[] = {"textDocument/hover",      "textDocument/definition",     "textDocument/references",
-                                        "textDocument/completion", "textDocument/documentSymbol", "textDocument/formatting",
+  static const char *const methods[] = {"textDocument/hover",          "textDocument/definition",
+                                        "textDocument/references",     "textDocument/completion",
+                                        "textDocument/documentSymbol", "textDocument/formatting",
                                         "textDocument/codeAction"};
   for (int i = 0; i < 21; i++) {
     cJSON *document, *params = about(&document), *range = cJSON_AddObjectToObject(params, "range");
@@ -55,7 +57,8 @@ static void ask(FILE *out, uint32_t *bits) {
 
 static void change(FILE *out, uint32_t *bits) {
   static const char *const texts[] = {"", "\n", "x", "}", "in_proj.", "sum[", " = "};
-  cJSON *document, *params = about(&document), *edit = cJSON_CreateObject(), *range = cJSON_AddObjectToObject(edit, "range");
+  cJSON *document, *params = about(&document), *edit = cJSON_CreateObject(),
+                   *range = cJSON_AddObjectToObject(edit, "range");
   cJSON_AddItemToObject(range, "start", place(next(bits)));
   cJSON_AddItemToObject(range, "end", place(next(bits)));
   cJSON_AddStringToObject(edit, "text", texts[next(bits) % 7]);

@@ -1,5 +1,5 @@
-// libFuzzer: any text is either refused with a message, or a recurrence. A recurrence verifies, prints, reads back to itself,
-// and can be analysed (as --from=recurrence does).
+// libFuzzer: any text is either refused with a message, or a recurrence. A recurrence verifies,
+// prints, reads back to itself, and can be analysed (as --from=recurrence does).
 //   fuzz/recurrence_fuzz -max_total_time=600 tests/fuzz/seeds/recurrence
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes are either refused with a message or a file whose tensors can all be read and written again.
+// libFuzzer: any bytes are either refused with a message or a file whose tensors can all be read
+// and written again.
 //   fuzz/safetensors_fuzz -max_total_time=600 tests/fuzz/seeds/safetensors
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static void touch(const rec_tensor *tensor) {
   rec_shape_text(text, sizeof text, tensor->dtype, tensor->rank, tensor->shape);
   if (!rec_dtype_is_real(tensor->dtype) || tensor->bytes > 4096) return;
   double values[4096];
-  if (rec_convert(values, REC_F64, tensor->data, tensor->dtype, rec_tensor_elements(tensor))) abort();
+  if (rec_convert(values, REC_F64, tensor->data, tensor->dtype, rec_tensor_elements(tensor)))
+    abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes are either refused with a message or characters that are written as they were.
+// libFuzzer: any bytes are either refused with a message or characters that are written as they
+// were.
 //   fuzz/text_fuzz -max_total_time=600 tests/fuzz/seeds/text
 #include <stdlib.h>
 #include <string.h>

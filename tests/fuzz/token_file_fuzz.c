@@ -27,9 +27,11 @@ static void read_tokens(const token_file *file) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 1) return 0;
   size_t index_size = data[0] < size - 1 ? data[0] : size - 1;
-  rec_mapping index = copy(data + 1, index_size), bytes = copy(data + 1 + index_size, size - 1 - index_size);
+  rec_mapping index = copy(data + 1, index_size),
+              bytes = copy(data + 1 + index_size, size - 1 - index_size);
   token_file file;
-  rec_status status = token_file_read("fuzz.bin", FORMAT_BY_CONTENT, 0, bytes, index_size ? &index : NULL, &file);
+  rec_status status =
+      token_file_read("fuzz.bin", FORMAT_BY_CONTENT, 0, bytes, index_size ? &index : NULL, &file);
   if (status && !*rec_message()) abort();
   if (!status) {
     read_tokens(&file);

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes are either refused with a message, or a tokenizer that takes any text, whose tokens are those of the text in
-// parts, and are decoded.
+// libFuzzer: any bytes are either refused with a message, or a tokenizer that takes any text, whose
+// tokens are those of the text in parts, and are decoded.
 //   fuzz/tokenizer_fuzz -max_total_time=600 -dict=tests/fuzz/tokenizer.dict tests/fuzz/seeds/tokenizer
 // The text stands behind the first 0 of the bytes, as no file of a tokenizer has one.
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // Parts of `at_once` bytes, cut wherever that is allowed. NULL: the text is not taken.
-static encoder *encode(const tokenizer *t, const char *bytes, size_t size, size_t at_once, size_t block) {
+static encoder *encode(const tokenizer *t, const char *bytes, size_t size, size_t at_once,
+                       size_t block) {
   encoder *e;
   if (encoder_new(t, &e)) abort();
   e->block = e->wanted = block;
@@ -31,7 +32,8 @@ static void decode(const tokenizer *t, const encoded *tokens) {
   const char *text;
   size_t size;
   if (decoder_new(t, &d)) abort();
-  if (decoder_take(d, tokens->tokens, tokens->count, &text, &size) || decoder_end(d, &text, &size)) {
+  if (decoder_take(d, tokens->tokens, tokens->count, &text, &size) ||
+      decoder_end(d, &text, &size)) {
     if (!*rec_message()) abort();
   }
   decoder_free(d);
@@ -41,7 +43,9 @@ static void compare(const tokenizer *t, const char *text, size_t size) {
   encoder *whole = encode(t, text, size, size, size + 1), *parts = encode(t, text, size, 3, 1);
   if (whole && parts) {
     const encoded *a = encoder_tokens(whole), *b = encoder_tokens(parts);
-    if (a->count != b->count || (a->count && memcmp(a->tokens, b->tokens, a->count * sizeof *a->tokens) != 0)) abort();
+    if (a->count != b->count ||
+        (a->count && memcmp(a->tokens, b->tokens, a->count * sizeof *a->tokens) != 0))
+      abort();
     for (size_t i = 0; i < a->count; i++)
       if (a->tokens[i] < 0 || a->tokens[i] >= tokenizer_size(t)) abort();
     decode(t, a);

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes are either refused with a message, or a file of torch whose tensors can all be read. Each input is tried
-// as a whole archive and as its pickle alone.
+// libFuzzer: any bytes are either refused with a message, or a file of torch whose tensors can all
+// be read. Each input is tried as a whole archive and as its pickle alone.
 //   fuzz/torch_file_fuzz -max_total_time=600 tests/fuzz/seeds/torch_file
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ static void read_archive(const uint8_t *bytes, size_t size) {
   for (int i = 0; i < torch_file_count(file); i++) {
     const rec_tensor *t = torch_file_tensor(file, i);
     if (t->bytes != (size_t)rec_tensor_elements(t) * rec_dtype_size(t->dtype)) abort();
-    for (size_t k = 0; k < t->bytes; k++) sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
+    for (size_t k = 0; k < t->bytes; k++)
+      sum = (unsigned char)(sum + ((const unsigned char *)t->data)[k]);
   }
   torch_file_close(file);
 }

@@ -1,5 +1,5 @@
-// What kernels_generated/example.c needs of NVIDIA's cuda.h, so that it is compiled and run where there is none: the driver is
-// tests/cuda/driver.c.
+// What kernels_generated/example.c needs of NVIDIA's cuda.h, so that it is compiled and run where
+// there is none: the driver is tests/cuda/driver.c.
 #ifndef REC_TESTS_CUDA_H
 #define REC_TESTS_CUDA_H
 
@@ -25,14 +25,15 @@ CUresult cuDeviceGet(CUdevice *device, int number);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuCtxSynchronize(void);
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, int *options, void **values);
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, int *options,
+                            void **values);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 CUresult cuMemAlloc(CUdeviceptr *memory, size_t bytes);
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes);
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
-                        void **extra);
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        CUstream stream, void **parameters, void **extra);
 
 #endif

@@ -39,16 +39,19 @@ static int find_rarest(const coverage *all, rare *places, rare *pairs) {
 }
 
 void coverage_print(const coverage *all) {
-  static const char *const place_names[PLACES] = {"update", "decay", "gate", "key", "read", "let", "output"};
+  static const char *const place_names[PLACES] = {"update", "decay", "gate",  "key",
+                                                  "read",   "let",   "output"};
   rare places[RAREST], pairs[RAREST];
   int pair_count = find_rarest(all, places, pairs), count = construct_count(), expressions = 0;
   for (int i = 0; i < count; i++) expressions += has_places(i);
   printf("%d constructs in %d places, the rarest:", expressions, PLACES);
   for (int i = 0; i < RAREST; i++)
-    printf("%s %s in %s %d", i ? "," : "", construct_name(places[i].first), place_names[places[i].second], places[i].times);
+    printf("%s %s in %s %d", i ? "," : "", construct_name(places[i].first),
+           place_names[places[i].second], places[i].times);
   printf("\n%d pairs of %d constructs, the rarest:", pair_count, count);
   for (int i = 0; i < RAREST; i++)
-    printf("%s %s with %s %d", i ? "," : "", construct_name(pairs[i].first), construct_name(pairs[i].second), pairs[i].times);
+    printf("%s %s with %s %d", i ? "," : "", construct_name(pairs[i].first),
+           construct_name(pairs[i].second), pairs[i].times);
   printf("\n");
 }
 

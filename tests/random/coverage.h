@@ -1,4 +1,5 @@
-// What random programs have had so far: each construct in each place, and each two constructs together.
+// What random programs have had so far: each construct in each place, and each two constructs
+// together.
 #ifndef REC_TESTS_RANDOM_COVERAGE_H
 #define REC_TESTS_RANDOM_COVERAGE_H
 

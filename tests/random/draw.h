@@ -1,4 +1,5 @@
-// The random numbers of all tests: splitmix64. The same state gives the same numbers on every machine.
+// The random numbers of all tests: splitmix64. The same state gives the same numbers on every
+// machine.
 #ifndef REC_TESTS_DRAW_H
 #define REC_TESTS_DRAW_H
 
@@ -12,8 +13,12 @@ static inline uint64_t next_random(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-static inline int random_below(uint64_t *state, int limit) { return (int)(next_random(state) % (uint64_t)limit); }
+static inline int random_below(uint64_t *state, int limit) {
+  return (int)(next_random(state) % (uint64_t)limit);
+}
 
-static inline bool random_chance(uint64_t *state, int percent) { return random_below(state, 100) < percent; }
+static inline bool random_chance(uint64_t *state, int percent) {
+  return random_below(state, 100) < percent;
+}
 
 #endif

@@ -1,18 +1,21 @@
-// Expressions are drawn from the table of forms, from the outside in, with the axes that they may have. Every form has a kind of
-// numbers for its result and for its operands, so that a program is legal and its values stay of moderate size:
+// Expressions are drawn from the table of forms, from the outside in, with the axes that they may
+// have. Every form has a kind of numbers for its result and for its operands, so that a program is
+// legal and its values stay of moderate size:
 //
 //   T  -1 to 1          U  0 to 1, an end excluded   C  0 or 1        N  at most 0       Q  at least 0      P  at least 0.1
 //   D  a decay          B  moderate                  A  any, of states that are assigned before             X  any
 //   Y  complex, at most about 1                      V  complex, with a real part of at most 0              Z  complex
 //
-// A state that grows with itself is read in the place of an X alone: what makes an A or a B of it is bounded.
+// A state that grows with itself is read in the place of an X alone: what makes an A or a B of it
+// is bounded.
 #include <string.h>
 
 #include "compiler/base/vec.h"
 #include "tests/random/draw.h"
 #include "tests/random/program.h"
 
-enum { G, H, R, K, V, N, M, J, AXES };  // heads, keys, values, others; M is as large as K; folds go over J
+// heads, keys, values, others; M is as large as K; folds go over J
+enum { G, H, R, K, V, N, M, J, AXES };
 enum { HEADS = 1 << G | 1 << H | 1 << R, ALL = (1 << J) - 1 };
 
 static const char axis_names[AXES + 1] = "GHRKVNMJ";
@@ -42,7 +45,8 @@ typedef struct maker {
   int order[AXES], size[AXES];  // of the header; 0: known at run time
   unsigned active, used, told;  // axes of the program, of its header, of its inputs and parameters
   place place;                  // of what is drawn now
-  int target, second;           // constructs that the program shall have, the first one in this place
+  // constructs that the program shall have, the first one in this place
+  int target, second;
   place target_place;
   bool insists;
   int wanted;  // construct, at once; -1: none
@@ -54,10 +58,12 @@ typedef struct maker {
 static int below(maker *m, int limit) { return random_below(&m->random, limit); }
 static bool chance(maker *m, int percent) { return random_chance(&m->random, percent); }
 
-// ---- forms ---------------------------------------------------------------------------------------------------------------
+// ---- forms
+// ---------------------------------------------------------------------------------------------------------------
 
-// `$T`: an operand, `$=` one of the result's kind; `@`: axes that the form removes, `&`: axes that stay. The results: kinds, or
-// several of them, `=` all but C and V, `^` the real ones of these, `~` those of sums, `!` those of odd functions.
+// `$T`: an operand, `$=` one of the result's kind; `@`: axes that the form removes, `&`: axes that
+// stay. The results: kinds, or several of them, `=` all but C and V, `^` the real ones of these,
+// `~` those of sums, `!` those of odd functions.
 typedef struct form {
   const char *construct, *text, *results;
 } form;
@@ -166,7 +172,8 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 // Numbers that a kind takes, beside its own.
 static bool is_among(char kind, char wanted) {
-  static const char *const wider[] = {"TBAXD", "BAX", "AX", "X", "UTBAXQD", "QX", "PQX", "NX", "D", "CTBAXQ", "YZ", "Z", "V"};
+  static const char *const wider[] = {"TBAXD", "BAX", "AX",     "X",  "UTBAXQD", "QX", "PQX",
+                                      "NX",    "D",   "CTBAXQ", "YZ", "Z",       "V"};
   for (size_t i = 0; i < sizeof wider / sizeof *wider; i++)
     if (wider[i][0] == kind) return strchr(wider[i], wanted);
   return false;
@@ -190,7 +197,8 @@ static bool gives(const form *f, char wanted) {
   return false;
 }
 
-// ---- constructs ----------------------------------------------------------------------------------------------------------
+// ---- constructs
+// ----------------------------------------------------------------------------------------------------------
 
 typedef void state_maker(maker *m, variable s);
 
@@ -203,15 +211,17 @@ typedef struct state_kind {
   state_maker *make;
 } state_kind;
 
-static state_maker affine, outer_product, two_taps, delta, delta_of_decayed, erased, folded, dense_state, delay, maximum,
-    average, stabilised, own_decay, coupled, ring, turning, cell, gru, lstm, normalised;
+static state_maker affine, outer_product, two_taps, delta, delta_of_decayed, erased, folded,
+    dense_state, delay, maximum, average, stabilised, own_decay, coupled, ring, turning, cell, gru,
+    lstm, normalised;
 
 static const state_kind state_kinds[] = {
     {"affine state", 0, 'A', true, 1 << UPDATE | 1 << DECAY, affine},
     {"outer product", 1 << K | 1 << V, 'A', true, 1 << DECAY | 1 << KEY, outer_product},
     {"two taps", 1 << K | 1 << V, 'A', false, 1 << DECAY, two_taps},
     {"delta rule", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, delta},
-    {"delta rule of the decayed", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, delta_of_decayed},
+    {"delta rule of the decayed", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY,
+     delta_of_decayed},
     {"erasure", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, erased},
     {"folded delta rule", 1 << K | 1 << V, 'A', false, 1 << DECAY | 1 << GATE | 1 << KEY, folded},
     {"dense state", 1 << K, 'A', false, 1 << UPDATE, dense_state},
@@ -238,7 +248,8 @@ static const char kinds[] = "TBAXPQNUDCYZV";
 static const char *names[MOST_CONSTRUCTS];
 static int name_count, expression_count, construct_of[FORMS];
 enum { UNREACHED = 100 };
-static int distances[128][MOST_CONSTRUCTS];  // how many forms inside each other until one of a kind has a construct
+// how many forms inside each other until one of a kind has a construct
+static int distances[128][MOST_CONSTRUCTS];
 
 static int find_construct(const char *name) {
   for (int i = 0; i < name_count; i++)
@@ -295,15 +306,19 @@ bool has_place(int construct, place where) {
   return has_places(construct) && (where != READ || strcmp(names[construct], "read") != 0);
 }
 
-static void record(maker *m, int construct) { m->has->places[construct] |= (uint8_t)(1 << m->place); }
+static void record(maker *m, int construct) {
+  m->has->places[construct] |= (uint8_t)(1 << m->place);
+}
 
-// ---- names ---------------------------------------------------------------------------------------------------------------
+// ---- names
+// ---------------------------------------------------------------------------------------------------------------
 
 static const char *axes_text(maker *m, unsigned axes) {
   const char *text = "";
   m->used |= axes;
   for (int i = 0; i < AXES; i++)
-    if (axes >> m->order[i] & 1) text = TEXT("%s%s%c", text, *text ? "," : "", axis_names[m->order[i]]);
+    if (axes >> m->order[i] & 1)
+      text = TEXT("%s%s%c", text, *text ? "," : "", axis_names[m->order[i]]);
   return text;
 }
 
@@ -347,13 +362,14 @@ static variable declare(maker *m, variable_kind kind, unsigned axes, char number
   static const char *const words[] = {"input", "param", "", "state"}, prefixes[] = "xplS";
   variable v = {TEXT("%c%d", prefixes[kind], m->names++), kind, axes, numbers, false, false};
   const char *start = kind == STATE ? start_of(m, axes, numbers) : "";
-  m->declarations = TEXT("%s  %s %s%s%s%s\n", m->declarations, words[kind], v.name, brackets(m, axes),
-                         is_complex(numbers) ? " : complex" : "", start);
+  m->declarations = TEXT("%s  %s %s%s%s%s\n", m->declarations, words[kind], v.name,
+                         brackets(m, axes), is_complex(numbers) ? " : complex" : "", start);
   if (kind != STATE) m->told |= axes;
   return remember(m, v);
 }
 
-// What a state starts from: a number, or a parameter declared for it or before, with some of its axes.
+// What a state starts from: a number, or a parameter declared for it or before, with some of its
+// axes.
 static const char *start_of(maker *m, unsigned axes, char numbers) {
   static const char *const reals[] = {"1", "-0.5", "0.25", "-2"};
   int wanted = m->second - expression_count - STATE_KINDS;
@@ -362,11 +378,13 @@ static const char *start_of(maker *m, unsigned axes, char numbers) {
   record(m, expression_count + STATE_KINDS + wanted);
   if (wanted == FROM_NUMBER) {
     bool complex = is_complex(numbers) && chance(m, 50);
-    return complex ? TEXT(" ~ complex(%s, %s)", reals[below(m, 4)], reals[below(m, 4)]) : TEXT(" ~ %s", reals[below(m, 4)]);
+    return complex ? TEXT(" ~ complex(%s, %s)", reals[below(m, 4)], reals[below(m, 4)])
+                   : TEXT(" ~ %s", reals[below(m, 4)]);
   }
   for (int i = 0; i < m->variables.count; i++) {
     const variable *v = &m->variables.items[i];
-    bool fits = v->kind == PARAM && !(v->axes & ~axes) && is_complex(v->numbers) == is_complex(numbers);
+    bool fits =
+        v->kind == PARAM && !(v->axes & ~axes) && is_complex(v->numbers) == is_complex(numbers);
     if (fits && chance(m, 30)) return TEXT(" ~ %s", v->name);
   }
   variable v = declare(m, PARAM, subset(m, axes), is_complex(numbers) ? 'Z' : 'B');
@@ -374,14 +392,18 @@ static const char *start_of(maker *m, unsigned axes, char numbers) {
 }
 
 static const char *range_of(char numbers) {
-  return numbers == 'T' ? "[-1, 1]" : numbers == 'N' ? "[-3, 0]" : numbers == 'P' ? "[0.5, 2]" : "[0.125, 0.875]";
+  return numbers == 'T'   ? "[-1, 1]"
+         : numbers == 'N' ? "[-3, 0]"
+         : numbers == 'P' ? "[0.5, 2]"
+                          : "[0.125, 0.875]";
 }
 
 static variable promised(maker *m, unsigned axes, char numbers) {
   bool param = chance(m, 30);
-  variable v = {TEXT("in%c%d", numbers, m->names++), param ? PARAM : INPUT, axes, numbers, false, false};
-  m->declarations =
-      TEXT("%s  %s %s%s in %s\n", m->declarations, param ? "param" : "input", v.name, brackets(m, axes), range_of(numbers));
+  variable v = {
+      TEXT("in%c%d", numbers, m->names++), param ? PARAM : INPUT, axes, numbers, false, false};
+  m->declarations = TEXT("%s  %s %s%s in %s\n", m->declarations, param ? "param" : "input", v.name,
+                         brackets(m, axes), range_of(numbers));
   m->told |= axes;
   return remember(m, v);
 }
@@ -398,18 +420,21 @@ static expr let(maker *m, expr e, char numbers) {
   return (expr){name, e.axes};
 }
 
-// ---- leaves --------------------------------------------------------------------------------------------------------------
+// ---- leaves
+// --------------------------------------------------------------------------------------------------------------
 
 static const expr none = {NULL, 0};
 
 // What a variable holds where it is read now. A lag is 0 before the sequence starts.
 static char numbers_now(const variable *v, bool lag) {
-  if (v->kind == STATE && !v->assigned) return v->numbers == 'A' ? 'X' : v->numbers == 'T' ? 'T' : 0;
+  if (v->kind == STATE && !v->assigned)
+    return v->numbers == 'A' ? 'X' : v->numbers == 'T' ? 'T' : 0;
   return !lag ? v->numbers : v->numbers == 'P' ? 'Q' : v->numbers == 'U' ? 'T' : v->numbers;
 }
 
 // One of the variables of some kinds, with at most these axes and at least those.
-static const variable *find(maker *m, unsigned variable_kinds, char kind, unsigned least, unsigned most, bool lag) {
+static const variable *find(maker *m, unsigned variable_kinds, char kind, unsigned least,
+                            unsigned most, bool lag) {
   const variable *found = NULL;
   for (int i = 0, count = 0; i < m->variables.count; i++) {
     const variable *v = &m->variables.items[i];
@@ -429,9 +454,10 @@ static variable token(maker *m, variable_kind kind, char numbers, unsigned axes,
 
 // Numbers of a kind with exactly these axes.
 static expr shaped(maker *m, char kind, unsigned axes) {
-  static const char *const ways[][2] = {{"T", "tanh(%s)"},     {"U", "sigmoid(%s)"},     {"P", "(0.2 + softplus(%s))"},
-                                        {"Q", "softplus(%s)"}, {"N", "(-softplus(%s))"}, {"D", "sigmoid(%s)"},
-                                        {"C", "(%s > 0)"},     {"Y", "polar(0.9, %s)"},  {"V", "complex(-0.5, %s)"}};
+  static const char *const ways[][2] = {
+      {"T", "tanh(%s)"},     {"U", "sigmoid(%s)"},     {"P", "(0.2 + softplus(%s))"},
+      {"Q", "softplus(%s)"}, {"N", "(-softplus(%s))"}, {"D", "sigmoid(%s)"},
+      {"C", "(%s > 0)"},     {"Y", "polar(0.9, %s)"},  {"V", "complex(-0.5, %s)"}};
   const variable *v = find(m, 1u << INPUT | 1u << PARAM | 1u << LET_VALUE, kind, axes, axes, false);
   if (v && chance(m, 40)) return (expr){v->name, axes};
   variable_kind source = chance(m, 20) ? PARAM : INPUT;
@@ -464,7 +490,8 @@ static expr with_axes(maker *m, expr e, char kind, unsigned axes) {
   unsigned lacking = axes & ~e.axes;
   if (!lacking) return e;
   expr x = shaped(m, kind, lacking | (chance(m, 30) ? e.axes : 0));
-  return (expr){TEXT(strchr("BAXZ", kind) ? "(%s + %s)" : "(0.5 * (%s + %s))", e.text, x.text), e.axes | x.axes};
+  return (expr){TEXT(strchr("BAXZ", kind) ? "(%s + %s)" : "(0.5 * (%s + %s))", e.text, x.text),
+                e.axes | x.axes};
 }
 
 static expr draw(maker *m, char kind, unsigned allowed, int depth);
@@ -494,7 +521,8 @@ static expr of_variable(maker *m, variable_kind which, char kind, unsigned allow
   return (expr){TEXT("%s%s", v->name, lag), v->axes};
 }
 
-// What the state has and the result has not is summed against a query, or sliced if its size is open.
+// What the state has and the result has not is summed against a query, or sliced if its size is
+// open.
 static expr read_of(maker *m, const variable *s, unsigned allowed) {
   unsigned gone = s->axes & ~allowed, open = gone & ~closed(m);
   const char *text = TEXT("%s%s", s->name, s->assigned && chance(m, 75) ? "" : "[t-1]");
@@ -515,7 +543,8 @@ static expr read_of(maker *m, const variable *s, unsigned allowed) {
 
 static expr read_any(maker *m, char kind, unsigned allowed) {
   const variable *s = find(m, 1u << STATE, kind, 0, ~0u, false);
-  if (!s || !s->assigned || m->place == READ || (kind == 'Z' && !is_complex(s->numbers))) return none;
+  if (!s || !s->assigned || m->place == READ || (kind == 'Z' && !is_complex(s->numbers)))
+    return none;
   variable copy = *s;
   return read_of(m, &copy, allowed);
 }
@@ -546,7 +575,8 @@ static expr leaf(maker *m, const char *text, char kind, unsigned allowed) {
 }
 
 static expr plain(maker *m, char kind, unsigned allowed) {
-  static const char *const leaves[] = {"#let", "#state", "#previous", "#input", "#param", "#lag", "#number"};
+  static const char *const leaves[] = {"#let",   "#state", "#previous", "#input",
+                                       "#param", "#lag",   "#number"};
   int which = m->place == OUTPUT && chance(m, 40) ? 1 : below(m, 12);
   if (which < 7 && (which < 3 || strchr("BAXZ", kind))) {
     expr e = leaf(m, leaves[which], kind, allowed);
@@ -558,14 +588,16 @@ static expr plain(maker *m, char kind, unsigned allowed) {
   return shaped(m, kind, subset(m, allowed));
 }
 
-// ---- expressions ---------------------------------------------------------------------------------------------------------
+// ---- expressions
+// ---------------------------------------------------------------------------------------------------------
 
 static expr sliced(maker *m, char kind, unsigned allowed, int depth) {
   int axis = one_of(m, m->active);
   expr e = with_axes(m, draw(m, kind, allowed | 1u << axis, depth - 1), kind, 1u << axis);
   m->used |= 1u << axis;
-  return (expr){TEXT("(%s)[%c = %d]", e.text, axis_names[axis], m->size[axis] ? below(m, m->size[axis]) : 0),
-                e.axes & ~(1u << axis)};
+  return (expr){
+      TEXT("(%s)[%c = %d]", e.text, axis_names[axis], m->size[axis] ? below(m, m->size[axis]) : 0),
+      e.axes & ~(1u << axis)};
 }
 
 // {K -> M}, or back.
@@ -574,7 +606,8 @@ static expr renamed_to(maker *m, int to, char kind, unsigned allowed, int depth)
   expr e = draw(m, kind, (allowed & ~(1u << to)) | 1u << from, depth - 1);
   e = with_axes(m, e, kind, 1u << from);
   m->used |= 1u << K | 1u << M;
-  return (expr){TEXT("(%s){%c -> %c}", e.text, axis_names[from], axis_names[to]), (e.axes & ~(1u << from)) | 1u << to};
+  return (expr){TEXT("(%s){%c -> %c}", e.text, axis_names[from], axis_names[to]),
+                (e.axes & ~(1u << from)) | 1u << to};
 }
 
 static expr renamed(maker *m, char kind, unsigned allowed, int depth) {
@@ -586,36 +619,44 @@ static expr dense(maker *m, char kind, unsigned allowed, int depth) {
   int to = allowed >> M & 1 ? K : M;
   unsigned row = chance(m, 70) ? allowed & 1u << (K + M - to) : 0;
   expr e = renamed_to(m, to, kind, allowed, depth);
-  variable w = declare(m, PARAM, row | 1u << to | (chance(m, 30) ? subset(m, allowed & HEADS) : 0), 'B');
-  return (expr){TEXT("sum[%c](%s * %s)", axis_names[to], w.name, e.text), (e.axes | w.axes) & ~(1u << to)};
+  variable w =
+      declare(m, PARAM, row | 1u << to | (chance(m, 30) ? subset(m, allowed & HEADS) : 0), 'B');
+  return (expr){TEXT("sum[%c](%s * %s)", axis_names[to], w.name, e.text),
+                (e.axes | w.axes) & ~(1u << to)};
 }
 
 static expr fold(maker *m, char kind, unsigned allowed, int depth) {
-  static const char *const bodies[] = {"%s * s + %s", "tanh(%s * s + %s)", "max(%s * s, %s)", "s - 0.5 * %s * sin(s) * %s"};
+  static const char *const bodies[] = {"%s * s + %s", "tanh(%s * s + %s)", "max(%s * s, %s)",
+                                       "s - 0.5 * %s * sin(s) * %s"};
   unsigned inside = allowed | 1u << J;
   bool tight = kind == 'T';
   if (allowed >> J & 1) return none;
   expr start = draw(m, kind, allowed, 1), a = draw(m, 'T', inside, 1);
   expr b = with_axes(m, draw(m, kind, inside, depth - 1), kind, 1u << J);
-  const char *body = bodies[tight ? 1 + below(m, 2) : below(m, 4)], *second = strchr(strchr(body, '%') + 1, '%');
+  const char *body = bodies[tight ? 1 + below(m, 2) : below(m, 4)],
+             *second = strchr(strchr(body, '%') + 1, '%');
   m->used |= 1u << J;
-  body = TEXT("%.*s%s%.*s%s%s", (int)(strchr(body, '%') - body), body, a.text, (int)(second - strchr(body, '%') - 2),
-              strchr(body, '%') + 2, b.text, second + 2);
-  return (expr){TEXT("fold[J](s = %s, %s)", start.text, body), (start.axes | a.axes | b.axes) & ~(1u << J)};
+  body = TEXT("%.*s%s%.*s%s%s", (int)(strchr(body, '%') - body), body, a.text,
+              (int)(second - strchr(body, '%') - 2), strchr(body, '%') + 2, b.text, second + 2);
+  return (expr){TEXT("fold[J](s = %s, %s)", start.text, body),
+                (start.axes | a.axes | b.axes) & ~(1u << J)};
 }
 
 // Where the text has the name of a function of the program.
 static void define(maker *m, const char *text) {
-  static const char *const functions[][2] = {{"soft_", "fn soft_%s(x) = x / sqrt(1 + x^2)\n"},
-                                             {"unit_", "fn unit_%s[A](x) = x / (1 + norm[A](x))\n"}};
+  static const char *const functions[][2] = {
+      {"soft_", "fn soft_%s(x) = x / sqrt(1 + x^2)\n"},
+      {"unit_", "fn unit_%s[A](x) = x / (1 + norm[A](x))\n"}};
   for (int i = 0; i < 2; i++)
     if (!strncmp(text, functions[i][0], 5) && !strstr(m->functions, functions[i][0])) {
       const char *hole = strchr(functions[i][1], '%');
-      m->functions = TEXT("%s%.*s%s%s", m->functions, (int)(hole - functions[i][1]), functions[i][1], m->name, hole + 2);
+      m->functions = TEXT("%s%.*s%s%s", m->functions, (int)(hole - functions[i][1]),
+                          functions[i][1], m->name, hole + 2);
     }
 }
 
-// The axes of a reduction, mostly one. Only a softmax, a normalised vector or a function keeps them.
+// The axes of a reduction, mostly one. Only a softmax, a normalised vector or a function keeps
+// them.
 static unsigned reduced(maker *m, const char *text, unsigned allowed) {
   unsigned possible = closed(m) & m->active;
   if (!strchr(text, '&')) {
@@ -659,7 +700,8 @@ static expr make(maker *m, const form *f, char kind, unsigned allowed, int depth
   return leaf(m, text, kind, allowed);
 }
 
-// Any form of the kind; if a construct is wanted, one of those that lead to it soonest, `slack` longer at most.
+// Any form of the kind; if a construct is wanted, one of those that lead to it soonest, `slack`
+// longer at most.
 static int choose(maker *m, char kind, int slack) {
   int chosen = -1, least = m->wanted < 0 ? 0 : distances[(int)kind][m->wanted] + slack;
   for (int i = 0, count = 0; i < FORMS; i++) {
@@ -672,7 +714,8 @@ static int choose(maker *m, char kind, int slack) {
 
 static expr draw(maker *m, char kind, unsigned allowed, int depth) {
   enum { TRIES = 6, DEEPEST = -6 };
-  if (depth < DEEPEST || (m->wanted >= 0 && distances[(int)kind][m->wanted] == UNREACHED)) m->wanted = -1;
+  if (depth < DEEPEST || (m->wanted >= 0 && distances[(int)kind][m->wanted] == UNREACHED))
+    m->wanted = -1;
   for (int i = 0; i < TRIES && (depth > 0 || m->wanted >= 0); i++) {
     int chosen = choose(m, kind, i / 2), wanted = m->wanted;
     if (chosen < 0) break;
@@ -687,16 +730,20 @@ static expr draw(maker *m, char kind, unsigned allowed, int depth) {
   return plain(m, kind, allowed);
 }
 
-// ---- parts of statements -------------------------------------------------------------------------------------------------
+// ---- parts of statements
+// -------------------------------------------------------------------------------------------------
 
-static bool is_missing(const maker *m) { return !(m->has->places[m->target] >> m->target_place & 1); }
+static bool is_missing(const maker *m) {
+  return !(m->has->places[m->target] >> m->target_place & 1);
+}
 
 static expr part(maker *m, place where, char kind, unsigned allowed, int depth) {
   place around = m->place;
   int outer = m->wanted;
   m->place = where;
   if (outer < 0 && where == m->target_place && is_missing(m)) m->wanted = m->target;
-  if (outer < 0 && m->wanted < 0 && !m->has->places[m->second] && has_places(m->second) && (m->insists || chance(m, 25)))
+  if (outer < 0 && m->wanted < 0 && !m->has->places[m->second] && has_places(m->second) &&
+      (m->insists || chance(m, 25)))
     m->wanted = m->second;
   expr e = draw(m, kind, allowed, depth);
   if (outer < 0) m->wanted = -1;
@@ -708,7 +755,9 @@ static const char *exact(maker *m, place where, char kind, unsigned axes, int de
   return with_axes(m, part(m, where, kind, axes, depth), kind, axes).text;
 }
 
-static unsigned heads_of(maker *m, variable s) { return chance(m, 60) ? s.axes & HEADS : subset(m, s.axes & HEADS); }
+static unsigned heads_of(maker *m, variable s) {
+  return chance(m, 60) ? s.axes & HEADS : subset(m, s.axes & HEADS);
+}
 
 // A decay of all entries, of rows, of columns or of entries; perhaps by a let.
 static const char *decay_within(maker *m, variable s, unsigned axes) {
@@ -730,17 +779,21 @@ static const char *key(maker *m, variable s) {
   unsigned axes = heads_of(m, s) | 1u << K;
   return exact(m, KEY, 'B', axes, below(m, 3));
 }
-static const char *value(maker *m, variable s) { return exact(m, KEY, 'B', (s.axes & ~(1u << K)) | 1u << V, below(m, 3)); }
+static const char *value(maker *m, variable s) {
+  return exact(m, KEY, 'B', (s.axes & ~(1u << K)) | 1u << V, below(m, 3));
+}
 
 static const char *unit_key(maker *m, variable s) {
   unsigned axes = heads_of(m, s) | 1u << K;
-  const char *unit = m->size[K] > 1 ? "normalize[K]" : "tanh", *k = exact(m, KEY, 'B', axes, below(m, 2));
+  const char *unit = m->size[K] > 1 ? "normalize[K]" : "tanh",
+             *k = exact(m, KEY, 'B', axes, below(m, 2));
   return let(m, (expr){TEXT("%s(%s)", unit, k), axes}, 'T').text;
 }
 
 static const char *product(maker *m, variable s) {
   bool complex = is_complex(s.numbers) && chance(m, 60);
-  const char *k = complex ? exact(m, KEY, 'Z', s.axes & (HEADS | 1u << K), 1) : key(m, s), *v = value(m, s);
+  const char *k = complex ? exact(m, KEY, 'Z', s.axes & (HEADS | 1u << K), 1) : key(m, s),
+             *v = value(m, s);
   return chance(m, 40) ? TEXT("%s * %s * %s", gate(m, s), k, v) : TEXT("%s * %s", k, v);
 }
 
@@ -752,9 +805,12 @@ static void assign(maker *m, variable s, const char *text) {
     if (m->variables.items[i].name == s.name) m->variables.items[i].assigned = true;
 }
 
-static variable partner(maker *m, variable s, unsigned axes) { return declare(m, STATE, axes, s.numbers); }
+static variable partner(maker *m, variable s, unsigned axes) {
+  return declare(m, STATE, axes, s.numbers);
+}
 
-// ---- kinds of states -----------------------------------------------------------------------------------------------------
+// ---- kinds of states
+// -----------------------------------------------------------------------------------------------------
 
 static void affine(maker *m, variable s) {
   const char *d = decay_within(m, s, s.axes);
@@ -775,7 +831,8 @@ static void two_taps(maker *m, variable s) {
 
 static void delta(maker *m, variable s) {
   const char *k = unit_key(m, s), *v = value(m, s), *d = decay_within(m, s, HEADS);
-  expr e = let(m, (expr){TEXT("%s - sum[K](%s * %s)", v, k, before(m, s)), s.axes & ~(1u << K)}, 'X');
+  expr e =
+      let(m, (expr){TEXT("%s - sum[K](%s * %s)", v, k, before(m, s)), s.axes & ~(1u << K)}, 'X');
   assign(m, s, TEXT("%s * %s + %s * %s * %s", d, before(m, s), gate(m, s), k, e.text));
 }
 
@@ -787,29 +844,39 @@ static void delta_of_decayed(maker *m, variable s) {
 }
 
 static void erased(maker *m, variable s) {
-  const char *k = unit_key(m, s), *other = unit_key(m, s), *d = decay_within(m, s, HEADS), *g = gate(m, s);
-  const char *rest = TEXT("%s * %s - 0.5 * %s * %s * sum[K](%s * %s)", d, before(m, s), g, k, other, before(m, s));
-  if (chance(m, 30)) rest = TEXT("%s - 0.3 * %s * sum[K](%s * %s)", rest, other, other, before(m, s));
+  const char *k = unit_key(m, s), *other = unit_key(m, s), *d = decay_within(m, s, HEADS),
+             *g = gate(m, s);
+  const char *rest =
+      TEXT("%s * %s - 0.5 * %s * %s * sum[K](%s * %s)", d, before(m, s), g, k, other, before(m, s));
+  if (chance(m, 30))
+    rest = TEXT("%s - 0.3 * %s * sum[K](%s * %s)", rest, other, other, before(m, s));
   assign(m, s, TEXT("%s + %s", rest, product(m, s)));
 }
 
 static void folded(maker *m, variable s) {
   unsigned heads = heads_of(m, s), steps = 1u << J;
   const char *d = decay(m, s), *unit = m->size[K] > 1 ? "normalize[K]" : "tanh";
-  expr k = {TEXT("%s(%s)", unit, exact(m, KEY, 'B', heads | steps | 1u << K, 1)), heads | steps | 1u << K};
+  expr k = {TEXT("%s(%s)", unit, exact(m, KEY, 'B', heads | steps | 1u << K, 1)),
+            heads | steps | 1u << K};
   const char *u = let(m, k, 'T').text, *v = exact(m, KEY, 'B', (s.axes & ~(1u << K)) | steps, 1);
   const char *g = part(m, GATE, 'U', heads | steps, 1).text;
   m->used |= steps;
-  assign(m, s, TEXT("fold[J](s = %s * %s, s + %s * %s * (%s - sum[K](%s * s)))", d, before(m, s), g, u, v, u));
+  assign(m, s,
+         TEXT("fold[J](s = %s * %s, s + %s * %s * (%s - sum[K](%s * s)))", d, before(m, s), g, u, v,
+              u));
 }
 
 static void dense_state(maker *m, variable s) {
   variable w = declare(m, PARAM, (chance(m, 30) ? s.axes & HEADS : 0) | 1u << K | 1u << M, 'B');
   m->used |= 1u << M;
-  assign(m, s, TEXT("0.5 * M^-0.5 * sum[M](%s * %s{K -> M}) + %s", w.name, before(m, s), increment(m, s)));
+  assign(
+      m, s,
+      TEXT("0.5 * M^-0.5 * sum[M](%s * %s{K -> M}) + %s", w.name, before(m, s), increment(m, s)));
 }
 
-static void delay(maker *m, variable s) { assign(m, s, exact(m, UPDATE, is_complex(s.numbers) ? 'Z' : 'A', s.axes, 2)); }
+static void delay(maker *m, variable s) {
+  assign(m, s, exact(m, UPDATE, is_complex(s.numbers) ? 'Z' : 'A', s.axes, 2));
+}
 
 static void maximum(maker *m, variable s) {
   const char *f = part(m, DECAY, 'N', s.axes, 1).text, *x = exact(m, UPDATE, 'A', s.axes, 2);
@@ -830,7 +897,9 @@ static void stabilised(maker *m, variable s) {
   const char *largest = TEXT("max(%s + %s, %s)", f, before(m, top), i);
   assign(m, top, chance(m, 60) ? TEXT("stop_gradient(%s)", largest) : largest);
   const char *x = increment(m, s);
-  assign(m, s, TEXT("exp(%s + %s - %s) * %s + exp(%s - %s) * %s", f, before(m, top), top.name, before(m, s), i, top.name, x));
+  assign(m, s,
+         TEXT("exp(%s + %s - %s) * %s + exp(%s - %s) * %s", f, before(m, top), top.name,
+              before(m, s), i, top.name, x));
 }
 
 // The maximum so far scales what is summed.
@@ -839,13 +908,15 @@ static void own_decay(maker *m, variable s) {
   const char *x = let(m, (expr){exact(m, GATE, 'A', top.axes, 2), top.axes}, 'A').text;
   assign(m, top, TEXT("max(%s, %s)", before(m, top), x));
   assign(m, s,
-         TEXT("exp(%s - %s) * %s + exp(%s - %s) * %s", before(m, top), top.name, before(m, s), x, top.name, increment(m, s)));
+         TEXT("exp(%s - %s) * %s + exp(%s - %s) * %s", before(m, top), top.name, before(m, s), x,
+              top.name, increment(m, s)));
 }
 
 // A memory and the sum of its keys.
 static void normalised(maker *m, variable s) {
   variable n = partner(m, s, s.axes & ~(1u << V));
-  const char *d = let(m, part(m, DECAY, 'D', s.axes & HEADS, 2), 'D').text, *k = exact(m, KEY, 'B', n.axes, 1);
+  const char *d = let(m, part(m, DECAY, 'D', s.axes & HEADS, 2), 'D').text,
+             *k = exact(m, KEY, 'B', n.axes, 1);
   assign(m, s, TEXT("%s * %s + %s * %s", d, before(m, s), k, value(m, s)));
   assign(m, n, TEXT("%s * %s + %s", d, before(m, n), k));
 }
@@ -865,15 +936,18 @@ static void ring(maker *m, variable s) {
   for (int i = 1; i < count; i++) all[i] = partner(m, s, s.axes);
   for (int i = 0; i < count; i++) {
     const char *d = decay(m, s), *x = i && chance(m, 40) ? "" : TEXT(" + %s", increment(m, s));
-    const char *share = part(m, DECAY, 'T', heads_of(m, s), 1).text, *next = before(m, all[(i + 1) % count]);
-    assign(m, all[i], TEXT("0.6 * %s * %s - 0.3 * %s * %s%s", d, before(m, all[i]), share, next, x));
+    const char *share = part(m, DECAY, 'T', heads_of(m, s), 1).text,
+               *next = before(m, all[(i + 1) % count]);
+    assign(m, all[i],
+           TEXT("0.6 * %s * %s - 0.3 * %s * %s%s", d, before(m, all[i]), share, next, x));
   }
 }
 
 // One complex number in two real states.
 static void turning(maker *m, variable s) {
   variable other = partner(m, s, s.axes);
-  expr r = let(m, part(m, DECAY, 'D', s.axes, 1), 'D'), angle = let(m, part(m, DECAY, 'B', s.axes, 1), 'B');
+  expr r = let(m, part(m, DECAY, 'D', s.axes, 1), 'D'),
+       angle = let(m, part(m, DECAY, 'B', s.axes, 1), 'B');
   const char *x = increment(m, s);
   const char *turn[2] = {TEXT("%s * cos(%s) * %s", r.text, angle.text, before(m, s)),
                          TEXT("%s * sin(%s) * %s", r.text, angle.text, before(m, other))};
@@ -891,31 +965,40 @@ static const char *turned(maker *m, variable s) {
 }
 
 static void cell(maker *m, variable s) {
-  const char *w = chance(m, 60) ? turned(m, s) : before(m, s), *x = exact(m, UPDATE, 'X', s.axes, 2);
+  const char *w = chance(m, 60) ? turned(m, s) : before(m, s),
+             *x = exact(m, UPDATE, 'X', s.axes, 2);
   assign(m, s, TEXT("tanh(%s + %s)", w, x));
 }
 
 static void gru(maker *m, variable s) {
   const char *inner = turned(m, s), *outer = exact(m, GATE, 'X', s.axes, 1);
   const char *z = let(m, (expr){TEXT("sigmoid(%s + %s)", inner, outer), s.axes}, 'U').text;
-  const char *kept = let(m, (expr){TEXT("%s * %s", part(m, GATE, 'U', s.axes, 1).text, before(m, s)), s.axes}, 'T').text;
+  const char *kept =
+      let(m, (expr){TEXT("%s * %s", part(m, GATE, 'U', s.axes, 1).text, before(m, s)), s.axes}, 'T')
+          .text;
   variable w = declare(m, PARAM, 1u << K | 1u << M, 'B');
   const char *x = exact(m, UPDATE, 'X', s.axes, 1);
-  assign(m, s, TEXT("(1 - %s) * %s + %s * tanh(sum[M](%s * %s{K -> M}) + %s)", z, before(m, s), z, w.name, kept, x));
+  assign(m, s,
+         TEXT("(1 - %s) * %s + %s * tanh(sum[M](%s * %s{K -> M}) + %s)", z, before(m, s), z, w.name,
+              kept, x));
 }
 
 static void lstm(maker *m, variable s) {
   variable c = partner(m, s, s.axes);
-  const char *inner = turned(m, s), *f = exact(m, GATE, 'X', s.axes, 1), *i = exact(m, GATE, 'X', s.axes, 1);
+  const char *inner = turned(m, s), *f = exact(m, GATE, 'X', s.axes, 1),
+             *i = exact(m, GATE, 'X', s.axes, 1);
   const char *x = exact(m, UPDATE, 'X', s.axes, 1), *o = exact(m, GATE, 'X', s.axes, 1);
-  assign(m, c, TEXT("sigmoid(%s + %s) * %s + sigmoid(%s) * tanh(%s)", inner, f, before(m, c), i, x));
+  assign(m, c,
+         TEXT("sigmoid(%s + %s) * %s + sigmoid(%s) * tanh(%s)", inner, f, before(m, c), i, x));
   assign(m, s, TEXT("sigmoid(%s) * tanh(%s)", o, c.name));
 }
 
-// ---- programs ------------------------------------------------------------------------------------------------------------
+// ---- programs
+// ------------------------------------------------------------------------------------------------------------
 
 static void choose_axes(maker *m) {
-  static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, many[] = {17, 20, 24, 33}, values[] = {0, 0, 1, 2, 3, 5, 8, 9};
+  static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, many[] = {17, 20, 24, 33},
+                   values[] = {0, 0, 1, 2, 3, 5, 8, 9};
   for (int i = 0; i < AXES; i++) m->order[i] = i;
   for (int i = 0; i < AXES; i++) {
     int a = below(m, AXES), kept = m->order[a];
@@ -971,7 +1054,8 @@ static expr joined(maker *m, expr a, expr b) {
 static expr unread(maker *m, unsigned allowed) {
   for (int i = 0; i < m->variables.count; i++) {
     variable v = m->variables.items[i];
-    if (v.read || (v.kind != STATE && (v.kind != LET_VALUE || v.axes & ~allowed)) || !chance(m, 80)) continue;
+    if (v.read || (v.kind != STATE && (v.kind != LET_VALUE || v.axes & ~allowed)) || !chance(m, 80))
+      continue;
     m->variables.items[i].read = true;
     expr e = v.kind == STATE ? read_of(m, &v, allowed) : (expr){v.name, v.axes};
     if (is_complex(v.numbers)) e.text = TEXT("%s(%s)", chance(m, 50) ? "re" : "im", e.text);
@@ -990,10 +1074,12 @@ static void add_output(maker *m) {
   m->place = OUTPUT;
   while ((more = unread(m, allowed)).text) e = joined(m, e, more);
   if (!e.text || m->insists || chance(m, 60))
-    e = joined(m, e, part(m, OUTPUT, complex ? 'Z' : 'X', allowed, chance(m, 40) ? 1 : below(m, 4)));
+    e = joined(m, e,
+               part(m, OUTPUT, complex ? 'Z' : 'X', allowed, chance(m, 40) ? 1 : below(m, 4)));
   const char *name = TEXT("y%d", m->names++);
   statement(m, TEXT("%s = %s", name, e.text));
-  m->declarations = TEXT("%s  output %s%s%s\n", m->declarations, name, brackets(m, e.axes), complex ? " : complex" : "");
+  m->declarations = TEXT("%s  output %s%s%s\n", m->declarations, name, brackets(m, e.axes),
+                         complex ? " : complex" : "");
 }
 
 static bool lacks_something(const maker *m) {
@@ -1061,5 +1147,6 @@ char *random_program(arena *memory, uint64_t seed, const char *name, contents *h
   m->second = below(m, name_count);
   add_statements(m);
   tell_sizes(m);
-  return TEXT("%srecurrence %s%s {\n%s%s}\n", m->functions, name, header(m), m->declarations, m->body);
+  return TEXT("%srecurrence %s%s {\n%s%s}\n", m->functions, name, header(m), m->declarations,
+              m->body);
 }

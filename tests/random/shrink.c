@@ -1,5 +1,6 @@
-// The program is parsed, edited in one place and printed; the front end says whether the result is legal. What fails is edited
-// again, from the largest edits to the smallest, until no edit is left that fails.
+// The program is parsed, edited in one place and printed; the front end says whether the result is
+// legal. What fails is edited again, from the largest edits to the smallest, until no edit is left
+// that fails.
 #include "tests/random/shrink.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ typedef struct editor {
   int edit;        // of all edits in their order, the one to make; counts down
 } editor;
 
-// ---- the tree ------------------------------------------------------------------------------------------------------------
+// ---- the tree
+// ------------------------------------------------------------------------------------------------------------
 
 // Calls `see` for an expression and all inside it, outermost first.
 typedef void visitor(editor *e, ast_expr **place);
@@ -60,19 +62,24 @@ static ast_expr *number_one(editor *e) {
   return one;
 }
 
-// ---- printing ------------------------------------------------------------------------------------------------------------
+// ---- printing
+// ------------------------------------------------------------------------------------------------------------
 
 static void print_statement(editor *e, FILE *out, const ast_stmt *s) {
   static const char *const words[] = {"input", "param", "state", "output"};
   if (s->kind == AST_LET)
-    fprintf(out, "  let %s = %s\n", s->let.binds.items[0].name.text, expr_to_text(e->memory, s->let.value));
-  if (s->kind == AST_ASSIGN) fprintf(out, "  %s = %s\n", s->assign.name.text, expr_to_text(e->memory, s->assign.value));
+    fprintf(out, "  let %s = %s\n", s->let.binds.items[0].name.text,
+            expr_to_text(e->memory, s->let.value));
+  if (s->kind == AST_ASSIGN)
+    fprintf(out, "  %s = %s\n", s->assign.name.text, expr_to_text(e->memory, s->assign.value));
   for (int i = 0; s->kind < AST_LET && i < s->decls.count; i++) {
     const ast_decl *d = &s->decls.items[i];
     fprintf(out, "  %s %s", words[s->kind], d->name.text);
     if (d->axes.count) print_axis_names(out, &d->axes);
     if (d->type.text) fprintf(out, " : %s", d->type.text);
-    if (d->has_range) fprintf(out, " in [%s, %s]", expr_to_text(e->memory, d->low), expr_to_text(e->memory, d->high));
+    if (d->has_range)
+      fprintf(out, " in [%s, %s]", expr_to_text(e->memory, d->low),
+              expr_to_text(e->memory, d->high));
     if (d->start) fprintf(out, " ~ %s", expr_to_text(e->memory, d->start));
     fputc('\n', out);
   }
@@ -88,7 +95,8 @@ static char *print_program(editor *e) {
     if (fn->kind != AST_FN) continue;
     fprintf(out, "fn %s", fn->name.text);
     if (fn->fn.has_axes) print_axis_names(out, &fn->fn.axes);
-    fprintf(out, "(%s) = %s\n", names_text(e->memory, &fn->fn.params, ", "), expr_to_text(e->memory, fn->fn.value));
+    fprintf(out, "(%s) = %s\n", names_text(e->memory, &fn->fn.params, ", "),
+            expr_to_text(e->memory, fn->fn.value));
   }
   fprintf(out, "recurrence %s(", e->item->name.text);
   for (int i = 0; i < e->item->body.header.count; i++) {
@@ -97,7 +105,8 @@ static char *print_program(editor *e) {
     if (a->value) fprintf(out, " = %s", expr_to_text(e->memory, a->value));
   }
   fputs(") {\n", out);
-  for (int i = 0; i < e->item->body.statements.count; i++) print_statement(e, out, e->item->body.statements.items[i]);
+  for (int i = 0; i < e->item->body.statements.count; i++)
+    print_statement(e, out, e->item->body.statements.items[i]);
   fputs("}\n", out);
   fclose(out);
   char *copy = arena_strdup(e->memory, text);
@@ -105,7 +114,8 @@ static char *print_program(editor *e) {
   return copy;
 }
 
-// ---- what nothing mentions -----------------------------------------------------------------------------------------------
+// ---- what nothing mentions
+// -----------------------------------------------------------------------------------------------
 
 static const char *sought;
 static bool found;
@@ -121,11 +131,14 @@ static void seek(editor *e, ast_expr **place) {
   const ast_expr *x = *place;
   if (x->kind == AST_NAME) found |= x->name.text == sought;
   if (x->kind == AST_LAG) found |= x->lag.name.text == sought;
-  if (x->kind == AST_CALL) found |= x->call.callee.text == sought || has_name(&x->call.axes, sought);
+  if (x->kind == AST_CALL)
+    found |= x->call.callee.text == sought || has_name(&x->call.axes, sought);
   if (x->kind == AST_INDEXED) found |= has_name(&x->indexed.axes, sought);
-  for (int i = 0; x->kind == AST_SLICE && i < x->slice.slices.count; i++) found |= x->slice.slices.items[i].name.text == sought;
+  for (int i = 0; x->kind == AST_SLICE && i < x->slice.slices.count; i++)
+    found |= x->slice.slices.items[i].name.text == sought;
   for (int i = 0; x->kind == AST_RENAME && i < x->rename.renamings.count; i++)
-    found |= x->rename.renamings.items[i].from.text == sought || x->rename.renamings.items[i].to.text == sought;
+    found |= x->rename.renamings.items[i].from.text == sought ||
+             x->rename.renamings.items[i].to.text == sought;
 }
 
 static bool is_mentioned(editor *e, const char *name) {
@@ -140,7 +153,8 @@ static bool is_axis_mentioned(editor *e, int axis) {
   const char *name = header->items[axis].name.text;
   if (is_mentioned(e, name)) return true;
   for (int i = axis + 1; i < header->count; i++)
-    if (header->items[i].value && header->items[i].value->kind == AST_NAME && header->items[i].value->name.text == name)
+    if (header->items[i].value && header->items[i].value->kind == AST_NAME &&
+        header->items[i].value->name.text == name)
       return true;
   for (int i = 0; i < e->item->body.statements.count; i++) {
     const ast_stmt *s = e->item->body.statements.items[i];
@@ -150,8 +164,9 @@ static bool is_axis_mentioned(editor *e, int axis) {
   return false;
 }
 
-#define REMOVE(list, at) \
-  memmove(&(list).items[at], &(list).items[(at) + 1], (size_t)(--(list).count - (at)) * sizeof *(list).items)
+#define REMOVE(list, at)                              \
+  memmove(&(list).items[at], &(list).items[(at) + 1], \
+          (size_t)(--(list).count - (at)) * sizeof *(list).items)
 
 static void remove_unused(editor *e) {
   ast_stmts *list = &e->item->body.statements;
@@ -164,17 +179,20 @@ static void remove_unused(editor *e) {
   for (int i = e->item->body.header.count - 1; i >= 0; i--)
     if (!is_axis_mentioned(e, i)) REMOVE(e->item->body.header, i);
   for (int i = e->file->items.count - 1; i >= 0; i--)
-    if (e->file->items.items[i]->kind == AST_FN && !is_mentioned(e, e->file->items.items[i]->name.text))
+    if (e->file->items.items[i]->kind == AST_FN &&
+        !is_mentioned(e, e->file->items.items[i]->name.text))
       REMOVE(e->file->items, i);
 }
 
-// ---- edits ---------------------------------------------------------------------------------------------------------------
+// ---- edits
+// ---------------------------------------------------------------------------------------------------------------
 
 static bool is_chosen(editor *e) { return e->edit-- == 0; }
 
 static void put_one(editor *e, ast_expr **place) {
   const ast_expr *x = *place;
-  bool same = (x->kind == AST_NAME && x->name.text == sought) || (x->kind == AST_LAG && x->lag.name.text == sought);
+  bool same = (x->kind == AST_NAME && x->name.text == sought) ||
+              (x->kind == AST_LAG && x->lag.name.text == sought);
   if (same) *place = number_one(e);
 }
 
@@ -214,8 +232,8 @@ static void drop_axis_inside(editor *e, ast_expr **place) {
     *place = number_one(e);
   } else if (x->kind == AST_SLICE && x->slice.slices.items[0].name.text == sought) {
     *place = x->slice.operand;
-  } else if (x->kind == AST_RENAME &&
-             (x->rename.renamings.items[0].from.text == sought || x->rename.renamings.items[0].to.text == sought)) {
+  } else if (x->kind == AST_RENAME && (x->rename.renamings.items[0].from.text == sought ||
+                                       x->rename.renamings.items[0].to.text == sought)) {
     *place = x->rename.operand;
   } else {
     return;
@@ -230,7 +248,8 @@ static void drop_axes(editor *e) {
     const char *name = header->items[a].name.text;
     for (int i = 0; i < e->item->body.statements.count; i++) {
       ast_stmt *s = e->item->body.statements.items[i];
-      for (int k = 0; s->kind < AST_LET && k < s->decls.count; k++) drop_name(&s->decls.items[k].axes, name);
+      for (int k = 0; s->kind < AST_LET && k < s->decls.count; k++)
+        drop_name(&s->decls.items[k].axes, name);
     }
     sought = name;
     visit_all(e, drop_axis_inside);
@@ -250,7 +269,8 @@ static void replace(editor *e, ast_expr **place) {
       parts[count++] = x->binary.right;
       break;
     case AST_CALL:
-      for (int i = 0; i < x->call.args.count && i < 3; i++) parts[count++] = x->call.args.items[i].value;
+      for (int i = 0; i < x->call.args.count && i < 3; i++)
+        parts[count++] = x->call.args.items[i].value;
       break;
     case AST_SLICE: parts[count++] = x->slice.operand; break;
     case AST_RENAME: parts[count++] = x->rename.operand; break;
@@ -309,7 +329,8 @@ static void shrink_sizes(editor *e) {
   }
 }
 
-// ---- trials --------------------------------------------------------------------------------------------------------------
+// ---- trials
+// --------------------------------------------------------------------------------------------------------------
 
 // The tree of a text, in memory of its own. NULL: it is not legal.
 static ast_file *parse(arena *memory, interner **names, const char *text, bool check) {
@@ -320,11 +341,13 @@ static ast_file *parse(arena *memory, interner **names, const char *text, bool c
   const source *file = sources_add(all, "program.rec", text, strlen(text), &error);
   ast_file *tree = file ? parse_source(memory, *names, messages, file) : NULL;
   sema_options options = {0};
-  if (tree && check && !diag_has_errors(messages)) sema_check(memory, *names, messages, all, tree, &options);
+  if (tree && check && !diag_has_errors(messages))
+    sema_check(memory, *names, messages, all, tree, &options);
   return diag_has_errors(messages) ? NULL : tree;
 }
 
-// The program with one edit, its number in `*edit`; NULL: there are not so many. "": the result is not legal.
+// The program with one edit, its number in `*edit`; NULL: there are not so many. "": the result is
+// not legal.
 static const char *edited(arena *memory, const char *text, int edit) {
   static void (*const kinds[])(editor *) = {drop_statements, drop_axes,   NULL,        inline_lets,
                                             drop_promises,   drop_starts, shrink_sizes};
@@ -344,7 +367,8 @@ static const char *edited(arena *memory, const char *text, int edit) {
   return parse(memory, &e.names, made, true) ? made : "";
 }
 
-char *shrink_program(arena *memory, const char *text, still_fails *fails, void *context, int tries) {
+char *shrink_program(arena *memory, const char *text, still_fails *fails, void *context,
+                     int tries) {
   char *smallest = arena_strdup(memory, text);
   for (bool changed = true; changed && tries > 0;) {
     changed = false;

@@ -1,6 +1,7 @@
-// passing STEPS: a job of ranks that only talks. In each step and each of three layers a rank sends the next one a block that
-// depends on what it received before, of 1 byte to 1 MB; then all gather a sum of what they have. Rank 0 prints the sums of each
-// step as the step ends: they depend on every byte of every message.
+// passing STEPS: a job of ranks that only talks. In each step and each of three layers a rank sends
+// the next one a block that depends on what it received before, of 1 byte to 1 MB; then all gather
+// a sum of what they have. Rank 0 prints the sums of each step as the step ends: they depend on
+// every byte of every message.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,18 +30,21 @@ static void pass(ranks *r, message_place place, uint64_t *own) {
   int count = ranks_count(r), number = ranks_number(r);
   int64_t size = INT64_C(1) << (place.step * 7 + place.layer * 5) % 21;
   fill(*own, sent, size);
-  message *both[] = {ranks_receive(r, (number + count - 1) % count, MESSAGE_STATES, place.layer, received, size),
-                     ranks_send(r, (number + 1) % count, MESSAGE_STATES, place.layer, sent, size)};
+  message *both[] = {
+      ranks_receive(r, (number + count - 1) % count, MESSAGE_STATES, place.layer, received, size),
+      ranks_send(r, (number + 1) % count, MESSAGE_STATES, place.layer, sent, size)};
   ranks_wait_all(r, both, 2, place);
   *own = digest(*own | 1, received, size);
 }
 
 int main(int argc, char **argv) {
   ranks *r = NULL;
-  if (ranks_open(&(ranks_settings){0}, &r) || !r) return fprintf(stderr, "passing: %s\n", rec_message()), 2;
+  if (ranks_open(&(ranks_settings){0}, &r) || !r)
+    return fprintf(stderr, "passing: %s\n", rec_message()), 2;
   uint64_t own = (uint64_t)ranks_number(r) + 1, all[64];
   for (int64_t step = 0; step < atoll(argv[argc - 1]); step++) {
-    for (int layer = 0; layer < LAYERS; layer++) pass(r, (message_place){step, layer, "states"}, &own);
+    for (int layer = 0; layer < LAYERS; layer++)
+      pass(r, (message_place){step, layer, "states"}, &own);
     ranks_all_gather(r, &own, all, sizeof own, (message_place){step, -1, "sums"});
     if (ranks_number(r)) continue;
     for (int i = 0; i < ranks_count(r); i++) printf("%016llx ", (unsigned long long)all[i]);

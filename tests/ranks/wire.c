@@ -1,13 +1,16 @@
-// rec-wire HOSTS MICROSECONDS MBIT LOSS COMMAND..: runs COMMAND on the first of some hosts that this program alone connects.
+// rec-wire HOSTS MICROSECONDS MBIT LOSS COMMAND..: runs COMMAND on the first of some hosts that
+// this program alone connects.
 //
-// A host is a network namespace with the address 10.77.0.N, N from 1, and a name of its own, since MPI libraries name files of shared
-// memory by it. Its packets come here by /dev/net/tun. A packet waits until its sender's link, of MBIT a second (0: no limit), has
-// carried it, and MICROSECONDS more. LOSS of a million packets are lost.
-// SIGUSR1 cuts the wire: every packet is lost, until SIGUSR2 mends it. When COMMAND has ended, or SIGTERM has come, processes that it
-// left behind are killed. The exit status is COMMAND's; 77: this machine does not allow it.
+// A host is a network namespace with the address 10.77.0.N, N from 1, and a name of its own, since
+// MPI libraries name files of shared memory by it. Its packets come here by /dev/net/tun. A packet
+// waits until its sender's link, of MBIT a second (0: no limit), has carried it, and MICROSECONDS
+// more. LOSS of a million packets are lost. SIGUSR1 cuts the wire: every packet is lost, until
+// SIGUSR2 mends it. When COMMAND has ended, or SIGTERM has come, processes that it left behind are
+// killed. The exit status is COMMAND's; 77: this machine does not allow it.
 //
-// rec-wire at ADDRESS WORD..: hands the words to a shell on another of these hosts, as ssh does. COMMAND and what it starts may call
-// it, for REC_WIRE in the environment names the process that has the namespaces.
+// rec-wire at ADDRESS WORD..: hands the words to a shell on another of these hosts, as ssh does.
+// COMMAND and what it starts may call it, for REC_WIRE in the environment names the process that
+// has the namespaces.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -69,7 +72,8 @@ static int64_t now(void) {
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-// ---- hosts ---------------------------------------------------------------------------------------------------------------------
+// ---- hosts
+// ---------------------------------------------------------------------------------------------------------------------
 
 static void set_address(int socket, unsigned long what, uint32_t address) {
   struct ifreq request = {.ifr_name = "wire"};
@@ -91,7 +95,8 @@ static int open_tun(void) {
   return tun;
 }
 
-// What a host has of its own. The descriptor of kind K of host N has the number FIRST_NAMESPACE + KINDS * N + K, for `at`.
+// What a host has of its own. The descriptor of kind K of host N has the number FIRST_NAMESPACE +
+// KINDS * N + K, for `at`.
 enum { KINDS = 2 };
 static const struct {
   const char *file;
@@ -103,14 +108,16 @@ static void make_namespace(int number, int kind) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/ns/%s", kinds[kind].file);
   int namespace = unshare(kinds[kind].flag) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-  if (namespace < 0 || dup3(namespace, FIRST_NAMESPACE + KINDS * number + kind, O_CLOEXEC) < 0) not_allowed("a namespace");
+  if (namespace < 0 || dup3(namespace, FIRST_NAMESPACE + KINDS * number + kind, O_CLOEXEC) < 0)
+    not_allowed("a namespace");
   close(namespace);
 }
 
 static void make_host(int number) {
   char name[16];
   for (int kind = 0; kind < KINDS; kind++) make_namespace(number, kind);
-  if (sethostname(name, (size_t)snprintf(name, sizeof name, "wire%d", number + 1))) not_allowed("a host's name");
+  if (sethostname(name, (size_t)snprintf(name, sizeof name, "wire%d", number + 1)))
+    not_allowed("a host's name");
   hosts[number] = (struct host){.tun = open_tun(), .last = &hosts[number].first};
   int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (any < 0) not_allowed("a socket");
@@ -126,7 +133,8 @@ static void make_host(int number) {
 static void enter(pid_t owner, int number) {
   for (int kind = 0; kind < KINDS; kind++) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)owner, FIRST_NAMESPACE + KINDS * number + kind);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)owner,
+             FIRST_NAMESPACE + KINDS * number + kind);
     int namespace = open(path, O_RDONLY | O_CLOEXEC);
     if (namespace < 0 || setns(namespace, kinds[kind].flag)) not_allowed(path);
     close(namespace);
@@ -138,15 +146,18 @@ static int run_at(char **words) {
   const char *owner = getenv("REC_WIRE");
   while (*words && **words == '-') words++;
   int number = *words ? atoi(strrchr(*words, '.') ? strrchr(*words, '.') + 1 : "") - 1 : -1;
-  if (!owner || number < 0) return fprintf(stderr, "rec-wire at: expected an address of a running rec-wire\n"), 2;
+  if (!owner || number < 0)
+    return fprintf(stderr, "rec-wire at: expected an address of a running rec-wire\n"), 2;
   enter(atoi(owner), number);
   char line[1 << 16] = "";
-  for (words++; *words; words++) snprintf(line + strlen(line), sizeof line - strlen(line), "%s ", *words);
+  for (words++; *words; words++)
+    snprintf(line + strlen(line), sizeof line - strlen(line), "%s ", *words);
   execl("/bin/sh", "sh", "-c", line, (char *)NULL);
   return 127;
 }
 
-// ---- packets -------------------------------------------------------------------------------------------------------------------
+// ---- packets
+// -------------------------------------------------------------------------------------------------------------------
 
 static bool is_lost(void) {
   static uint64_t state = UINT64_C(88172645463325252);
@@ -184,7 +195,8 @@ static void deliver(struct host *from, int64_t time) {
   while (from->first && from->first->due <= time) {
     struct packet *p = from->first;
     int to = destination(p);
-    if (to >= 0 && !cut && write(hosts[to].tun, p->bytes, (size_t)p->size) < 0 && errno != EAGAIN) perror("rec-wire");
+    if (to >= 0 && !cut && write(hosts[to].tun, p->bytes, (size_t)p->size) < 0 && errno != EAGAIN)
+      perror("rec-wire");
     from->first = p->next;
     from->queued -= p->size;
     if (!from->first) from->last = &from->first;
@@ -201,7 +213,8 @@ static int64_t next_due(void) {
 
 static void wait_for_packets(const sigset_t *mask) {
   struct pollfd tuns[MOST_HOSTS];
-  for (int i = 0; i < host_count; i++) tuns[i] = (struct pollfd){.fd = hosts[i].tun, .events = POLLIN};
+  for (int i = 0; i < host_count; i++)
+    tuns[i] = (struct pollfd){.fd = hosts[i].tun, .events = POLLIN};
   int64_t due = next_due(), left = due == INT64_MAX ? INT64_C(1000000000) : due - now();
   if (left < 0) left = 0;
   struct timespec limit = {left / 1000000000, left % 1000000000};
@@ -218,7 +231,8 @@ static void carry_packets(const sigset_t *mask) {
   }
 }
 
-// ---- the command ---------------------------------------------------------------------------------------------------------------
+// ---- the command
+// ---------------------------------------------------------------------------------------------------------------
 
 static void start(char **words) {
   char owner[16];
@@ -235,7 +249,8 @@ static void start(char **words) {
   _exit(127);
 }
 
-// The kernel gives this process the children of those that have ended. True: COMMAND itself has ended.
+// The kernel gives this process the children of those that have ended. True: COMMAND itself has
+// ended.
 static bool has_ended(int *status) {
   ended = 0;
   int of_one;
@@ -261,19 +276,24 @@ int main(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[1], "at")) return run_at(argv + 2);
   host_count = argc > 5 ? atoi(argv[1]) : 0;
   if (host_count < 1 || host_count > MOST_HOSTS)
-    return fprintf(stderr, "usage: rec-wire HOSTS MICROSECONDS MBIT LOSS COMMAND.. | rec-wire at ADDRESS WORD..\n"), 2;
+    return fprintf(stderr,
+                   "usage: rec-wire HOSTS MICROSECONDS MBIT LOSS COMMAND.. | rec-wire at ADDRESS "
+                   "WORD..\n"),
+           2;
   delay = atoll(argv[2]) * 1000;
   bit_seconds = atof(argv[3]) > 0 ? 1000 / atof(argv[3]) : 0;
   loss = (unsigned)atoi(argv[4]);
 
   sigset_t blocked, before;
   sigemptyset(&blocked);
-  for (int i = 0; i < 5; i++) sigaddset(&blocked, (int[]){SIGUSR1, SIGUSR2, SIGCHLD, SIGTERM, SIGINT}[i]);
+  for (int i = 0; i < 5; i++)
+    sigaddset(&blocked, (int[]){SIGUSR1, SIGUSR2, SIGCHLD, SIGTERM, SIGINT}[i]);
   sigprocmask(SIG_BLOCK, &blocked, &before);
   sigaction(SIGUSR1, &(struct sigaction){.sa_handler = when_cut}, NULL);
   sigaction(SIGUSR2, &(struct sigaction){.sa_handler = when_cut}, NULL);
   for (int i = 0; i < 3; i++)
-    sigaction((int[]){SIGCHLD, SIGTERM, SIGINT}[i], &(struct sigaction){.sa_handler = when_ended}, NULL);
+    sigaction((int[]){SIGCHLD, SIGTERM, SIGINT}[i], &(struct sigaction){.sa_handler = when_ended},
+              NULL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_TIMERSLACK, 1);
   for (int i = 0; i < host_count; i++) make_host(i);
@@ -283,5 +303,7 @@ int main(int argc, char **argv) {
   do carry_packets(&before);
   while (!has_ended(&status) && !told_to_end);
   kill_the_rest();
-  return told_to_end ? 128 + SIGTERM : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return told_to_end         ? 128 + SIGTERM
+         : WIFEXITED(status) ? WEXITSTATUS(status)
+                             : 128 + WTERMSIG(status);
 }

@@ -50,7 +50,9 @@ const typed_body *fixture_source(fixture *s, const char *text) {
   return program->recurrences.items[program->recurrences.count - 1];
 }
 
-recurrence *fixture_analyse(fixture *s, const char *text) { return recurrence_analyse(s->memory, fixture_source(s, text)); }
+recurrence *fixture_analyse(fixture *s, const char *text) {
+  return recurrence_analyse(s->memory, fixture_source(s, text));
+}
 
 recurrence *fixture_raw(fixture *s, const typed_body *body) {
   recurrence *r = ARENA_NEW(s->memory, recurrence);
@@ -88,40 +90,48 @@ static const int64_t *choose_sizes(arena *memory, const typed_body *body) {
     const typed_axis *axis = &body->axes.items[i];
     sizes[i] = axis->size == TYPED_RUNTIME_SIZE ? next++ : axis->size;
     for (int k = 0; k < i && axis->size_expr; k++) {  // M = N
-      if (axis->size_expr->kind == AST_NAME && body->axes.items[k].name == axis->size_expr->name.text) sizes[i] = sizes[k];
+      if (axis->size_expr->kind == AST_NAME &&
+          body->axes.items[k].name == axis->size_expr->name.text)
+        sizes[i] = sizes[k];
     }
   }
   return sizes;
 }
 
-trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time, const int32_t *cu_seqlens, int64_t sequences,
-                uint64_t seed) {
+trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
+                const int32_t *cu_seqlens, int64_t sequences, uint64_t seed) {
   const typed_body *body = &r->body;
   int n = body->tensors.count, lags = body->lags.count;
   trial t = {.recurrence = r};
   t.entries = cu_seqlens ? sequences : batch;
-  t.run = (reference_run){.batch = batch, .time = time, .cu_seqlens = cu_seqlens, .sequences = sequences};
+  t.run = (reference_run){
+      .batch = batch, .time = time, .cu_seqlens = cu_seqlens, .sequences = sequences};
   t.run.axis_sizes = choose_sizes(memory, body);
   t.tensor_numbers = ARENA_ARRAY(memory, int64_t, n);
   t.lag_numbers = ARENA_ARRAY(memory, int64_t, lags);
-  reference_tensor **groups[] = {&t.run.tensors, &t.run.final_states, &t.run.d_tensors, &t.run.d_final_states,
-                                 &t.run.d_initial_states};
+  reference_tensor **groups[] = {&t.run.tensors, &t.run.final_states, &t.run.d_tensors,
+                                 &t.run.d_final_states, &t.run.d_initial_states};
   for (int g = 0; g < 5; g++) *groups[g] = ARENA_ARRAY(memory, reference_tensor, n);
-  reference_tensor **lag_groups[] = {&t.run.lags, &t.run.final_lags, &t.run.d_final_lags, &t.run.d_initial_lags};
+  reference_tensor **lag_groups[] = {&t.run.lags, &t.run.final_lags, &t.run.d_final_lags,
+                                     &t.run.d_initial_lags};
   for (int g = 0; g < 4; g++) *lag_groups[g] = ARENA_ARRAY(memory, reference_tensor, lags);
   for (int i = 0; i < n; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
     bool token = tensor->kind == TENSOR_INPUT || tensor->kind == TENSOR_OUTPUT;
     int64_t copies = token ? batch * time : tensor->kind == TENSOR_STATE ? t.entries : 1;
     t.tensor_numbers[i] = copies * elements(&t.run, tensor->axis_set, tensor->complex);
-    for (int g = 0; g < 5; g++) (*groups[g])[i].data = random_numbers(memory, t.tensor_numbers[i], &seed);
+    for (int g = 0; g < 5; g++)
+      (*groups[g])[i].data = random_numbers(memory, t.tensor_numbers[i], &seed);
     for (int64_t k = 0; tensor->promised && k < t.tensor_numbers[i]; k++)
-      t.run.tensors[i].data[k] = (tensor->low + tensor->high + (tensor->high - tensor->low) * t.run.tensors[i].data[k]) / 2;
+      t.run.tensors[i].data[k] =
+          (tensor->low + tensor->high + (tensor->high - tensor->low) * t.run.tensors[i].data[k]) /
+          2;
   }
   for (int i = 0; i < lags; i++) {
     const typed_lag *lag = &body->lags.items[i];
     t.lag_numbers[i] = t.entries * lag->depth * elements(&t.run, lag->axes, lag->complex);
-    for (int g = 0; g < 4; g++) (*lag_groups[g])[i].data = random_numbers(memory, t.lag_numbers[i], &seed);
+    for (int g = 0; g < 4; g++)
+      (*lag_groups[g])[i].data = random_numbers(memory, t.lag_numbers[i], &seed);
   }
   return t;
 }
@@ -142,8 +152,10 @@ double trial_loss(trial *t) {
   for (int i = 0; i < body->tensors.count; i++) {
     tensor_kind kind = body->tensors.items[i].kind;
     int64_t count = t->tensor_numbers[i];
-    if (kind == TENSOR_OUTPUT) loss += inner(t, t->run.d_tensors[i].data, t->run.tensors[i].data, count);
-    if (kind == TENSOR_STATE) loss += inner(t, t->run.d_final_states[i].data, t->run.final_states[i].data, count);
+    if (kind == TENSOR_OUTPUT)
+      loss += inner(t, t->run.d_tensors[i].data, t->run.tensors[i].data, count);
+    if (kind == TENSOR_STATE)
+      loss += inner(t, t->run.d_final_states[i].data, t->run.final_states[i].data, count);
   }
   for (int i = 0; i < body->lags.count; i++) {
     loss += inner(t, t->run.d_final_lags[i].data, t->run.final_lags[i].data, t->lag_numbers[i]);
@@ -193,18 +205,21 @@ static double probe_error(trial *t, double *x, double gradient, double *expected
   return best;
 }
 
-static void probe_tensor(probe *p, const char *name, double *data, const double *gradient, int64_t count) {
+static void probe_tensor(probe *p, const char *name, double *data, const double *gradient,
+                         int64_t count) {
   for (int k = 0; k < p->probes && k < count; k++) {
     int64_t i = count <= p->probes ? k : (int64_t)random_between(&p->seed, 0, (double)count);
     double expected = NAN, g = gradient[i];
     double error = probe_error(p->trial, &data[i], g, &expected);
     if (error <= p->worst) continue;
     p->worst = error;
-    p->where = arena_printf(p->memory, "d.%s[%lld] is %.12g, by differences %.12g", name, (long long)i, g, expected);
+    p->where = arena_printf(p->memory, "d.%s[%lld] is %.12g, by differences %.12g", name,
+                            (long long)i, g, expected);
   }
 }
 
-double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where) {
+double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed,
+                            const char **where) {
   const typed_body *body = &t->recurrence->body;
   if (!reference_execute(t->recurrence, &t->run, true)) abort();
   probe p = {t, memory, probes, seed, 0, "nothing differs"};
@@ -212,7 +227,8 @@ double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, 
     const typed_tensor *tensor = &body->tensors.items[i];
     double *data = t->run.tensors[i].data;
     if (tensor->kind == TENSOR_OUTPUT) continue;
-    const double *gradient = tensor->kind == TENSOR_STATE ? t->run.d_initial_states[i].data : t->run.d_tensors[i].data;
+    const double *gradient =
+        tensor->kind == TENSOR_STATE ? t->run.d_initial_states[i].data : t->run.d_tensors[i].data;
     probe_tensor(&p, tensor->name, data, gradient, t->tensor_numbers[i]);
   }
   for (int i = 0; i < body->lags.count; i++) {
@@ -225,8 +241,10 @@ double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, 
 
 // ---- comparing recurrences ----------------------------------------------------------------------
 
-static value_id append(fixture *s, recurrence *r, value_op op, value_id x, value_id y, axis_set sum_over) {
-  return body_append(s->memory, &r->body, (typed_value){.op = op, .args = {x, y, NO_VALUE}, .over = sum_over});
+static value_id append(fixture *s, recurrence *r, value_op op, value_id x, value_id y,
+                       axis_set sum_over) {
+  return body_append(s->memory, &r->body,
+                     (typed_value){.op = op, .args = {x, y, NO_VALUE}, .over = sum_over});
 }
 
 static value_id sum_or_other(fixture *s, recurrence *r, value_id x, value_id y) {
@@ -262,7 +280,8 @@ static value_id from_parts(fixture *s, recurrence *r, int tensor, const state_st
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: {
       value_id decay = parts->decay;
-      if (parts->log_decay != NO_VALUE) decay = append(s, r, VALUE_EXP, parts->log_decay, NO_VALUE, 0);
+      if (parts->log_decay != NO_VALUE)
+        decay = append(s, r, VALUE_EXP, parts->log_decay, NO_VALUE, 0);
       value_id kept = decay == NO_VALUE ? previous : append(s, r, VALUE_MUL, decay, previous, 0);
       return sum_or_other(s, r, kept, parts->increment);
     }
@@ -285,11 +304,13 @@ static value_id from_parts(fixture *s, recurrence *r, int tensor, const state_st
 static typed_body copy_of(fixture *s, const typed_body *from) {
   typed_body to = *from;
   to.tensors.items = ARENA_ARRAY(s->memory, typed_tensor, from->tensors.count);
-  memcpy(to.tensors.items, from->tensors.items, (size_t)from->tensors.count * sizeof *to.tensors.items);
+  memcpy(to.tensors.items, from->tensors.items,
+         (size_t)from->tensors.count * sizeof *to.tensors.items);
   to.tensors.capacity = from->tensors.count;
   to.values.items = NULL;
   to.values.count = to.values.capacity = 0;
-  for (int i = 0; i < from->values.count; i++) vec_push(s->memory, &to.values, from->values.items[i]);
+  for (int i = 0; i < from->values.count; i++)
+    vec_push(s->memory, &to.values, from->values.items[i]);
   return to;
 }
 
@@ -313,16 +334,21 @@ static void widen(double *worst, const double *x, const double *y, int64_t count
   }
 }
 
-static bool is_token(const typed_tensor *t) { return t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT; }
+static bool is_token(const typed_tensor *t) {
+  return t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT;
+}
 
 // Where the numbers of a part begin in a tensor of the whole.
-static int64_t part_start(const trial *whole, const trial *part, int tensor, int64_t entry, int64_t begin) {
+static int64_t part_start(const trial *whole, const trial *part, int tensor, int64_t entry,
+                          int64_t begin) {
   const typed_tensor *t = &whole->recurrence->body.tensors.items[tensor];
   if (t->kind == TENSOR_STATE) return entry * part->tensor_numbers[tensor];
   return is_token(t) ? begin * elements(&whole->run, t->axis_set, t->complex) : 0;
 }
 
-static void copy_numbers(double *to, const double *from, int64_t count) { memcpy(to, from, (size_t)count * sizeof(double)); }
+static void copy_numbers(double *to, const double *from, int64_t count) {
+  memcpy(to, from, (size_t)count * sizeof(double));
+}
 
 trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin, int64_t time) {
   const typed_body *body = &whole->recurrence->body;
@@ -336,12 +362,14 @@ trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin
   for (int i = 0; i < body->lags.count; i++) {
     int64_t count = part.lag_numbers[i];
     copy_numbers(part.run.lags[i].data, whole->run.lags[i].data + entry * count, count);
-    copy_numbers(part.run.d_final_lags[i].data, whole->run.d_final_lags[i].data + entry * count, count);
+    copy_numbers(part.run.d_final_lags[i].data, whole->run.d_final_lags[i].data + entry * count,
+                 count);
   }
   return part;
 }
 
-double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin, bool states) {
+double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin,
+                           bool states) {
   const typed_body *body = &whole->recurrence->body;
   double worst = 0;
   for (int i = 0; i < body->tensors.count; i++) {
@@ -353,7 +381,8 @@ double trial_part_distance(const trial *whole, const trial *part, int64_t entry,
       widen(&worst, whole->run.d_tensors[i].data + at, part->run.d_tensors[i].data, count);
     } else if (t->kind == TENSOR_STATE && states) {
       widen(&worst, whole->run.final_states[i].data + at, part->run.final_states[i].data, count);
-      widen(&worst, whole->run.d_initial_states[i].data + at, part->run.d_initial_states[i].data, count);
+      widen(&worst, whole->run.d_initial_states[i].data + at, part->run.d_initial_states[i].data,
+            count);
     }
   }
   for (int i = 0; i < body->lags.count && states; i++) {

@@ -29,11 +29,11 @@ recurrence *fixture_analyse(fixture *s, const char *text);
 // interpreter.
 recurrence *fixture_raw(fixture *s, const typed_body *body);
 
-// The recurrence with the update of every state made anew from its structure. Affine forms with sums over the state go through
-// affine.h. States without parts stay as they are.
+// The recurrence with the update of every state made anew from its structure. Affine forms with
+// sums over the state go through affine.h. States without parts stay as they are.
 recurrence *fixture_from_parts(fixture *s, const recurrence *r);
-// The largest difference between outputs, final states and gradients of two recurrences with equal declarations, on equal
-// random inputs. It is relative to the size of each number, or to 1.
+// The largest difference between outputs, final states and gradients of two recurrences with equal
+// declarations, on equal random inputs. It is relative to the size of each number, or to 1.
 double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, uint64_t seed);
 
 // ---- runs of the interpreter --------------------------------------------------------------------
@@ -52,8 +52,8 @@ typedef struct trial {
 } trial;
 
 // Sizes for run-time axes: 2 for the first, 3 for the second, ...
-trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time, const int32_t *cu_seqlens, int64_t sequences,
-                uint64_t seed);
+trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
+                const int32_t *cu_seqlens, int64_t sequences, uint64_t seed);
 
 // <cotangent, result> summed over outputs, final states and final lag buffers, after a forward run.
 double trial_loss(trial *t);
@@ -62,12 +62,14 @@ double trial_loss(trial *t);
 // size of either. Probes at most `probes` numbers of each tensor. `where` tells the worst one.
 double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
 
-// A run of its own: `time` steps of entry `entry` from token `begin` on, of a batch entry or of packed sequences. Its inputs
-// are copied, the entry's states, lag buffers and their cotangents included.
+// A run of its own: `time` steps of entry `entry` from token `begin` on, of a batch entry or of
+// packed sequences. Its inputs are copied, the entry's states, lag buffers and their cotangents
+// included.
 trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin, int64_t time);
-// The largest difference between the results of such a run and those of the whole: outputs and gradients of inputs. With
-// `states` also final states and gradients of initial states.
-double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin, bool states);
+// The largest difference between the results of such a run and those of the whole: outputs and
+// gradients of inputs. With `states` also final states and gradients of initial states.
+double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin,
+                           bool states);
 
 // The largest difference between the results and gradients of two runs of recurrences with equal
 // declarations.

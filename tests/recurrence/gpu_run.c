@@ -20,7 +20,8 @@
 typedef void gpu_function(const void *);
 typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
 
-// ---- a library of kernels -----------------------------------------------------------------------------------------------
+// ---- a library of kernels
+// -----------------------------------------------------------------------------------------------
 
 static link_object embedded(const char *name) {
   const embedded_file *file = embedded_find(embedded_support, name);
@@ -39,19 +40,22 @@ static link_object table_object(arena *a, const codegen_gpu_object *object) {
   vec_push(a, &addresses, (codegen_address){8 * object->kernels.count, "rec_gpu_sum"});
   vec_push(a, &addresses, (codegen_address){8 * object->kernels.count + 8, "simt_run"});
   int64_t size = 8 * addresses.count;
-  codegen_blob table = {"kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
+  codegen_blob table = {
+      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
   codegen_input input = {.blobs = &table, .blob_count = 1};
   codegen_options options = {.level = 1, .dtype = NUMBER_F32, .clones = 1u << CLONE_V2};
   return codegen_compile(a, input, options)->parts.items[0];
 }
 
-gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
+                             codegen_gpu_options options) {
   const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
   options.targets = 1u << GPU_SIMT;
-  gpu_library lib = {.dtype = options.dtype, .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
-  link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object), embedded("simt"),
-                           embedded("support")};
+  gpu_library lib = {.dtype = options.dtype,
+                     .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
+  link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object),
+                           embedded("simt"), embedded("support")};
   char path[] = "/tmp/codegen_gpu_testXXXXXX";
   close(mkstemp(path));
   const char *error = link_shared_library(a, objects, 4, "libkernels.so", path);
@@ -62,7 +66,8 @@ gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, codege
   return lib;
 }
 
-// ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
+// ---- running kernels on the tensors of a trial
+// ------------------------------------------------------------------------
 
 gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare) {
   gpu_launch l = {.a = a, .lib = lib, .t = t, .bare = bare, .blocks = 3, .seed = 1};
@@ -72,7 +77,8 @@ gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare)
 }
 
 void gpu_launch_forget_saved(gpu_launch *l) {
-  memset(l->saved, 0xFF, (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
+  memset(l->saved, 0xFF,
+         (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
 }
 
 static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
@@ -86,7 +92,8 @@ static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *
     return &lags[slot->role][slot->lag];
   }
   *numbers = t->tensor_numbers[slot->tensor];
-  bool cotangent = slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
+  bool cotangent =
+      slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
   reference_tensor *tensors = slot->role == TILE_NEXT_STATE     ? run->final_states
                               : slot->role == TILE_D_NEXT_STATE ? run->d_final_states
                               : slot->role == TILE_D_STATE      ? run->d_initial_states
@@ -118,8 +125,8 @@ static void *to_kernel(arena *a, const double *from, int64_t n, int stored, int 
 
 static void from_kernel(const void *from, double *to, int64_t n, int stored) {
   for (int64_t i = 0; i < n; i++)
-    to[i] =
-        stored == REC_STORED_NUMBER ? (double)((const float *)from)[i] : (double)rec_widen(((const uint16_t *)from)[i], stored);
+    to[i] = stored == REC_STORED_NUMBER ? (double)((const float *)from)[i]
+                                        : (double)rec_widen(((const uint16_t *)from)[i], stored);
 }
 
 static int64_t lane_blocks(const kernel *k, const int64_t *sizes) {
@@ -168,7 +175,10 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   int64_t entries = slot->time ? run->batch * run->time : slot->per_batch ? l->t->entries : 1;
   step = entries ? numbers / entries : 0;
   s->time_stride = slot->time ? step : 0;
-  s->batch_stride = !slot->per_batch ? 0 : !slot->time ? step : l->cu_seqlens ? 0 : step * run->time;
+  s->batch_stride = !slot->per_batch ? 0
+                    : !slot->time    ? step
+                    : l->cu_seqlens  ? 0
+                                     : step * run->time;
   s->copy_stride = numbers;
   bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
   if (kind == KERNEL_STATES && slot->written) absent = true;
@@ -184,7 +194,8 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   }
 }
 
-static void run_function_of(call *c, int64_t items, int number, int threads, const void *parameter) {
+static void run_function_of(call *c, int64_t items, int number, int threads,
+                            const void *parameter) {
   gpu_launch *l = c->l;
   void **table = dlsym(l->lib->handle, "kernel_table");
   assert_non_null(table);
@@ -207,9 +218,10 @@ static void run_function_of(call *c, int64_t items, int number, int threads, con
 static void sum_copies(call *c, int i, void *to, int64_t numbers) {
   const codegen_slot *slot = &c->k->base.slots.items[i];
   rec_gpu_sums *sums = arena_alloc(c->l->a, sizeof *sums);
-  *sums = (rec_gpu_sums){.list = {.count = 1, .copies = c->slots[i].data, .batch = 1, .entries = 1, .steps = 1}};
-  sums->tasks[0] =
-      (rec_gpu_sum_task){.to = to, .numbers = (uint32_t)numbers, .copies = (uint32_t)copies_of(c, slot) & 0xfffffff};
+  *sums = (rec_gpu_sums){
+      .list = {.count = 1, .copies = c->slots[i].data, .batch = 1, .entries = 1, .steps = 1}};
+  sums->tasks[0] = (rec_gpu_sum_task){
+      .to = to, .numbers = (uint32_t)numbers, .copies = (uint32_t)copies_of(c, slot) & 0xfffffff};
   run_function_of(c, 2, c->l->lib->object->kernels.count, REC_GPU_SUM_THREADS, sums);
 }
 
@@ -237,14 +249,16 @@ static int64_t items_of(const call *c) {
 static void fill_frame(call *c) {
   gpu_launch *l = c->l;
   reference_run *run = &l->t->run;
-  int64_t chunk = c->k->base.kernel->chunk, scratch = scratch_bytes(&c->k->base.scratch, run->axis_sizes);
+  int64_t chunk = c->k->base.kernel->chunk,
+          scratch = scratch_bytes(&c->k->base.scratch, run->axis_sizes);
   rec_gpu_frame *frame = (void *)c->parameter;
-  *frame = (rec_gpu_frame){.entries = l->t->entries,
-                           .time = run->time,
-                           .cu_seqlens = l->cu_seqlens,
-                           .blocks = items_of(c),
-                           .slices = c->slices,
-                           .slice_steps = ((run->time + c->slices - 1) / c->slices + chunk - 1) / chunk * chunk};
+  *frame = (rec_gpu_frame){
+      .entries = l->t->entries,
+      .time = run->time,
+      .cu_seqlens = l->cu_seqlens,
+      .blocks = items_of(c),
+      .slices = c->slices,
+      .slice_steps = ((run->time + c->slices - 1) / c->slices + chunk - 1) / chunk * chunk};
   if (c->k->base.reads_saved || c->k->base.writes_saved) {
     frame->saved = l->saved;
     frame->saved_chunk_stride = l->saved_elements;
@@ -259,7 +273,8 @@ void gpu_launch_kernel(gpu_launch *l, kernel_kind kind) {
   call c = {.l = l};
   int number = 0;
   for (int i = 0; i < l->lib->object->kernels.count; i++) {
-    if (l->lib->object->kernels.items[i].base.kernel->kind == kind) c.k = &l->lib->object->kernels.items[i], number = i;
+    if (l->lib->object->kernels.items[i].base.kernel->kind == kind)
+      c.k = &l->lib->object->kernels.items[i], number = i;
   }
   assert_non_null(c.k);
   c.slices = c.k->base.time_splits ? 2 : 1;

@@ -14,7 +14,8 @@ typedef struct gpu_library {
 } gpu_library;
 
 // Compiles, links and loads the kernels; ends the test with a message if that fails.
-gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options);
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
+                             codegen_gpu_options options);
 
 // One trial on the executor: tensors are read from and written to `t`.
 typedef struct gpu_launch {

@@ -11,8 +11,9 @@ typedef struct kernel_program {
 extern const kernel_program kernel_programs[];
 extern const int kernel_program_count;
 
-// What takes long in LLVM is drawn: whether this run has number `number` of what one run in `each` has. The seed is
-// $REC_SEED, or a new one, which is printed. Where $REC_FULL is set (`tools/test --full`), a run has everything.
+// What takes long in LLVM is drawn: whether this run has number `number` of what one run in `each`
+// has. The seed is $REC_SEED, or a new one, which is printed. Where $REC_FULL is set (`tools/test
+// --full`), a run has everything.
 bool kernel_is_drawn(int number, int each);
 
 #endif

@@ -15,10 +15,12 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/frame.h"
 
-// ---- a library of kernels -----------------------------------------------------------------------------------------------
+// ---- a library of kernels
+// -----------------------------------------------------------------------------------------------
 
 library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_options options) {
-  host_plan_kernels(a, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options), options.dtype);
+  host_plan_kernels(a, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options),
+                    options.dtype);
   const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
   codegen_input input = {.kernels = list, .kernel_count = kernels->kernels.count};
@@ -34,13 +36,15 @@ library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_opti
     }
   }
   int64_t size = 8 * CLONE_X86_COUNT * kernels->kernels.count;
-  codegen_blob table = {"kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
+  codegen_blob table = {
+      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
   input.blobs = &table;
   input.blob_count = 1;
   library lib = {.object = codegen_compile(a, input, options)};
   char path[] = "/tmp/codegen_kernel_testXXXXXX";
   close(mkstemp(path));
-  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count, "libkernels.so", path);
+  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count,
+                                          "libkernels.so", path);
   if (error) fail_msg("%s", error);
   lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   unlink(path);
@@ -50,13 +54,14 @@ library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_opti
 
 bool kernel_clone_runs(codegen_clone clone) {
   if (clone == CLONE_V4)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("sse4.2");
 }
 
-// ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
+// ---- running kernels on the tensors of a trial
+// ------------------------------------------------------------------------
 
 // The numbers that are saved of a chunk.
 static int64_t saved_elements(const library *lib, const trial *t) {
@@ -76,7 +81,8 @@ static int64_t saved_elements(const library *lib, const trial *t) {
   return most + codegen_saved_elements(t->recurrence, t->run.axis_sizes);
 }
 
-launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, bool f64, bool bare) {
+launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, bool f64,
+                  bool bare) {
   launch l = {.a = a, .lib = lib, .clone = clone, .t = t, .f64 = f64, .bare = bare};
   int64_t line = REC_SAVED_ALIGNMENT / 4;
   l.saved_elements = (saved_elements(lib, t) + line - 1) / line * line;
@@ -85,7 +91,9 @@ launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, b
   return l;
 }
 
-void launch_forget_saved(launch *l) { memset(l->saved, 0, (size_t)(l->saved_elements * 2 * (l->t->run.time + 1)) * 8); }
+void launch_forget_saved(launch *l) {
+  memset(l->saved, 0, (size_t)(l->saved_elements * 2 * (l->t->run.time + 1)) * 8);
+}
 
 static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
   reference_run *run = &t->run;
@@ -131,7 +139,8 @@ static void *to_kernel(const launch *l, const double *from, int64_t n) {
 }
 
 static void from_kernel(const launch *l, const void *from, double *to, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = l->f64 ? ((const double *)from)[i] : ((const float *)from)[i];
+  for (int64_t i = 0; i < n; i++)
+    to[i] = l->f64 ? ((const double *)from)[i] : ((const float *)from)[i];
 }
 
 static int64_t instances_of(const kernel *k, const int64_t *sizes) {
@@ -144,7 +153,8 @@ static int64_t instances_of(const kernel *k, const int64_t *sizes) {
 // Bytes behind the scratch that no kernel may write.
 enum { BEHIND = 1024 };
 
-static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances, const int64_t *sizes) {
+static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances,
+                             const int64_t *sizes) {
   int64_t bytes = scratch->constant + scratch->per_instance * instances;
   for (int i = 0; i < scratch->terms.count; i++) {
     int64_t term = scratch->terms.items[i].coefficient;
@@ -160,7 +170,8 @@ void launch_kernel(launch *l, kernel_kind kind) {
   const codegen_kernel *k = NULL;
   int number = 0;
   for (int i = 0; i < l->lib->object->kernels.count; i++) {
-    if (l->lib->object->kernels.items[i].kernel->kind == kind) k = &l->lib->object->kernels.items[i], number = i;
+    if (l->lib->object->kernels.items[i].kernel->kind == kind)
+      k = &l->lib->object->kernels.items[i], number = i;
   }
   assert_non_null(k);
   reference_run *run = &l->t->run;
@@ -175,7 +186,8 @@ void launch_kernel(launch *l, kernel_kind kind) {
     bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
     if (kind == KERNEL_STATES && slot->written) absent = true;
     if (absent) continue;
-    slots[i].data = slot->written ? arena_alloc(l->a, (size_t)(numbers + 1) * 8) : to_kernel(l, tensor->data, numbers);
+    slots[i].data = slot->written ? arena_alloc(l->a, (size_t)(numbers + 1) * 8)
+                                  : to_kernel(l, tensor->data, numbers);
     if (slot->written && !slot->accumulated) memset(slots[i].data, 0xFF, (size_t)(numbers + 1) * 8);
   }
   rec_frame frame = {run->batch, run->time, run->axis_sizes, slots, NULL, 0, 0, 1};
@@ -202,11 +214,13 @@ void launch_kernel(launch *l, kernel_kind kind) {
   for (int i = 0; i < k->slots.count; i++) {
     int64_t numbers;
     reference_tensor *tensor = tensor_of(l->t, &k->slots.items[i], &numbers);
-    if (k->slots.items[i].written && slots[i].data) from_kernel(l, slots[i].data, tensor->data, numbers);
+    if (k->slots.items[i].written && slots[i].data)
+      from_kernel(l, slots[i].data, tensor->data, numbers);
   }
 }
 
-// ---- comparison -----------------------------------------------------------------------------------------------------------
+// ---- comparison
+// -----------------------------------------------------------------------------------------------------------
 
 static double difference(const double *x, const double *y, int64_t count) {
   double scale = 1, worst = 0;
@@ -236,12 +250,16 @@ void assert_equal_runs(trial *t, trial *u, double allowed, const char *what) {
       if (k >= 2 && tensor->kind != TENSOR_STATE) continue;
       if (!pairs[k].x || !pairs[k].y) continue;
       double error = difference(pairs[k].x, pairs[k].y, n);
-      if (!(error <= allowed)) fail_msg("%s: %s%s differs by %g", what, pairs[k].prefix, tensor->name, error);
+      if (!(error <= allowed))
+        fail_msg("%s: %s%s differs by %g", what, pairs[k].prefix, tensor->name, error);
     }
   }
   for (int i = 0; i < body->lags.count; i++) {
-    double error = difference(t->run.final_lags[i].data, u->run.final_lags[i].data, t->lag_numbers[i]);
-    error = fmax(error, difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, t->lag_numbers[i]));
-    if (!(error <= allowed)) fail_msg("%s: lag buffer %s differs by %g", what, body->lags.items[i].name, error);
+    double error =
+        difference(t->run.final_lags[i].data, u->run.final_lags[i].data, t->lag_numbers[i]);
+    error = fmax(error, difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data,
+                                   t->lag_numbers[i]));
+    if (!(error <= allowed))
+      fail_msg("%s: lag buffer %s differs by %g", what, body->lags.items[i].name, error);
   }
 }

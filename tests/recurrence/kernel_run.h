@@ -31,8 +31,8 @@ launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, b
 void launch_forget_saved(launch *l);
 void launch_kernel(launch *l, kernel_kind kind);
 
-// Fails with `what` if tensors, gradients or states of the trials differ by more than `allowed`. The difference is relative to
-// the largest number of each, or to 1.
+// Fails with `what` if tensors, gradients or states of the trials differ by more than `allowed`.
+// The difference is relative to the largest number of each, or to 1.
 void assert_equal_runs(trial *t, trial *u, double allowed, const char *what);
 
 #endif

@@ -9,7 +9,8 @@
 
 enum { MAX_OPERANDS = 4 };
 
-// A walk over the product of some axes, the last axis fastest, with a position in each of several arrays.
+// A walk over the product of some axes, the last axis fastest, with a position in each of several
+// arrays.
 typedef struct walk {
   int axis_count;
   int64_t size[64], index[64];
@@ -64,7 +65,8 @@ static int64_t index_of(const walk *w, int axis) {
   return 0;
 }
 
-// ---- operations -------------------------------------------------------------------------------------------------------
+// ---- operations
+// -------------------------------------------------------------------------------------------------------
 
 static void run_elementwise(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
@@ -93,7 +95,8 @@ static void run_leaf(tile_machine *m, tile_id id) {
       for (int64_t i = 0; i < m->count[id]; i++) out[i] = i < m->valid;
       break;
     case TILE_AT_END:
-      for (int64_t i = 0; i < m->count[id]; i++) out[i] = i == m->valid - 1 - tile_steps_before_end(v);
+      for (int64_t i = 0; i < m->count[id]; i++)
+        out[i] = i == m->valid - 1 - tile_steps_before_end(v);
       break;
     case TILE_LENGTH: out[0] = (double)m->valid; break;
     case TILE_CAUSAL: {
@@ -143,7 +146,8 @@ static void run_first_extreme(tile_machine *m, tile_id id) {
     walk_follow(&w, m, 3, id);
     double best = -INFINITY, *first = NULL;
     for (; !w.done; walk_next(&w)) {
-      double x = sign * m->data[v->args[0]][outer.at[0] + w.at[0]], *to = &m->data[id][outer.at[3] + w.at[3]];
+      double x = sign * m->data[v->args[0]][outer.at[0] + w.at[0]],
+             *to = &m->data[id][outer.at[3] + w.at[3]];
       *to = 0;
       if (first && !(x > best)) continue;
       best = x;
@@ -169,10 +173,12 @@ static void run_axis_op(tile_machine *m, tile_id id) {
   walk_follow(&w, m, 0, v->args[0]);
   walk_follow(&w, m, 3, id);
   int64_t from = 0, to = 0;
-  if (v->op == TILE_SLICE) from = tile_entry(v) * tile_machine_stride(m, v->args[0], tile_entry_axis(v));
+  if (v->op == TILE_SLICE)
+    from = tile_entry(v) * tile_machine_stride(m, v->args[0], tile_entry_axis(v));
   if (v->op == TILE_PLACE) to = tile_entry(v) * tile_machine_stride(m, id, tile_entry_axis(v));
   if (v->op == TILE_RENAME) {
-    walk_set_stride(&w, 0, tile_renamed_to(v), tile_machine_stride(m, v->args[0], tile_renamed_from(v)));
+    walk_set_stride(&w, 0, tile_renamed_to(v),
+                    tile_machine_stride(m, v->args[0], tile_renamed_from(v)));
   }
   if (v->op == TILE_SPLIT || v->op == TILE_JOIN) {
     bool split = v->op == TILE_SPLIT;
@@ -185,7 +191,8 @@ static void run_axis_op(tile_machine *m, tile_id id) {
 
 static void run_shift(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int64_t size = m->sizes[tile_shift_axis(v)], stride = tile_machine_stride(m, id, tile_shift_axis(v));
+  int64_t size = m->sizes[tile_shift_axis(v)],
+          stride = tile_machine_stride(m, id, tile_shift_axis(v));
   walk w = walk_over(m, v->axes & ~axis_bit(tile_shift_axis(v)));
   walk_follow(&w, m, 0, id);
   walk_follow(&w, m, 1, v->args[0]);
@@ -218,7 +225,8 @@ static void run_solve(tile_machine *m, tile_id id) {
       double sum = m->data[r][w.at[1] + row * r_stride];
       for (int64_t k = 0; k < i; k++) {
         int64_t other = tile_is_transposed(v) ? size - 1 - k : k;
-        double factor = tile_is_transposed(v) ? a[other * first + row * second] : a[row * first + other * second];
+        double factor = tile_is_transposed(v) ? a[other * first + row * second]
+                                              : a[row * first + other * second];
         sum += factor * x[other * stride];
       }
       x[row * stride] = sum;
@@ -302,9 +310,11 @@ static void run_value(tile_machine *m, tile_id id) {
   }
 }
 
-// ---- machines ---------------------------------------------------------------------------------------------------------
+// ---- machines
+// ---------------------------------------------------------------------------------------------------------
 
-bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program, const int64_t *axis_sizes) {
+bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program,
+                      const int64_t *axis_sizes) {
   *m = (tile_machine){.program = program};
   for (int i = 0; i < program->axes.count; i++) {
     const tile_axis *axis = &program->axes.items[i];

@@ -1,11 +1,12 @@
-// The interpreter of tile values: every value as a dense float64 array. Tests compare rewrites, derivatives and kernels
-// with it.
+// The interpreter of tile values: every value as a dense float64 array. Tests compare rewrites,
+// derivatives and kernels with it.
 #ifndef REC_TESTS_TILE_INTERPRET_H
 #define REC_TESTS_TILE_INTERPRET_H
 
 #include "compiler/tile/tile.h"
 
-// A program with memory for its values. Arrays are row-major over the axes of a value in ascending position.
+// A program with memory for its values. Arrays are row-major over the axes of a value in ascending
+// position.
 typedef struct tile_machine {
   const tile_program *program;
   int64_t sizes[64];  // by axis of the program
@@ -16,9 +17,11 @@ typedef struct tile_machine {
 } tile_machine;
 
 // False if memory is short; then, too, tile_machine_free must be called.
-bool tile_machine_new(arena *a, tile_machine *machine, const tile_program *program, const int64_t *axis_sizes);
+bool tile_machine_new(arena *a, tile_machine *machine, const tile_program *program,
+                      const int64_t *axis_sizes);
 void tile_machine_free(tile_machine *machine);
-// Computes the values of one section, in order; arguments must be loaded. In the body ACCUMULATE adds up.
+// Computes the values of one section, in order; arguments must be loaded. In the body ACCUMULATE
+// adds up.
 void tile_machine_run(tile_machine *machine, tile_section section);
 // Sets all accumulators to 0.
 void tile_machine_reset(tile_machine *machine);

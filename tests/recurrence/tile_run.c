@@ -1,5 +1,5 @@
-// Runs tile programs over whole sequences as a kernel would: chunks in order, then in reverse. States are handed from run to
-// run, and the last chunk is padded with rows of 0.
+// Runs tile programs over whole sequences as a kernel would: chunks in order, then in reverse.
+// States are handed from run to run, and the last chunk is padded with rows of 0.
 //
 //   T = 37, chunk 16: runs over steps 0..15, 16..31, 32..36 (11 padded rows); backward the other way round.
 #include "tests/recurrence/tile_run.h"
@@ -29,7 +29,8 @@ typedef struct execution {
   sequence sequence;
 } execution;
 
-// ---- sizes and places -------------------------------------------------------------------------------------------------
+// ---- sizes and places
+// -------------------------------------------------------------------------------------------------
 
 static int64_t place_elements(const execution *e, const tile_place *place) {
   int64_t count = 1;
@@ -80,7 +81,8 @@ static view view_of(const execution *e, const tile_place *place, const states *n
     case TILE_NEXT_STATE:
     case TILE_D_STATE:
     case TILE_D_NEXT_STATE:
-      v.data = place->lag >= 0 ? now->lags[place->lag] + place->slot * size : now->tensors[place->tensor];
+      v.data = place->lag >= 0 ? now->lags[place->lag] + place->slot * size
+                               : now->tensors[place->tensor];
       break;
     case TILE_STASH:
     case TILE_KEEP: ICE("tile interpreter", "a stash has no memory of its own");
@@ -89,9 +91,10 @@ static view view_of(const execution *e, const tile_place *place, const states *n
   return v;
 }
 
-// Moves between a value's array and memory: rows of `valid` steps from `first` on. Loading fills the rest with 0.
-static void move(const execution *e, tile_machine *m, tile_id id, const tile_place *place, view v, int64_t first, bool load,
-                 bool add) {
+// Moves between a value's array and memory: rows of `valid` steps from `first` on. Loading fills
+// the rest with 0.
+static void move(const execution *e, tile_machine *m, tile_id id, const tile_place *place, view v,
+                 int64_t first, bool load, bool add) {
   int t = m->program->time_axis;
   int64_t rows = place->time && t >= 0 ? m->sizes[t] : 1;
   int64_t index[TYPED_MAX_AXES] = {0};
@@ -117,8 +120,8 @@ static void move(const execution *e, tile_machine *m, tile_id id, const tile_pla
   }
 }
 
-static void load_arguments(const execution *e, tile_machine *m, const states *now, const states *d_next, int64_t first,
-                           bool params) {
+static void load_arguments(const execution *e, tile_machine *m, const states *now,
+                           const states *d_next, int64_t first, bool params) {
   const tile_program *p = m->program;
   for (int i = 0; i < p->values.count; i++) {
     if (p->values.items[i].op != TILE_ARGUMENT) continue;
@@ -129,12 +132,14 @@ static void load_arguments(const execution *e, tile_machine *m, const states *no
   }
 }
 
-static void store_results(const execution *e, tile_machine *m, const states *next, int64_t first, bool params) {
+static void store_results(const execution *e, tile_machine *m, const states *next, int64_t first,
+                          bool params) {
   const tile_program *p = m->program;
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->role == TILE_KEEP || (place->role == TILE_D_PARAM) != params) continue;
-    move(e, m, p->results.items[i].value, place, view_of(e, place, next), e->sequence.first + first, false, params);
+    move(e, m, p->results.items[i].value, place, view_of(e, place, next), e->sequence.first + first,
+         false, params);
   }
 }
 
@@ -153,10 +158,12 @@ static void hand_over_stash(const tile_machine *from, tile_machine *to) {
   }
 }
 
-// ---- states -----------------------------------------------------------------------------------------------------------
+// ---- states
+// -----------------------------------------------------------------------------------------------------------
 
 static states states_new(const execution *e) {
-  states s = {ARENA_ARRAY(e->arena, double *, e->body->tensors.count), ARENA_ARRAY(e->arena, double *, e->body->lags.count)};
+  states s = {ARENA_ARRAY(e->arena, double *, e->body->tensors.count),
+              ARENA_ARRAY(e->arena, double *, e->body->lags.count)};
   for (int i = 0; i < e->body->tensors.count; i++) {
     if (e->body->tensors.items[i].kind != TENSOR_STATE) continue;
     s.tensors[i] = ARENA_ARRAY(e->arena, double, tensor_elements(e, i));
@@ -185,7 +192,8 @@ static void copy_entry(double *memory, double *state, int64_t entry, int64_t cou
 }
 
 // Between states of this sequence and the tensors of all; absent tensors are 0, or not written.
-static void exchange(const execution *e, states s, const reference_tensor *tensors, const reference_tensor *lags, bool load) {
+static void exchange(const execution *e, states s, const reference_tensor *tensors,
+                     const reference_tensor *lags, bool load) {
   int64_t entry = e->sequence.state_index;
   for (int i = 0; i < e->body->tensors.count; i++) {
     if (!s.tensors[i]) continue;
@@ -196,7 +204,8 @@ static void exchange(const execution *e, states s, const reference_tensor *tenso
   }
 }
 
-// ---- whole sequences --------------------------------------------------------------------------------------------------
+// ---- whole sequences
+// --------------------------------------------------------------------------------------------------
 
 typedef struct machines {
   tile_machine forward, recompute, backward;
@@ -282,8 +291,8 @@ static void clear_param_gradients(const execution *e) {
   }
 }
 
-bool tile_execute(const recurrence *from, const tile_program *forward, const tile_gradient *gradient,
-                  const reference_run *run) {
+bool tile_execute(const recurrence *from, const tile_program *forward,
+                  const tile_gradient *gradient, const reference_run *run) {
   arena *a = arena_new();
   execution e = {.arena = a, .body = &from->body, .run = run};
   machines m = {.forward = {.data = NULL}};

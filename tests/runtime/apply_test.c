@@ -1,4 +1,5 @@
-// `rec apply` from the outside: what fits runs; what does not costs one line, exit status 2 and no output file.
+// `rec apply` from the outside: what fits runs; what does not costs one line, exit status 2 and no
+// output file.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,7 +38,8 @@ static const char program[] =
 static char folder[] = "/tmp/apply_test.XXXXXX";
 static char source_path[64], input_path[64], output_path[64], error_path[64];
 
-// ---- Files -------------------------------------------------------------------------------------------------
+// ---- Files
+// -------------------------------------------------------------------------------------------------
 
 enum { TENSOR_COUNT = 12, RANK = 5, BYTES = 4096 };
 
@@ -67,13 +69,15 @@ static void write_input(const part *changes, int count) {
     }
     if (!p || p->dtype == REC_DTYPE_COUNT) continue;
     tensors[written] = (rec_tensor){p->name, p->dtype, p->rank, p->shape, bytes, 0};
-    tensors[written].bytes = (size_t)rec_tensor_elements(&tensors[written]) * rec_dtype_size(p->dtype);
+    tensors[written].bytes =
+        (size_t)rec_tensor_elements(&tensors[written]) * rec_dtype_size(p->dtype);
     written++;
   }
   if (rec_file_write(input_path, tensors, written, NULL, 0)) abort();
 }
 
-// ---- Running ---------------------------------------------------------------------------------------------------
+// ---- Running
+// ---------------------------------------------------------------------------------------------------
 
 static char error_text[4096];
 
@@ -86,7 +90,9 @@ static int run_rec(const char *const *words) {
   posix_spawn_file_actions_addopen(&actions, 2, error_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t child;
   int status = -1;
-  if (posix_spawn(&child, list[0], &actions, NULL, (char **)list, environ) || waitpid(child, &status, 0) != child) abort();
+  if (posix_spawn(&child, list[0], &actions, NULL, (char **)list, environ) ||
+      waitpid(child, &status, 0) != child)
+    abort();
   posix_spawn_file_actions_destroy(&actions);
   FILE *file = fopen(error_path, "r");
   size_t size = file ? fread(error_text, 1, sizeof error_text - 1, file) : 0;
@@ -117,7 +123,8 @@ static void refused(const char *what, int status, const char *message) {
   check(access(output_path, F_OK) != 0, "%s: there is an output file", what);
 }
 
-// ---- Tests -----------------------------------------------------------------------------------------------------
+// ---- Tests
+// -----------------------------------------------------------------------------------------------------
 
 typedef struct misfit {
   const char *what;
@@ -134,8 +141,14 @@ static const misfit misfits[] = {
      {.name = "a", .dtype = REC_DTYPE_COUNT},
      NULL,
      "IN: expected the parameter `a`, F32 [G=2], found no such tensor"},
-    {"a name is unknown", {"zeta", REC_F32, 1, {2}}, NULL, "IN: expected tensors among x dt a h0.h h0.x.lag, found `zeta`"},
-    {"an output is given", {"y", REC_F32, 3, {2, 3, 2}}, NULL, "IN: expected tensors among x dt a h0.h h0.x.lag, found `y`"},
+    {"a name is unknown",
+     {"zeta", REC_F32, 1, {2}},
+     NULL,
+     "IN: expected tensors among x dt a h0.h h0.x.lag, found `zeta`"},
+    {"an output is given",
+     {"y", REC_F32, 3, {2, 3, 2}},
+     NULL,
+     "IN: expected tensors among x dt a h0.h h0.x.lag, found `y`"},
     {"a final state is given",
      {"hT.h", REC_F32, 3, {2, 2, 4}},
      NULL,
@@ -152,7 +165,10 @@ static const misfit misfits[] = {
      {"x", REC_F32, 4, {2, 3, 2, 5}},
      NULL,
      "IN: `x`: expected F32 [B,T,G,N=4], found F32 [2,3,2,5]"},
-    {"an axis is missing", {"x", REC_F32, 3, {3, 2, 4}}, NULL, "IN: `x`: expected F32 [B,T,G,N=4], found F32 [3,2,4]"},
+    {"an axis is missing",
+     {"x", REC_F32, 3, {3, 2, 4}},
+     NULL,
+     "IN: `x`: expected F32 [B,T,G,N=4], found F32 [3,2,4]"},
     {"a state has another batch",
      {"h0.h", REC_F32, 3, {1, 2, 4}},
      NULL,
@@ -161,7 +177,10 @@ static const misfit misfits[] = {
      {"h0.x.lag", REC_F32, 4, {2, 1, 2, 4}},
      NULL,
      "IN: `h0.x.lag`: expected F32 [B=2,lag=2,G=2,N=4], found F32 [2,1,2,4]"},
-    {"a wider type", {"x", REC_F64, 4, {2, 3, 2, 4}}, NULL, "IN: `x`: expected F32 [B,T,G,N=4], found F64 [2,3,2,4]"},
+    {"a wider type",
+     {"x", REC_F64, 4, {2, 3, 2, 4}},
+     NULL,
+     "IN: `x`: expected F32 [B,T,G,N=4], found F64 [2,3,2,4]"},
     {"whole numbers", {"a", REC_I32, 1, {2}}, NULL, "IN: `a`: expected F32 [G=2], found I32 [2]"},
     {"a cotangent is missing",
      {.name = "h0.h", .dtype = REC_DTYPE_COUNT},
@@ -175,7 +194,10 @@ static const misfit misfits[] = {
      {"cu_seqlens", REC_I64, 1, {3}},
      NULL,
      "IN: `cu_seqlens`: expected I32 [sequences + 1], found I64 [3]"},
-    {"no offsets", {"cu_seqlens", REC_I32, 1, {0}}, NULL, "IN: `cu_seqlens`: expected I32 [sequences + 1], found I32 [0]"},
+    {"no offsets",
+     {"cu_seqlens", REC_I32, 1, {0}},
+     NULL,
+     "IN: `cu_seqlens`: expected I32 [sequences + 1], found I32 [0]"},
 };
 
 static void check_misfits(void) {
@@ -189,10 +211,11 @@ static void check_offsets(void) {
   const struct {
     int32_t offsets[4];
     const char *message;
-  } lists[] = {{{1, 1, 2, 3}, "IN: `cu_seqlens`: expected a start at 0, found 1"},
-               {{0, 2, 1, 3}, "IN: `cu_seqlens`: expected offsets that never fall, found 1 after 2"},
-               {{0, 1, 2, 4}, "IN: `cu_seqlens`: expected an end at T=3, found 4"},
-               {{0, -1, 2, 3}, "IN: `cu_seqlens`: expected offsets that never fall, found -1 after 0"}};
+  } lists[] = {
+      {{1, 1, 2, 3}, "IN: `cu_seqlens`: expected a start at 0, found 1"},
+      {{0, 2, 1, 3}, "IN: `cu_seqlens`: expected offsets that never fall, found 1 after 2"},
+      {{0, 1, 2, 4}, "IN: `cu_seqlens`: expected an end at T=3, found 4"},
+      {{0, -1, 2, 3}, "IN: `cu_seqlens`: expected offsets that never fall, found -1 after 0"}};
   float zeros[64] = {0};
   int64_t x[] = {1, 3, 2, 4}, dt[] = {1, 3, 2}, two = 2, four = 4;
   for (int i = 0; i < 4; i++) {
@@ -206,7 +229,8 @@ static void check_offsets(void) {
 }
 
 static void check_words(void) {
-  const char *unknown[] = {"apply", source_path, "small", "--inputs", input_path, "--outputs", output_path, "--fast", NULL};
+  const char *unknown[] = {"apply",     source_path, "small",  "--inputs", input_path,
+                           "--outputs", output_path, "--fast", NULL};
   const char *device[] = {"apply",     source_path, "small",    "--inputs", input_path,
                           "--outputs", output_path, "--device", "tpu",      NULL};
   const char *both[] = {"apply",     source_path, "small",  "--inputs",   input_path,
@@ -216,18 +240,23 @@ static void check_words(void) {
   const char *nothing[] = {"apply", NULL}, *command[] = {"aply", NULL};
   write_input(NULL, 0);
   refused("option", run_rec(unknown), "unknown option `--fast`; see `rec apply --help`");
-  refused("device", run_rec(device),
-          "expected a device among host, reference, simt, cuda, found `tpu`; see `rec apply --help`");
-  refused("step and backward", run_rec(both), "expected --step or --backward, found both; see `rec apply --help`");
-  refused("threads", run_rec(threads), "expected a whole number from 1 after `--threads`, found `0`; see `rec apply --help`");
+  refused(
+      "device", run_rec(device),
+      "expected a device among host, reference, simt, cuda, found `tpu`; see `rec apply --help`");
+  refused("step and backward", run_rec(both),
+          "expected --step or --backward, found both; see `rec apply --help`");
+  refused("threads", run_rec(threads),
+          "expected a whole number from 1 after `--threads`, found `0`; see `rec apply --help`");
   refused("no words", run_rec(nothing), "expected FILE NAME; see `rec apply --help`");
   check(run_rec(command) == 2, "an unknown command is not refused");
   check(apply("large", NULL, NULL) == 2, "an unknown recurrence is not refused");
   char line[256];
-  snprintf(line, sizeof line, "rec apply: %s: expected a recurrence among small, turn; found `large`\n", source_path);
+  snprintf(line, sizeof line,
+           "rec apply: %s: expected a recurrence among small, turn; found `large`\n", source_path);
   check(strcmp(error_text, line) == 0, "unknown recurrence: %s", error_text);
   unlink(input_path);
-  check(apply("small", NULL, NULL) == 2 && strstr(error_text, "No such file or directory"), "no input: %s", error_text);
+  check(apply("small", NULL, NULL) == 2 && strstr(error_text, "No such file or directory"),
+        "no input: %s", error_text);
 }
 
 // A size that follows from another must be what the header says.
@@ -239,7 +268,8 @@ static void check_derived_size(void) {
   refused("derived size", apply("turn", NULL, NULL), "turn: expected E = 2 * D, found 5");
 }
 
-static bool has_shape(const rec_file *file, const char *name, rec_dtype dtype, int rank, const int64_t *shape) {
+static bool has_shape(const rec_file *file, const char *name, rec_dtype dtype, int rank,
+                      const int64_t *shape) {
   const rec_tensor *t = rec_file_find(file, name);
   bool same = t && t->dtype == dtype && t->rank == rank;
   for (int i = 0; same && i < rank; i++) same = t->shape[i] == shape[i];
@@ -263,9 +293,11 @@ static void check_empty(void) {
   rec_file *file;
   if (!check(!rec_file_open(output_path, &file), "T = 0: %s", rec_message())) return;
   check(has_shape(file, "y", REC_F32, 3, dt), "T = 0: y");
-  check(has_shape(file, "hT.h", REC_F32, 3, h) && memcmp(rec_file_find(file, "hT.h")->data, state, sizeof state) == 0,
+  check(has_shape(file, "hT.h", REC_F32, 3, h) &&
+            memcmp(rec_file_find(file, "hT.h")->data, state, sizeof state) == 0,
         "T = 0: hT.h");
-  check(has_shape(file, "hT.x.lag", REC_F32, 4, l) && memcmp(rec_file_find(file, "hT.x.lag")->data, lag, sizeof lag) == 0,
+  check(has_shape(file, "hT.x.lag", REC_F32, 4, l) &&
+            memcmp(rec_file_find(file, "hT.x.lag")->data, lag, sizeof lag) == 0,
         "T = 0: hT.x.lag");
   check(has_shape(file, "d.a", REC_F32, 1, &two), "T = 0: d.a");
   check(has_shape(file, "d.h0.x.lag", REC_F32, 4, l), "T = 0: d.h0.x.lag");
@@ -280,9 +312,11 @@ static void check_empty(void) {
   check(apply("small", "--backward", NULL) == 0, "B = 0: %s", error_text);
 }
 
-// d.* are ignored without --backward, even nonsense; narrower types are widened; f64 writes F64; a complex axis is 2.
+// d.* are ignored without --backward, even nonsense; narrower types are widened; f64 writes F64; a
+// complex axis is 2.
 static void check_types(void) {
-  const part loose[] = {{"x", REC_BF16, 4, {2, 3, 2, 4}}, {"dt", REC_F16, 3, {2, 3, 2}}, {"d.q", REC_I64, 2, {3, 3}}};
+  const part loose[] = {
+      {"x", REC_BF16, 4, {2, 3, 2, 4}}, {"dt", REC_F16, 3, {2, 3, 2}}, {"d.q", REC_I64, 2, {3, 3}}};
   write_input(loose, 3);
   check(apply("small", NULL, NULL) == 0, "widening: %s", error_text);
   check(apply("small", "--dtype", "f64") == 0, "f64: %s", error_text);
@@ -294,8 +328,9 @@ static void check_types(void) {
   }
   float u[] = {1, 0, 0}, v[6] = {0}, h[] = {0, 1};
   int64_t us[] = {1, 3, 1}, vs[] = {1, 3, 2}, hs[] = {1, 1, 2}, ws[] = {1, 3, 1, 2};
-  rec_tensor tensors[] = {
-      {"u", REC_F32, 3, us, u, sizeof u}, {"v", REC_F32, 3, vs, v, sizeof v}, {"h0.z", REC_F32, 3, hs, h, sizeof h}};
+  rec_tensor tensors[] = {{"u", REC_F32, 3, us, u, sizeof u},
+                          {"v", REC_F32, 3, vs, v, sizeof v},
+                          {"h0.z", REC_F32, 3, hs, h, sizeof h}};
   if (rec_file_write(input_path, tensors, 3, NULL, 0)) abort();
   check(apply("turn", NULL, NULL) == 0, "complex: %s", error_text);
   if (!check(!rec_file_open(output_path, &file), "complex: %s", rec_message())) return;
@@ -315,8 +350,9 @@ static void check_narrow_types(void) {
   const int64_t y[] = {2, 3, 2}, x[] = {2, 3, 2, 4}, h[] = {2, 2, 4}, two = 2;
   static const char *const devices[] = {"reference", "host", "simt"};
   for (int i = 0; i < 3; i++) {
-    const char *words[] = {"apply",    source_path, "small",   "--inputs", input_path,   "--outputs", output_path,
-                           "--device", devices[i],  "--dtype", "bf16",     "--backward", NULL};
+    const char *words[] = {"apply",     source_path,  "small",    "--inputs", input_path,
+                           "--outputs", output_path,  "--device", devices[i], "--dtype",
+                           "bf16",      "--backward", NULL};
     write_input(bf16, 4);
     unlink(output_path);
     check(run_rec(words) == 0, "bf16 on %s: %s", devices[i], error_text);
@@ -329,9 +365,11 @@ static void check_narrow_types(void) {
     rec_file_close(file);
   }
   write_input(NULL, 0);
-  refused("wide tokens", apply("small", "--dtype", "bf16"), "IN: `x`: expected BF16 [B,T,G,N=4], found F32 [2,3,2,4]");
+  refused("wide tokens", apply("small", "--dtype", "bf16"),
+          "IN: `x`: expected BF16 [B,T,G,N=4], found F32 [2,3,2,4]");
   write_input(bf16, 3);
-  refused("other tokens", apply("small", "--dtype", "f16"), "IN: `x`: expected F16 [B,T,G,N=4], found BF16 [2,3,2,4]");
+  refused("other tokens", apply("small", "--dtype", "f16"),
+          "IN: `x`: expected F16 [B,T,G,N=4], found BF16 [2,3,2,4]");
 }
 
 // GPU code runs on the executor; a library without it is compiled again.
@@ -345,19 +383,24 @@ static void check_simt(void) {
                        output_path, "--device",  "simt",  "--dtype",  "f64",      NULL};
   unlink(output_path);
   write_input(doubles, 5);
-  refused("f64 on a GPU", run_rec(f64), "small: expected a library of f32, bf16 or f16 for the device `simt`, found f64");
+  refused("f64 on a GPU", run_rec(f64),
+          "small: expected a library of f32, bf16 or f16 for the device `simt`, found f64");
   char library[80], header[80];
   snprintf(library, sizeof library, "%s/small.so", folder);
   snprintf(header, sizeof header, "%s/small.h", folder);
-  const char *words[] = {"apply", library, "small", "--inputs", input_path, "--outputs", output_path, "--device", "simt", NULL};
+  const char *words[] = {"apply",     library,     "small",    "--inputs", input_path,
+                         "--outputs", output_path, "--device", "simt",     NULL};
   write_input(NULL, 0);
   pid_t child;
   const char *recc[] = {REC_BINARY_DIR "/bin/recc", source_path, "-o", library, NULL};
   int status = -1;
-  if (posix_spawn(&child, recc[0], NULL, NULL, (char **)recc, environ) || waitpid(child, &status, 0) != child) abort();
+  if (posix_spawn(&child, recc[0], NULL, NULL, (char **)recc, environ) ||
+      waitpid(child, &status, 0) != child)
+    abort();
   check(status == 0, "recc failed");
   check(run_rec(words) == 0, "a library without GPU code on simt: %s", error_text);
-  check(unlink(output_path) == 0 && unlink(library) == 0 && unlink(header) == 0, "files of a library are missing");
+  check(unlink(output_path) == 0 && unlink(library) == 0 && unlink(header) == 0,
+        "files of a library are missing");
 }
 
 // An output file that stands already is left alone by a run that fails.
@@ -371,12 +414,14 @@ static void check_old_output(void) {
   check(run_rec(words) == 2, "a misfit is not refused");
   char text[8] = "";
   file = fopen(output_path, "r");
-  check(file && fgets(text, sizeof text, file) && strcmp(text, "old") == 0, "an old output file was touched");
+  check(file && fgets(text, sizeof text, file) && strcmp(text, "old") == 0,
+        "an old output file was touched");
   if (file) fclose(file);
   unlink(output_path);
 }
 
-// ---- Compiling on the fly ------------------------------------------------------------------------------------------
+// ---- Compiling on the fly
+// ------------------------------------------------------------------------------------------
 
 static char beside_path[64], recc_path[64], temporary_path[64];
 
@@ -403,7 +448,8 @@ static int entries_of(const char *path) {
 static pid_t start_beside(const char *script) {
   FILE *file = fopen(recc_path, "w");
   if (!file || fputs(script, file) < 0 || fclose(file) || chmod(recc_path, 0700)) abort();
-  const char *list[] = {beside_path, "apply", source_path, "small", "--inputs", input_path, "--outputs", output_path, NULL};
+  const char *list[] = {beside_path, "apply",     source_path, "small", "--inputs",
+                        input_path,  "--outputs", output_path, NULL};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 2, error_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -444,7 +490,8 @@ static void check_temporary_folder(void) {
     usleep(20000);
     kill(child, signals[i]);
     waitpid(child, &status, 0);
-    check(WIFSIGNALED(status) && WTERMSIG(status) == signals[i], "signal %d did not end the program", signals[i]);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == signals[i],
+          "signal %d did not end the program", signals[i]);
     check(entries_of(temporary_path) == 0, "signal %d leaves files", signals[i]);
   }
   unsetenv("TMPDIR");
@@ -455,10 +502,13 @@ static void check_temporary_folder(void) {
 
 static void check_bad_program(void) {
   FILE *file = fopen(source_path, "w");
-  if (!file || fputs("recurrence small(G) { input x[G] output y[G] y = z }\n", file) < 0 || fclose(file)) abort();
+  if (!file || fputs("recurrence small(G) { input x[G] output y[G] y = z }\n", file) < 0 ||
+      fclose(file))
+    abort();
   write_input(NULL, 0);
   check(apply("small", NULL, NULL) == 2, "a program with errors is not refused");
-  check(strstr(error_text, ":1:") && strstr(error_text, "error:"), "a program with errors: %s", error_text);
+  check(strstr(error_text, ":1:") && strstr(error_text, "error:"), "a program with errors: %s",
+        error_text);
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
-// States that start from a number or from a parameter (`state m[D] ~ -1e38`, `~ m0`), of every class of states. The interpreter
-// says what is right, and its gradients by such parameters are held to differences of its values. Takes about 15 s.
+// States that start from a number or from a parameter (`state m[D] ~ -1e38`, `~ m0`), of every
+// class of states. The interpreter says what is right, and its gradients by such parameters are
+// held to differences of its values. Takes about 15 s.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static const char *const programs[] = {
     "  r = tanh(r[t-1] + h)\n"
     "  y = h + c * r\n"
     "}\n",
-    // a maximum, what is held relative to it, and packed sequences that begin with other ones behind them
+    // a maximum, what is held relative to it, and packed sequences that begin with other ones
+    // behind them
     "recurrence stable(D) {\n"
     "  input  k[D], v[D]\n"
     "  param  m0[D]\n"
@@ -76,7 +78,8 @@ static const char *const programs[] = {
 
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-// ---- against the interpreter -----------------------------------------------------------------------------------------------
+// ---- against the interpreter
+// -----------------------------------------------------------------------------------------------
 
 static int variable_of(const rec_signature *s, const char *name) {
   for (int i = 0; i < s->variable_count; i++)
@@ -85,44 +88,53 @@ static int variable_of(const rec_signature *s, const char *name) {
 }
 
 // Promised parameters keep their promise.
-static problem *drawn(const rec_signature *s, const int32_t *lengths, int64_t sequences, int64_t batch, int64_t time) {
+static problem *drawn(const rec_signature *s, const int32_t *lengths, int64_t sequences,
+                      int64_t batch, int64_t time) {
   problem *p = lengths ? problem_packed(s, lengths, sequences, 3) : problem_new(s, batch, time, 3);
   problem_draw(p, (uint64_t)(17 + time), 0.8);
   int matrix = variable_of(s, "A");
-  for (int64_t k = 0; matrix >= 0 && k < problem_numbers(p, matrix); k++) p->value[matrix][k] *= 0.25;
+  for (int64_t k = 0; matrix >= 0 && k < problem_numbers(p, matrix); k++)
+    p->value[matrix][k] *= 0.25;
   problem_drop_states(p);
   return p;
 }
 
 static problem *exact_of(const problem *inputs, const rec_recurrence *r) {
   problem *exact = problem_copy(inputs);
-  check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s", rec_message());
+  check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s",
+        rec_message());
   return exact;
 }
 
-static void compare(const problem *exact, const problem *got, bool backward, double allowed, const char *what) {
+static void compare(const problem *exact, const problem *got, bool backward, double allowed,
+                    const char *what) {
   char where[256];
   double error = problem_compare(exact, got, backward, 1e-3, where, sizeof where);
-  check(error <= allowed, "%s %s: error %.1e > %.1e at %s", exact->signature->name, what, error, allowed, where);
+  check(error <= allowed, "%s %s: error %.1e > %.1e at %s", exact->signature->name, what, error,
+        allowed, where);
 }
 
-static void run(const problem *inputs, const problem *exact, const rec_recurrence *r, const char *device,
-                rec_run_options options, double allowed) {
+static void run(const problem *inputs, const problem *exact, const rec_recurrence *r,
+                const char *device, rec_run_options options, double allowed) {
   char what[128];
   problem *got = problem_copy(inputs);
-  snprintf(what, sizeof what, "on %s, %lld steps of %lld sequences%s%s", device, (long long)inputs->time,
-           (long long)(inputs->cu_seqlens ? inputs->sequences : inputs->batch), options.step ? ", step by step" : "",
-           options.recompute ? ", nothing saved" : "");
+  snprintf(what, sizeof what, "on %s, %lld steps of %lld sequences%s%s", device,
+           (long long)inputs->time,
+           (long long)(inputs->cu_seqlens ? inputs->sequences : inputs->batch),
+           options.step ? ", step by step" : "", options.recompute ? ", nothing saved" : "");
   if (check(problem_run(got, r, device, &options), "%s: %s", what, rec_message()))
     compare(exact, got, options.backward, allowed, what);
   problem_free(got);
 }
 
-static void run_each_way(problem *inputs, const rec_recurrence *r, const char *const *devices, double allowed) {
+static void run_each_way(problem *inputs, const rec_recurrence *r, const char *const *devices,
+                         double allowed) {
   problem *exact = exact_of(inputs, r);
   for (int i = 0; devices[i]; i++) {
-    run(inputs, exact, r, devices[i], (rec_run_options){.backward = true, .time_slices = 2}, allowed);
-    run(inputs, exact, r, devices[i], (rec_run_options){.backward = true, .recompute = true, .threads = 3}, allowed);
+    run(inputs, exact, r, devices[i], (rec_run_options){.backward = true, .time_slices = 2},
+        allowed);
+    run(inputs, exact, r, devices[i],
+        (rec_run_options){.backward = true, .recompute = true, .threads = 3}, allowed);
     run(inputs, exact, r, devices[i], (rec_run_options){.step = true}, allowed);
   }
   problem_free(exact);
@@ -153,7 +165,8 @@ static void run_in_parts(const rec_recurrence *r, const char *device, double all
 static void run_in_segments(const rec_recurrence *r, const char *device, double allowed) {
   problem *whole = drawn(rec_recurrence_signature(r), NULL, 0, 2, 48), *exact = exact_of(whole, r);
   segments_report report = {.wrong = ""};
-  problem *got = segments_sizes(r, device, whole).summary ? segments_run(r, device, whole, 3, &report) : NULL;
+  problem *got =
+      segments_sizes(r, device, whole).summary ? segments_run(r, device, whole, 3, &report) : NULL;
   check(!*report.wrong, "%s in segments: %s", whole->signature->name, report.wrong);
   if (got) compare(exact, got, true, allowed, "in segments");
   problem_free(got);
@@ -173,17 +186,20 @@ static void check_program(const rec_recurrence *r, const char *const *devices, d
   }
 }
 
-// ---- gradients ---------------------------------------------------------------------------------------------------------------
+// ---- gradients
+// ---------------------------------------------------------------------------------------------------------------
 
 static double dot(const problem *p) {
   double sum = 0;
   for (int i = 0; i < p->signature->variable_count; i++)
-    for (int64_t k = 0; p->signature->variables[i].kind == REC_OUTPUT && k < problem_numbers(p, i); k++)
+    for (int64_t k = 0; p->signature->variables[i].kind == REC_OUTPUT && k < problem_numbers(p, i);
+         k++)
       sum += p->value[i][k] * p->gradient[i][k];
   return sum;
 }
 
-static double value_with(const problem *inputs, const rec_recurrence *r, int variable, int64_t k, double change) {
+static double value_with(const problem *inputs, const rec_recurrence *r, int variable, int64_t k,
+                         double change) {
   problem *p = problem_copy(inputs);
   p->value[variable][k] += change;
   bool ran = problem_run(p, r, "reference", &(rec_run_options){0});
@@ -196,10 +212,13 @@ static double value_with(const problem *inputs, const rec_recurrence *r, int var
 static void check_differences(const rec_recurrence *r) {
   problem *inputs = drawn(rec_recurrence_signature(r), NULL, 0, 2, 5), *exact = exact_of(inputs, r);
   for (int i = 0; i < inputs->signature->variable_count; i++) {
-    for (int64_t k = 0; inputs->signature->variables[i].kind == REC_PARAM && k < problem_numbers(inputs, i); k++) {
-      double h = 1e-5, slope = (value_with(inputs, r, i, k, h) - value_with(inputs, r, i, k, -h)) / (2 * h);
-      check(fabs(slope - exact->gradient[i][k]) <= 1e-6 * (1 + fabs(slope)), "%s: d.%s[%d] is %.9g, by differences %.9g",
-            inputs->signature->name, inputs->signature->variables[i].name, (int)k, exact->gradient[i][k], slope);
+    for (int64_t k = 0;
+         inputs->signature->variables[i].kind == REC_PARAM && k < problem_numbers(inputs, i); k++) {
+      double h = 1e-5,
+             slope = (value_with(inputs, r, i, k, h) - value_with(inputs, r, i, k, -h)) / (2 * h);
+      check(fabs(slope - exact->gradient[i][k]) <= 1e-6 * (1 + fabs(slope)),
+            "%s: d.%s[%d] is %.9g, by differences %.9g", inputs->signature->name,
+            inputs->signature->variables[i].name, (int)k, exact->gradient[i][k], slope);
     }
   }
   problem_free(inputs);
@@ -216,10 +235,13 @@ static void check_given(const rec_recurrence *r, const char *const *devices) {
     problem *p = problem_copy(given), *other = problem_copy(given);
     for (int64_t k = 0; k < problem_numbers(given, start); k++) other->value[start][k] += 1;
     rec_run_options options = {.backward = true};
-    check(problem_run(p, r, devices[i], &options) && problem_run(other, r, devices[i], &options), "%s", rec_message());
-    check(problem_equal(p, other, true), "%s: the start counts beside a state that is given", s->name);
+    check(problem_run(p, r, devices[i], &options) && problem_run(other, r, devices[i], &options),
+          "%s", rec_message());
+    check(problem_equal(p, other, true), "%s: the start counts beside a state that is given",
+          s->name);
     for (int64_t k = 0; k < problem_numbers(given, start); k++)
-      check(p->gradient[start][k] == 0, "%s on %s: d.s0[%d] is %g beside a state that is given, expected 0", s->name,
+      check(p->gradient[start][k] == 0,
+            "%s on %s: d.s0[%d] is %g beside a state that is given, expected 0", s->name,
             devices[i], (int)k, p->gradient[start][k]);
     problem_free(p);
     problem_free(other);
@@ -227,7 +249,8 @@ static void check_given(const rec_recurrence *r, const char *const *devices) {
   problem_free(given);
 }
 
-// ---- RWKV-4 ------------------------------------------------------------------------------------------------------------------
+// ---- RWKV-4
+// ------------------------------------------------------------------------------------------------------------------
 
 enum { CHANNELS = 3, TOKENS = 40 };
 
@@ -243,7 +266,8 @@ static double wkv(const double *k, const double *v, double w, double u, int t) {
   return up / down;
 }
 
-static void check_rwkv4(const rec_recurrence *r, const char *device, bool step, double level, double allowed) {
+static void check_rwkv4(const rec_recurrence *r, const char *device, bool step, double level,
+                        double allowed) {
   const rec_signature *s = rec_recurrence_signature(r);
   problem *p = problem_new(s, 1, TOKENS, CHANNELS);
   problem_draw(p, 8, 0.8);
@@ -257,20 +281,24 @@ static void check_rwkv4(const rec_recurrence *r, const char *device, bool step, 
   for (int i = 0; check(ran, "%s", rec_message()) && i < TOKENS * CHANNELS; i++) {
     int channel = i % CHANNELS;
     double expected = wkv(k + channel, v + channel, exp(w[channel]), u[channel], i / CHANNELS);
-    check(fabs(y[i] - expected) <= allowed, "rwkv4 on %s%s, keys about %g: y[%d] is %.9g, expected %.9g", device,
+    check(fabs(y[i] - expected) <= allowed,
+          "rwkv4 on %s%s, keys about %g: y[%d] is %.9g, expected %.9g", device,
           step ? ", step by step" : "", level, i, y[i], expected);
   }
   for (int i = 0; i < s->variable_count && !step; i++)
     for (int64_t n = 0; s->variables[i].kind == REC_PARAM && n < CHANNELS; n++)
-      check(isfinite(p->gradient[i][n]), "rwkv4 on %s: d.%s is no number", device, s->variables[i].name);
+      check(isfinite(p->gradient[i][n]), "rwkv4 on %s: d.%s is no number", device,
+            s->variables[i].name);
   problem_free(p);
 }
 
-static void check_paper(const char *dtype, const char *target, const char *const *devices, double allowed) {
+static void check_paper(const char *dtype, const char *target, const char *const *devices,
+                        double allowed) {
   static const char *const forms[] = {"chunk", "step"};
   static const double levels[] = {0, -100, -1000};
   for (int form = 0; form < 2; form++) {
-    const char *const options[] = {"--dtype", dtype, "--target", target, "--form", forms[form], NULL};
+    const char *const options[] = {"--dtype", dtype,       "--target", target,
+                                   "--form",  forms[form], NULL};
     rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/rwkv4.rec", options);
     for (int i = 0; check(module, "rwkv4 does not compile") && devices[i]; i++)
       for (int level = 0; level < 3; level++)
@@ -282,7 +310,8 @@ static void check_paper(const char *dtype, const char *target, const char *const
 
 // ----------------------------------------------------------------------------------------------------------------------------
 
-static void check_type(const char *dtype, const char *target, const char *form, const char *const *devices, double allowed) {
+static void check_type(const char *dtype, const char *target, const char *form,
+                       const char *const *devices, double allowed) {
   const char *const options[] = {"--dtype", dtype, "--target", target, "--form",    form,
                                  "--chunk", "8",   "-O",       "0",    "--summary", NULL};
   compilation started[PROGRAMS];

@@ -1,5 +1,5 @@
-// Packed calls read and write nothing outside of their tensors, and need no more workspace and saved states than they said. All
-// memory ends at a page that must not be touched. About 6 seconds.
+// Packed calls read and write nothing outside of their tensors, and need no more workspace and
+// saved states than they said. All memory ends at a page that must not be touched. About 6 seconds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,8 @@ static bool launch(rec_host_session *session, bool recompute) {
   return good;
 }
 
-static void run(const rec_recurrence *r, const int32_t *lengths, int64_t count, int64_t size, bool recompute) {
+static void run(const rec_recurrence *r, const int32_t *lengths, int64_t count, int64_t size,
+                bool recompute) {
   const rec_signature *s = rec_recurrence_signature(r);
   problem *p = problem_packed(s, lengths, count, size);
   problem_draw(p, 1, 0.7);
@@ -96,8 +97,8 @@ static void run(const rec_recurrence *r, const int32_t *lengths, int64_t count, 
 }
 
 static void check_program(const char *path, int64_t size) {
-  static const int32_t one[] = {3, 1100, 0, 5, 64}, two[] = {1024, 0, 1, 1500, 70, 0}, most[] = {4000, 1},
-                       last[] = {1, 2, 3, 40, 2500, 16, 17};
+  static const int32_t one[] = {3, 1100, 0, 5, 64}, two[] = {1024, 0, 1, 1500, 70, 0},
+                       most[] = {4000, 1}, last[] = {1, 2, 3, 40, 2500, 16, 17};
   int32_t many[200];
   for (int i = 0; i < 200; i++) many[i] = i % 4;
   char file[512];

@@ -1,6 +1,7 @@
-// Cells that are not linear, on GPUs: the executor against the interpreter, for outputs, final states and all gradients. A
-// thread block takes four sequences of a batch in one pass over time. It does so where the batch has more sequences than the
-// device has multiprocessors (six here). The remaining sequences come one by one.
+// Cells that are not linear, on GPUs: the executor against the interpreter, for outputs, final
+// states and all gradients. A thread block takes four sequences of a batch in one pass over time.
+// It does so where the batch has more sequences than the device has multiprocessors (six here). The
+// remaining sequences come one by one.
 //
 //   cells_gpu_test        three of nine batches for each program
 //   cells_gpu_test full   all of them
@@ -28,10 +29,12 @@ typedef struct subject {
 static int compared;
 static bool full;
 
-static double tolerance_of(const subject *s, const problem *inputs, const problem *exact, const rec_run_options *options) {
+static double tolerance_of(const subject *s, const problem *inputs, const problem *exact,
+                           const rec_run_options *options) {
   enum { DRAWS = 16, SMALLER = 50 };
   if (s->narrow)
-    return 6e-2 + SMALLER * problem_movement(inputs, exact, s->recurrence, 0x1p-8 / SMALLER, options->backward, DRAWS);
+    return 6e-2 + SMALLER * problem_movement(inputs, exact, s->recurrence, 0x1p-8 / SMALLER,
+                                             options->backward, DRAWS);
   return problem_tolerance(inputs, exact, s->recurrence, 2e-5, 1e-7, options->backward);
 }
 
@@ -48,8 +51,9 @@ static bool compare(const subject *s, problem *inputs, rec_run_options options) 
   double tolerance = s->narrow ? 6e-2 : 2e-5;
   const char *how = options.step ? " token by token" : options.recompute ? " nothing saved" : "";
   if (error > tolerance) tolerance = tolerance_of(s, inputs, exact, &options);
-  check(ran && error <= tolerance, "B=%d T=%d%s%s: %s: error %.2e > %.2e at %s\n%s", (int)inputs->batch, (int)inputs->time, how,
-        inputs->cu_seqlens ? " packed" : "", ran ? "" : rec_message(), error, tolerance, where, s->what);
+  check(ran && error <= tolerance, "B=%d T=%d%s%s: %s: error %.2e > %.2e at %s\n%s",
+        (int)inputs->batch, (int)inputs->time, how, inputs->cu_seqlens ? " packed" : "",
+        ran ? "" : rec_message(), error, tolerance, where, s->what);
   compared++;
   problem_free(inputs);
   problem_free(exact);
@@ -75,7 +79,8 @@ static problem *without_states(problem *p) {
 
 static problem *packed(const subject *s) {
   static const int32_t lengths[] = {3, 0, 33, 1, 32, 7, 9, 9};
-  problem *p = problem_packed(rec_recurrence_signature(s->recurrence), lengths, sizeof lengths / sizeof *lengths, 2);
+  problem *p = problem_packed(rec_recurrence_signature(s->recurrence), lengths,
+                              sizeof lengths / sizeof *lengths, 2);
   return drawn(s, p, s->seed + 1);
 }
 
@@ -84,9 +89,11 @@ static void run_subject(const subject *s) {
   for (int i = 0; i < BATCHES; i++) {
     if (!full && (s->seed + (uint64_t)i) % 3) continue;
     int64_t time = times[(s->seed + (uint64_t)i) % 3];
-    compare(s, batch_of(s, batches[i], time), (rec_run_options){.backward = true, .recompute = i % 2});
+    compare(s, batch_of(s, batches[i], time),
+            (rec_run_options){.backward = true, .recompute = i % 2});
   }
-  compare(s, without_states(batch_of(s, 9, s->narrow ? 33 : 70)), (rec_run_options){.backward = true});
+  compare(s, without_states(batch_of(s, 9, s->narrow ? 33 : 70)),
+          (rec_run_options){.backward = true});
   compare(s, batch_of(s, 9, 3), (rec_run_options){.step = true});
   compare(s, packed(s), (rec_run_options){.backward = true});
 }
@@ -98,14 +105,16 @@ static void check_groups(const subject *s) {
   for (int i = 0; i < 2; i++) {
     rec_simt_options simt = {.size = sizeof simt, .counts = &counts[i]};
     problem *p = batch_of(s, i ? 8 : 4, 33);
-    ran = ran && problem_run(p, s->recurrence, "simt", &(rec_run_options){.backward = true, .simt = &simt});
+    ran = ran && problem_run(p, s->recurrence, "simt",
+                             &(rec_run_options){.backward = true, .simt = &simt});
     problem_free(p);
   }
-  check(ran && counts[1].barriers < counts[0].barriers, "%d barriers for 8 sequences, %d for 4\n%s", (int)counts[1].barriers,
-        (int)counts[0].barriers, s->what);
+  check(ran && counts[1].barriers < counts[0].barriers, "%d barriers for 8 sequences, %d for 4\n%s",
+        (int)counts[1].barriers, (int)counts[0].barriers, s->what);
 }
 
-// A matrix that all heads share; of each head; of states that are matrices, whose columns it turns all alike.
+// A matrix that all heads share; of each head; of states that are matrices, whose columns it turns
+// all alike.
 static const char blocks[] =
     "recurrence shared(H, D = 20, E = D) {\n"
     "  input x[H,D]\n  param w[D,E]\n  state h[H,D]\n  output y[H,D]\n"
@@ -118,13 +127,15 @@ static const char blocks[] =
     "  input k[K], v[V]\n  param w[K,L]\n  state S[K,V]\n  output y[V]\n"
     "  S = tanh(sum[L](w * S[t-1]{K -> L}) + k * v)\n  y = sum[K](k * S)\n}\n";
 
-static void run_library(rec_module *module, const char *name, bool narrow, uint64_t seed, const char *what) {
+static void run_library(rec_module *module, const char *name, bool narrow, uint64_t seed,
+                        const char *what) {
   if (!check(module, "recc fails on\n%s", what)) return;
   const subject s = {rec_module_find(module, name), what, narrow, seed};
   run_subject(&s);
 }
 
-static void run_cell(const char *path, const char *name, const char *size, const char *type, uint64_t seed) {
+static void run_cell(const char *path, const char *name, const char *size, const char *type,
+                     uint64_t seed) {
   const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, "-D", size, NULL};
   rec_module *module = compile_file(path, words);
   run_library(module, name, strcmp(type, "f32") != 0, seed, path);
@@ -136,7 +147,8 @@ static void run_blocks(const char *type, uint64_t seed) {
   static const char *const names[] = {"shared", "diagonal", "columns"};
   const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, NULL};
   rec_module *module = compile_text(blocks, words);
-  for (int i = 0; i < 3; i++) run_library(module, names[i], strcmp(type, "f32") != 0, seed, names[i]);
+  for (int i = 0; i < 3; i++)
+    run_library(module, names[i], strcmp(type, "f32") != 0, seed, names[i]);
   rec_module_close(module);
 }
 

@@ -19,7 +19,8 @@ static int check_count, failure_count;
 
 static void remove_folder(void) {
   DIR *list = opendir(folder);
-  for (struct dirent *entry; list && (entry = readdir(list));) unlinkat(dirfd(list), entry->d_name, 0);
+  for (struct dirent *entry; list && (entry = readdir(list));)
+    unlinkat(dirfd(list), entry->d_name, 0);
   if (list) closedir(list);
   rmdir(folder);
 }
@@ -39,13 +40,20 @@ static const char *messages_of(const char *library) {
 }
 
 static int start(const char *path, const char *library, const char *const *options) {
-  const char *words[34] = {REC_BINARY_DIR "/bin/recc", path, "-o", library, "--ptxas", "none", "--target", host_target()};
+  const char *words[34] = {REC_BINARY_DIR "/bin/recc",
+                           path,
+                           "-o",
+                           library,
+                           "--ptxas",
+                           "none",
+                           "--target",
+                           host_target()};
   for (int i = 0; options && options[i] && i < 25; i++) words[8 + i] = options[i];
   pid_t child;
   posix_spawn_file_actions_t files;
   if (posix_spawn_file_actions_init(&files)) return -1;
-  int failed =
-      posix_spawn_file_actions_addopen(&files, STDERR_FILENO, messages_of(library), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  int failed = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, messages_of(library),
+                                                O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!failed) failed = posix_spawn(&child, words[0], &files, NULL, (char **)words, environ);
   posix_spawn_file_actions_destroy(&files);
   return failed ? -1 : child;
@@ -60,7 +68,8 @@ static void show_messages(const char *library) {
 
 static bool succeeded(int child, const char *path, const char *library) {
   int status;
-  bool well = child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+  bool well = child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+              !WEXITSTATUS(status);
   if (!well) {
     show_messages(library);
     fprintf(stderr, "recc failed on %s\n", path);
@@ -143,7 +152,8 @@ const char *simt_target(void) {
 }
 
 const char *simt_90a_target(void) {
-  static const char *const targets[] = {"simt,sm_90a,x86-64-v2", "simt,sm_90a,x86-64-v3", "simt,sm_90a,x86-64-v4"};
+  static const char *const targets[] = {"simt,sm_90a,x86-64-v2", "simt,sm_90a,x86-64-v3",
+                                        "simt,sm_90a,x86-64-v4"};
   return targets[newest_kind()];
 }
 
@@ -215,7 +225,8 @@ static void finish_standard(standard_run *run, void (*use)(rec_module *module, c
   *run->path = 0;
 }
 
-bool compile_standard_library(const char *const *options, void (*use)(rec_module *module, const char *path)) {
+bool compile_standard_library(const char *const *options,
+                              void (*use)(rec_module *module, const char *path)) {
   standard_run runs[2] = {0};  // side by side
   int count = 0;
   DIR *list = opendir(REC_SOURCE_DIR "/stdlib");

@@ -4,23 +4,26 @@
 
 #include "runtime/rec.h"
 
-// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library. Without --target among the words it
-// is for the host (host_target). ptxas is not run. NULL after printing what recc said.
+// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library. Without
+// --target among the words it is for the host (host_target). ptxas is not run. NULL after printing
+// what recc said.
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);
-// Compiles a .rec file for another processor than this machine's: the path of the library, which is valid until the next call.
-// NULL after printing what recc said.
+// Compiles a .rec file for another processor than this machine's: the path of the library, which is
+// valid until the next call. NULL after printing what recc said.
 const char *compile_foreign(const char *path, const char *const *options);
-// Whether recc compiles the text with these words, among which is an --emit: what it prints is dropped.
+// Whether recc compiles the text with these words, among which is an --emit: what it prints is
+// dropped.
 bool compile_output(const char *text, const char *const *options);
-// Compiles once and opens `count` copies, each of which chooses its code for itself when it is first called. False after
-// printing what recc said.
+// Compiles once and opens `count` copies, each of which chooses its code for itself when it is
+// first called. False after printing what recc said.
 bool compile_copies(const char *path, const char *const *options, rec_module **modules, int count);
 // The file that compile_text wrote last.
 const char *compiled_path(void);
 
-// For --target: the newest kind of processor that this machine is, whose code is what runs. `host` takes three times as long.
+// For --target: the newest kind of processor that this machine is, whose code is what runs. `host`
+// takes three times as long.
 const char *host_target(void);
 // The same and the executor, without and with kernels for warpgroups.
 const char *simt_target(void);
@@ -37,9 +40,10 @@ compilation compile_start(const char *text, const char *const *options);
 compilation compile_start_file(const char *path, const char *const *options);
 rec_module *compile_finish(const compilation *c);
 
-// Compiles each file of the standard library, and hands over what it opens: NULL if that failed. `use` closes it. False, with a
-// failed check, if there are no files.
-bool compile_standard_library(const char *const *options, void (*use)(rec_module *module, const char *path));
+// Compiles each file of the standard library, and hands over what it opens: NULL if that failed.
+// `use` closes it. False, with a failed check, if there are no files.
+bool compile_standard_library(const char *const *options,
+                              void (*use)(rec_module *module, const char *path));
 
 // $REC_SEED, or a new one.
 uint64_t chosen_seed(void);

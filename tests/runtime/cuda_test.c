@@ -1,5 +1,6 @@
-// Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor). They cover a second call, a shortage
-// of memory, and calls captured into a graph, which runs them again on other inputs.
+// Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor). They
+// cover a second call, a shortage of memory, and calls captured into a graph, which runs them again
+// on other inputs.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,24 +38,30 @@ static int open_driver(void) {
 }
 
 // The library stays a file: the driver looks into it for the code of kernels.
-static const rec_recurrence *compile_source(const char *name, const char *file, const char *recurrence, const char *options,
+static const rec_recurrence *compile_source(const char *name, const char *file,
+                                            const char *recurrence, const char *options,
                                             rec_module **module) {
   char command[1024], path[128];
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
-  snprintf(command, sizeof command, "%s/bin/recc %s --ptxas none -O0 %s -o %s", REC_BINARY_DIR, file, options, path);
+  snprintf(command, sizeof command, "%s/bin/recc %s --ptxas none -O0 %s -o %s", REC_BINARY_DIR,
+           file, options, path);
   *module = NULL;
-  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence, rec_message())) return NULL;
+  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence,
+             rec_message()))
+    return NULL;
   return rec_module_find(*module, recurrence);
 }
 
-static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options, rec_module **module) {
+static const rec_recurrence *compile_at(const char *name, const char *recurrence,
+                                        const char *options, rec_module **module) {
   char file[512];
   snprintf(file, sizeof file, "%s/stdlib/%s.rec", REC_SOURCE_DIR, recurrence);
   return compile_source(name, file, recurrence, options, module);
 }
 
 static const char plain[] = "--target sm_80,simt --form chunk -D H=2 -D K=16 -D V=16";
-static const char by_groups[] = "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
+static const char by_groups[] =
+    "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
 
 static void begin_log(void) {
   unlink(log_path);
@@ -91,7 +98,8 @@ static void check_memory(const rec_recurrence *r) {
   problem_free(second);
 }
 
-// The launches of a call that is cut into time slices and saves nothing: two forward, then recomputed states and cotangents.
+// The launches of a call that is cut into time slices and saves nothing: two forward, then
+// recomputed states and cotangents.
 static const char *const gla_slices[] = {"rec_kernel_gla_part_gpu",
                                          "rec_kernel_gla_forward_few_gpu",
                                          "rec_kernel_gla_part_gpu",
@@ -144,7 +152,8 @@ static void check_slices(const rec_recurrence *r, const char *const *kernels) {
   problem_free(second);
 }
 
-// As many parameters as a kernel's argument block has slots for (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
+// As many parameters as a kernel's argument block has slots for (gpu_frame.h:
+// REC_GPU_PARAMETER_BYTES).
 enum { MANY_PARAMETERS = 116, TOO_MANY_PARAMETERS = 130 };
 
 // h = 0.9 * h[t-1] + x + p0 / 1 + p1 / 2 + ..
@@ -169,9 +178,10 @@ static void check_sums(const rec_recurrence *r) {
   problem *second = problem_copy(first);
   begin_log();
   check(problem_run(first, r, "cuda", &(rec_run_options){.backward = true}), "%s", rec_message());
-  check(logged("cuLaunchKernel rec_gpu_sum ") == 1 && logged("cuLaunchKernel") == 3, "%d launches, %d of sums",
-        logged("cuLaunchKernel"), logged("cuLaunchKernel rec_gpu_sum "));
-  check(problem_run(second, r, "reference", &(rec_run_options){.backward = true}), "%s", rec_message());
+  check(logged("cuLaunchKernel rec_gpu_sum ") == 1 && logged("cuLaunchKernel") == 3,
+        "%d launches, %d of sums", logged("cuLaunchKernel"), logged("cuLaunchKernel rec_gpu_sum "));
+  check(problem_run(second, r, "reference", &(rec_run_options){.backward = true}), "%s",
+        rec_message());
   char where[256];
   double error = problem_compare(second, first, true, 1e-4, where, sizeof where);
   check(error < 2e-5, "many sums: %g in %s", error, where);
@@ -183,9 +193,11 @@ static void check_sums(const rec_recurrence *r) {
 static void check_limit(const rec_recurrence *r) {
   problem *p = problem_new(rec_recurrence_signature(r), 2, 20, 2);
   problem_draw(p, 5, 0.5);
-  check(!problem_run(p, r, "cuda", &(rec_run_options){.backward = true}) &&
-            strstr(rec_message(), "not made for GPUs: its tensors and axes take more than 4000 bytes of parameters"),
-        "too many parameters: %s", rec_message());
+  check(
+      !problem_run(p, r, "cuda", &(rec_run_options){.backward = true}) &&
+          strstr(rec_message(),
+                 "not made for GPUs: its tensors and axes take more than 4000 bytes of parameters"),
+      "too many parameters: %s", rec_message());
   problem_free(p);
 }
 
@@ -205,8 +217,9 @@ static void check_shortage(const rec_recurrence *r) {
   setenv("CUDA_MEMORY", "4000000", 1);
   begin_log();
   check(!problem_run(large, r, "cuda", &backward), "memory beyond that of the GPU");
-  check(strstr(rec_message(), "bytes of GPU memory, found") && strstr(rec_message(), " free of 4000000; rec uses "), "%s",
-        rec_message());
+  check(strstr(rec_message(), "bytes of GPU memory, found") &&
+            strstr(rec_message(), " free of 4000000; rec uses "),
+        "%s", rec_message());
   check(logged("cuMemFree") > 0, "what is kept is not given back");
   check(problem_run(small, r, "cuda", &backward), "after a shortage: %s", rec_message());
   unsetenv("CUDA_MEMORY");
@@ -229,19 +242,22 @@ static void clear(void *stream, unsigned char *memory, unsigned char value) {
   check(result == 0, "cuMemsetD8Async answers %d", result);
 }
 
-// Streams do their work when they are waited for: memory that one of them gave back is cleared by it before the other.
+// Streams do their work when they are waited for: memory that one of them gave back is cleared by
+// it before the other.
 static void check_order(void *one, void *other) {
   unsigned char *given = taken(one, BLOCK);
   clear(one, given, 1);
   begin_log();
   rec_cuda_give(driver, one, given);
   unsigned char *again = taken(other, BLOCK);
-  check(again == given && logged("cuMemAlloc") == 0, "memory given back on a stream is not taken by another");
+  check(again == given && logged("cuMemAlloc") == 0,
+        "memory given back on a stream is not taken by another");
   check(logged("cuCtxSynchronize") == 0, "memory changes streams, and the host waits");
   clear(other, again, 2);
   capture.stream_synchronize(other);
   driver->context_synchronize();
-  check(again[0] == 2 && again[BLOCK - 1] == 2, "the stream that gave memory back writes to it later");
+  check(again[0] == 2 && again[BLOCK - 1] == 2,
+        "the stream that gave memory back writes to it later");
   rec_cuda_give(driver, other, again);
 }
 
@@ -255,7 +271,8 @@ static void check_shortage_behind_work(void *one, void *other) {
   begin_log();
   unsigned char *large = taken(other, LARGER);
   FILE *file = fopen(log_path, "r");
-  while (file && fgets(line, sizeof line, file) && strncmp(line, "cuMemFree", 9) != 0) memcpy(before, line, sizeof before);
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "cuMemFree", 9) != 0)
+    memcpy(before, line, sizeof before);
   if (file) fclose(file);
   check(strncmp(line, "cuMemFree", 9) == 0 && strcmp(before, "cuCtxSynchronize \n") == 0,
         "memory goes back to the driver after %s", before);
@@ -275,14 +292,17 @@ static void check_events_that_fail(void *one, void *other) {
   rec_cuda_give(driver, other, fresh);
   setenv("CUDA_FAIL", "cuStreamWaitEvent", 1);
   void *none = NULL;
-  check(rec_cuda_take(driver, one, BLOCK, &none) == REC_ERROR_DEVICE && !none && strstr(rec_message(), "cuStreamWaitEvent: "),
+  check(rec_cuda_take(driver, one, BLOCK, &none) == REC_ERROR_DEVICE && !none &&
+            strstr(rec_message(), "cuStreamWaitEvent: "),
         "memory is taken though its stream cannot wait: %s", rec_message());
   setenv("CUDA_FAIL", "cuEventCreate", 1);
-  check(rec_cuda_take(driver, one, 2 * LARGER, &none) == REC_ERROR_DEVICE && !none && strstr(rec_message(), "cuEventCreate: "),
+  check(rec_cuda_take(driver, one, 2 * LARGER, &none) == REC_ERROR_DEVICE && !none &&
+            strstr(rec_message(), "cuEventCreate: "),
         "memory without an event: %s", rec_message());
   unsetenv("CUDA_FAIL");
   begin_log();
-  check(taken(one, BLOCK) == fresh && logged("cuMemAlloc") == 0, "memory is lost where a stream could not wait");
+  check(taken(one, BLOCK) == fresh && logged("cuMemAlloc") == 0,
+        "memory is lost where a stream could not wait");
   setenv("CUDA_MEMORY", "5000000", 1);
   begin_log();
   rec_cuda_give(driver, one, taken(one, 2 * LARGER));
@@ -325,7 +345,8 @@ static void place(const rec_recurrence *r, void *stream, placed *p) {
     p->numbers[i] = rec_variable_numbers(s, i, p->axis_sizes);
     if (is_token(&s->variables[i])) p->numbers[i] *= TIME;
     for (int t = 0; t < TABLES; t++)
-      if (t % 2 == 0 || is_carried(&s->variables[i])) rec_cuda_take(driver, stream, 4 * p->numbers[i], &p->tables[t][i]);
+      if (t % 2 == 0 || is_carried(&s->variables[i]))
+        rec_cuda_take(driver, stream, 4 * p->numbers[i], &p->tables[t][i]);
   }
   p->call.value = p->tables[0];
   p->call.final = p->tables[1];
@@ -377,7 +398,8 @@ static rec_status run_both(const rec_host_session *session) {
 }
 
 // A graph made of `session`'s calls gives, on each draw of numbers, what the calls give.
-static void check_graph(const rec_recurrence *r, const placed *p, rec_host_session *session, const char *what) {
+static void check_graph(const rec_recurrence *r, const placed *p, rec_host_session *session,
+                        const char *what) {
   void *graph = NULL, *stream = session->launch.stream;
   fill(r, p, 1);
   check(capture.begin_capture(stream, 0) == 0, "%s: a capture begins", what);
@@ -391,7 +413,8 @@ static void check_graph(const rec_recurrence *r, const placed *p, rec_host_sessi
     fill(r, p, seed);
     check(run_both(session) == REC_OK, "%s: %s", what, rec_message());
     float *called = look(r, p, &count);
-    check(memcmp(captured, called, (size_t)count * sizeof *called) == 0, "%s: the graph gives other numbers", what);
+    check(memcmp(captured, called, (size_t)count * sizeof *called) == 0,
+          "%s: the graph gives other numbers", what);
     free(captured);
     free(called);
   }
@@ -404,7 +427,8 @@ static void check_refusal(const rec_recurrence *r, void *stream) {
   problem *p = problem_new(rec_recurrence_signature(r), 1, 999, 2);
   problem_draw(p, 1, 0.5);
   check(capture.begin_capture(stream, 0) == 0, "a capture begins");
-  check(!problem_run(p, r, "cuda", &(rec_run_options){0}) && strstr(rec_message(), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
+  check(!problem_run(p, r, "cuda", &(rec_run_options){0}) &&
+            strstr(rec_message(), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
         "%s", rec_message());
   check(capture.end_capture(stream, &graph) != 0, "a broken capture gives a graph");
   problem_free(p);
@@ -416,12 +440,16 @@ static void check_length(const rec_recurrence *r) {
   rec_host_session session;
   const int64_t time = (int64_t)1 << 31;
   place(r, NULL, &p);
-  if (!check(rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK, "%s", rec_message()))
+  if (!check(
+          rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK,
+          "%s", rec_message()))
     return;
   memcpy(session.arguments + 2 * sizeof time, &time, sizeof time);
   session.launch.workspace_bytes = (int64_t)1 << 60;
   check(rec_host_forward(&session) == REC_ERROR_ARGUMENT &&
-            strstr(rec_message(), "expected at most 2147483647 steps and 1073741823 blocks of a GPU, found 2147483648 and "),
+            strstr(rec_message(),
+                   "expected at most 2147483647 steps and 1073741823 blocks of a GPU, found "
+                   "2147483648 and "),
         "%s", rec_message());
   rec_host_close(&session);
 }
@@ -436,11 +464,18 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
   place(r, stream, &p);
   for (int way = 0; way < 3; way++) {
     bool recompute = way > 0;
-    const rec_run_options options = {.backward = true, .recompute = recompute, .time_slices = way == 2 ? 2 : 0};
-    if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s", rec_message())) return;
-    check_graph(r, &p, &session, way == 2 ? "states made again, in slices" : recompute ? "states made again" : "states saved");
+    const rec_run_options options = {
+        .backward = true, .recompute = recompute, .time_slices = way == 2 ? 2 : 0};
+    if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s",
+               rec_message()))
+      return;
+    check_graph(r, &p, &session,
+                way == 2    ? "states made again, in slices"
+                : recompute ? "states made again"
+                            : "states saved");
     if (recompute && unloaded) {
-      session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
+      // NAME_sizes was not called: the module is loaded while captured
+      session.recurrence = unloaded;
       check_graph(r, &p, &session, "nothing loaded before");
     }
     rec_host_close(&session);
@@ -449,12 +484,14 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
 }
 
 int main(void) {
-  rec_module *module = NULL, *other = NULL, *third = NULL, *fourth = NULL, *fifth = NULL, *sixth = NULL, *seventh = NULL;
+  rec_module *module = NULL, *other = NULL, *third = NULL, *fourth = NULL, *fifth = NULL,
+             *sixth = NULL, *seventh = NULL;
   cuda_context context;
   int pushed;
   if (!mkdtemp(folder) || !open_driver()) return checked();
   snprintf(log_path, sizeof log_path, "%s/calls", folder);
-  const rec_recurrence *r = compile_at("gla", "gla", plain, &module), *unloaded = compile_at("again", "gla", plain, &other),
+  const rec_recurrence *r = compile_at("gla", "gla", plain, &module),
+                       *unloaded = compile_at("again", "gla", plain, &other),
                        *groups = compile_at("groups", "simple_gla", by_groups, &third),
                        *many = compile_many("many", MANY_PARAMETERS, &fourth),
                        *mlstm = compile_at("mlstm", "mlstm", plain, &fifth),

@@ -1,5 +1,6 @@
-// Decays that hide a product or a power, in chunks, in float32: gates from weak to strong, decays that round to 0 and to 1. Values
-// and all gradients are the interpreter's. And decays whose rounding would add up. Takes about 5 s.
+// Decays that hide a product or a power, in chunks, in float32: gates from weak to strong, decays
+// that round to 0 and to 1. Values and all gradients are the interpreter's. And decays whose
+// rounding would add up. Takes about 5 s.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,8 @@ static void draw_gates(problem *p, uint64_t *seed, double strength) {
   }
 }
 
-static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength, int64_t time) {
+static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength,
+                        int64_t time) {
   const rec_signature *s = rec_recurrence_signature(recurrence);
   rec_run_options options = {.backward = true};
   uint64_t seed = (uint64_t)time + 1;
@@ -76,13 +78,14 @@ static void check_decay(const rec_recurrence *recurrence, const char *decay, dou
   problem_draw(inputs, seed, 0.7);
   draw_gates(inputs, &seed, strength);
   problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
-  bool ran = problem_run(exact, recurrence, "reference", &options) && problem_run(host, recurrence, "host", &options);
+  bool ran = problem_run(exact, recurrence, "reference", &options) &&
+             problem_run(host, recurrence, "host", &options);
   if (check(ran, "%s: %s", decay, rec_message())) {
     char where[256];
     double tolerance = problem_tolerance(inputs, exact, recurrence, 2e-5, 6e-8, true);
     double error = problem_compare(exact, host, true, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength, (long long)time, error,
-          tolerance, where);
+    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength,
+          (long long)time, error, tolerance, where);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -97,7 +100,8 @@ typedef struct drifting {
 
 // Decays whose rounding error is the same at each step, so that it would add up over 300 steps.
 static const drifting drifts[] = {
-    // An angle that is rounded to f32 is 1e-4 off here: after 300 steps the state would be, by some percent.
+    // An angle that is rounded to f32 is 1e-4 off here: after 300 steps the state would be, by some
+    // percent.
     {"recurrence turn(H, K = 8) {\n"
      "  input x[H]\n"
      "  param w[H,K], c[H,K]\n"
@@ -107,7 +111,8 @@ static const drifting drifts[] = {
      "  y = re(sum[K](c * h))\n"
      "}\n",
      false, 1e-4},
-    // The stabiliser begins at some hundreds and sinks: a decay of exactly 1, where m by a scan and m by steps differ by 3e-5.
+    // The stabiliser begins at some hundreds and sinks: a decay of exactly 1, where m by a scan and
+    // m by steps differ by 3e-5.
     {"recurrence stable(H) {\n"
      "  input i[H], v[H]\n"
      "  param w[H]\n"
@@ -142,10 +147,12 @@ static void check_drift(const drifting *d, const char *form) {
   problem_draw(exact, 1, 0.7);
   problem *host = problem_copy(exact);
   const rec_run_options run = {.backward = d->backward};
-  bool ran = problem_run(exact, recurrence, "reference", &run) && problem_run(host, recurrence, "host", &run);
+  bool ran = problem_run(exact, recurrence, "reference", &run) &&
+             problem_run(host, recurrence, "host", &run);
   char where[256];
   double error = problem_compare(exact, host, d->backward, 1e-4, where, sizeof where);
-  check(ran && error <= d->tolerance, "%s form: error %.2e > %.2e at %s in\n%s", form, error, d->tolerance, where, d->text);
+  check(ran && error <= d->tolerance, "%s form: error %.2e > %.2e at %s in\n%s", form, error,
+        d->tolerance, where, d->text);
   problem_free(exact);
   problem_free(host);
   rec_module_close(module);

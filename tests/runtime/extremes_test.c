@@ -1,7 +1,7 @@
-// Functions at their edges, on the host, on the executor and in the interpreter, number by number. Examples are clamp where the
-// bounds have crossed, and |z| of complex numbers whose squares leave the range of f32. Values and gradients. Tensors end where a
-// page begins that must not be touched: a select that loaded its number as a vector read there
-// (LLVM at -O0).
+// Functions at their edges, on the host, on the executor and in the interpreter, number by number.
+// Examples are clamp where the bounds have crossed, and |z| of complex numbers whose squares leave
+// the range of f32. Values and gradients. Tensors end where a page begins that must not be touched:
+// a select that loaded its number as a vector read there (LLVM at -O0).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static double *values_of(const problem *p, const char *name) {
 
 static void scale(const problem *p, const char *name, double size) {
   double *numbers = values_of(p, name);
-  for (int64_t i = 0; i < p->batch * p->time * p->axis_sizes[0]; i++) numbers[i] *= i % 7 ? size : 0;
+  for (int64_t i = 0; i < p->batch * p->time * p->axis_sizes[0]; i++)
+    numbers[i] *= i % 7 ? size : 0;
 }
 
 // Sizes are powers of two, so that a type holds what it held before.
@@ -54,17 +55,19 @@ static problem *draw_problem(const rec_signature *signature, bool f64) {
 // The first number that is not the exact one but for rounding; -1.
 static int64_t first_wrong(const double *exact, const double *got, int64_t count, double allowed) {
   for (int64_t k = 0; exact && k < count; k++)
-    if (!(fabs(got[k] - exact[k]) <= allowed * fabs(exact[k]) + (allowed > 1e-10 ? 1e-37 : 0))) return k;
+    if (!(fabs(got[k] - exact[k]) <= allowed * fabs(exact[k]) + (allowed > 1e-10 ? 1e-37 : 0)))
+      return k;
   return -1;
 }
 
 static void compare(const problem *exact, const problem *got, const char *what, double allowed) {
   for (int i = 0; i < exact->signature->variable_count; i++) {
     bool output = exact->signature->variables[i].kind == REC_OUTPUT;
-    const double *from = output ? exact->value[i] : exact->gradient[i], *to = output ? got->value[i] : got->gradient[i];
+    const double *from = output ? exact->value[i] : exact->gradient[i],
+                 *to = output ? got->value[i] : got->gradient[i];
     int64_t k = first_wrong(from, to, problem_numbers(exact, i), allowed);
-    check(k < 0, "%s: %s%s[%d] is %.9g, expected %.9g", what, output ? "" : "d.", exact->signature->variables[i].name, (int)k,
-          k < 0 ? 0 : to[k], k < 0 ? 0 : from[k]);
+    check(k < 0, "%s: %s%s[%d] is %.9g, expected %.9g", what, output ? "" : "d.",
+          exact->signature->variables[i].name, (int)k, k < 0 ? 0 : to[k], k < 0 ? 0 : from[k]);
   }
 }
 
@@ -73,15 +76,19 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 // The interpreter runs what the compiler has simplified: it is held against C.
 static void check_interpreter(const problem *exact) {
-  const double *x = values_of(exact, "x"), *low = values_of(exact, "low"), *high = values_of(exact, "high"),
-               *same = values_of(exact, "clamped"), *rest = values_of(exact, "rest");
+  const double *x = values_of(exact, "x"), *low = values_of(exact, "low"),
+               *high = values_of(exact, "high"), *same = values_of(exact, "clamped"),
+               *rest = values_of(exact, "rest");
   int wrong = 0, crossed = 0;
   for (int i = 0; i < 37 * 9; i++) {
     double expected = 1 - clamped(sigmoid(x[i]), sigmoid(low[i]), sigmoid(high[i]));
-    wrong += fabs(same[i] - clamped(x[i], low[i], high[i])) > 1e-6 || fabs(rest[i] - expected) > 1e-6;
+    wrong +=
+        fabs(same[i] - clamped(x[i], low[i], high[i])) > 1e-6 || fabs(rest[i] - expected) > 1e-6;
     crossed += low[i] > high[i];
   }
-  check(!wrong && crossed, "the interpreter clamps %d of %d numbers otherwise, with %d bounds crossed", wrong, 37 * 9, crossed);
+  check(!wrong && crossed,
+        "the interpreter clamps %d of %d numbers otherwise, with %d bounds crossed", wrong, 37 * 9,
+        crossed);
 }
 
 static void run(const char *dtype, const char *const *devices, double allowed) {
@@ -90,14 +97,16 @@ static void run(const char *dtype, const char *const *devices, double allowed) {
   if (!check(module, "%s does not compile", dtype)) return;
   const rec_recurrence *r = rec_module_recurrence(module, 0);
   rec_run_options backward = {.backward = true};
-  problem *inputs = draw_problem(rec_recurrence_signature(r), strcmp(dtype, "f64") == 0), *exact = problem_copy(inputs);
+  problem *inputs = draw_problem(rec_recurrence_signature(r), strcmp(dtype, "f64") == 0),
+          *exact = problem_copy(inputs);
   check(problem_run(exact, r, "reference", &backward), "%s", rec_message());
   check_interpreter(exact);
   for (int i = 0; devices[i]; i++) {
     char what[32];
     problem *got = problem_copy(inputs);
     snprintf(what, sizeof what, "%s %s", dtype, devices[i]);
-    if (check(problem_run(got, r, devices[i], &backward), "%s: %s", what, rec_message())) compare(exact, got, what, allowed);
+    if (check(problem_run(got, r, devices[i], &backward), "%s: %s", what, rec_message()))
+      compare(exact, got, what, allowed);
     problem_free(got);
   }
   problem_free(inputs);
@@ -106,8 +115,9 @@ static void run(const char *dtype, const char *const *devices, double allowed) {
 }
 
 // Each input's last number is selected, from the tensor itself and from lags.
-// Outputs and shared values that are extremes of states. Backward looks for the entry among states that it computes again, in
-// other roundings than forward's: it compared them with forward's extreme once, found no entry, and lost the gradient.
+// Outputs and shared values that are extremes of states. Backward looks for the entry among states
+// that it computes again, in other roundings than forward's: it compared them with forward's
+// extreme once, found no entry, and lost the gradient.
 static const char of_states[] =
     "recurrence corrected(V = 1, K = 32) {\n"
     "  input k[K], v[V], b\n"
@@ -142,27 +152,31 @@ static const char of_states[] =
     "  y = max[K](u) * top[t-1] + top\n"
     "}\n";
 
-static void compare_extremes(const rec_recurrence *r, const char *device, const char *options, double floor, double tolerance) {
+static void compare_extremes(const rec_recurrence *r, const char *device, const char *options,
+                             double floor, double tolerance) {
   rec_run_options backward = {.backward = true};
   for (int64_t time = 1; time <= 47; time += 23) {
     char where[256];
     problem *exact = problem_new(rec_recurrence_signature(r), 2, time, 3);
     problem_draw(exact, (uint64_t)time, 0.8);
     problem *got = problem_copy(exact);
-    bool ran = problem_run(exact, r, "reference", &backward) && problem_run(got, r, device, &backward);
+    bool ran =
+        problem_run(exact, r, "reference", &backward) && problem_run(got, r, device, &backward);
     if (check(ran, "%s", rec_message())) {
       double error = problem_compare(exact, got, true, floor, where, sizeof where);
-      check(error <= tolerance, "%s %s%s T=%d: error %.2e at %s", rec_recurrence_signature(r)->name, device, options, (int)time,
-            error, where);
+      check(error <= tolerance, "%s %s%s T=%d: error %.2e at %s", rec_recurrence_signature(r)->name,
+            device, options, (int)time, error, where);
     }
     problem_free(exact);
     problem_free(got);
   }
 }
 
-static void run_of_states(const char *dtype, const char *device, const char *const *form, double floor, double tolerance) {
+static void run_of_states(const char *dtype, const char *device, const char *const *form,
+                          double floor, double tolerance) {
   const char *target = strcmp(device, "simt") ? host_target() : simt_target();
-  const char *const options[] = {"--target", target, "--dtype", dtype, "-O0", form[0], form[1], NULL};
+  const char *const options[] = {"--target", target,  "--dtype", dtype,
+                                 "-O0",      form[0], form[1],   NULL};
   char shown[64];
   snprintf(shown, sizeof shown, " %s %s %s", dtype, form[0] ? form[0] : "", form[0] ? form[1] : "");
   rec_module *module = compile_text(of_states, options);
@@ -173,7 +187,8 @@ static void run_of_states(const char *dtype, const char *device, const char *con
 }
 
 static void run_forms(void) {
-  const char *const forms[][2] = {{NULL, NULL}, {"--form", "step"}, {"--chunk", "16"}, {"--chunk", "64"}};
+  const char *const forms[][2] = {
+      {NULL, NULL}, {"--form", "step"}, {"--chunk", "16"}, {"--chunk", "64"}};
   for (int i = 0; i < 4; i++) run_of_states("f64", "host", forms[i], 1e-4, 1e-9);
   for (int i = 1; i < 3; i++) run_of_states("f32", "host", forms[i], 1e-2, 1e-3);
   run_of_states("f32", "simt", forms[2], 1e-2, 1e-3);
@@ -190,7 +205,8 @@ static void run_ends(void) {
       "  y = im(x * S[t-1])\n"
       "}\n"
       "recurrence r2 { input x output y y = where(x[t-1] > 0, x[t-1], 1) }\n";
-  const char *target = strcmp(host_target(), "x86-64-v4") ? host_target() : "x86-64-v3";  // a v4 selects by masks
+  // a v4 selects by masks
+  const char *target = strcmp(host_target(), "x86-64-v4") ? host_target() : "x86-64-v3";
   const char *const options[] = {"--target", target, "--dtype", "f64", "-O0", NULL};
   rec_module *module = compile_text(selects, options);
   if (!check(module, "selects do not compile")) return;
@@ -201,7 +217,8 @@ static void run_ends(void) {
       problem *exact = problem_new(rec_recurrence_signature(r), 1, time, 1);
       problem_draw(exact, (uint64_t)time, 0.8);
       problem *got = problem_copy(exact);
-      bool ran = problem_run(exact, r, "reference", &backward) && problem_run(got, r, "host", &backward);
+      bool ran =
+          problem_run(exact, r, "reference", &backward) && problem_run(got, r, "host", &backward);
       if (check(ran, "r%d: %s", k + 1, rec_message())) compare(exact, got, "select", 1e-12);
       problem_free(exact);
       problem_free(got);

@@ -1,6 +1,7 @@
-// Calls with few instances run kernels whose blocks have a multiprocessor to themselves, or fewer columns of the states. Calls
-// with many instances run the usual ones. Both forms of forward and of backward agree with the interpreter, for batch entries,
-// packed sequences and time slices. (The executor has six multiprocessors.)
+// Calls with few instances run kernels whose blocks have a multiprocessor to themselves, or fewer
+// columns of the states. Calls with many instances run the usual ones. Both forms of forward and of
+// backward agree with the interpreter, for batch entries, packed sequences and time slices. (The
+// executor has six multiprocessors.)
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-// A delta rule. The gradient of `scale` is a sum over all tiles of the columns; `z` has no columns, and is counted once.
+// A delta rule. The gradient of `scale` is a sum over all tiles of the columns; `z` has no columns,
+// and is counted once.
 static const char program[] =
     "recurrence memory(H, K = 64, V = 128) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H], b[H]\n"
@@ -30,7 +32,8 @@ typedef struct forms {
   bool few[2], usual[2];
 } forms;
 
-static void note_kernel(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
+static void note_kernel(void *context, const char *kernel, const char *tensor, int64_t read,
+                        int64_t written) {
   forms *ran = context;
   (void)tensor, (void)read, (void)written;
   if (strstr(kernel, "_part")) return;
@@ -40,21 +43,24 @@ static void note_kernel(void *context, const char *kernel, const char *tensor, i
   }
 }
 
-static void run(const rec_recurrence *r, const problem *inputs, rec_run_options options, bool few, const char *what) {
+static void run(const rec_recurrence *r, const problem *inputs, rec_run_options options, bool few,
+                const char *what) {
   forms ran = {.few = {false}, .usual = {false}};
   simt_counts counts = {0};
-  rec_simt_options simt = {.size = sizeof simt, .report = note_kernel, .context = &ran, .counts = &counts};
+  rec_simt_options simt = {
+      .size = sizeof simt, .report = note_kernel, .context = &ran, .counts = &counts};
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
   char where[256] = "";
   options.backward = true;
   options.simt = &simt;
-  bool done = problem_run(exact, r, "reference", &(rec_run_options){.backward = true}) && problem_run(got, r, "simt", &options);
+  bool done = problem_run(exact, r, "reference", &(rec_run_options){.backward = true}) &&
+              problem_run(got, r, "simt", &options);
   check(done, "%s: %s", what, rec_message());
   double error = done ? problem_compare(exact, got, true, 1e-2, where, sizeof where) : 0;
   check(error < 1e-4, "%s: error %.1e at %s", what, error, where);
   for (int back = 0; back < 2; back++)
-    check(ran.few[back] == few && ran.usual[back] == !few, "%s: %s is not the kernel for so many instances", what,
-          back ? "backward" : "forward");
+    check(ran.few[back] == few && ran.usual[back] == !few,
+          "%s: %s is not the kernel for so many instances", what, back ? "backward" : "forward");
   problem_free(exact);
   problem_free(got);
 }
@@ -65,7 +71,8 @@ static void run_forms(const rec_recurrence *r, const problem *inputs, const char
   for (int form = 0; form < 2; form++) {
     rec_run_options options = {.device_number = form ? REC_SIMT_FEW : REC_SIMT_USUAL};
     for (options.time_slices = 1; options.time_slices <= 2; options.time_slices++) {
-      snprintf(text, sizeof text, "%s, form %d, %d time slices", what, form, (int)options.time_slices);
+      snprintf(text, sizeof text, "%s, form %d, %d time slices", what, form,
+               (int)options.time_slices);
       run(r, inputs, options, form, text);
     }
   }

@@ -1,5 +1,5 @@
-// The formulas of sizes in manifests, over the standard library and programs with open sizes. They say what NAME_sizes says,
-// for batch entries and packed sequences. Takes about 10 s.
+// The formulas of sizes in manifests, over the standard library and programs with open sizes. They
+// say what NAME_sizes says, for batch entries and packed sequences. Takes about 10 s.
 //
 //   REC_SEED=N       the sizes of seed N again (a failure prints its seed); else new ones each run
 #include <cjson/cJSON.h>
@@ -45,7 +45,8 @@ static int64_t axis_value(evaluation *e, const char *name) {
     if (strcmp(cJSON_GetObjectItem(field, "kind")->valuestring, "axis") != 0) continue;
     if (strcmp(cJSON_GetObjectItem(field, "name")->valuestring, name) != 0) continue;
     for (int axis = 0; axis < e->signature->axis_count; axis++)
-      if (strcmp(e->signature->axes[axis].name, cJSON_GetObjectItem(field, "of")->valuestring) == 0) return e->axis_sizes[axis];
+      if (strcmp(e->signature->axes[axis].name, cJSON_GetObjectItem(field, "of")->valuestring) == 0)
+        return e->axis_sizes[axis];
   }
   e->failed = true;
   check(false, "unknown name '%s' in formula '%s'", name, e->text);
@@ -74,7 +75,8 @@ static int64_t factor_of(evaluation *e) {
     return value;
   }
   if (isdigit((unsigned char)*e->at)) return strtoll(e->at, (char **)&e->at, 10);
-  while ((isalnum((unsigned char)*e->at) || *e->at == '_') && length < sizeof name - 1) name[length++] = *e->at++;
+  while ((isalnum((unsigned char)*e->at) || *e->at == '_') && length < sizeof name - 1)
+    name[length++] = *e->at++;
   name[length] = 0;
   if (took(e, '(')) return called(e, name);
   if (strcmp(name, "batch") == 0) return e->batch;
@@ -117,24 +119,28 @@ typedef struct call_sizes {
   int64_t batch, time, sequences;  // packed: batch is 1
 } call_sizes;
 
-static const call_sizes calls[] = {{1, 1, 0},    {1, 0, 0},    {0, 5, 0},     {3, 7, 0},    {2, 64, 0},  {2, 65, 0},
-                                   {1, 1000, 0}, {5, 2048, 0}, {1, 1, 1},     {1, 0, 3},    {1, 7, 3},   {1, 64, 1},
-                                   {1, 65, 1},   {1, 130, 40}, {1, 4096, 5},  {1, 5000, 1}, {9, 129, 0}, {1, 4097, 0},
-                                   {70, 300, 0}, {130, 16, 0}, {1, 2047, 200}};
+static const call_sizes calls[] = {
+    {1, 1, 0},    {1, 0, 0},    {0, 5, 0},     {3, 7, 0},    {2, 64, 0},  {2, 65, 0},
+    {1, 1000, 0}, {5, 2048, 0}, {1, 1, 1},     {1, 0, 3},    {1, 7, 3},   {1, 64, 1},
+    {1, 65, 1},   {1, 130, 40}, {1, 4096, 5},  {1, 5000, 1}, {9, 129, 0}, {1, 4097, 0},
+    {70, 300, 0}, {130, 16, 0}, {1, 2047, 200}};
 
-static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row, const call_sizes *c,
-                    const int64_t *axis_sizes) {
+static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row,
+                    const call_sizes *c, const int64_t *axis_sizes) {
   const cJSON *class = cJSON_GetObjectItem(row, "class");
   bool gpu = cJSON_IsNumber(class), packed = c->sequences > 0;
   char arguments[4096] = {0};
   rec_sizes sizes = {.size = sizeof sizes, .device_kind = gpu ? REC_DEVICE_SIMT : REC_DEVICE_HOST};
   if (gpu) sizes.device_number = class->valueint;
-  if (!check((size_t)r->arguments_size <= sizeof arguments, "arguments of %d bytes", r->arguments_size)) return;
+  if (!check((size_t)r->arguments_size <= sizeof arguments, "arguments of %d bytes",
+             r->arguments_size))
+    return;
   rec_set_number(arguments, r->size_offset, r->arguments_size);
   rec_set_number(arguments, r->batch_offset, c->batch);
   rec_set_number(arguments, r->time_offset, c->time);
   rec_set_number(arguments, r->sequences_offset, c->sequences);
-  for (int axis = 0; axis < r->signature.axis_count; axis++) rec_set_number(arguments, r->axis_offsets[axis], axis_sizes[axis]);
+  for (int axis = 0; axis < r->signature.axis_count; axis++)
+    rec_set_number(arguments, r->axis_offsets[axis], axis_sizes[axis]);
   rec_status status = rec_library_answer(r, r->sizes(arguments, &sizes));
   if (!check(status == REC_OK, "%s_sizes: %s", r->symbol, rec_message())) return;
   evaluation e = {.signature = &r->signature,
@@ -143,15 +149,21 @@ static void compare(const rec_recurrence *r, const cJSON *json, const cJSON *row
                   .batch = c->batch,
                   .time = c->time,
                   .sequences = c->sequences};
-  const char *text = cJSON_GetObjectItem(cJSON_GetObjectItem(row, "saved"), packed ? "packed" : "batch")->valuestring;
+  const char *text =
+      cJSON_GetObjectItem(cJSON_GetObjectItem(row, "saved"), packed ? "packed" : "batch")
+          ->valuestring;
   int64_t value = value_of(text, e);
   check(value == sizes.saved,
-        "%s, %s: saved of batch %lld, time %lld, sequences %lld: %lld, formula %s gives %lld (REC_SEED=%llu)", r->symbol,
-        gpu ? "GPU" : "host", (long long)c->batch, (long long)c->time, (long long)c->sequences, (long long)sizes.saved, text,
-        (long long)value, (unsigned long long)seed);
+        "%s, %s: saved of batch %lld, time %lld, sequences %lld: %lld, formula %s gives %lld "
+        "(REC_SEED=%llu)",
+        r->symbol, gpu ? "GPU" : "host", (long long)c->batch, (long long)c->time,
+        (long long)c->sequences, (long long)sizes.saved, text, (long long)value,
+        (unsigned long long)seed);
 }
 
-static int64_t draw_size(uint64_t *state, int most) { return 1 + random_below(state, random_chance(state, 50) ? 8 : most); }
+static int64_t draw_size(uint64_t *state, int most) {
+  return 1 + random_below(state, random_chance(state, 50) ? 8 : most);
+}
 
 // Sizes as nobody chose them.
 static void compare_drawn(const rec_recurrence *r, const cJSON *json, const cJSON *row) {
@@ -168,16 +180,19 @@ static void compare_drawn(const rec_recurrence *r, const cJSON *json, const cJSO
   }
 }
 
-static void check_recurrence(const rec_module *module, int index, const int64_t *open_sizes, int count) {
+static void check_recurrence(const rec_module *module, int index, const int64_t *open_sizes,
+                             int count) {
   const rec_recurrence *r = rec_module_recurrence((rec_module *)module, index);
-  const cJSON *json = cJSON_GetArrayItem(cJSON_GetObjectItem(module->json, "recurrences"), index), *row;
+  const cJSON *json = cJSON_GetArrayItem(cJSON_GetObjectItem(module->json, "recurrences"), index),
+              *row;
   int rows = 0;
   cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "sizes")) {
     rows++;
     compare_drawn(r, json, row);
     for (int i = 0; i < count; i++) {
       problem *p = problem_new(rec_recurrence_signature(r), 1, 1, open_sizes[i]);
-      for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) compare(r, json, row, &calls[c], p->axis_sizes);
+      for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
+        compare(r, json, row, &calls[c], p->axis_sizes);
       problem_free(p);
     }
   }
@@ -194,12 +209,17 @@ static void check_module(rec_module *module, const char *what) {
 // ---- programs --------------------------------------------------------------------------------
 
 static const char *const programs[] = {
-    "recurrence odd(N, M = N) {\n  input x[N], g\n  param w[N,M]\n  state S[N,M]\n  state h[N] : complex\n  output y[M]\n"
-    "  S = sigmoid(g) * S[t-1] + x * w\n  h = 0.5 * h[t-1] + complex(x, g)\n  y = S[N = 0] + re(h)[N = 0] + x[t-3][N = 0]\n}\n",
-    "recurrence late(D) {\n  input x[D]\n  state h[D]\n  output y[D]\n  h = 0.9 * h[t-1] + x[t-100]\n  y = h + x[t-600]\n}\n",
-    "recurrence plain(D) {\n  input x[D]\n  param w[D]\n  output y[D]\n  y = tanh(w * x) + x[D = 0]\n}\n",
+    "recurrence odd(N, M = N) {\n  input x[N], g\n  param w[N,M]\n  state S[N,M]\n  state h[N] : "
+    "complex\n  output y[M]\n"
+    "  S = sigmoid(g) * S[t-1] + x * w\n  h = 0.5 * h[t-1] + complex(x, g)\n  y = S[N = 0] + "
+    "re(h)[N = 0] + x[t-3][N = 0]\n}\n",
+    "recurrence late(D) {\n  input x[D]\n  state h[D]\n  output y[D]\n  h = 0.9 * h[t-1] + "
+    "x[t-100]\n  y = h + x[t-600]\n}\n",
+    "recurrence plain(D) {\n  input x[D]\n  param w[D]\n  output y[D]\n  y = tanh(w * x) + x[D = "
+    "0]\n}\n",
     // Names that C has already.
-    "recurrence words(time, double = 5) {\n  input x[time,double]\n  state h[time,double]\n  output y[time]\n"
+    "recurrence words(time, double = 5) {\n  input x[time,double]\n  state h[time,double]\n  "
+    "output y[time]\n"
     "  h = tanh(h[t-1]) + x\n  y = sum[double](h)\n}\n"};
 
 int main(void) {
@@ -208,7 +228,8 @@ int main(void) {
   static const char *const standard[] = {"-O0", "--target", "x86-64-v2", NULL};
   seed = chosen_seed();
   compile_standard_library(standard, check_module);
-  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) check_module(compile_text(programs[i], host), programs[i]);
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+    check_module(compile_text(programs[i], host), programs[i]);
   for (size_t i = 0; i < 3; i++) check_module(compile_text(programs[i], gpu), programs[i]);
   check_module(compile_file(REC_SOURCE_DIR "/stdlib/mlstm.rec", gpu), "mlstm for GPUs");
   return checked();

@@ -1,6 +1,6 @@
-// The published recurrences against numbers from a float64 loop that is not ours (tests/golden/README.md). They run on the
-// interpreter, on the host, and as GPU code on the executor. They run whole, step by step, split in two calls, with every
-// number of threads.
+// The published recurrences against numbers from a float64 loop that is not ours
+// (tests/golden/README.md). They run on the interpreter, on the host, and as GPU code on the
+// executor. They run whole, step by step, split in two calls, with every number of threads.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +34,14 @@ typedef struct trial {
   const problem *inputs, *expected;
 } trial;
 
-static double *read_numbers(const rec_file *file, const char *prefix, const char *name, int64_t count) {
+static double *read_numbers(const rec_file *file, const char *prefix, const char *name,
+                            int64_t count) {
   char full[256];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   const rec_tensor *t = rec_file_find(file, full);
   double *numbers = calloc((size_t)count + 1, sizeof *numbers);
-  if (!t || rec_tensor_elements(t) != count || rec_convert(numbers, REC_F64, t->data, t->dtype, count)) {
+  if (!t || rec_tensor_elements(t) != count ||
+      rec_convert(numbers, REC_F64, t->data, t->dtype, count)) {
     free(numbers);
     return NULL;
   }
@@ -67,12 +69,14 @@ static bool read_expected(problem *p, const char *path) {
   return complete;
 }
 
-static void check_result(const trial *t, const char *what, const problem *got, bool ran, bool backward) {
+static void check_result(const trial *t, const char *what, const problem *got, bool ran,
+                         bool backward) {
   char where[256];
-  if (!check(ran, "%s %s %s %s: %s", t->golden->numbers, t->device, t->type, what, rec_message())) return;
+  if (!check(ran, "%s %s %s %s: %s", t->golden->numbers, t->device, t->type, what, rec_message()))
+    return;
   double error = problem_compare(t->expected, got, backward, 1e-4, where, sizeof where);
-  check(error <= t->tolerance, "%s %s %s %s: error %.2e > %.0e at %s", t->golden->numbers, t->device, t->type, what, error,
-        t->tolerance, where);
+  check(error <= t->tolerance, "%s %s %s %s: error %.2e > %.0e at %s", t->golden->numbers,
+        t->device, t->type, what, error, t->tolerance, where);
 }
 
 static void run_whole(const trial *t, const char *what, rec_run_options options, problem **keep) {
@@ -88,13 +92,16 @@ static void run_whole(const trial *t, const char *what, rec_run_options options,
 // Forward over both parts, then backward over the second and the first.
 static void run_split(const trial *t, int64_t at) {
   const rec_run_options forward = {0}, backward = {.backward = true};
-  problem *first = problem_part(t->inputs, 0, at), *second = problem_part(t->inputs, at, t->inputs->time);
+  problem *first = problem_part(t->inputs, 0, at),
+          *second = problem_part(t->inputs, at, t->inputs->time);
   // The whole's initial state and final cotangent belong to the ends.
   for (int i = 0; i < first->signature->variable_count; i++) {
     if (!is_carried(&first->signature->variables[i])) continue;
     size_t bytes = (size_t)problem_numbers(first, i) * sizeof(double);
-    if (t->inputs->value[i]) first->value[i] = memcpy(malloc(bytes + 1), t->inputs->value[i], bytes);
-    if (t->inputs->d_final[i]) second->d_final[i] = memcpy(malloc(bytes + 1), t->inputs->d_final[i], bytes);
+    if (t->inputs->value[i])
+      first->value[i] = memcpy(malloc(bytes + 1), t->inputs->value[i], bytes);
+    if (t->inputs->d_final[i])
+      second->d_final[i] = memcpy(malloc(bytes + 1), t->inputs->d_final[i], bytes);
   }
   bool ran = problem_run(first, t->recurrence, t->device, &forward);
   if (ran) {
@@ -119,8 +126,8 @@ static void run_threads(const trial *t) {
   run_whole(t, "1 thread", (rec_run_options){.backward = true, .threads = 1}, &one);
   for (int64_t threads = 2; threads <= 3; threads++) {
     run_whole(t, "threads", (rec_run_options){.backward = true, .threads = threads}, &other);
-    check(problem_equal(one, other, true), "%s %s: results differ between 1 and %d threads", t->golden->numbers, t->type,
-          (int)threads);
+    check(problem_equal(one, other, true), "%s %s: results differ between 1 and %d threads",
+          t->golden->numbers, t->type, (int)threads);
     problem_free(other);
   }
   problem_free(one);
@@ -148,7 +155,8 @@ static problem *load_inputs(const golden *g, const rec_module *module) {
   return inputs;
 }
 
-static void run_device(const golden *g, const rec_module *module, const char *device, const char *type, double tolerance) {
+static void run_device(const golden *g, const rec_module *module, const char *device,
+                       const char *type, double tolerance) {
   char path[512];
   problem *inputs = load_inputs(g, module);
   if (!inputs) return;
@@ -161,8 +169,10 @@ static void run_device(const golden *g, const rec_module *module, const char *de
   problem_free(expected);
 }
 
-// The numbers of the file rounded to the 16-bit type of the library, against the interpreter on them.
-static void run_narrow(const golden *g, const rec_module *f32, const char *program, const char *type) {
+// The numbers of the file rounded to the 16-bit type of the library, against the interpreter on
+// them.
+static void run_narrow(const golden *g, const rec_module *f32, const char *program,
+                       const char *type) {
   const char *const options[] = {"--dtype", type, NULL};
   const rec_run_options plain = {.backward = true};
   rec_module *module = compile_file(program, options);
@@ -175,7 +185,9 @@ static void run_narrow(const golden *g, const rec_module *f32, const char *progr
   problem_retype(inputs, rec_recurrence_signature(recurrence));
   problem *expected = problem_copy(inputs);
   trial t = {g, recurrence, "host", type, g->tolerance, inputs, expected};
-  if (check(problem_run(expected, recurrence, "reference", &plain), "%s: %s", g->numbers, rec_message())) run_ways(&t);
+  if (check(problem_run(expected, recurrence, "reference", &plain), "%s: %s", g->numbers,
+            rec_message()))
+    run_ways(&t);
   problem_free(inputs);
   problem_free(expected);
   rec_module_close(module);
@@ -184,7 +196,8 @@ static void run_narrow(const golden *g, const rec_module *f32, const char *progr
 static void run_case(const golden *g) {
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.rec", g->program);
-  const char *const f64[] = {"--dtype", "f64", NULL}, *const simt[] = {"--target", simt_target(), NULL};
+  const char *const f64[] = {"--dtype", "f64", NULL}, *const simt[] = {"--target", simt_target(),
+                                                                       NULL};
   rec_module *single = compile_file(path, simt), *both = compile_file(path, f64);
   if (check(single, "%s does not compile", path)) {
     run_device(g, single, "host", "f32", g->tolerance);
@@ -193,7 +206,8 @@ static void run_case(const golden *g) {
     run_narrow(g, single, path, "bf16");
     run_narrow(g, single, path, "f16");
   }
-  if (check(both, "%s does not compile with --dtype f64", path)) run_device(g, both, "host", "f64", 1e-9);
+  if (check(both, "%s does not compile with --dtype f64", path))
+    run_device(g, both, "host", "f64", 1e-9);
   rec_module_close(single);
   rec_module_close(both);
 }

@@ -1,4 +1,5 @@
-// The recurrences that the grid compares, and what their inputs must be told to reach every regime of decay.
+// The recurrences that the grid compares, and what their inputs must be told to reach every regime
+// of decay.
 #ifndef REC_TESTS_GRID_CASES_H
 #define REC_TESTS_GRID_CASES_H
 
@@ -6,8 +7,9 @@
 
 typedef enum regime { WEAK, NORMAL, STRONG, MIXED, RESETS, REGIMES } regime;
 
-// An input or parameter that decides how fast a state decays: its draws are `spread` times normal ones around the centre
-// of the regime. `reset` makes the decay exactly 0 in f32; 0: there is no such number.
+// An input or parameter that decides how fast a state decays: its draws are `spread` times normal
+// ones around the centre of the regime. `reset` makes the decay exactly 0 in f32; 0: there is no
+// such number.
 typedef struct grid_gate {
   const char *name;
   double weak, strong, reset, spread;

@@ -1,7 +1,8 @@
-// The grid: every recurrence of the standard library, the golden ones and the invented ones must give the interpreter's values
-// and gradients. Each is compiled for chunks of 16, 32, 64 and 128 steps and step by step, in f64, f32, bf16 and f16. Lengths
-// lie around every chunk; gates are weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token,
-// with any number of threads.
+// The grid: every recurrence of the standard library, the golden ones and the invented ones must
+// give the interpreter's values and gradients. Each is compiled for chunks of 16, 32, 64 and 128
+// steps and step by step, in f64, f32, bf16 and f16. Lengths lie around every chunk; gates are
+// weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token, with
+// any number of threads.
 //
 //   grid_test          a seeded half of them: all short lengths, two long ones, three or four libraries each
 //   grid_test quick    one recurrence in eight
@@ -9,9 +10,10 @@
 //   REC_SEED=N         the part of seed N again (it is printed); else a new one each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
 //
-// f32 must agree to 2e-5 of the rms, or to ten times the error of a plain f32 loop. The loop is the interpreter, rounding every
-// number to f32. So must bf16 and f16, on inputs rounded to them, beyond the rounding of each result: between load and store
-// they are f32. f64 must agree to 1e-9, or to what f32 may where its digits are as many times finer.
+// f32 must agree to 2e-5 of the rms, or to ten times the error of a plain f32 loop. The loop is the
+// interpreter, rounding every number to f32. So must bf16 and f16, on inputs rounded to them,
+// beyond the rounding of each result: between load and store they are f32. f64 must agree to 1e-9,
+// or to what f32 may where its digits are as many times finer.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +45,8 @@ typedef struct grid {
 static int runs;
 static double worst_f64, worst_f32, worst_narrow, worst_ratio;
 
-// ---- Numbers -----------------------------------------------------------------------------------------------------------
+// ---- Numbers
+// -----------------------------------------------------------------------------------------------------------
 
 static problem *draw_batch(const grid *g, int64_t batch, int64_t time, regime r, uint64_t seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
@@ -67,7 +70,8 @@ static bool all_finite(const problem *p, bool backward) {
   return true;
 }
 
-// ---- Comparing ---------------------------------------------------------------------------------------------------------
+// ---- Comparing
+// ---------------------------------------------------------------------------------------------------------
 
 static const char *const regime_names[REGIMES] = {"weak", "normal", "strong", "mixed", "resets"};
 
@@ -87,8 +91,9 @@ static double tolerance_of(const cell *c, const library *l) {
   return l->type == REC_F64 ? fmax(1e-9, 0x1p-29 * plain) : fmax(2e-5, plain);
 }
 
-// The loop runs where 2e-5 is not enough. Runs more where a single run may have been lucky. One rounded number may rule all of
-// the error. In mLSTM after a strong write, d.q is a difference of two nearly equal numbers, times one row.
+// The loop runs where 2e-5 is not enough. Runs more where a single run may have been lucky. One
+// rounded number may rule all of the error. In mLSTM after a strong write, d.q is a difference of
+// two nearly equal numbers, times one row.
 static void measure_plain_error(cell *c, const library *l, double error) {
   bool backward = c->options.backward;
   if (error > tolerance_of(c, l) && c->plain_error < 0)
@@ -103,8 +108,10 @@ static void judge(cell *c, const library *l, const problem *got) {
   double error = problem_compare(c->exact, got, c->options.backward, 1e-4, where, sizeof where);
   measure_plain_error(c, l, error);
   double tolerance = tolerance_of(c, l);
-  check(error <= tolerance, "%s %s B=%d T=%d: error %.2e > %.2e (plain loop %.2e) at %s; again: REC_SEED=%llu", l->name,
-        c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where, (unsigned long long)c->grid->seed);
+  check(error <= tolerance,
+        "%s %s B=%d T=%d: error %.2e > %.2e (plain loop %.2e) at %s; again: REC_SEED=%llu", l->name,
+        c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where,
+        (unsigned long long)c->grid->seed);
   runs++;
   if (l->type == REC_F64) worst_f64 = fmax(worst_f64, error);
   if (rec_dtype_size(l->type) == 2) worst_narrow = fmax(worst_narrow, error);
@@ -120,7 +127,8 @@ static problem *copy_for(const library *l, const problem *inputs) {
   return p;
 }
 
-// Makes a cell the library's own: a 16-bit type has other inputs and exact results, which the caller frees.
+// Makes a cell the library's own: a 16-bit type has other inputs and exact results, which the
+// caller frees.
 static bool own_cell(const cell *c, const library *l, cell *own) {
   const rec_run_options plain = {.backward = c->options.backward};
   if (rec_dtype_size(l->type) != 2) return true;
@@ -147,17 +155,19 @@ static void judge_own(cell *c, const library *l, const problem *host) {
 }
 
 // All libraries on the same inputs against one run of the interpreter.
-static void run_cell(const grid *g, const problem *inputs, const char *what, rec_run_options options) {
+static void run_cell(const grid *g, const problem *inputs, const char *what,
+                     rec_run_options options) {
   const rec_run_options plain = {.backward = options.backward};
   const char *name = g->case_->recurrence;
   problem *exact = problem_copy(inputs);
   bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &plain);
-  check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name, what, (int)inputs->time,
-        ran ? "no finite numbers" : rec_message());
+  check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name,
+        what, (int)inputs->time, ran ? "no finite numbers" : rec_message());
   cell c = {g, inputs, exact, what, options, -1, false};
   for (int i = 0; ran && i < g->count; i++) {
     problem *host = copy_for(&g->libraries[i], inputs);
-    c.options.recompute = options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
+    c.options.recompute =
+        options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
     bool done = problem_run(host, g->libraries[i].recurrence, "host", &c.options);
     judge_own(&c, &g->libraries[i], done ? host : NULL);
     problem_free(host);
@@ -172,7 +182,8 @@ static void run_length(const grid *g, int64_t time, regime r) {
   problem_free(p);
 }
 
-// ---- Other ways to the same numbers -----------------------------------------------------------------------------------------
+// ---- Other ways to the same numbers
+// -----------------------------------------------------------------------------------------
 
 static void check_packed(const grid *g, uint64_t *seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
@@ -240,10 +251,12 @@ static void check_threads(const grid *g, uint64_t *seed) {
   problem *p = draw_problem(g, 130, NORMAL, next_random(seed));
   for (int i = 0; i < g->count; i++) {
     problem *one = copy_for(&g->libraries[i], p), *three = copy_for(&g->libraries[i], p);
-    const rec_run_options options = {.backward = true, .threads = 1}, more = {.backward = true, .threads = 3};
+    const rec_run_options options = {.backward = true, .threads = 1},
+                          more = {.backward = true, .threads = 3};
     bool ran = problem_run(one, g->libraries[i].recurrence, "host", &options) &&
                problem_run(three, g->libraries[i].recurrence, "host", &more);
-    check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one", g->libraries[i].name);
+    check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one",
+          g->libraries[i].name);
     problem_free(one);
     problem_free(three);
   }
@@ -269,7 +282,8 @@ static void check_ways(const grid *g) {
   problem_free(p);
 }
 
-// ---- One recurrence ------------------------------------------------------------------------------------------------------
+// ---- One recurrence
+// ------------------------------------------------------------------------------------------------------
 
 static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300, 1031};
 enum { LENGTHS = sizeof lengths / sizeof *lengths, SHORT_LENGTHS = 6 };
@@ -282,7 +296,8 @@ static void run_lengths(const grid *g) {
   }
   if (g->full) return;
   uint64_t seed = g->seed;
-  for (int i = 0; i < SHORT_LENGTHS; i++) run_length(g, lengths[i], (regime)(next_random(&seed) % REGIMES));
+  for (int i = 0; i < SHORT_LENGTHS; i++)
+    run_length(g, lengths[i], (regime)(next_random(&seed) % REGIMES));
   for (int i = 0; i < 2; i++) {
     int chosen = SHORT_LENGTHS + (int)(next_random(&seed) % (LENGTHS - SHORT_LENGTHS - 1));
     run_length(g, lengths[chosen], (regime)(next_random(&seed) % REGIMES));
@@ -295,7 +310,8 @@ typedef struct options {
   char text[16], every[16];
 } options;
 
-static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick, const char *target, int index) {
+static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick,
+                         const char *target, int index) {
   int n = 0;
   o->words[n++] = "--target";
   o->words[n++] = target;
@@ -305,7 +321,9 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n++] = chunk ? "chunk" : "step";
   snprintf(o->text, sizeof o->text, "%d", chunk);
   snprintf(o->every, sizeof o->every, "%d", chunk << index % 3);
-  if (chunk) o->words[n++] = "--chunk", o->words[n++] = o->text, o->words[n++] = "--save-every", o->words[n++] = o->every;
+  if (chunk)
+    o->words[n++] = "--chunk", o->words[n++] = o->text, o->words[n++] = "--save-every",
+    o->words[n++] = o->every;
   if (quick) o->words[n++] = "-O0";
   for (int i = 0; i < 6 && g->sizes[i]; i++) {
     o->words[n++] = "-D";
@@ -314,13 +332,15 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n] = NULL;
 }
 
-// The seeded part has code for one kind of processor, the whole grid for all; either runs that for this machine alone.
+// The seeded part has code for one kind of processor, the whole grid for all; either runs that for
+// this machine alone.
 static const char *target_of(const grid *g, int index) {
   uint64_t random = g->seed + (uint64_t)(g->case_ - grid_cases) * LIBRARIES_MAX + (uint64_t)index;
   return g->full ? "host" : random_target(next_random(&random));
 }
 
-static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick, compilation *started, int index) {
+static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick,
+                        compilation *started, int index) {
   options o;
   fill_options(g, &o, type, chunk, quick, target_of(g, index), index);
   library *l = &g->libraries[index];
@@ -343,19 +363,22 @@ static void finish_libraries(grid *g, int from, int to, const compilation *start
   }
 }
 
-// f32 step by step, then f64 and f32 by turns; two recc side by side. Then 16-bit types, in a part of the cases.
+// f32 step by step, then f64 and f32 by turns; two recc side by side. Then 16-bit types, in a part
+// of the cases.
 static void compile_case(grid *g, uint64_t number) {
   static const int chunks[] = {16, 32, 64, 128};
   compilation started[LIBRARIES_MAX];
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", g->case_->path);
-  // All the effort that users get takes four times as long: in the seeded part every eighth case has it.
+  // All the effort that users get takes four times as long: in the seeded part every eighth case
+  // has it.
   bool quick = !g->full && (g->seed / 4 + number) % 8 != 0;
   int first = (int)((g->seed + number) % 4), count = 0, finished = 0;
   add_library(g, path, REC_F32, 0, !g->full, started, count++);
   if (g->full) add_library(g, path, REC_F64, 0, false, started, count++);
   for (int i = 0; i < (g->full ? 4 : 1); i++) {
-    int chunk = chunks[(first + i) % 4], other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
+    int chunk = chunks[(first + i) % 4],
+        other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
     if (count - finished >= WIDTH) finish_libraries(g, finished, count, started), finished = count;
     add_library(g, path, REC_F64, chunk, quick, started, count++);
     add_library(g, path, REC_F32, other, g->full ? i % 2 : quick, started, count++);
@@ -382,7 +405,8 @@ static void run_case(const grid_case *c, const char *const *sizes, bool full, ui
 }
 
 int main(int count, char **words) {
-  bool full = count > 1 && strcmp(words[1], "full") == 0, quick = count > 1 && strcmp(words[1], "quick") == 0;
+  bool full = count > 1 && strcmp(words[1], "full") == 0,
+       quick = count > 1 && strcmp(words[1], "quick") == 0;
   const char *only = getenv("REC_GRID");
   uint64_t seed = chosen_seed();
   printf("seed %llu\n", (unsigned long long)seed);

@@ -1,6 +1,7 @@
-// Matrices of parameters times vectors on tensor cores (compiler/lower/gpu/matrix_mma.c): whole matrices in registers, in shared
-// memory or in scratch, one vector or four, warps that share a sum, heads with matrices of their own. The plan says which; the
-// executor's values and gradients are the interpreter's. A state has 32 bits in such a product: forward's error is far below that
+// Matrices of parameters times vectors on tensor cores (compiler/lower/gpu/matrix_mma.c): whole
+// matrices in registers, in shared memory or in scratch, one vector or four, warps that share a
+// sum, heads with matrices of their own. The plan says which; the executor's values and gradients
+// are the interpreter's. A state has 32 bits in such a product: forward's error is far below that
 // of bf16. 20 s.
 #include <stdio.h>
 #include <string.h>
@@ -11,23 +12,28 @@
 
 // Rows of 80 numbers along two axes, of which the last has an odd size.
 static const char odd[] =
-    "recurrence odd(G = 8, A = 16, B = 5, C = A, E = B) {\n  input x[G,A,B]\n  param w[G,A,B,C,E]\n  state h[A,B]\n  output "
+    "recurrence odd(G = 8, A = 16, B = 5, C = A, E = B) {\n  input x[G,A,B]\n  param "
+    "w[G,A,B,C,E]\n  state h[A,B]\n  output "
     "y[A,B]\n"
     "  h = 0.1 * sum[G](tanh(x + sum[C,E](w * h[t-1]{A -> C, B -> E})))\n  y = h\n}\n";
 
 // Two matrices side by side, whose copies fill more than shared memory.
 static const char parts[] =
-    "recurrence parts(D = 256, E = D, Z = 2) {\n  input x[D]\n  param w[D,E,Z]\n  state h[D]\n  output y[D]\n"
-    "  h = 0.1 * tanh(x + sum[E](w[Z = 0] * h[t-1]{D -> E}) - sum[E](w[Z = 1] * h[t-1]{D -> E}))\n  y = h\n}\n";
+    "recurrence parts(D = 256, E = D, Z = 2) {\n  input x[D]\n  param w[D,E,Z]\n  state h[D]\n  "
+    "output y[D]\n"
+    "  h = 0.1 * tanh(x + sum[E](w[Z = 0] * h[t-1]{D -> E}) - sum[E](w[Z = 1] * h[t-1]{D -> E}))\n "
+    " y = h\n}\n";
 
 // `plan`: what the nest of the product says, in one of the kernels.
 static const struct {
   const char *file, *name, *heads, *size, *plan;
 } shapes[] = {
     {"stdlib/gru.rec", "gru", NULL, "D=16", "a matrix by a vector, for each [G 3]"},
-    {"stdlib/gru.rec", "gru", NULL, "D=64", "a matrix by a vector, mma from registers, 4 warps for each sum"},
+    {"stdlib/gru.rec", "gru", NULL, "D=64",
+     "a matrix by a vector, mma from registers, 4 warps for each sum"},
     {"stdlib/lstm.rec", "lstm", NULL, "D=32", "a matrix by 4 vectors, mma from registers"},
-    {"stdlib/lstm.rec", "lstm", NULL, "D=64", "a matrix by 4 vectors, mma from registers, 2 warps for each sum"},
+    {"stdlib/lstm.rec", "lstm", NULL, "D=64",
+     "a matrix by 4 vectors, mma from registers, 2 warps for each sum"},
     {"stdlib/lstm.rec", "lstm", NULL, "D=128", "a matrix by a vector, mma, weight_hh from"},
     {"tests/invented/slstm.rec", "slstm", "H=2", "D=32", "mma"},
     {"tools/bench/dense/blocks.rec", "blocks", "H=2", "D=64", "mma"},
@@ -39,12 +45,14 @@ static bool is_planned(int shape) {
   const char *heads = shapes[shape].heads ? shapes[shape].heads : shapes[shape].size;
   bool found = false;
   snprintf(command, sizeof command,
-           REC_BINARY_DIR "/bin/recc " REC_SOURCE_DIR
-                          "/%s --target sm_90a --shared-memory 200 --dtype bf16 -D %s -D %s --emit=plan",
+           REC_BINARY_DIR
+           "/bin/recc " REC_SOURCE_DIR
+           "/%s --target sm_90a --shared-memory 200 --dtype bf16 -D %s -D %s --emit=plan",
            shapes[shape].file, heads, shapes[shape].size);
   FILE *plan = popen(command, "r");
   while (plan && fgets(line, sizeof line, plan))
-    found = found || (strstr(line, " product ") && strstr(line, "a matrix by") && strstr(line, shapes[shape].plan));
+    found = found || (strstr(line, " product ") && strstr(line, "a matrix by") &&
+                      strstr(line, shapes[shape].plan));
   return plan && !pclose(plan) && found;
 }
 
@@ -70,12 +78,15 @@ static void compare(const rec_recurrence *r, int64_t batch, bool backward, const
   draw(exact);
   problem *got = problem_copy(exact);
   rec_simt_options simt = {.size = sizeof simt, .watched = true};
-  const rec_run_options reference = {.backward = backward}, options = {.backward = backward, .simt = &simt};
+  const rec_run_options reference = {.backward = backward},
+                        options = {.backward = backward, .simt = &simt};
   char where[256];
-  bool ran = problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
+  bool ran =
+      problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
   if (check(ran, "%s, batch %d: %s", what, (int)batch, rec_message())) {
     double error = problem_compare(exact, got, backward, 1e-4, where, sizeof where);
-    check(error < (backward ? 5e-2 : 5e-5), "%s, batch %d: error %.1e at %s", what, (int)batch, error, where);
+    check(error < (backward ? 5e-2 : 5e-5), "%s, batch %d: error %.1e at %s", what, (int)batch,
+          error, where);
   }
   problem_free(exact);
   problem_free(got);
@@ -85,7 +96,8 @@ static void compare_batches(rec_module *module, const char *name, const char *wh
   static const int64_t batches[] = {1, 4, 6};
   if (!check(module, "%s: does not compile", what)) return;
   for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
-    for (int backward = 0; backward < 2; backward++) compare(rec_module_find(module, name), batches[k], backward, what);
+    for (int backward = 0; backward < 2; backward++)
+      compare(rec_module_find(module, name), batches[k], backward, what);
   rec_module_close(module);
 }
 
@@ -93,8 +105,9 @@ int main(void) {
   for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
     char what[64], path[256];
     const char *heads = shapes[i].heads ? shapes[i].heads : shapes[i].size;
-    const char *const options[] = {"--target", simt_target(), "-O0", "--shared-memory", "200", "--dtype", "bf16",
-                                   "-D",       heads,         "-D",  shapes[i].size,    NULL};
+    const char *const options[] = {"--target", simt_target(), "-O0",          "--shared-memory",
+                                   "200",      "--dtype",     "bf16",         "-D",
+                                   heads,      "-D",          shapes[i].size, NULL};
     snprintf(what, sizeof what, "%s %s", shapes[i].name, shapes[i].size);
     snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", shapes[i].file);
     check(is_planned(i), "%s: no product '%s'", what, shapes[i].plan);

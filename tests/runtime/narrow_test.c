@@ -1,9 +1,10 @@
-// Tokens in bf16 and f16: the host against the interpreter on the same rounded inputs. It runs every golden case and every
-// program of tests/runtime/programs, on every kind of processor that this one can stand in for.
+// Tokens in bf16 and f16: the host against the interpreter on the same rounded inputs. It runs
+// every golden case and every program of tests/runtime/programs, on every kind of processor that
+// this one can stand in for.
 //
-// Numbers are f32 between load and store. Results therefore lie as near to the exact ones as those of an f32 library, but for
-// the rounding of the tokens themselves. That is sharper than the promise of the language (bf16: rms error 1.5e-2, at most 6e-2
-// of the rms; f16 an eighth of that).
+// Numbers are f32 between load and store. Results therefore lie as near to the exact ones as those
+// of an f32 library, but for the rounding of the tokens themselves. That is sharper than the
+// promise of the language (bf16: rms error 1.5e-2, at most 6e-2 of the rms; f16 an eighth of that).
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,15 +47,16 @@ typedef struct expectation {
   double tolerance;
 } expectation;
 
-static void agree(const subject *s, const expectation *e, const char *what, rec_run_options options, problem **keep) {
+static void agree(const subject *s, const expectation *e, const char *what, rec_run_options options,
+                  problem **keep) {
   char where[256];
   problem *host = problem_copy(e->inputs);
   setenv("REC_CPU", s->processor, 1);
   bool ran = problem_run(host, s->recurrence, "host", &options);
   if (check(ran, "%s %s T=%lld: %s", s->name, what, (long long)host->time, rec_message())) {
     double error = problem_compare(e->exact, host, options.backward, 1e-4, where, sizeof where);
-    check(error <= e->tolerance, "%s %s T=%lld: error %.2e > %.2e at %s", s->name, what, (long long)host->time, error,
-          e->tolerance, where);
+    check(error <= e->tolerance, "%s %s T=%lld: error %.2e > %.2e at %s", s->name, what,
+          (long long)host->time, error, e->tolerance, where);
   }
   if (keep)
     *keep = host;
@@ -68,7 +70,8 @@ static void check_threads(const subject *s, const expectation *e) {
   for (int64_t threads = 2; threads <= 3; threads++) {
     rec_run_options options = {.backward = true, .threads = threads, .recompute = true};
     agree(s, e, "threads", options, &other);
-    check(problem_equal(one, other, true), "%s: %d threads give other bits than one", s->name, (int)threads);
+    check(problem_equal(one, other, true), "%s: %d threads give other bits than one", s->name,
+          (int)threads);
     problem_free(other);
   }
   problem_free(one);
@@ -94,7 +97,8 @@ static void check_inputs(const subject *list, int count, const program *p, probl
   const rec_run_options plain = {.backward = true};
   const rec_recurrence *recurrence = list[0].recurrence;
   problem *exact = problem_copy(inputs);
-  if (check(problem_run(exact, recurrence, "reference", &plain), "%s: %s", p->path, rec_message())) {
+  if (check(problem_run(exact, recurrence, "reference", &plain), "%s: %s", p->path,
+            rec_message())) {
     double tolerance = problem_tolerance(inputs, exact, recurrence, p->least, 6e-8, true);
     expectation e = {inputs, exact, tolerance};
     for (int i = 0; i < count; i++) {
@@ -114,7 +118,9 @@ static void check_program(const program *p, const char *type, int processors) {
   rec_module *modules[3];
   subject list[3];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
-  if (!check(compile_copies(path, options, modules, processors), "%s does not compile for %s", p->path, type)) return;
+  if (!check(compile_copies(path, options, modules, processors), "%s does not compile for %s",
+             p->path, type))
+    return;
   for (int i = 0; i < processors; i++) {
     list[i] = (subject){.recurrence = rec_module_recurrence(modules[i], 0), .processor = names[i]};
     const rec_signature *s = rec_recurrence_signature(list[i].recurrence);
@@ -122,8 +128,10 @@ static void check_program(const program *p, const char *type, int processors) {
   }
   const rec_signature *s = rec_recurrence_signature(list[0].recurrence);
   rec_dtype wanted = strcmp(type, "bf16") == 0 ? REC_BF16 : REC_F16;
-  check(s->token_type == wanted && s->carried_type == REC_F32, "%s: types of a library of %s", p->path, type);
-  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) check_inputs(list, processors, p, new_inputs(s, p, lengths[i]));
+  check(s->token_type == wanted && s->carried_type == REC_F32, "%s: types of a library of %s",
+        p->path, type);
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    check_inputs(list, processors, p, new_inputs(s, p, lengths[i]));
   check_inputs(list, processors, p, new_packed(s, p));
   for (int i = 0; i < processors; i++) rec_module_close(modules[i]);
 }

@@ -29,7 +29,8 @@ static double *copy_numbers(const double *numbers, int64_t count) {
   return copy;
 }
 
-problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time, int64_t run_time_size) {
+problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time,
+                     int64_t run_time_size) {
   size_t count = (size_t)signature->variable_count;
   problem *p = allocate(1, sizeof *p);
   double **tables = allocate(4 * count, sizeof *tables);
@@ -45,7 +46,8 @@ problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time
   return p;
 }
 
-problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences, int64_t run_time_size) {
+problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences,
+                        int64_t run_time_size) {
   int32_t *offsets = allocate((size_t)sequences + 1, sizeof *offsets);
   for (int64_t i = 0; i < sequences; i++) offsets[i + 1] = offsets[i] + lengths[i];
   problem *p = problem_new(signature, 1, offsets[sequences], run_time_size);
@@ -114,7 +116,8 @@ void problem_retype(problem *p, const rec_signature *signature) {
   p->signature = signature;
   for (int i = 0; i < signature->variable_count; i++) {
     round_numbers(stored_type(p, i), p->value[i], problem_numbers(p, i));
-    if (is_token(&signature->variables[i])) round_numbers(stored_type(p, i), p->gradient[i], problem_numbers(p, i));
+    if (is_token(&signature->variables[i]))
+      round_numbers(stored_type(p, i), p->gradient[i], problem_numbers(p, i));
   }
 }
 
@@ -139,13 +142,15 @@ void problem_draw(problem *p, uint64_t seed, double scale) {
   }
 }
 
-// Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results move?
+// Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results
+// move?
 static void problem_shake(problem *p, uint64_t seed, double size) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     int64_t count = problem_numbers(p, i);
     double *lists[] = {p->value[i], p->gradient[i], p->d_final[i]};
     for (int l = 0; l < 3; l++) {
-      for (int64_t k = 0; lists[l] && k < count; k++) lists[l][k] *= 1 + size * (2 * next_uniform(&seed) - 1);
+      for (int64_t k = 0; lists[l] && k < count; k++)
+        lists[l][k] *= 1 + size * (2 * next_uniform(&seed) - 1);
     }
   }
 }
@@ -172,11 +177,12 @@ problem *problem_load(const rec_recurrence *recurrence, const char *path, bool b
   return p;
 }
 
-// ---- Splitting in time -----------------------------------------------------------------------------------
+// ---- Splitting in time
+// -----------------------------------------------------------------------------------
 
 // Copies steps between a whole's tokens and a part's, which starts at `first`.
-static void copy_steps(const problem *whole, double *there, const problem *part, double *here, int variable, int64_t first,
-                       bool to_whole) {
+static void copy_steps(const problem *whole, double *there, const problem *part, double *here,
+                       int variable, int64_t first, bool to_whole) {
   int64_t numbers = rec_variable_numbers(whole->signature, variable, whole->axis_sizes);
   for (int64_t b = 0; b < whole->batch; b++) {
     double *w = there + (b * whole->time + first) * numbers, *p = here + b * part->time * numbers;
@@ -198,7 +204,8 @@ problem *problem_part(const problem *p, int64_t first, int64_t last) {
   return q;
 }
 
-static double *copy_part(const problem *p, const double *numbers, int variable, int64_t first, int64_t entries) {
+static double *copy_part(const problem *p, const double *numbers, int variable, int64_t first,
+                         int64_t entries) {
   int64_t each = rec_variable_numbers(p->signature, variable, p->axis_sizes);
   return numbers ? copy_numbers(numbers + first * each, entries * each) : NULL;
 }
@@ -225,7 +232,8 @@ bool sequence_equal(const problem *packed, int64_t sequence, const problem *alon
     bool output = v->kind == REC_OUTPUT;
     if (!output && !is_carried(v)) continue;
     int64_t each = rec_variable_numbers(packed->signature, i, packed->axis_sizes);
-    const double *whole = output ? packed->value[i] : packed->final[i], *one = output ? alone->value[i] : alone->final[i];
+    const double *whole = output ? packed->value[i] : packed->final[i],
+                 *one = output ? alone->value[i] : alone->final[i];
     whole += each * (output ? packed->cu_seqlens[sequence] : sequence);
     if (memcmp(whole, one, (size_t)(each * (output ? alone->time : 1)) * sizeof *one)) return false;
   }
@@ -261,7 +269,8 @@ problem *problem_join(const problem *whole, const problem *before, const problem
       q->gradient[i] = copy_numbers(before->gradient[i], count);
     } else if (kind == REC_PARAM) {
       q->gradient[i] = copy_numbers(before->gradient[i], count);
-      for (int64_t k = 0; q->gradient[i] && k < count; k++) q->gradient[i][k] += after->gradient[i][k];
+      for (int64_t k = 0; q->gradient[i] && k < count; k++)
+        q->gradient[i][k] += after->gradient[i][k];
     } else {
       double **to = kind == REC_INPUT ? &q->gradient[i] : &q->value[i];
       double *first = kind == REC_INPUT ? before->gradient[i] : before->value[i];
@@ -275,7 +284,8 @@ problem *problem_join(const problem *whole, const problem *before, const problem
   return q;
 }
 
-// ---- Running ---------------------------------------------------------------------------------------------
+// ---- Running
+// ---------------------------------------------------------------------------------------------
 
 static rec_dtype type_of(const problem *p, const rec_device *device, int i) {
   return rec_device_type(device, stored_type(p, i));
@@ -289,7 +299,8 @@ static size_t whole_pages(size_t bytes) {
 // Zeros that end where a page begins that must not be touched.
 static void *before_a_wall(size_t bytes) {
   size_t pages = whole_pages(bytes);
-  char *memory = mmap(NULL, pages + whole_pages(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *memory = mmap(NULL, pages + whole_pages(1), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory + pages, whole_pages(1), PROT_NONE)) abort();
   return memory + pages - bytes;
 }
@@ -311,7 +322,8 @@ static void *to_device(const problem *p, const rec_device *device, int i, const 
   return buffer;
 }
 
-static void from_device(const problem *p, const rec_device *device, int i, const void *buffer, double **numbers) {
+static void from_device(const problem *p, const rec_device *device, int i, const void *buffer,
+                        double **numbers) {
   int64_t count = problem_numbers(p, i);
   free(*numbers);
   *numbers = allocate((size_t)count, sizeof **numbers);
@@ -331,12 +343,14 @@ static void fill_call(const problem *p, const rec_device *device, bool backward,
   }
 }
 
-static void keep_results(problem *p, const rec_device *device, bool backward, const rec_call *call) {
+static void keep_results(problem *p, const rec_device *device, bool backward,
+                         const rec_call *call) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
     if (v->kind == REC_OUTPUT) from_device(p, device, i, call->value[i], &p->value[i]);
     if (is_carried(v)) from_device(p, device, i, call->final[i], &p->final[i]);
-    if (backward && v->kind != REC_OUTPUT) from_device(p, device, i, call->gradient[i], &p->gradient[i]);
+    if (backward && v->kind != REC_OUTPUT)
+      from_device(p, device, i, call->gradient[i], &p->gradient[i]);
   }
 }
 
@@ -375,13 +389,16 @@ static rec_status run_call(void *context, const rec_call *call) {
   return rec_run(x->recurrence, x->device, call, x->options);
 }
 
-bool problem_run_on(problem *p, const rec_recurrence *recurrence, const rec_device *device, const rec_run_options *options) {
+bool problem_run_on(problem *p, const rec_recurrence *recurrence, const rec_device *device,
+                    const rec_run_options *options) {
   device_run x = {recurrence, device, options, NULL, NULL};
   return with_call(p, device, options->backward, run_call, &x);
 }
 
-// The executor looks for races in tensors, too, unless the caller has options of its own for it, or wants several threads.
-bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options) {
+// The executor looks for races in tensors, too, unless the caller has options of its own for it, or
+// wants several threads.
+bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
+                 const rec_run_options *options) {
   rec_simt_options simt = {.size = sizeof simt, .watched = true};
   rec_run_options watched = *options;
   if (!strcmp(name, "simt") && !options->simt && options->threads < 2) watched.simt = &simt;
@@ -401,13 +418,14 @@ static rec_status run_session(void *context, const rec_call *call) {
   return status;
 }
 
-bool problem_use(problem *p, const rec_recurrence *recurrence, const char *name, const rec_run_options *options,
-                 problem_session *use, void *context) {
+bool problem_use(problem *p, const rec_recurrence *recurrence, const char *name,
+                 const rec_run_options *options, problem_session *use, void *context) {
   device_run x = {recurrence, rec_device_find(name), options, use, context};
   return with_call(p, x.device, options->backward, run_session, &x);
 }
 
-// ---- Comparing -------------------------------------------------------------------------------------------
+// ---- Comparing
+// -------------------------------------------------------------------------------------------
 
 static double rms(const double *numbers, int64_t count) {
   double sum = 0;
@@ -434,8 +452,8 @@ static int results(const problem *p, int i, bool backward, double **list, const 
   return count;
 }
 
-// The largest rms among outputs and states, or among gradients and the cotangents that they are made of: where terms cancel, the
-// rounding of cotangents is left.
+// The largest rms among outputs and states, or among gradients and the cotangents that they are
+// made of: where terms cancel, the rounding of cotangents is left.
 static double largest_rms(const problem *p, bool gradient, bool backward) {
   double largest = 0, *list[2];
   const char *prefix[2];
@@ -444,7 +462,8 @@ static double largest_rms(const problem *p, bool gradient, bool backward) {
       largest = fmax(largest, rms(p->gradient[i], problem_numbers(p, i)));
     int count = results(p, i, backward, list, prefix);
     for (int r = 0; r < count; r++) {
-      if ((*prefix[r] == 'd') == gradient && list[r]) largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
+      if ((*prefix[r] == 'd') == gradient && list[r])
+        largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
     }
   }
   return largest;
@@ -457,7 +476,8 @@ static double rounding_of(rec_dtype type, double number) {
   return type == REC_F16 ? fmax(0x1p-11 * size, 0x1p-25) : 0;
 }
 
-// How far a result lies from the exact number, beyond the rounding to its type. What f16 cannot hold is infinite there.
+// How far a result lies from the exact number, beyond the rounding to its type. What f16 cannot
+// hold is infinite there.
 static double distance(rec_dtype type, double expected, double got) {
   if (expected == got || (isnan(expected) && isnan(got))) return 0;
   if (type == REC_F16 && isinf(got) && isfinite(expected)) {
@@ -468,8 +488,8 @@ static double distance(rec_dtype type, double expected, double got) {
   return isnan(error) ? INFINITY : fmax(error - rounding_of(type, expected), 0);
 }
 
-static double compare(const problem *expected, const problem *got, bool backward, bool rounded, double floor, char *where,
-                      size_t size) {
+static double compare(const problem *expected, const problem *got, bool backward, bool rounded,
+                      double floor, char *where, size_t size) {
   double worst = 0, *e[2], *g[2];
   const char *prefix[2];
   snprintf(where, size, "nothing differs");
@@ -485,15 +505,16 @@ static double compare(const problem *expected, const problem *got, bool backward
         double error = distance(type, e[r][k], g[r][k]) / scale;
         if (error <= worst) continue;
         worst = error;
-        snprintf(where, size, "%s%s[%lld]: %.9g, expected %.9g", prefix[r], expected->signature->variables[i].name,
-                 (long long)k, g[r][k], e[r][k]);
+        snprintf(where, size, "%s%s[%lld]: %.9g, expected %.9g", prefix[r],
+                 expected->signature->variables[i].name, (long long)k, g[r][k], e[r][k]);
       }
     }
   }
   return worst;
 }
 
-double problem_compare(const problem *expected, const problem *got, bool backward, double floor, char *where, size_t size) {
+double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
+                       char *where, size_t size) {
   return compare(expected, got, backward, true, floor, where, size);
 }
 
@@ -510,8 +531,8 @@ bool problem_equal(const problem *a, const problem *b, bool backward) {
   return true;
 }
 
-double problem_movement(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, double shake,
-                        bool backward, int draws) {
+double problem_movement(const problem *inputs, const problem *exact,
+                        const rec_recurrence *recurrence, double shake, bool backward, int draws) {
   const rec_run_options options = {.backward = backward};
   char where[256];
   double moved = 0;
@@ -526,28 +547,32 @@ double problem_movement(const problem *inputs, const problem *exact, const rec_r
   return moved;
 }
 
-double problem_tolerance(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, double least,
-                         double shake, bool backward) {
+double problem_tolerance(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, double least, double shake,
+                         bool backward) {
   return least + 50 * problem_movement(inputs, exact, recurrence, shake, backward, 2);
 }
 
-static double plain_loop(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, bool backward,
-                         bool prepared, uint64_t draw) {
+static double plain_loop(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, bool backward, bool prepared,
+                         uint64_t draw) {
   char where[256];
   problem *loop = problem_copy(inputs);
   if (draw) problem_shake(loop, draw, 0x1p-24);
-  bool ran = problem_run(loop, recurrence, "reference",
-                         &(rec_run_options){.backward = backward, .single = true, .prepared = prepared});
+  bool ran =
+      problem_run(loop, recurrence, "reference",
+                  &(rec_run_options){.backward = backward, .single = true, .prepared = prepared});
   double error = ran ? compare(exact, loop, backward, false, 1e-4, where, sizeof where) : INFINITY;
   problem_free(loop);
   return isfinite(error) ? error : 0;
 }
 
-double problem_plain_error(const problem *inputs, const problem *exact, const rec_recurrence *recurrence, bool backward,
-                           int draws) {
+double problem_plain_error(const problem *inputs, const problem *exact,
+                           const rec_recurrence *recurrence, bool backward, int draws) {
   double worst = plain_loop(inputs, exact, recurrence, backward, false, 0);
   worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, true, 0));
-  for (int i = 1; i <= draws; i++) worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, false, (uint64_t)i));
+  for (int i = 1; i <= draws; i++)
+    worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, false, (uint64_t)i));
   return worst;
 }
 

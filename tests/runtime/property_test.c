@@ -1,5 +1,6 @@
-// What must hold for every recurrence and every size. The host agrees with the interpreter at lengths around the chunk, at
-// sizes that are no powers of two, and with resets. It agrees without initial states, packed, and split anywhere.
+// What must hold for every recurrence and every size. The host agrees with the interpreter at
+// lengths around the chunk, at sizes that are no powers of two, and with resets. It agrees without
+// initial states, packed, and split anywhere.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +47,8 @@ static const char shifts[] =
     "  y = sum[N](c * h)\n"
     "}\n";
 
-// Heads share a lag, the state of a value and a sum of all steps. Instances that differ in the head alone have cotangents of their
-// own of these.
+// Heads share a lag, the state of a value and a sum of all steps. Instances that differ in the head
+// alone have cotangents of their own of these.
 static const char shared_by_heads[] =
     "recurrence shared_by_heads(G, R, P = 6, N = 16) {\n"
     "  input q[G,N], k[G,N], v[G,R,P], g[G,R]\n"
@@ -167,13 +168,16 @@ typedef struct subject {
 
 // Decays that are ordinary values: resets, no decay, a sign, growth.
 static void draw_resets(problem *p, uint64_t *seed) {
-  static const double factors[] = {0, 1, -1, 0.5, 0.9, 1.25, 0, 1}, logs[] = {0, -1e4, -0.5, -3, 0, -80, -1e-3, 0};
+  static const double factors[] = {0, 1, -1, 0.5, 0.9, 1.25, 0, 1},
+                      logs[] = {0, -1e4, -0.5, -3, 0, -80, -1e-3, 0};
   for (int i = 0; i < p->signature->variable_count; i++) {
     const char *name = p->signature->variables[i].name;
-    const double *list = strcmp(p->signature->name, "resets") == 0 && strcmp(name, "a") == 0       ? factors
-                         : strcmp(p->signature->name, "key_resets") == 0 && strcmp(name, "g") == 0 ? logs
-                                                                                                   : NULL;
-    for (int64_t k = 0; list && k < problem_numbers(p, i); k++) p->value[i][k] = (float)list[next_random(seed) % 8];
+    const double *list =
+        strcmp(p->signature->name, "resets") == 0 && strcmp(name, "a") == 0       ? factors
+        : strcmp(p->signature->name, "key_resets") == 0 && strcmp(name, "g") == 0 ? logs
+                                                                                  : NULL;
+    for (int64_t k = 0; list && k < problem_numbers(p, i); k++)
+      p->value[i][k] = (float)list[next_random(seed) % 8];
   }
 }
 
@@ -185,16 +189,19 @@ static problem *draw_problem(const subject *s, int64_t batch, int64_t time, uint
 }
 
 // Runs on both devices and compares; the host's results are kept if `keep` is not NULL.
-static void agree(const subject *s, const problem *inputs, const char *what, rec_run_options options, problem **keep) {
+static void agree(const subject *s, const problem *inputs, const char *what,
+                  rec_run_options options, problem **keep) {
   const rec_run_options plain = {.backward = options.backward};
   problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
-  bool ran = problem_run(exact, s->recurrence, "reference", &plain) && problem_run(host, s->recurrence, "host", &options);
+  bool ran = problem_run(exact, s->recurrence, "reference", &plain) &&
+             problem_run(host, s->recurrence, "host", &options);
   if (check(ran, "%s %s T=%lld: %s", s->name, what, (long long)inputs->time, rec_message())) {
     char where[256];
-    double tolerance = problem_tolerance(inputs, exact, s->recurrence, s->least, s->shake, options.backward);
+    double tolerance =
+        problem_tolerance(inputs, exact, s->recurrence, s->least, s->shake, options.backward);
     double error = problem_compare(exact, host, options.backward, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s %s B=%lld T=%lld: error %.2e > %.2e at %s", s->name, what, (long long)inputs->batch,
-          (long long)inputs->time, error, tolerance, where);
+    check(error <= tolerance, "%s %s B=%lld T=%lld: error %.2e > %.2e at %s", s->name, what,
+          (long long)inputs->batch, (long long)inputs->time, error, tolerance, where);
   }
   problem_free(exact);
   if (keep && ran)
@@ -240,13 +247,16 @@ static problem *draw_packed(const subject *s, const int32_t *sequence_lengths, i
 static void check_one_by_one(const subject *s, const problem *packed, const char *what) {
   for (int64_t i = 0; i < packed->sequences; i++) {
     problem *alone = problem_sequence(packed, i);
-    if (check(problem_run(alone, s->recurrence, "host", &(rec_run_options){0}), "%s %s: %s", s->name, what, rec_message()))
-      check(sequence_equal(packed, i, alone), "%s %s: sequence %d gives other bits alone", s->name, what, (int)i);
+    if (check(problem_run(alone, s->recurrence, "host", &(rec_run_options){0}), "%s %s: %s",
+              s->name, what, rec_message()))
+      check(sequence_equal(packed, i, alone), "%s %s: sequence %d gives other bits alone", s->name,
+            what, (int)i);
     problem_free(alone);
   }
 }
 
-static void check_packing(const subject *s, const char *what, const int32_t *sequence_lengths, int64_t count) {
+static void check_packing(const subject *s, const char *what, const int32_t *sequence_lengths,
+                          int64_t count) {
   problem *p = draw_packed(s, sequence_lengths, count), *one = NULL, *other = NULL;
   agree(s, p, what, (rec_run_options){.backward = true, .threads = 1}, &one);
   if (one) check_one_by_one(s, one, what);
@@ -254,7 +264,8 @@ static void check_packing(const subject *s, const char *what, const int32_t *seq
     other = problem_copy(p);
     rec_run_options options = {.backward = true, .recompute = threads == 2, .threads = threads};
     bool ran = problem_run(other, s->recurrence, "host", &options);
-    check(ran && problem_equal(one, other, true), "%s %s: %d threads give other bits than one", s->name, what, (int)threads);
+    check(ran && problem_equal(one, other, true), "%s %s: %d threads give other bits than one",
+          s->name, what, (int)threads);
     problem_free(other);
   }
   problem_free(one);
@@ -263,8 +274,8 @@ static void check_packing(const subject *s, const char *what, const int32_t *seq
 
 // Sequences of many lengths, zero included.
 static void check_packed(const subject *s) {
-  static const int32_t some[] = {0, 5, 1, 0, 34, 17, 0}, mixed[] = {0, 1, 2, 16, 0, 17, 63, 300}, none[] = {0, 0, 0},
-                       one[] = {33};
+  static const int32_t some[] = {0, 5, 1, 0, 34, 17, 0}, mixed[] = {0, 1, 2, 16, 0, 17, 63, 300},
+                       none[] = {0, 0, 0}, one[] = {33};
   int32_t many[300];
   uint64_t seed = 5;
   for (int i = 0; i < 300; i++) many[i] = (int32_t)(next_random(&seed) % 4);
@@ -286,7 +297,8 @@ static void check_threads(const subject *s) {
   for (int64_t threads = 2; one && threads <= 5; threads++) {
     other = NULL;
     agree(s, p, "threads", (rec_run_options){.backward = true, .threads = threads}, &other);
-    check(other && problem_equal(one, other, true), "%s: %d threads give other bits than one", s->name, (int)threads);
+    check(other && problem_equal(one, other, true), "%s: %d threads give other bits than one",
+          s->name, (int)threads);
     problem_free(other);
   }
   problem_free(one);
@@ -299,8 +311,10 @@ static void check_split(const subject *s, uint64_t *seed) {
   int64_t time = 70, at = (int64_t)(next_random(seed) % 71);
   problem *whole = draw_problem(s, 2, time, 13);
   problem_drop_states(whole);
-  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at), *second = problem_part(whole, at, time);
-  bool ran = problem_run(exact, s->recurrence, "reference", &backward) && problem_run(first, s->recurrence, "host", &forward);
+  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
+          *second = problem_part(whole, at, time);
+  bool ran = problem_run(exact, s->recurrence, "reference", &backward) &&
+             problem_run(first, s->recurrence, "host", &forward);
   if (ran) {
     hand_state_on(first, second);
     ran = problem_run(second, s->recurrence, "host", &backward);
@@ -314,7 +328,8 @@ static void check_split(const subject *s, uint64_t *seed) {
     problem *joined = problem_join(whole, first, second);
     double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, true);
     double error = problem_compare(exact, joined, true, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s split at %d: error %.2e > %.2e at %s", s->name, (int)at, error, tolerance, where);
+    check(error <= tolerance, "%s split at %d: error %.2e > %.2e at %s", s->name, (int)at, error,
+          tolerance, where);
     problem_free(joined);
   }
   problem_free(whole);
@@ -329,9 +344,10 @@ static void check_prefill(const subject *s) {
   int64_t time = 83, at = 70;
   problem *whole = draw_problem(s, 2, time, 17);
   problem_drop_states(whole);
-  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at), *second = problem_part(whole, at, time);
-  bool ran =
-      problem_run(exact, s->recurrence, "reference", &long_call) && problem_run(first, s->recurrence, "host", &long_call);
+  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
+          *second = problem_part(whole, at, time);
+  bool ran = problem_run(exact, s->recurrence, "reference", &long_call) &&
+             problem_run(first, s->recurrence, "host", &long_call);
   if (ran) {
     hand_state_on(first, second);
     ran = problem_run(second, s->recurrence, "host", &steps);
@@ -341,7 +357,8 @@ static void check_prefill(const subject *s) {
     problem *joined = problem_join(whole, first, second);
     double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, false);
     double error = problem_compare(exact, joined, false, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s prefill, then steps: error %.2e > %.2e at %s", s->name, error, tolerance, where);
+    check(error <= tolerance, "%s prefill, then steps: error %.2e > %.2e at %s", s->name, error,
+          tolerance, where);
     problem_free(joined);
   }
   problem_free(whole);
@@ -359,7 +376,8 @@ static void check_parts(const subject *s) {
     agree(s, p, "cut in time", options, &one);
     options.threads = 3;
     agree(s, p, "cut in time", options, &two);
-    check(one && two && problem_equal(one, two, true), "%s: 3 threads give other bits than one", s->name);
+    check(one && two && problem_equal(one, two, true), "%s: 3 threads give other bits than one",
+          s->name);
     problem_free(one);
     problem_free(two);
     problem_drop_states(p);
@@ -370,8 +388,8 @@ static void check_parts(const subject *s) {
 
 // Packed with others, such a sequence is cut as it would be alone.
 static void check_packed_parts(const subject *s) {
-  static const int32_t one[] = {3, 1100, 0, 5, 64}, two[] = {1024, 0, 1, 1500, 70, 0}, short_ones[] = {1023, 40},
-                       many[] = {1100, 1100, 1100, 1100, 1100};
+  static const int32_t one[] = {3, 1100, 0, 5, 64}, two[] = {1024, 0, 1, 1500, 70, 0},
+                       short_ones[] = {1023, 40}, many[] = {1100, 1100, 1100, 1100, 1100};
   check_packing(s, "packed with a long one", one, 5);
   check_packing(s, "packed with two long ones", two, 6);
   check_packing(s, "packed, not long enough", short_ones, 2);
@@ -412,7 +430,8 @@ static void check_program(const program *p, uint64_t *seed) {
   rec_module_close(module);
 }
 
-// What layers compute between their calls becomes recurrences without a name in the source: they run everywhere, too.
+// What layers compute between their calls becomes recurrences without a name in the source: they
+// run everywhere, too.
 static void check_synthesised(void) {
   static const char *const none[] = {NULL};
   rec_module *module = compile_file(REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec", none);
@@ -431,7 +450,8 @@ static void check_synthesised(void) {
   rec_module_close(module);
 }
 
-// The product of decays above 1 overflows where the state stays zero: nothing may become NaN by a cut in time.
+// The product of decays above 1 overflows where the state stays zero: nothing may become NaN by a
+// cut in time.
 static void check_growth(void) {
   static const char *const none[] = {NULL};
   rec_module *module = compile_text(
@@ -444,7 +464,8 @@ static void check_growth(void) {
       "}\n",
       none);
   if (!check(module, "growth does not compile")) return;
-  subject s = {.recurrence = rec_module_recurrence(module, 0), .name = "growth", .run_time_size = 3};
+  subject s = {
+      .recurrence = rec_module_recurrence(module, 0), .name = "growth", .run_time_size = 3};
   s.signature = rec_recurrence_signature(s.recurrence);
   s.least = 2e-5;
   s.shake = 6e-8;
@@ -466,7 +487,8 @@ int main(int count, char **words) {
   if (count < 2 || strcmp(words[1], "growth") == 0) check_growth();
   if (count < 2 || strcmp(words[1], "synthesised") == 0) check_synthesised();
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-    bool wanted = count < 2 || (programs[i].path ? strstr(programs[i].path, words[1]) : strstr(programs[i].text, words[1]));
+    bool wanted = count < 2 || (programs[i].path ? strstr(programs[i].path, words[1])
+                                                 : strstr(programs[i].text, words[1]));
     if (wanted) check_program(&programs[i], &seed);
   }
   return checked();

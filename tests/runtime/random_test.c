@@ -1,6 +1,7 @@
-// Random programs of the whole language (tests/random): what compiled code makes of a program that nobody wrote must be what the
-// interpreter makes of it, values and all gradients. In one call, token by token, with nothing saved, packed, in segments of time
-// that are summarised, and in time slices; on the host and, of every eighth program, on the executor. The interpreter's gradients
+// Random programs of the whole language (tests/random): what compiled code makes of a program that
+// nobody wrote must be what the interpreter makes of it, values and all gradients. In one call,
+// token by token, with nothing saved, packed, in segments of time that are summarised, and in time
+// slices; on the host and, of every eighth program, on the executor. The interpreter's gradients
 // are differences of its values: every tenth program is held to that.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
@@ -8,10 +9,11 @@
 //   REC_FILE=NAME    the program of this file in place of what the seed draws
 //   REC_TRIAL=LIST   the one run that a failure names
 //
-// Sixteen programs are a library, whose form, chunk and number type follow from the seed. f64, where the comparison is sharp, must
-// agree to 1e-9 of the rms, or to fifty times the effect of inputs that differ by 1e-12 of themselves. In f32 and 16 bits a program
-// may stand at a kink (max, where), at which rounding picks the other branch. It fails only if it does so for three draws of the
-// inputs. A failing program is made small.
+// Sixteen programs are a library, whose form, chunk and number type follow from the seed. f64,
+// where the comparison is sharp, must agree to 1e-9 of the rms, or to fifty times the effect of
+// inputs that differ by 1e-12 of themselves. In f32 and 16 bits a program may stand at a kink (max,
+// where), at which rounding picks the other branch. It fails only if it does so for three draws of
+// the inputs. A failing program is made small.
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,20 +36,25 @@ static coverage all;
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-// ---- libraries -----------------------------------------------------------------------------------------------------------
+// ---- libraries
+// -----------------------------------------------------------------------------------------------------------
 
-// The same for all programs of a batch, so that one alone gets the same. Every fortieth is compiled with all the effort that
-// users get, the others quickly.
+// The same for all programs of a batch, so that one alone gets the same. Every fortieth is compiled
+// with all the effort that users get, the others quickly.
 typedef struct setting {
   const char *target, *dtype, *form, *chunk, *every, *effort, *shared_kib, *device;
   bool summary;
 } setting;
 
 static setting setting_of(uint64_t seed, const char *device) {
-  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chosen"}, *const kib[] = {"99", "99", "48", "16"},
-                           *const chunks[] = {"16", "8", "32", "5", "64", "16", "32", "128"},
+  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chosen"},
+                           *const kib[] = {"99", "99", "48", "16"}, *const chunks[] = {"16", "8",
+                                                                                       "32", "5",
+                                                                                       "64", "16",
+                                                                                       "32", "128"},
                            *const every[] = {"16", "64", "1", "96"};
-  static const char *const types[] = {"f64", "f64", "f32", "f64", "f64", "bf16", "f64", "f64", "f64", "f16"};
+  static const char *const types[] = {"f64",  "f64", "f32", "f64", "f64",
+                                      "bf16", "f64", "f64", "f64", "f16"};
   static const char *const executed[] = {"f32", "f32", "bf16", "f32", "f16"};
   uint64_t number = seed / BATCH, random = number;
   bool executor = strcmp(device, "host") != 0;
@@ -65,22 +72,25 @@ static setting setting_of(uint64_t seed, const char *device) {
 }
 
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {"--target", s.target,  "--dtype",         s.dtype,        "--form",
-                                 s.form,     "--chunk", s.chunk,           "--save-every", s.every,
-                                 "-O",       s.effort,  "--shared-memory", s.shared_kib,   s.summary ? "--summary" : NULL,
-                                 NULL};
+  const char *const options[] = {
+      "--target", s.target,  "--dtype",         s.dtype,        "--form",
+      s.form,     "--chunk", s.chunk,           "--save-every", s.every,
+      "-O",       s.effort,  "--shared-memory", s.shared_kib,   s.summary ? "--summary" : NULL,
+      NULL};
   return compile_start(text, options);
 }
 
 static const char *words_of(arena *memory, uint64_t seed, setting s) {
   return arena_printf(memory,
-                      "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s --save-every %s -O%s "
+                      "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk "
+                      "%s --save-every %s -O%s "
                       "--shared-memory %s%s)",
-                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, s.every, s.effort, s.shared_kib,
-                      s.summary ? " --summary" : "");
+                      (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk,
+                      s.every, s.effort, s.shared_kib, s.summary ? " --summary" : "");
 }
 
-// ---- trials --------------------------------------------------------------------------------------------------------------
+// ---- trials
+// --------------------------------------------------------------------------------------------------------------
 
 typedef enum way { WHOLE, STEPS, UNSAVED, SEGMENTS, WAYS } way;
 
@@ -92,13 +102,14 @@ typedef struct run {
 } run;
 
 static run draw_run(uint64_t *seed, setting s) {
-  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130}, batches[] = {1, 1, 2, 2, 3, 5, 9},
-                   slices[] = {0, 0, 2, 3, 5};
+  static const int lengths[] = {0, 1, 2, 4, 7, 15, 16, 17, 20, 31, 33, 40, 67, 130},
+                   batches[] = {1, 1, 2, 2, 3, 5, 9}, slices[] = {0, 0, 2, 3, 5};
   run r;
   r.way = random_below(seed, 6);
   r.batch = batches[random_below(seed, 7)];
   r.time = lengths[random_below(seed, 14)];
-  if (random_below(seed, 4) == 0) r.time = (1 + random_below(seed, 3)) * atoi(s.chunk) + random_below(seed, 3) - 1;
+  if (random_below(seed, 4) == 0)
+    r.time = (1 + random_below(seed, 3)) * atoi(s.chunk) + random_below(seed, 3) - 1;
   r.sequences = random_below(seed, 3) ? -1 : random_below(seed, 6);
   r.threads = 1 + random_below(seed, 7);
   r.slices = slices[random_below(seed, 5)];
@@ -115,15 +126,16 @@ static run draw_run(uint64_t *seed, setting s) {
 }
 
 static const char *run_text(arena *memory, run r) {
-  return arena_printf(memory, "REC_TRIAL=%d,%d,%d,%d,%d,%d,%d,%d,%llu", r.way, r.batch, r.time, r.sequences, r.threads,
-                      r.slices, r.segments, r.stateless, r.numbers);
+  return arena_printf(memory, "REC_TRIAL=%d,%d,%d,%d,%d,%d,%d,%d,%llu", r.way, r.batch, r.time,
+                      r.sequences, r.threads, r.slices, r.segments, r.stateless, r.numbers);
 }
 
 // The run that REC_TRIAL names.
 static bool read_run(run *r) {
   const char *text = getenv("REC_TRIAL");
-  return text && sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%llu", &r->way, &r->batch, &r->time, &r->sequences, &r->threads,
-                        &r->slices, &r->segments, &r->stateless, &r->numbers) == 9;
+  return text &&
+         sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%llu", &r->way, &r->batch, &r->time, &r->sequences,
+                &r->threads, &r->slices, &r->segments, &r->stateless, &r->numbers) == 9;
 }
 
 // Promised inputs (`inT3`, ..) keep their promises; some of their numbers stand at an end.
@@ -135,10 +147,12 @@ static void keep_promises(problem *p) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
     for (int n = 0; n < 4; n++) {
-      if (strncmp(v->name, "in", 2) != 0 || v->name[2] != promises[n].kind || is_carried(v)) continue;
+      if (strncmp(v->name, "in", 2) != 0 || v->name[2] != promises[n].kind || is_carried(v))
+        continue;
       double low = promises[n].low, high = promises[n].high;
       for (int64_t k = 0; k < problem_numbers(p, i); k++)
-        p->value[i][k] = (float)fmin(fmax((low + high) / 2 + (high - low) * 0.5 * p->value[i][k], low), high);
+        p->value[i][k] =
+            (float)fmin(fmax((low + high) / 2 + (high - low) * 0.5 * p->value[i][k], low), high);
     }
   }
 }
@@ -161,7 +175,8 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
   uint64_t seed = r->numbers;
   bool equal = next_random(&seed) % 4 == 0;
   for (int i = 0; i < MOST; i++)
-    each[i] = equal ? r->time : (int32_t)(next_random(&seed) % (uint64_t)(2 * r->time + 1)) - r->time / 2;
+    each[i] =
+        equal ? r->time : (int32_t)(next_random(&seed) % (uint64_t)(2 * r->time + 1)) - r->time / 2;
   for (int i = 0; i < MOST; i++) each[i] = each[i] < 0 ? 0 : least(each[i], r->time);
   problem *p = r->sequences >= 0 ? problem_packed(signature, each, least(r->sequences, MOST), 1)
                                  : problem_new(signature, r->batch, r->time, 1);
@@ -173,7 +188,8 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
   return p;
 }
 
-// ---- comparing -----------------------------------------------------------------------------------------------------------
+// ---- comparing
+// -----------------------------------------------------------------------------------------------------------
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
@@ -181,22 +197,28 @@ typedef struct message {
   char text[1024];
 } message;
 
-// Products on GPUs round their operands to 16 bits: a result may err as those of inputs rounded likewise do.
-static double tolerance_of(const problem *inputs, const problem *exact, const rec_recurrence *r, bool executor, bool backward) {
+// Products on GPUs round their operands to 16 bits: a result may err as those of inputs rounded
+// likewise do.
+static double tolerance_of(const problem *inputs, const problem *exact, const rec_recurrence *r,
+                           bool executor, bool backward) {
   enum { DRAWS = 8, SMALLER = 50 };
   rec_dtype type = inputs->signature->token_type;
   if (type == REC_F64) return problem_tolerance(inputs, exact, r, 1e-9, 1e-12, backward);
-  if (type == REC_F32 || !executor) return problem_tolerance(inputs, exact, r, 1e-4, 1e-7, backward);
+  if (type == REC_F32 || !executor)
+    return problem_tolerance(inputs, exact, r, 1e-4, 1e-7, backward);
   double unit = type == REC_BF16 ? 0x1p-8 : 0x1p-11;
   return 16 * unit + SMALLER * problem_movement(inputs, exact, r, unit / SMALLER, backward, DRAWS);
 }
 
-static bool is_same(const problem *inputs, const problem *exact, const problem *got, const rec_recurrence *compiled,
-                    const run *r, bool executor, message *m) {
+static bool is_same(const problem *inputs, const problem *exact, const problem *got,
+                    const rec_recurrence *compiled, const run *r, bool executor, message *m) {
   char where[256];
   bool f64 = inputs->signature->token_type == REC_F64, backward = r->way != STEPS;
-  double tolerance = f64 ? 1e-9 : 1e-4, error = problem_compare(exact, got, backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
-  if (error > tolerance) tolerance = (r->way == SEGMENTS ? 10 : 1) * tolerance_of(inputs, exact, compiled, executor, backward);
+  double tolerance = f64 ? 1e-9 : 1e-4,
+         error = problem_compare(exact, got, backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
+  if (error > tolerance)
+    tolerance =
+        (r->way == SEGMENTS ? 10 : 1) * tolerance_of(inputs, exact, compiled, executor, backward);
   snprintf(m->text, sizeof m->text, "error %.2e > %.2e at %s", error, tolerance, where);
   return error <= tolerance;
 }
@@ -212,17 +234,20 @@ static bool is_stopped(const char *program, const char *state) {
   return *at == '\n';
 }
 
-// Cotangents of packed sequences may end at a state whose update is behind stop_gradient, even where a sequence has no steps. NAN
-// is compared with nothing.
+// Cotangents of packed sequences may end at a state whose update is behind stop_gradient, even
+// where a sequence has no steps. NAN is compared with nothing.
 static void skip_stopped(problem *exact, const char *program) {
   for (int i = 0; i < exact->signature->variable_count; i++) {
-    if (exact->signature->variables[i].kind != REC_STATE || !is_stopped(program, exact->signature->variables[i].name)) continue;
+    if (exact->signature->variables[i].kind != REC_STATE ||
+        !is_stopped(program, exact->signature->variables[i].name))
+      continue;
     for (int64_t k = 0; k < problem_numbers(exact, i); k++) exact->gradient[i][k] = NAN;
   }
 }
 
-static outcome compare_segments(const rec_recurrence *compiled, const char *device, const problem *inputs, problem *exact,
-                                const run *r, const char *program, message *m) {
+static outcome compare_segments(const rec_recurrence *compiled, const char *device,
+                                const problem *inputs, problem *exact, const run *r,
+                                const char *program, message *m) {
   segments_report report = {.wrong = ""};
   problem *got = NULL;
   bool f64 = inputs->signature->token_type == REC_F64, same = true;
@@ -241,25 +266,29 @@ static outcome compare_segments(const rec_recurrence *compiled, const char *devi
 }
 
 // The host's bits are those of one thread.
-static bool is_same_alone(const rec_recurrence *compiled, const problem *inputs, const problem *got, rec_run_options options,
-                          message *m) {
+static bool is_same_alone(const rec_recurrence *compiled, const problem *inputs, const problem *got,
+                          rec_run_options options, message *m) {
   problem *alone = problem_copy(inputs);
   options.threads = 1;
-  bool same = problem_run(alone, compiled, "host", &options) && problem_equal(got, alone, options.backward);
+  bool same =
+      problem_run(alone, compiled, "host", &options) && problem_equal(got, alone, options.backward);
   if (!same) snprintf(m->text, sizeof m->text, "one thread gives other bits than several");
   problem_free(alone);
   return same;
 }
 
-static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r, const char *program, message *m) {
-  problem *inputs = problem_of(rec_recurrence_signature(compiled), r), *exact = problem_copy(inputs);
+static outcome compare_once(const rec_recurrence *compiled, const char *device, const run *r,
+                            const char *program, message *m) {
+  problem *inputs = problem_of(rec_recurrence_signature(compiled), r),
+          *exact = problem_copy(inputs);
   problem *got = problem_copy(inputs);
   bool executor = strcmp(device, "host") != 0;
-  rec_run_options plain = {.backward = r->way != STEPS}, options = {.backward = r->way != STEPS,
-                                                                    .step = r->way == STEPS,
-                                                                    .recompute = r->way == UNSAVED,
-                                                                    .threads = executor && r->threads > 3 ? 1 : r->threads,
-                                                                    .time_slices = r->slices};
+  rec_run_options plain = {.backward = r->way != STEPS},
+                  options = {.backward = r->way != STEPS,
+                             .step = r->way == STEPS,
+                             .recompute = r->way == UNSAVED,
+                             .threads = executor && r->threads > 3 ? 1 : r->threads,
+                             .time_slices = r->slices};
   double most = inputs->signature->token_type == REC_F16 ? 3e4 : 1e6;
   outcome result = DIFFERENT;
   snprintf(m->text, sizeof m->text, "the run fails");
@@ -280,7 +309,8 @@ static outcome compare_once(const rec_recurrence *compiled, const char *device, 
   return result;
 }
 
-static outcome compare(const rec_recurrence *compiled, const char *device, run r, const char *program, message *m) {
+static outcome compare(const rec_recurrence *compiled, const char *device, run r,
+                       const char *program, message *m) {
   bool f64 = rec_recurrence_signature(compiled)->token_type == REC_F64;
   outcome result = DIFFERENT;
   uint64_t seed = r.numbers;
@@ -318,7 +348,8 @@ static void fit_to_executor(run *r, const rec_recurrence *compiled) {
   while (numbers * r->time > MOST_NUMBERS) r->time /= 2;
 }
 
-// ---- differences ---------------------------------------------------------------------------------------------------------
+// ---- differences
+// ---------------------------------------------------------------------------------------------------------
 
 // Differences see what stop_gradient hides.
 static bool has_differences(const char *program) { return !strstr(program, "stop_gradient"); }
@@ -333,12 +364,13 @@ static void check_differences(uint64_t seed, const char *program) {
     error = trial_gradient_error(&t, f.memory, 2, seed, &where);
   }
   tally.by_differences++;
-  check(error <= 1e-6, "REC_SEED=%llu REC_PROGRAMS=1, the interpreter: %s, error %.1e\n%s", (unsigned long long)seed, where,
-        error, program);
+  check(error <= 1e-6, "REC_SEED=%llu REC_PROGRAMS=1, the interpreter: %s, error %.1e\n%s",
+        (unsigned long long)seed, where, error, program);
   fixture_close(&f);
 }
 
-// ---- programs ------------------------------------------------------------------------------------------------------------
+// ---- programs
+// ------------------------------------------------------------------------------------------------------------
 
 static char *read_file(arena *memory, const char *path) {
   char *text = arena_alloc(memory, 1 << 16);
@@ -353,7 +385,8 @@ static const char *program_of(arena *memory, uint64_t seed, const char *name, co
   return given ? read_file(memory, given) : drawn;
 }
 
-// ---- failures ------------------------------------------------------------------------------------------------------------
+// ---- failures
+// ------------------------------------------------------------------------------------------------------------
 
 typedef struct failure {
   setting setting;
@@ -375,7 +408,8 @@ static bool fails_again(void *context, const char *text) {
   compilation c = start(text, f->setting);
   rec_module *module = compile_finish(&c);
   bool fails = !module && !f->compiles;
-  if (module && f->compiles) fails = compare(last_of(module), f->setting.device, f->run, text, &m) == DIFFERENT;
+  if (module && f->compiles)
+    fails = compare(last_of(module), f->setting.device, f->run, text, &m) == DIFFERENT;
   if (fails && module) fails = is_error(m.text) == is_error(f->message.text);
   if (fails && module) f->message = m;
   rec_module_close(module);
@@ -392,7 +426,8 @@ static void shorten(failure *f, const char *program) {
   shorter[4].sequences = f->run.sequences > 1 ? f->run.sequences - 1 : f->run.sequences;
   shorter[5].slices = 0;
   for (int i = 0; i < 6; i++) {
-    if (f->run.way == SEGMENTS && f->run.sequences < 0) shorter[i].time -= shorter[i].time % f->run.segments;
+    if (f->run.way == SEGMENTS && f->run.sequences < 0)
+      shorter[i].time -= shorter[i].time % f->run.segments;
     run kept = f->run;
     if (!memcmp(&shorter[i], &kept, sizeof kept) || shorter[i].time < 0) continue;
     f->run = shorter[i];
@@ -416,13 +451,15 @@ static void report(failure *f, uint64_t seed, const char *program) {
     if (f->compiles) shorten(f, program);
     const char *small = shrink_program(memory, program, fails_again, f, TRIES);
     if (f->compiles) shorten(f, small);
-    printf("made small: %s %s %s\n%s", words, run_text(memory, f->run), f->compiles ? f->message.text : "recc fails", small);
+    printf("made small: %s %s %s\n%s", words, run_text(memory, f->run),
+           f->compiles ? f->message.text : "recc fails", small);
   }
   fflush(stdout);
   arena_free(memory);
 }
 
-// ---- batches -------------------------------------------------------------------------------------------------------------
+// ---- batches
+// -------------------------------------------------------------------------------------------------------------
 
 // The program of this seed, compiled.
 static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
@@ -433,7 +470,8 @@ static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
   run given;
   for (int i = 0; i < RUNS && same; i++) {
     failure f = {.setting = s, .compiles = true, .run = draw_run(&random, s)};
-    if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS) lengthen(&f.run);
+    if (executor && i == 1 && is_small(compiled) && f.run.way != STEPS && f.run.way != SEGMENTS)
+      lengthen(&f.run);
     if (executor) fit_to_executor(&f.run, compiled);
     if (read_run(&given)) f.run = given;
     outcome result = compare(compiled, s.device, f.run, program, &f.message);
@@ -474,7 +512,8 @@ typedef struct batch {
 static const char *text_of(arena *memory, const batch *b) {
   const char *text = "";
   for (int i = 0; i < b->count; i++)
-    text = arena_printf(memory, "%s%s\n", text, program_of(memory, b->seeds[i], arena_printf(memory, "r%d", i), NULL));
+    text = arena_printf(memory, "%s%s\n", text,
+                        program_of(memory, b->seeds[i], arena_printf(memory, "r%d", i), NULL));
   return text;
 }
 
@@ -498,7 +537,8 @@ static batch start_host(uint64_t first, int count) {
   return b;
 }
 
-// GPU code takes four times as long as the host's: the first small programs, unless there is one alone.
+// GPU code takes four times as long as the host's: the first small programs, unless there is one
+// alone.
 static batch start_executor(const batch *host) {
   enum { SMALL = 600, MOST = 2 };
   batch b = {.setting = setting_of(host->seeds[0], "simt")};
@@ -518,7 +558,8 @@ static void finish_batch(const batch *b) {
     char name[16];
     snprintf(name, sizeof name, "r%d", i);
     if (module)
-      judge(getenv("REC_FILE") ? last_of(module) : rec_module_find(module, name), b->seeds[i], b->setting);
+      judge(getenv("REC_FILE") ? last_of(module) : rec_module_find(module, name), b->seeds[i],
+            b->setting);
     else
       run_one(b->seeds[i], b->setting);
   }
@@ -538,7 +579,8 @@ static void schedule(const batch *b) {
   bool together = is_scheduled(b);
   for (int i = 0; i < b->count; i++)
     check(together || is_scheduled(&(batch){.seeds = {b->seeds[i]}, .count = 1}),
-          "recc --target all --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1", (unsigned long long)b->seeds[i]);
+          "recc --target all --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
+          (unsigned long long)b->seeds[i]);
 }
 
 // While a batch runs, its GPU code is compiled, and then the next one.
@@ -555,7 +597,8 @@ static void run_programs(uint64_t seed, int programs) {
   }
 }
 
-// ---- programs that found a fault -----------------------------------------------------------------------------------------
+// ---- programs that found a fault
+// -----------------------------------------------------------------------------------------
 
 // A file of tests/random/found: its first line is `// DEVICE: words for recc`.
 static void run_found(const char *path) {
@@ -563,7 +606,8 @@ static void run_found(const char *path) {
   arena *memory = arena_new();
   char *text = read_file(memory, path), line[LONGEST], *at = NULL;
   snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
-  const char *device = strtok_r(line, "/ :", &at), *words[WORDS + 4] = {"-O0", "--target", host_target()};
+  const char *device = strtok_r(line, "/ :", &at),
+             *words[WORDS + 4] = {"-O0", "--target", host_target()};
   if (strcmp(device, "host") != 0) words[2] = simt_target();
   for (int i = 0; i < WORDS; i++) words[3 + i] = strtok_r(NULL, " ", &at);
   rec_module *module = compile_text(text, words);
@@ -574,8 +618,8 @@ static void run_found(const char *path) {
     const rec_recurrence *r = rec_module_recurrence(module, i / MANY);
     message m;
     run one = draw_run(&seed, s);
-    check(compare(r, device, one, text, &m) != DIFFERENT, "%s, %s, %s: %s %s", path, rec_recurrence_signature(r)->name, device,
-          run_text(memory, one), m.text);
+    check(compare(r, device, one, text, &m) != DIFFERENT, "%s, %s, %s: %s %s", path,
+          rec_recurrence_signature(r)->name, device, run_text(memory, one), m.text);
   }
   rec_module_close(module);
   arena_free(memory);
@@ -602,10 +646,14 @@ int main(int word_count, char **words) {
   if (!wanted || !programs) run_all_found();
   if (programs) run_programs(seed, programs);
   coverage_print(&all);
-  printf("%d comparisons, %d in segments, %d on the executor, %d of a thousand steps or more; %d by differences\n",
-         tally.compared, tally.in_segments, tally.executed, tally.longest, tally.by_differences);
+  printf(
+      "%d comparisons, %d in segments, %d on the executor, %d of a thousand steps or more; %d by "
+      "differences\n",
+      tally.compared, tally.in_segments, tally.executed, tally.longest, tally.by_differences);
   printf("%d set aside because their numbers grow beyond 1e6\n", tally.wild);
-  check(tally.wild <= (tally.compared + tally.wild) / 20, "too many programs grow: they test little");
-  check(!full || wanted || coverage_least(&all) >= 20, "some two constructs are less than 20 times together");
+  check(tally.wild <= (tally.compared + tally.wild) / 20,
+        "too many programs grow: they test little");
+  check(!full || wanted || coverage_least(&all) >= 20,
+        "some two constructs are less than 20 times together");
   return checked();
 }

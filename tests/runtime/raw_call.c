@@ -30,7 +30,8 @@ size_t raw_bytes(const raw_call *x, int variable) {
 }
 
 static void *aligned_new(int64_t bytes) {
-  void *memory = aligned_alloc(REC_ALIGNMENT, (size_t)(bytes + REC_ALIGNMENT - 1 + !bytes) / REC_ALIGNMENT * REC_ALIGNMENT);
+  void *memory = aligned_alloc(
+      REC_ALIGNMENT, (size_t)(bytes + REC_ALIGNMENT - 1 + !bytes) / REC_ALIGNMENT * REC_ALIGNMENT);
   if (!memory) abort();
   return memory;
 }
@@ -91,8 +92,8 @@ static bool set_memory(raw_call *x, int32_t device_kind) {
   return check(status == REC_OK, "%s_sizes: %s", r->symbol, rec_message());
 }
 
-raw_call *raw_call_new(const rec_recurrence *r, int32_t device_kind, int64_t batch, int64_t time, const int32_t *lengths,
-                       int64_t sequences, int64_t run_time_size) {
+raw_call *raw_call_new(const rec_recurrence *r, int32_t device_kind, int64_t batch, int64_t time,
+                       const int32_t *lengths, int64_t sequences, int64_t run_time_size) {
   size_t count = (size_t)r->signature.variable_count;
   raw_call *x = zeros(1, sizeof *x);
   *x = (raw_call){.recurrence = r, .batch = batch, .time = time, .sequences = sequences};
@@ -109,7 +110,8 @@ raw_call *raw_call_new(const rec_recurrence *r, int32_t device_kind, int64_t bat
   rec_set_number(x->arguments, r->size_offset, r->arguments_size);
   rec_set_number(x->arguments, r->batch_offset, batch);
   rec_set_number(x->arguments, r->time_offset, x->time);
-  for (int i = 0; i < r->signature.axis_count; i++) rec_set_number(x->arguments, r->axis_offsets[i], x->axis_sizes[i]);
+  for (int i = 0; i < r->signature.axis_count; i++)
+    rec_set_number(x->arguments, r->axis_offsets[i], x->axis_sizes[i]);
   set_tensors(x);
   if (set_memory(x, device_kind)) return x;
   raw_call_free(x);

@@ -1,4 +1,5 @@
-// A call of a library's entry points by hand: every argument can be set to what no caller of rec_run would set.
+// A call of a library's entry points by hand: every argument can be set to what no caller of
+// rec_run would set.
 #ifndef REC_TESTS_RAW_CALL_H
 #define REC_TESTS_RAW_CALL_H
 
@@ -17,8 +18,9 @@ typedef struct raw_call {
 } raw_call;
 
 // Draws all that is read. `lengths`: of packed sequences, or NULL. NULL after a failed check.
-raw_call *raw_call_new(const rec_recurrence *recurrence, int32_t device_kind, int64_t batch, int64_t time,
-                       const int32_t *lengths, int64_t sequences, int64_t run_time_size);
+raw_call *raw_call_new(const rec_recurrence *recurrence, int32_t device_kind, int64_t batch,
+                       int64_t time, const int32_t *lengths, int64_t sequences,
+                       int64_t run_time_size);
 void raw_call_free(raw_call *x);
 
 int64_t raw_numbers(const raw_call *x, int variable);  // of the whole tensor

@@ -1,6 +1,7 @@
-// Products on tensor cores, by warps and by warpgroups, and sums over rows of them (compiler/lower/gpu/row_sums.c). The
-// executor's values and gradients are the interpreter's at the ends of chunks and packed. So they are where the model takes
-// chunks of one length forward and of another backward, in time slices, too.
+// Products on tensor cores, by warps and by warpgroups, and sums over rows of them
+// (compiler/lower/gpu/row_sums.c). The executor's values and gradients are the interpreter's at the
+// ends of chunks and packed. So they are where the model takes chunks of one length forward and of
+// another backward, in time slices, too.
 //
 //   row_sums_test          a third of the subjects, which the seed says
 //   row_sums_test full     all
@@ -25,14 +26,23 @@ static const subject subjects[] = {
     {"stdlib/simple_gla.rec", "simple_gla", "bf16", {"H=1", "K=40", "V=36"}, 2},
     {"stdlib/linear_attention.rec", "linear_attention", "bf16", {"H=1", "K=24", "V=64"}, 0},
     {"stdlib/linear_attention.rec", "linear_attention", "f16", {"H=1", "K=64", "V=48"}, 2},
-    {"stdlib/linear_attention.rec", "normalized_linear_attention", "bf16", {"H=1", "K=40", "V=64"}, 0},
-    {"stdlib/linear_attention.rec", "normalized_linear_attention", "bf16", {"H=1", "K=64", "V=64"}, 2},
+    {"stdlib/linear_attention.rec",
+     "normalized_linear_attention",
+     "bf16",
+     {"H=1", "K=40", "V=64"},
+     0},
+    {"stdlib/linear_attention.rec",
+     "normalized_linear_attention",
+     "bf16",
+     {"H=1", "K=64", "V=64"},
+     2},
     {"stdlib/retnet.rec", "retnet", "f16", {"H=1", "K=48", "V=20"}, 0},
     {"stdlib/mlstm.rec", "mlstm", "bf16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
 };
 
-// Forward and backward in chunks of their own lengths (tests/schedule/gpu-lengths): 64 and 16, 64 and 32 by warpgroups; 16 and 32.
+// Forward and backward in chunks of their own lengths (tests/schedule/gpu-lengths): 64 and 16, 64
+// and 32 by warpgroups; 16 and 32.
 static const subject lengths_apart[] = {
     {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/gla.rec", "gla", "f16", {"H=1", "K=64", "V=128"}, 2},
@@ -46,7 +56,8 @@ static problem *packed(const rec_signature *signature) {
 }
 
 // Takes the inputs.
-static void run_with(const subject *s, const rec_recurrence *r, problem *inputs, rec_run_options options, const char *what) {
+static void run_with(const subject *s, const rec_recurrence *r, problem *inputs,
+                     rec_run_options options, const char *what) {
   char where[256];
   bool f32 = strcmp(s->type, "f32") == 0, bf16 = strcmp(s->type, "bf16") == 0;
   double least = f32 ? 2e-5 : bf16 ? 6e-2 : 7.5e-3, shake = f32 ? 0x1p-24 : bf16 ? 0x1p-8 : 0x1p-11;
@@ -54,12 +65,16 @@ static void run_with(const subject *s, const rec_recurrence *r, problem *inputs,
   problem_draw(inputs, 7, 0.7);
   problem_retype(inputs, inputs->signature);
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s: %s", s->recurrence, rec_message())) {
+  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s: %s",
+            s->recurrence, rec_message())) {
     options.device_number = s->device;
-    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what, rec_message())) {
+    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what,
+              rec_message())) {
       double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-      double tolerance = error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
-      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what, error, tolerance, where);
+      double tolerance =
+          error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
+      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what,
+            error, tolerance, where);
     }
   }
   problem_free(inputs);
@@ -73,7 +88,8 @@ static void run(const subject *s, const rec_recurrence *r, problem *inputs, cons
 
 // Without a chunk: as the model chooses.
 static rec_module *compile_subject(const subject *s, const char *chunk) {
-  const char *words[24] = {"--target", s->device ? simt_90a_target() : simt_target(), "-O0", "--dtype", s->type};
+  const char *words[24] = {"--target", s->device ? simt_90a_target() : simt_target(), "-O0",
+                           "--dtype", s->type};
   int count = 5;
   char path[512];
   if (chunk) words[count++] = "--chunk", words[count++] = chunk;
@@ -116,8 +132,10 @@ int main(int count, char **words) {
   uint64_t seed = chosen_seed();
   printf("seed %llu\n", (unsigned long long)seed);
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
-    if (only ? strcmp(subjects[i].recurrence, only) == 0 : full || (seed + i) % 3 == 0) run_subject(&subjects[i]);
+    if (only ? strcmp(subjects[i].recurrence, only) == 0 : full || (seed + i) % 3 == 0)
+      run_subject(&subjects[i]);
   for (size_t i = 0; i < sizeof lengths_apart / sizeof *lengths_apart; i++)
-    if (only ? strcmp(lengths_apart[i].recurrence, only) == 0 : full || (seed / 3 + i) % 3 == 0) run_apart(&lengths_apart[i]);
+    if (only ? strcmp(lengths_apart[i].recurrence, only) == 0 : full || (seed / 3 + i) % 3 == 0)
+      run_apart(&lengths_apart[i]);
   return checked();
 }

@@ -26,7 +26,8 @@ typedef struct segments {
 static bool on_gpu(const segments *x) { return strcmp(x->device, "host") != 0; }
 
 // Keeps what is wrong first.
-__attribute__((format(printf, 3, 4))) static bool expect(segments *x, bool holds, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static bool expect(segments *x, bool holds,
+                                                         const char *format, ...) {
   char *wrong = x->report->wrong;
   if (holds || *wrong) return holds;
   va_list arguments;
@@ -37,14 +38,17 @@ __attribute__((format(printf, 3, 4))) static bool expect(segments *x, bool holds
 }
 
 static void *aligned_new(int64_t bytes) {
-  void *memory = aligned_alloc(REC_ALIGNMENT, (size_t)((bytes + REC_ALIGNMENT) / REC_ALIGNMENT * REC_ALIGNMENT));
+  void *memory = aligned_alloc(REC_ALIGNMENT,
+                               (size_t)((bytes + REC_ALIGNMENT) / REC_ALIGNMENT * REC_ALIGNMENT));
   if (!memory) abort();
   memset(memory, 0xa5, (size_t)bytes);
   return memory;
 }
 
 static rec_status tell_sizes(const rec_host_session *s, rec_sizes *sizes) {
-  *sizes = (rec_sizes){.size = sizeof *sizes, .device_kind = s->launch.device_kind, .device_number = s->launch.device_number};
+  *sizes = (rec_sizes){.size = sizeof *sizes,
+                       .device_kind = s->launch.device_kind,
+                       .device_number = s->launch.device_number};
   return rec_library_answer(s->recurrence, s->recurrence->sizes(s->arguments, sizes));
 }
 
@@ -68,12 +72,15 @@ static rec_status summarise(void *context, const rec_host_session *s) {
   void **summary = &c->all->summary[c->back][c->segment];
   *summary = aligned_new(c->back ? sizes.summary_backward : sizes.summary);
   const rec_recurrence *r = s->recurrence;
-  if (c->back && s->launch.saved) status = rec_library_answer(r, r->forward(s->arguments, &s->launch));
+  if (c->back && s->launch.saved)
+    status = rec_library_answer(r, r->forward(s->arguments, &s->launch));
   if (status) return status;
-  return rec_library_answer(r, (c->back ? r->summary_backward : r->summary)(s->arguments, &s->launch, *summary));
+  return rec_library_answer(
+      r, (c->back ? r->summary_backward : r->summary)(s->arguments, &s->launch, *summary));
 }
 
-static rec_status fold_in_blocks(const one_call *c, const rec_host_session *s, rec_segments *list, int64_t instances) {
+static rec_status fold_in_blocks(const one_call *c, const rec_host_session *s, rec_segments *list,
+                                 int64_t instances) {
   rec_status status = REC_OK;
   rec_launch launch = s->launch;
   for (int64_t at = 0; at < instances && !status; at += c->instances) {
@@ -97,13 +104,15 @@ static rec_status fold(void *context, const rec_host_session *s) {
   void *both = aligned_new(c->back ? sizes.summary_backward : sizes.summary);
   const void *const one[] = {both};
   if (c->combined) {
-    status = rec_library_answer(s->recurrence, s->recurrence->combine(s->arguments, &s->launch, &list, both));
+    status = rec_library_answer(s->recurrence,
+                                s->recurrence->combine(s->arguments, &s->launch, &list, both));
     list.summaries = one;
     list.count = 1;
   }
   if (!status && c->instances) status = fold_in_blocks(c, s, &list, sizes.instances);
   if (!status && !c->instances)
-    status = rec_library_answer(s->recurrence, s->recurrence->fold(s->arguments, &s->launch, &list));
+    status =
+        rec_library_answer(s->recurrence, s->recurrence->fold(s->arguments, &s->launch, &list));
   free(both);
   return status;
 }
@@ -122,9 +131,12 @@ static void replace(double **to, const double *from, int64_t count) {
   *to = copied(from, count);
 }
 
-static bool is_state(const problem *p, int variable) { return p->signature->variables[variable].kind == REC_STATE; }
+static bool is_state(const problem *p, int variable) {
+  return p->signature->variables[variable].kind == REC_STATE;
+}
 
-// The states before the first of the segments, or the cotangents after the last, folded. NULL: they are out of range.
+// The states before the first of the segments, or the cotangents after the last, folded. NULL: they
+// are out of range.
 static problem *folded(segments *x, one_call c, const problem *from) {
   problem *p = problem_part(x->whole, 0, 0);
   for (int i = 0; i < p->signature->variable_count; i++) {
@@ -133,7 +145,8 @@ static problem *folded(segments *x, one_call c, const problem *from) {
     replace(&p->d_final[i], c.back ? from->d_final[i] : NULL, problem_numbers(p, i));
   }
   c.all = x;
-  bool ran = problem_use(p, x->recurrence, x->device, &(rec_run_options){.backward = true}, fold, &c);
+  bool ran =
+      problem_use(p, x->recurrence, x->device, &(rec_run_options){.backward = true}, fold, &c);
   expect(x, ran, "%s", rec_message());
   if (ran && !c.flag) return p;
   problem_free(p);
@@ -154,13 +167,15 @@ static problem *folded_each_way(segments *x, one_call c, const problem *from) {
     double *all = c.back ? got->gradient[i] : got->final[i], largest = 0, error = 0;
     double *few = blocks ? c.back ? blocks->gradient[i] : blocks->final[i] : NULL;
     double *product = one ? c.back ? one->gradient[i] : one->final[i] : NULL;
-    expect(x, few && memcmp(all, few, (size_t)count * sizeof *all) == 0, "blocks of instances give other bits");
+    expect(x, few && memcmp(all, few, (size_t)count * sizeof *all) == 0,
+           "blocks of instances give other bits");
     for (int64_t k = 0; product && k < count; k++) {
       largest = fmax(largest, fabs(all[k]));
       error = fmax(error, fabs(all[k] - product[k]));
     }
     // products of what nearly overflows lose digits
-    expect(x, !product || error <= 1e-3 * largest, "combined summaries differ by %.1e of %.1e", error, largest);
+    expect(x, !product || error <= 1e-3 * largest, "combined summaries differ by %.1e of %.1e",
+           error, largest);
   }
   if (blocks) problem_free(blocks);
   if (one) problem_free(one);
@@ -168,7 +183,8 @@ static problem *folded_each_way(segments *x, one_call c, const problem *from) {
 }
 
 static void run_part(segments *x, int s) {
-  expect(x, problem_run(x->part[s], x->recurrence, x->device, &(rec_run_options){.backward = true}), "%s", rec_message());
+  expect(x, problem_run(x->part[s], x->recurrence, x->device, &(rec_run_options){.backward = true}),
+         "%s", rec_message());
 }
 
 // Lag buffers hold tokens, and are known before anything is computed.
@@ -192,7 +208,8 @@ static void set_lags(segments *x) {
 // A GPU tells it where a summary is folded.
 static bool is_out_of_range(segments *x, int s, bool back) {
   if (on_gpu(x) && x->whole->sequences) return false;
-  problem *from = on_gpu(x) ? folded(x, (one_call){.back = back, .first = s, .count = 1}, x->whole) : NULL;
+  problem *from =
+      on_gpu(x) ? folded(x, (one_call){.back = back, .first = s, .count = 1}, x->whole) : NULL;
   bool beyond = on_gpu(x) ? !from : *(const int32_t *)x->summary[back][s] != 0;
   if (from) problem_free(from);
   return beyond;
@@ -203,7 +220,8 @@ static bool summarise_all(segments *x, bool back, bool recompute) {
   for (int s = 0; s < x->count && ran; s++) {
     problem *p = problem_copy(x->part[s]);
     one_call c = {.all = x, .segment = s, .back = back};
-    ran = problem_use(p, x->recurrence, x->device, &(rec_run_options){.backward = true, .recompute = recompute}, summarise, &c);
+    ran = problem_use(p, x->recurrence, x->device,
+                      &(rec_run_options){.backward = true, .recompute = recompute}, summarise, &c);
     expect(x, ran, "%s", rec_message());
     problem_free(p);
     if (ran) x->beyond[back][s] = is_out_of_range(x, s, back);
@@ -212,8 +230,8 @@ static bool summarise_all(segments *x, bool back, bool recompute) {
   return ran;
 }
 
-// The states before a segment: those before the first one, by all summaries between. Where one of them is out of range, those
-// after the segment before, as it runs.
+// The states before a segment: those before the first one, by all summaries between. Where one of
+// them is out of range, those after the segment before, as it runs.
 static void set_states(segments *x, int s) {
   problem *p = x->part[s];
   bool usable = true;
@@ -221,7 +239,9 @@ static void set_states(segments *x, int s) {
   problem *from = s && usable ? folded_each_way(x, (one_call){.count = s}, x->whole) : NULL;
   if (s && !from) run_part(x, s - 1);
   for (int i = 0; i < p->signature->variable_count; i++) {
-    const double *states = !s ? x->whole->value[i] : from ? from->final[i] : x->part[s - 1]->final[i];
+    const double *states = !s     ? x->whole->value[i]
+                           : from ? from->final[i]
+                                  : x->part[s - 1]->final[i];
     if (is_state(p, i)) replace(&p->value[i], states, problem_numbers(p, i));
   }
   if (from) problem_free(from);
@@ -234,7 +254,9 @@ static void set_cotangents(segments *x, int s) {
   bool usable = x->summary[true][0];
   for (int i = s + 1; i < x->count; i++) usable = usable && !x->beyond[true][i];
   problem *from =
-      behind && usable ? folded_each_way(x, (one_call){.back = true, .first = s + 1, .count = behind}, x->whole) : NULL;
+      behind && usable
+          ? folded_each_way(x, (one_call){.back = true, .first = s + 1, .count = behind}, x->whole)
+          : NULL;
   for (int i = 0; i < p->signature->variable_count; i++) {
     if (!is_carried(&p->signature->variables[i])) continue;
     const double *after = !behind ? x->whole->d_final[i] : x->part[s + 1]->gradient[i];
@@ -266,7 +288,9 @@ static void close_segments(segments *x) {
   }
 }
 
-static rec_status keep_sizes(void *context, const rec_host_session *s) { return tell_sizes(s, context); }
+static rec_status keep_sizes(void *context, const rec_host_session *s) {
+  return tell_sizes(s, context);
+}
 
 rec_sizes segments_sizes(const rec_recurrence *r, const char *device, const problem *whole) {
   rec_sizes sizes = {0};
@@ -276,8 +300,10 @@ rec_sizes segments_sizes(const rec_recurrence *r, const char *device, const prob
   return sizes;
 }
 
-problem *segments_run(const rec_recurrence *r, const char *device, const problem *whole, int count, segments_report *report) {
-  segments x = {.recurrence = r, .device = device, .whole = whole, .report = report, .count = count};
+problem *segments_run(const rec_recurrence *r, const char *device, const problem *whole, int count,
+                      segments_report *report) {
+  segments x = {
+      .recurrence = r, .device = device, .whole = whole, .report = report, .count = count};
   rec_sizes sizes = segments_sizes(r, device, whole);
   *report = (segments_report){.summarised = sizes.summary};
   if (!sizes.summary) return NULL;
@@ -301,19 +327,21 @@ problem *segments_run(const rec_recurrence *r, const char *device, const problem
 // One sequence's states as those of a batch of one.
 static problem *states_of(const problem *packed, int64_t sequence, bool back) {
   problem *p = problem_new(packed->signature, 1, 0, 1);
-  memcpy(p->axis_sizes, packed->axis_sizes, (size_t)packed->signature->axis_count * sizeof *p->axis_sizes);
+  memcpy(p->axis_sizes, packed->axis_sizes,
+         (size_t)packed->signature->axis_count * sizeof *p->axis_sizes);
   for (int i = 0; i < p->signature->variable_count; i++) {
     const double *from = back ? packed->d_final[i] : packed->value[i];
     int64_t each = problem_numbers(p, i);
     if (p->signature->variables[i].kind == REC_PARAM)
       replace(&p->value[i], packed->value[i], each);  // a state may start from it
-    if (is_state(p, i)) replace(back ? &p->d_final[i] : &p->value[i], from ? from + sequence * each : NULL, each);
+    if (is_state(p, i))
+      replace(back ? &p->d_final[i] : &p->value[i], from ? from + sequence * each : NULL, each);
   }
   return p;
 }
 
-static void compare_states(segments *x, const problem *got, const problem *exact, int64_t sequence, bool back,
-                           double tolerance) {
+static void compare_states(segments *x, const problem *got, const problem *exact, int64_t sequence,
+                           bool back, double tolerance) {
   for (int i = 0; i < got->signature->variable_count; i++) {
     if (!is_state(got, i)) continue;
     int64_t each = problem_numbers(got, i);
@@ -324,13 +352,13 @@ static void compare_states(segments *x, const problem *got, const problem *exact
       error = fmax(error, fabs(a[k] - b[k]));
       largest = fmax(largest, fabs(b[k]));
     }
-    expect(x, error <= tolerance * largest, "%s%s differs by %.1e of %.1e", back ? "d." : "", got->signature->variables[i].name,
-           error, largest);
+    expect(x, error <= tolerance * largest, "%s%s differs by %.1e of %.1e", back ? "d." : "",
+           got->signature->variables[i].name, error, largest);
   }
 }
 
-void segments_pack(const rec_recurrence *r, const char *device, const problem *packed, const problem *exact, double tolerance,
-                   segments_report *report) {
+void segments_pack(const rec_recurrence *r, const char *device, const problem *packed,
+                   const problem *exact, double tolerance, segments_report *report) {
   segments x = {.recurrence = r, .device = device, .whole = packed, .report = report, .count = 1};
   rec_sizes sizes = segments_sizes(r, device, packed);
   *report = (segments_report){.summarised = sizes.summary};
@@ -341,7 +369,8 @@ void segments_pack(const rec_recurrence *r, const char *device, const problem *p
     problem *p = states_of(packed, first, back);
     one_call c = {.all = &x, .back = back, .count = 1};
     if (summarise_all(&x, back, back) &&
-        expect(&x, problem_use(p, r, device, &(rec_run_options){.backward = true}, fold, &c), "%s", rec_message()))
+        expect(&x, problem_use(p, r, device, &(rec_run_options){.backward = true}, fold, &c), "%s",
+               rec_message()))
       compare_states(&x, p, exact, packed->sequences - 1 - first, back, tolerance);
     problem_free(p);
   }

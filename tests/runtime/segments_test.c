@@ -1,6 +1,7 @@
-// Segments of time, as machines that share a sequence have them: each is summarised by itself, the summaries are folded into the
-// states before each segment and the cotangents after it, and each segment then runs by itself. Together they give what the
-// interpreter gives for the whole sequence, values and gradients.
+// Segments of time, as machines that share a sequence have them: each is summarised by itself, the
+// summaries are folded into the states before each segment and the cotangents after it, and each
+// segment then runs by itself. Together they give what the interpreter gives for the whole
+// sequence, values and gradients.
 //
 //   segments_test         the standard library in 3 segments, one regime of decay each; GPU code of some on the executor
 //   segments_test full    also the golden and invented recurrences, in 2, 3 and 8 segments, in every regime
@@ -22,8 +23,8 @@ static bool on_gpu(void) { return strcmp(device, "host") != 0; }
 
 static const char *target(void) { return on_gpu() ? simt_target() : host_target(); }
 
-static void compare(const rec_recurrence *r, const problem *whole, const problem *got, int count, const char *what,
-                    double least) {
+static void compare(const rec_recurrence *r, const problem *whole, const problem *got, int count,
+                    const char *what, double least) {
   char where[256];
   problem *exact = problem_copy(whole), *alone = problem_copy(whole);
   const rec_run_options both = {.backward = true};
@@ -31,14 +32,15 @@ static void compare(const rec_recurrence *r, const problem *whole, const problem
   if (check(ran, "%s: %s", r->symbol, rec_message())) {
     double one = problem_compare(exact, alone, true, 1e-4, where, sizeof where);
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    check(error <= least + 3 * one, "%s, %s, %d segments: error %.2e at %s; %.2e in one call", r->symbol, what, count, error,
-          where, one);
+    check(error <= least + 3 * one, "%s, %s, %d segments: error %.2e at %s; %.2e in one call",
+          r->symbol, what, count, error, where, one);
   }
   problem_free(exact);
   problem_free(alone);
 }
 
-static void run_segments(const rec_recurrence *r, const problem *whole, int count, const char *what, double least) {
+static void run_segments(const rec_recurrence *r, const problem *whole, int count, const char *what,
+                         double least) {
   segments_report report;
   problem *got = segments_run(r, device, whole, count, &report);
   check(!*report.wrong, "%s, %s, %d segments: %s", r->symbol, what, count, report.wrong);
@@ -67,7 +69,8 @@ static void run_case(const grid_case *g, int number, bool full) {
   for (int way = 0; way < REGIMES; way++) {
     if (!full && way != number % REGIMES) continue;
     for (int i = 0; i < (full ? 3 : 1); i++) {
-      problem *whole = problem_new(rec_recurrence_signature(r), 2, counts[i] * (full ? 64 : 40 + number % 7), g->run_time_size);
+      problem *whole = problem_new(rec_recurrence_signature(r), 2,
+                                   counts[i] * (full ? 64 : 40 + number % 7), g->run_time_size);
       grid_place(g, whole, (regime)way, (uint64_t)(number + 100 * way));
       problem_retype(whole, whole->signature);
       run_segments(r, whole, counts[i], names[way], 2e-5);
@@ -79,7 +82,8 @@ static void run_case(const grid_case *g, int number, bool full) {
 
 // ---- transfers that are out of range ---------------------------------------------------------
 
-// Entry by entry, complex, and a delta rule. States are 0 where gates are above 1, and behind that one step lets nothing through.
+// Entry by entry, complex, and a delta rule. States are 0 where gates are above 1, and behind that
+// one step lets nothing through.
 static const char growing[] =
     "recurrence entries(N = 5, D) {\n"
     "  input g[D], x[N,D]\n"
@@ -115,7 +119,8 @@ static void make_grow(problem *p) {
       int64_t step = n / row % p->time;
       bool inside = step > BEGIN && step < END, at_end = step == BEGIN || step == END;
       if (strcmp(v->name, "g") == 0) tokens[n] = inside ? 3 : at_end ? 0 : 0.5 + 0.2 * tokens[n];
-      if (strcmp(v->name, "x") == 0 || v->kind == REC_OUTPUT) tokens[n] = inside || at_end ? 0 : tokens[n];
+      if (strcmp(v->name, "x") == 0 || v->kind == REC_OUTPUT)
+        tokens[n] = inside || at_end ? 0 : tokens[n];
     }
   }
 }
@@ -128,7 +133,8 @@ static void run_growing(const rec_recurrence *r) {
   make_grow(whole);
   problem_retype(whole, whole->signature);
   run_segments(r, whole, 4, "growing", 2e-5);
-  check(out_of_range > before, "%s: transfers of 3 to the power of 15 are not out of range", r->symbol);
+  check(out_of_range > before, "%s: transfers of 3 to the power of 15 are not out of range",
+        r->symbol);
   problem_free(whole);
 }
 
@@ -136,7 +142,8 @@ static void run_growing(const rec_recurrence *r) {
 
 static bool is_stopped(const char *recurrence, const char *state) {
   if (strcmp(recurrence, "mlstm") == 0) return strcmp(state, "m") == 0;
-  bool peaks = strncmp(recurrence, "peaks_", 6) == 0 || strncmp(recurrence, "fewer_peaks_", 12) == 0;
+  bool peaks =
+      strncmp(recurrence, "peaks_", 6) == 0 || strncmp(recurrence, "fewer_peaks_", 12) == 0;
   return peaks && strcmp(state, "U") == 0;
 }
 
@@ -147,13 +154,15 @@ static void expect_stopped(problem *exact) {
       memset(exact->gradient[i], 0, (size_t)problem_numbers(exact, i) * sizeof *exact->gradient[i]);
 }
 
-static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t sequences, const char *what) {
+static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t sequences,
+                       const char *what) {
   segments_report report;
   problem *packed = problem_packed(rec_recurrence_signature(r), lengths, sequences, 2);
   problem_draw(packed, 3, 0.4);
   problem_retype(packed, packed->signature);
   problem *exact = problem_copy(packed);
-  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s", rec_message())) {
+  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s",
+            rec_message())) {
     expect_stopped(exact);
     segments_pack(r, device, packed, exact, 3e-5, &report);
     check(!*report.wrong, "%s, %s: %s", r->symbol, what, report.wrong);
@@ -163,7 +172,8 @@ static void run_packed(const rec_recurrence *r, const int32_t *lengths, int64_t 
 }
 
 static void run_all_packed(const rec_recurrence *r) {
-  static const int32_t one[] = {40}, some[] = {13, 27, 20}, empty_ends[] = {0, 30, 0}, empty[] = {0};
+  static const int32_t one[] = {40}, some[] = {13, 27, 20}, empty_ends[] = {0, 30, 0},
+                       empty[] = {0};
   run_packed(r, one, 1, "one sequence");
   run_packed(r, some, 3, "three sequences");
   run_packed(r, empty_ends, 3, "empty sequences at the ends");
@@ -174,9 +184,10 @@ static void run_all_packed(const rec_recurrence *r) {
 
 static rec_status refuse_summary(void *context, const rec_host_session *s) {
   rec_sizes sizes = *(const rec_sizes *)context;
-  rec_status status = rec_library_answer(s->recurrence, s->recurrence->summary(s->arguments, &s->launch, NULL));
-  check(status == REC_ERROR_UNSUPPORTED && sizes.summary == 0 && sizes.summary_backward == 0, "%s: status %d, %d bytes",
-        s->recurrence->symbol, (int)status, (int)sizes.summary);
+  rec_status status =
+      rec_library_answer(s->recurrence, s->recurrence->summary(s->arguments, &s->launch, NULL));
+  check(status == REC_ERROR_UNSUPPORTED && sizes.summary == 0 && sizes.summary_backward == 0,
+        "%s: status %d, %d bytes", s->recurrence->symbol, (int)status, (int)sizes.summary);
   return REC_OK;
 }
 
@@ -189,8 +200,10 @@ static void refuses(const char *path, const char *option, const char *expected) 
   problem_draw(p, 1, 0.5);
   problem_retype(p, p->signature);
   rec_sizes sizes = segments_sizes(r, device, p);
-  check(problem_use(p, r, device, &(rec_run_options){0}, refuse_summary, &sizes), "%s", rec_message());
-  check(strstr(rec_message(), expected), "%s: expected '%s', found '%s'", path, expected, rec_message());
+  check(problem_use(p, r, device, &(rec_run_options){0}, refuse_summary, &sizes), "%s",
+        rec_message());
+  check(strstr(rec_message(), expected), "%s: expected '%s', found '%s'", path, expected,
+        rec_message());
   problem_free(p);
   rec_module_close(module);
 }
@@ -201,7 +214,8 @@ static void run_lags(const rec_recurrence *r) {
   problem_draw(whole, 8, 0.7);
   problem_retype(whole, whole->signature);
   // slices of a GPU that warm up begin in chunks
-  check(on_gpu() || segments_sizes(r, device, whole).summary_backward > 0, "%s has no summary", r->symbol);
+  check(on_gpu() || segments_sizes(r, device, whole).summary_backward > 0, "%s has no summary",
+        r->symbol);
   run_segments(r, whole, 3, "lags", 2e-5);
   problem_free(whole);
 }
@@ -226,7 +240,8 @@ static void run_orders(const char *type, bool full, uint64_t seed) {
     for (int way = 0; way < state_order_ways(); way++) {
       int count = state_order_count(axes), drawn = random_below(&seed, count - 1) + 1;
       for (int order = 0; order < count; order++)
-        if (full || order == drawn) text = arena_printf(a, "%s%s", text, state_order(a, way, axes, order));
+        if (full || order == drawn)
+          text = arena_printf(a, "%s%s", text, state_order(a, way, axes, order));
     }
   }
   const char *const words[] = {"--target", target(), "-O0", "--summary", "--dtype", type, NULL};
@@ -247,7 +262,8 @@ static const char shared_delay[] =
     "  y = x * s[t-1]\n"
     "}\n";
 
-// No step reads the cotangents of these states: each step makes that of c 0, and that of m of what follows.
+// No step reads the cotangents of these states: each step makes that of c 0, and that of m of what
+// follows.
 static const char unread[] =
     "recurrence constant_beside() {\n"
     "  input  x\n"

@@ -1,5 +1,6 @@
-// Axes whose size is known only when called: sliced, renamed, folded around, numbered, in states and lags. Values and gradients
-// must be the interpreter's at every size; a size that a slice reaches beyond is refused. Takes about 10 s.
+// Axes whose size is known only when called: sliced, renamed, folded around, numbered, in states
+// and lags. Values and gradients must be the interpreter's at every size; a size that a slice
+// reaches beyond is refused. Takes about 10 s.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,20 +96,24 @@ static const program programs[] = {
 static const int64_t sizes[] = {1, 2, 3, 16, 17, 300};
 
 // What moves by an input's rounding may lie that far off; sums of 300 * 300 terms a little further.
-static void agree(const rec_recurrence *recurrence, int64_t size, int64_t batch, int64_t time, rec_run_options options) {
+static void agree(const rec_recurrence *recurrence, int64_t size, int64_t batch, int64_t time,
+                  rec_run_options options) {
   const rec_signature *s = rec_recurrence_signature(recurrence);
   bool f64 = s->token_type == REC_F64;
   problem *inputs = problem_new(s, batch, time, size);
   problem_draw(inputs, (uint64_t)(size + time), 0.5);
   problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
   rec_run_options plain = {.backward = options.backward};
-  bool ran = problem_run(exact, recurrence, "reference", &plain) && problem_run(host, recurrence, "host", &options);
+  bool ran = problem_run(exact, recurrence, "reference", &plain) &&
+             problem_run(host, recurrence, "host", &options);
   if (check(ran, "%s size %lld: %s", s->name, (long long)size, rec_message())) {
     char where[256];
-    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 2e-5, f64 ? 1e-12 : 6e-8, options.backward);
+    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 2e-5,
+                                         f64 ? 1e-12 : 6e-8, options.backward);
     double error = problem_compare(exact, host, options.backward, 1e-4, where, sizeof where);
-    check(error <= tolerance, "%s %s%s size %lld B=%lld T=%lld: error %.2e > %.2e at %s", s->name, f64 ? "f64" : "f32",
-          options.step ? " by steps" : "", (long long)size, (long long)batch, (long long)time, error, tolerance, where);
+    check(error <= tolerance, "%s %s%s size %lld B=%lld T=%lld: error %.2e > %.2e at %s", s->name,
+          f64 ? "f64" : "f32", options.step ? " by steps" : "", (long long)size, (long long)batch,
+          (long long)time, error, tolerance, where);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -120,13 +125,16 @@ static void refuse(const rec_recurrence *recurrence, int64_t size, int64_t least
   static const char *const devices[] = {"reference", "host"};
   for (int d = 0; d < 2; d++) {
     char wanted[160];
-    snprintf(wanted, sizeof wanted, "%s%s: expected a size of at least %lld for axis N, whose entry %lld is read, found %lld",
-             s->name, d ? ": slices_sizes" : "", (long long)least, (long long)(least - 1), (long long)size);
+    snprintf(
+        wanted, sizeof wanted,
+        "%s%s: expected a size of at least %lld for axis N, whose entry %lld is read, found %lld",
+        s->name, d ? ": slices_sizes" : "", (long long)least, (long long)(least - 1),
+        (long long)size);
     problem *p = problem_new(s, 1, 2, size);
     problem_draw(p, 1, 0.5);
     bool ran = problem_run(p, recurrence, devices[d], &(rec_run_options){0});
-    check(!ran && strcmp(rec_message(), wanted) == 0, "%s size %lld: expected '%s', found '%s'", s->name, (long long)size,
-          wanted, ran ? "no message" : rec_message());
+    check(!ran && strcmp(rec_message(), wanted) == 0, "%s size %lld: expected '%s', found '%s'",
+          s->name, (long long)size, wanted, ran ? "no message" : rec_message());
     problem_free(p);
   }
 }
@@ -149,7 +157,8 @@ static void check_program(const program *p, const char *const *options) {
 }
 
 int main(void) {
-  static const char *const ways[][5] = {{"--dtype", "f64", "-O0", NULL}, {"--dtype", "f32", "--chunk", "5", NULL}, {NULL}};
+  static const char *const ways[][5] = {
+      {"--dtype", "f64", "-O0", NULL}, {"--dtype", "f32", "--chunk", "5", NULL}, {NULL}};
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     for (int w = 0; w < 3; w++) check_program(&programs[i], ways[w]);
   }

@@ -13,7 +13,8 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-// A gate for each entry, real and complex. Then a delta rule, one head a thread block or one column a thread.
+// A gate for each entry, real and complex. Then a delta rule, one head a thread block or one column
+// a thread.
 static const char growing[] =
     "recurrence entries(N = 5, D) {\n"
     "  input g[D], x[N,D]\n"
@@ -40,7 +41,8 @@ static const char growing[] =
     "  y = sum[K](q * S)\n"
     "}\n";
 
-// Lags of a token: the last steps of a slice get cotangents from the next slice. Two states share the heads' axis alone.
+// Lags of a token: the last steps of a slice get cotangents from the next slice. Two states share
+// the heads' axis alone.
 static const char earlier[] =
     "recurrence taps(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], g[H]\n"
@@ -75,9 +77,10 @@ static void make_grow(problem *p) {
   }
 }
 
-// The maxima: of all heads for a matrix and its norm; of heads that share keys; of channels, read before it is written. Then
-// two maxima of different axes, where a state decays faster than its maximum, resets are choices, and another state has no
-// maximum. Three states that are made of each other, entry by entry: as the cotangents of the channels are.
+// The maxima: of all heads for a matrix and its norm; of heads that share keys; of channels, read
+// before it is written. Then two maxima of different axes, where a state decays faster than its
+// maximum, resets are choices, and another state has no maximum. Three states that are made of each
+// other, entry by entry: as the cotangents of the channels are.
 static const char relative[] =
     "recurrence heads(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], z[H], g[H]\n"
@@ -105,7 +108,8 @@ static const char relative[] =
     "  output y[D]\n"
     "  let now = bonus + z\n"
     "  let p = max(m[t-1], now)\n"
-    "  y = (exp(m[t-1] - p) * a[t-1] + exp(now - p) * x) / (exp(m[t-1] - p) * b[t-1] + exp(now - p) + 1e-37)\n"
+    "  y = (exp(m[t-1] - p) * a[t-1] + exp(now - p) * x) / (exp(m[t-1] - p) * b[t-1] + exp(now - "
+    "p) + 1e-37)\n"
     "  m = max(m[t-1] - 0.01 * exp(speed), z)\n"
     "  a = exp(m[t-1] - 0.01 * exp(speed) - m) * a[t-1] + exp(z - m) * x\n"
     "  b = exp(m[t-1] - 0.01 * exp(speed) - m) * b[t-1] + exp(z - m)\n"
@@ -127,13 +131,15 @@ static const char relative[] =
     "  let slow = log_sigmoid(5 + k)\n"
     "  m = max(z, m[t-1] + f)\n"
     "  top = max(slow + top[t-1], k + 0.5 * z)\n"
-    "  C = exp(f - 0.02 * softplus(g) + m[t-1] - m) * C[t-1] + (exp(z - m) * k - 0.5 * exp(z - 1 - m)) * x\n"
+    "  C = exp(f - 0.02 * softplus(g) + m[t-1] - m) * C[t-1] + (exp(z - m) * k - 0.5 * exp(z - 1 - "
+    "m)) * x\n"
     "  n = n[t-1] * exp(slow + (top[t-1] - top)) + exp(k + 0.5 * z - top)\n"
     "  S = sigmoid(2 + g) * S[t-1] + k[t-1] * x\n"
     "  y = sum[K](q * (C + S)) / (1 + sum[K](n * softplus(q)))\n"
     "}\n";
 
-// Tokens under a running maximum: a slice without finite tokens, an empty slice, a slow rise by 500, a jump.
+// Tokens under a running maximum: a slice without finite tokens, an empty slice, a slow rise by
+// 500, a jump.
 static void make_extreme(problem *p) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
@@ -149,18 +155,21 @@ static void make_extreme(problem *p) {
   }
 }
 
-static void run_both(const problem *inputs, const rec_recurrence *r, const char *form, const char *what) {
+static void run_both(const problem *inputs, const rec_recurrence *r, const char *form,
+                     const char *what) {
   const char *name = inputs->signature->name;
   char where[256];
   problem *exact = problem_copy(inputs), *whole = problem_copy(inputs), *got = problem_copy(inputs);
   rec_run_options options = {.backward = true}, slices = {.backward = true, .time_slices = SLICES};
-  bool ran = problem_run(exact, r, "reference", &options) && problem_run(whole, r, "simt", &options) &&
-             problem_run(got, r, "simt", &slices);
+  bool ran = problem_run(exact, r, "reference", &options) &&
+             problem_run(whole, r, "simt", &options) && problem_run(got, r, "simt", &slices);
   if (check(ran, "%s %s: %s", name, form, rec_message())) {
     double loop = problem_compare(exact, whole, true, 1e-4, where, sizeof where);
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one slice", name, form, what, error, where, loop);
-    check(!problem_equal(whole, got, true), "%s %s, %s: slices give the bits of one", name, form, what);
+    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one slice", name, form,
+          what, error, where, loop);
+    check(!problem_equal(whole, got, true), "%s %s, %s: slices give the bits of one", name, form,
+          what);
   }
   problem_free(exact);
   problem_free(whole);
@@ -182,19 +191,23 @@ static void run_relative(rec_module *module, const char *name, const char *form,
   problem_free(inputs);
 }
 
-// A maximum that nothing shifts, and states that decay with it alone: their summaries have no sums of logarithms.
+// A maximum that nothing shifts, and states that decay with it alone: their summaries have no sums
+// of logarithms.
 static void run_unshifted(void) {
   for (int i = 0; i < 2; i++) {
     const char *const words[] = {"--target", simt_target(),        "-O0", "-D", "K=5", "-D", "V=3",
                                  "--form",   i ? "chunk" : "step", NULL};
-    rec_module *module = compile_file(REC_SOURCE_DIR "/tests/invented/attention_by_a_running_maximum.rec", words);
+    rec_module *module =
+        compile_file(REC_SOURCE_DIR "/tests/invented/attention_by_a_running_maximum.rec", words);
     if (!check(module, "does not compile")) continue;
-    for (tokens kind = PLAIN; kind <= PACKED; kind++) run_relative(module, "attention_by_a_running_maximum", words[8], kind);
+    for (tokens kind = PLAIN; kind <= PACKED; kind++)
+      run_relative(module, "attention_by_a_running_maximum", words[8], kind);
     rec_module_close(module);
   }
 }
 
-static double error_of_one_slice(const problem *inputs, const problem *exact, const rec_recurrence *r) {
+static double error_of_one_slice(const problem *inputs, const problem *exact,
+                                 const rec_recurrence *r) {
   const rec_run_options whole = {.backward = true};
   char where[256];
   problem *got = problem_copy(inputs);
@@ -204,7 +217,8 @@ static double error_of_one_slice(const problem *inputs, const problem *exact, co
   return error;
 }
 
-static void compare(problem *inputs, const rec_recurrence *r, const char *form, rec_run_options options) {
+static void compare(problem *inputs, const rec_recurrence *r, const char *form,
+                    rec_run_options options) {
   const char *name = inputs->signature->name;
   const rec_run_options whole = {.backward = true};
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
@@ -223,15 +237,18 @@ static void compare(problem *inputs, const rec_recurrence *r, const char *form, 
 }
 
 // Whether a launch wrote slice summaries of states or of cotangents.
-static void count_ends(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
+static void count_ends(void *context, const char *kernel, const char *tensor, int64_t read,
+                       int64_t written) {
   (void)kernel, (void)read;
   if (strcmp(tensor, "slice summaries") == 0 && written > 0) ++*(int *)context;
 }
 
 // What one call, or two of them, launched.
-static int64_t launches_of(const problem *inputs, const rec_recurrence *r, rec_run_options options, int *ends) {
+static int64_t launches_of(const problem *inputs, const rec_recurrence *r, rec_run_options options,
+                           int *ends) {
   simt_counts counts = {0};
-  rec_simt_options simt = {.size = sizeof simt, .counts = &counts, .report = count_ends, .context = ends};
+  rec_simt_options simt = {
+      .size = sizeof simt, .counts = &counts, .report = count_ends, .context = ends};
   problem *p = problem_copy(inputs);
   options.simt = &simt;
   check(problem_run(p, r, "simt", &options), "%s: %s", inputs->signature->name, rec_message());
@@ -246,12 +263,15 @@ static void count_launches(const problem *inputs, const rec_recurrence *r, const
   int64_t one = launches_of(inputs, r, options, &forward);
   options.backward = options.recompute = true;
   int64_t all = launches_of(inputs, r, options, &both);
-  check(one <= 3 && all - one <= 5, "%s %s: %d launches forward, %d backward", name, form, (int)one, (int)(all - one));
-  check(forward == 1 && both == 3, "%s %s: time is not cut: slices are kept %d times forward, %d in all", name, form, forward,
+  check(one <= 3 && all - one <= 5, "%s %s: %d launches forward, %d backward", name, form, (int)one,
+        (int)(all - one));
+  check(forward == 1 && both == 3,
+        "%s %s: time is not cut: slices are kept %d times forward, %d in all", name, form, forward,
         both);
 }
 
-// Calls that save nothing: drawn tokens, whole and ragged slices, several batch entries, packed sequences.
+// Calls that save nothing: drawn tokens, whole and ragged slices, several batch entries, packed
+// sequences.
 static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed) {
   static const struct {
     int64_t batch, time, slices;
@@ -260,15 +280,17 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
   enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1, CASES = sizeof all / sizeof *all };
   for (int i = 0; i <= CASES; i++) {
     bool packed = i == CASES;
-    problem *p =
-        problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch, packed ? offsets[SEQUENCES] : all[i].time, 3);
+    problem *p = problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch,
+                             packed ? offsets[SEQUENCES] : all[i].time, 3);
     if (packed) {
       p->sequences = SEQUENCES;
       p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
     }
     problem_draw(p, seed + (uint64_t)i, 0.3);
     problem_retype(p, p->signature);
-    compare(p, r, form, (rec_run_options){.backward = true, .recompute = true, .time_slices = packed ? 3 : all[i].slices});
+    compare(p, r, form,
+            (rec_run_options){
+                .backward = true, .recompute = true, .time_slices = packed ? 3 : all[i].slices});
     if (i == CASES - 1) count_launches(p, r, form);
     problem_free(p);
   }
@@ -277,9 +299,12 @@ static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed
 // Backward in time slices, which an option of the executor asks for.
 static bool run_told(problem *p, const rec_recurrence *r, rec_simt_options simt, int64_t threads) {
   simt.size = sizeof simt;
-  return problem_run(
-      p, r, "simt",
-      &(rec_run_options){.backward = true, .recompute = true, .time_slices = SLICES, .threads = threads, .simt = &simt});
+  return problem_run(p, r, "simt",
+                     &(rec_run_options){.backward = true,
+                                        .recompute = true,
+                                        .time_slices = SLICES,
+                                        .threads = threads,
+                                        .simt = &simt});
 }
 
 // The seed chooses in which order blocks run; with several threads of the host, chance does.
@@ -290,10 +315,12 @@ static void run_seeds(const rec_recurrence *r, const char *form, int64_t time) {
   problem_retype(right, right->signature);
   problem *inputs = problem_copy(right);
   const char *name = inputs->signature->name;
-  bool first = check(run_told(right, r, (rec_simt_options){.watched = true}, 1), "%s %s: %s", name, form, rec_message());
+  bool first = check(run_told(right, r, (rec_simt_options){.watched = true}, 1), "%s %s: %s", name,
+                     form, rec_message());
   for (uint64_t seed = 1; first && seed <= SEEDS; seed++) {
     problem *p = problem_copy(inputs);
-    if (check(run_told(p, r, (rec_simt_options){.seed = seed}, seed % 3 ? 1 : 3), "%s %s: %s", name, form, rec_message()))
+    if (check(run_told(p, r, (rec_simt_options){.seed = seed}, seed % 3 ? 1 : 3), "%s %s: %s", name,
+              form, rec_message()))
       check(problem_equal(right, p, true), "%s %s: other bits with seed %d", name, form, (int)seed);
     problem_free(p);
   }
@@ -308,7 +335,8 @@ static void run_one(rec_module *module, const char *name, const char *form, uint
   make_grow(inputs);
   problem_retype(inputs, inputs->signature);
   for (int recompute = 0; recompute < 2; recompute++)
-    compare(inputs, r, form, (rec_run_options){.backward = true, .recompute = recompute, .time_slices = SLICES});
+    compare(inputs, r, form,
+            (rec_run_options){.backward = true, .recompute = recompute, .time_slices = SLICES});
   problem_free(inputs);
   run_unsaved(r, form, seed + 10);
 }

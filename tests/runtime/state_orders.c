@@ -1,4 +1,5 @@
-// Recurrences of two or three states. The first one has its axes in the order G, Q, V, the others have another one.
+// Recurrences of two or three states. The first one has its axes in the order G, Q, V, the others
+// have another one.
 //
 //   state S[G,Q], U[Q,G]
 //   S = sigmoid(f) * S[t-1] + 0.3 * tanh(g) * U[t-1] + x
@@ -14,7 +15,8 @@ static const char *const header[] = {"G = 3, Q", "G = 3, Q, V = 2"};
 static const char *const orders[][6] = {{"GQ", "QG"}, {"GQV", "GVQ", "QGV", "QVG", "VGQ", "VQG"}};
 static const int order_count[] = {2, 6};
 
-// S, U and T stand for the axes of the states, F and L for the first and the last axis of U, P for all but the last.
+// S, U and T stand for the axes of the states, F and L for the first and the last axis of U, P for
+// all but the last.
 typedef struct way {
   const char *name, *text;
 } way;
@@ -83,7 +85,8 @@ static const way ways[] = {
      "  input f, k[G], q[G], x[S]\n"
      "  state S[S], U[U]\n"
      "  output y[U]\n"
-     "  S = sigmoid(f) * S[t-1] + 0.3 * tanh(k) * (sum[G](q * U[t-1]) - sum[G](k * S[t-1])) + k * x\n"
+     "  S = sigmoid(f) * S[t-1] + 0.3 * tanh(k) * (sum[G](q * U[t-1]) - sum[G](k * S[t-1])) + k * "
+     "x\n"
      "  U = 0.9 * U[t-1] + 0.2 * q * sum[G](tanh(k) * S[t-1]) + x\n"
      "  y = S * U + S\n"},
 };
@@ -107,12 +110,13 @@ static const char *axes_of(arena *a, char letter, int axes, const char *of_u, co
   }
 }
 
-static const char *expanded(arena *a, const char *text, int axes, const char *of_u, const char *of_t) {
+static const char *expanded(arena *a, const char *text, int axes, const char *of_u,
+                            const char *of_t) {
   const char *made = "";
   for (; *text; text++) {
     bool named = text[0] == '[' && text[2] == ']';
-    made =
-        named ? arena_printf(a, "%s[%s]", made, axes_of(a, text[1], axes, of_u, of_t)) : arena_printf(a, "%s%c", made, *text);
+    made = named ? arena_printf(a, "%s[%s]", made, axes_of(a, text[1], axes, of_u, of_t))
+                 : arena_printf(a, "%s%c", made, *text);
     if (named) text += 2;
   }
   return made;
@@ -123,7 +127,8 @@ int state_order_ways(void) { return sizeof ways / sizeof *ways; }
 int state_order_count(int axes) { return order_count[axes - 2]; }
 
 const char *state_order(arena *a, int number, int axes, int order) {
-  const char *of_u = orders[axes - 2][order], *of_t = orders[axes - 2][(order + 1) % order_count[axes - 2]];
+  const char *of_u = orders[axes - 2][order],
+             *of_t = orders[axes - 2][(order + 1) % order_count[axes - 2]];
   return arena_printf(a, "recurrence %s_%s(%s) {\n%s}\n", ways[number].name, of_u, header[axes - 2],
                       expanded(a, ways[number].text, axes, of_u, of_t));
 }

@@ -1,6 +1,7 @@
-// Triangular systems on a GPU: lanes of a warp that share a column, with one block of four rows each or with several, and
-// columns of one thread (compiler/lower/gpu/solve.c). The plan says how many lanes there are; the executor's values and gradients
-// are the interpreter's, in sequences of few steps and with ends inside a block of rows.
+// Triangular systems on a GPU: lanes of a warp that share a column, with one block of four rows
+// each or with several, and columns of one thread (compiler/lower/gpu/solve.c). The plan says how
+// many lanes there are; the executor's values and gradients are the interpreter's, in sequences of
+// few steps and with ends inside a block of rows.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,20 +15,24 @@
 static const struct {
   const char *chunk, *columns;
   int lanes;
-} shapes[] = {{"16", "V=16", 4}, {"16", "V=1", 4},  {"16", "V=128", 1}, {"32", "V=16", 8},  {"32", "V=5", 8},
-              {"64", "V=8", 16}, {"64", "V=32", 8}, {"64", "V=64", 4},  {"128", "V=4", 32}, {"128", "V=12", 16}};
+} shapes[] = {{"16", "V=16", 4},  {"16", "V=1", 4},   {"16", "V=128", 1}, {"32", "V=16", 8},
+              {"32", "V=5", 8},   {"64", "V=8", 16},  {"64", "V=32", 8},  {"64", "V=64", 4},
+              {"128", "V=4", 32}, {"128", "V=12", 16}};
 
 static bool has_lanes(const char *chunk, const char *columns, int lanes) {
   char command[512], line[4096], expected[64];
   bool found = false;
   snprintf(command, sizeof command,
-           REC_BINARY_DIR "/bin/recc " PROGRAM " --target sm_80 --dtype f32 --form chunk --chunk %s -D K=16 -D %s --emit=plan",
+           REC_BINARY_DIR
+           "/bin/recc " PROGRAM
+           " --target sm_80 --dtype f32 --form chunk --chunk %s -D K=16 -D %s --emit=plan",
            chunk, columns);
   snprintf(expected, sizeof expected, ", %d lanes for each column:", lanes);
   FILE *plan = popen(command, "r");
   while (plan && fgets(line, sizeof line, plan)) {
     if (!strstr(line, " solve [")) continue;
-    found = found || strstr(line, expected) || (lanes == 1 && !strstr(line, " lanes for each column:"));
+    found =
+        found || strstr(line, expected) || (lanes == 1 && !strstr(line, " lanes for each column:"));
   }
   return plan && !pclose(plan) && found;
 }
@@ -39,7 +44,8 @@ static void compare(const rec_recurrence *r, int64_t time, const char *what) {
   rec_simt_options simt = {.size = sizeof simt};
   const rec_run_options reference = {.backward = true}, options = {.backward = true, .simt = &simt};
   char where[256];
-  bool ran = problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
+  bool ran =
+      problem_run(exact, r, "reference", &reference) && problem_run(got, r, "simt", &options);
   if (check(ran, "%s, %d steps: %s", what, (int)time, rec_message())) {
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
     check(error < 3e-5, "%s, %d steps: error %.1e at %s", what, (int)time, error, where);
@@ -53,10 +59,12 @@ int main(void) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     char what[64];
     const char *chunk = shapes[i].chunk, *columns = shapes[i].columns;
-    const char *const options[] = {"--target", simt_target(), "-O0", "--dtype", "f32", "--form", "chunk",
-                                   "--chunk",  chunk,         "-D",  "K=16",    "-D",  columns,  NULL};
+    const char *const options[] = {"--target", simt_target(), "-O0",     "--dtype", "f32",
+                                   "--form",   "chunk",       "--chunk", chunk,     "-D",
+                                   "K=16",     "-D",          columns,   NULL};
     snprintf(what, sizeof what, "chunks of %s, %s", chunk, columns);
-    check(has_lanes(chunk, columns, shapes[i].lanes), "%s: no system with %d lanes for each column", what, shapes[i].lanes);
+    check(has_lanes(chunk, columns, shapes[i].lanes), "%s: no system with %d lanes for each column",
+          what, shapes[i].lanes);
     rec_module *module = compile_file(PROGRAM, options);
     if (!check(module, "%s: does not compile", what)) continue;
     const rec_recurrence *r = rec_module_find(module, "deltanet");

@@ -1,6 +1,7 @@
-// What a token costs on a GPU, as the executor counts it. The code is of four recurrences in bf16, for sm_80 and sm_90a, of
-// dense cells and of Mamba-1. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed
-// knowingly and is read as the difference of that file.
+// What a token costs on a GPU, as the executor counts it. The code is of four recurrences in bf16,
+// for sm_80 and sm_90a, of dense cells and of Mamba-1. tests/runtime/traffic.txt holds every
+// figure, and each must be the same: a change is renewed knowingly and is read as the difference of
+// that file.
 //
 //   traffic_test                      compares; 50 s of processor time
 //   traffic_test update               writes tests/runtime/traffic.txt
@@ -20,9 +21,10 @@
 //   operands     bytes of shared memory that ldmatrix and wgmma read
 //   barriers     of blocks
 //
-// These bounds hold beside the table. Forward moves at most 1.5 times the least, and backward, which makes the states again,
-// 2.2 times. The blocks of forward ask for at most 1.5 times what they need: nothing that one chunk needs lies outside the chip. A
-// call has at most two launches forward and three backward. The code for sm_90a multiplies by wgmma where that pays.
+// These bounds hold beside the table. Forward moves at most 1.5 times the least, and backward,
+// which makes the states again, 2.2 times. The blocks of forward ask for at most 1.5 times what
+// they need: nothing that one chunk needs lies outside the chip. A call has at most two launches
+// forward and three backward. The code for sm_90a multiplies by wgmma where that pays.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +35,8 @@
 
 enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT, SEQUENCES = 8, SHORTER = 4 };
 
-// The sequences of a run: one, or SEQUENCES of them, each SHORTER times as short, several in a thread block.
+// The sequences of a run: one, or SEQUENCES of them, each SHORTER times as short, several in a
+// thread block.
 static int64_t batch = 1;
 
 static int64_t steps_of(int64_t time) { return batch > 1 ? time / SHORTER : time; }
@@ -44,7 +47,8 @@ typedef struct subject {
   const char *sizes[6];
 } subject;
 
-// Four heads where calls with fewer on the executor's six multiprocessors take kernels that write gradients in copies.
+// Four heads where calls with fewer on the executor's six multiprocessors take kernels that write
+// gradients in copies.
 static const subject subjects[] = {
     {"stdlib/mamba2.rec", "ssd", {"G=1", "R=4", "P=64", "N=128"}},
     {"stdlib/gla.rec", "gla", {"H=4", "K=128", "V=128"}},
@@ -56,7 +60,8 @@ static const subject subjects[] = {
 static int64_t token_bytes(const problem *p, rec_kind kind) {
   int64_t numbers = 0;
   for (int i = 0; i < p->signature->variable_count; i++) {
-    if (p->signature->variables[i].kind == kind) numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
+    if (p->signature->variables[i].kind == kind)
+      numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
   }
   return numbers * (int64_t)rec_dtype_size(p->signature->token_type);
 }
@@ -68,7 +73,8 @@ typedef struct gpu_figures {
 } gpu_figures;
 
 static const gpu_figures devices[] = {
-#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, cache) \
+#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, \
+                   cache)                                                                    \
   {name, multiprocessors, shared, cache},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_TARGET
@@ -81,7 +87,8 @@ static const gpu_figures *figures_of(const char *name) {
 }
 
 static int64_t moved_by(const simt_counts *c) {
-  return c->launch_read_bytes + c->launch_written_bytes + c->cache_read_bytes + c->cache_written_bytes;
+  return c->launch_read_bytes + c->launch_written_bytes + c->cache_read_bytes +
+         c->cache_written_bytes;
 }
 
 static simt_counts minus(simt_counts x, const simt_counts *y) {
@@ -100,15 +107,17 @@ static bool by_tensor;
 static FILE *table;     // in memory
 static int32_t device;  // 2: products by warpgroups
 
-static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
+static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read,
+                         int64_t written) {
   (void)context;
   double of_run = (double)(batch * steps_of(LONG));
   if (read + written > 0)
-    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor, (double)read / of_run,
-           (double)written / of_run);
+    printf("    %-40s %-20s read %9.1f written %9.1f a token\n", kernel, tensor,
+           (double)read / of_run, (double)written / of_run);
 }
 
-static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options, int64_t *launches) {
+static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options,
+                              int64_t *launches) {
   simt_counts counts = {0};
   enum { THREADS = 256 };  // of a multiprocessor: backward they have up to 255 registers each
   const gpu_figures *gpu = figures_of(device ? "sm_90a" : "sm_80");
@@ -135,14 +144,17 @@ static simt_counts run(const rec_recurrence *r, rec_run_options options, int64_t
   return minus(run_length(r, LONG, options, launches), &before);
 }
 
-static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least, int64_t launches) {
+static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least,
+                      int64_t launches) {
   double block = (double)(c->block_read_bytes + c->block_written_bytes) / (double)tokens(),
          asked = (double)(c->read_bytes + c->written_bytes) / (double)tokens(),
          once = (double)(c->launch_read_bytes + c->launch_written_bytes) / (double)tokens(),
          moved = (double)moved_by(c) / (double)tokens();
-  fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least,
-          block, asked, once, moved, moved / (double)least, (int)launches);
-  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / (double)tokens(),
+  fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what,
+          device ? "90a" : "80", (int)least, block, asked, once, moved, moved / (double)least,
+          (int)launches);
+  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %8.1f %8.0f %8.2f\n",
+          (double)c->shared_accesses / (double)tokens(),
           (double)c->global_accesses / (double)tokens(), (double)c->copies / (double)tokens(),
           (double)c->products / (double)tokens(), (double)c->group_products / (double)tokens(),
           (double)(c->collectives - c->products - c->group_products) / (double)tokens(),
@@ -156,13 +168,15 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   print_row(s->recurrence, "forward", &forward, in + out, launches);
   check(launches <= 2, "%s: %d kernels forward", s->recurrence, (int)launches);
   int64_t moved = moved_by(&forward);
-  check((double)moved <= 1.5 * (double)(in + out) * TIME, "%s: forward moves %d bytes a token, the least is %d", s->recurrence,
-        (int)(moved / TIME), (int)(in + out));
-  int64_t asked = forward.read_bytes + forward.written_bytes, needed = forward.block_read_bytes + forward.block_written_bytes;
+  check((double)moved <= 1.5 * (double)(in + out) * TIME,
+        "%s: forward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
+        (int)(in + out));
+  int64_t asked = forward.read_bytes + forward.written_bytes,
+          needed = forward.block_read_bytes + forward.block_written_bytes;
   // Tiles of a block one after another read rows that they share again, from the cache.
   bool within = asked <= 3 * (in + out) * TIME || (double)asked <= 1.5 * (double)needed;
-  check(within, "%s: forward asks for %d bytes a token, its blocks need %d", s->recurrence, (int)(asked / TIME),
-        (int)(needed / TIME));
+  check(within, "%s: forward asks for %d bytes a token, its blocks need %d", s->recurrence,
+        (int)(asked / TIME), (int)(needed / TIME));
   check(forward.launch_read_bytes >= in * TIME && forward.launch_written_bytes >= out * TIME,
         "%s: forward reads and writes less than its tensors", s->recurrence);
   simt_counts whole = run(r, (rec_run_options){.backward = true, .recompute = true}, &both);
@@ -170,20 +184,24 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   print_row(s->recurrence, "backward, recomputed", &backward, 2 * in + out, both - launches);
   int64_t least = (2 * in + out) * TIME;
   moved = moved_by(&backward);
-  check((double)moved <= 2.2 * (double)least, "%s: backward moves %d bytes a token, the least is %d", s->recurrence,
-        (int)(moved / TIME), (int)(least / TIME));
+  check((double)moved <= 2.2 * (double)least,
+        "%s: backward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
+        (int)(least / TIME));
   check(both - launches <= 3, "%s: %d kernels backward", s->recurrence, (int)(both - launches));
-  check(backward.launch_read_bytes >= (in + out) * TIME && backward.launch_written_bytes >= in * TIME,
-        "%s: backward reads and writes less than its tensors", s->recurrence);
+  check(
+      backward.launch_read_bytes >= (in + out) * TIME && backward.launch_written_bytes >= in * TIME,
+      "%s: backward reads and writes less than its tensors", s->recurrence);
   whole = run(r, (rec_run_options){.backward = true}, &both);
   print_row(s->recurrence, "both, states kept", &whole, 3 * in + 2 * out, both);
-  check((whole.group_products > 0) == (device > 0), "%s: %d products by warpgroups", s->recurrence, (int)whole.group_products);
+  check((whole.group_products > 0) == (device > 0), "%s: %d products by warpgroups", s->recurrence,
+        (int)whole.group_products);
   problem_free(p);
 }
 
 // Mamba-1: each thread has one channel.
 static void run_channels(const char *type) {
-  const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type, "-D", "E=256", "-D", "N=16", NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", type,
+                               "-D",       "E=256",       "-D",  "N=16",    NULL};
   rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/mamba1.rec", words);
   if (!check(module, "mamba1 does not compile")) return;
   const rec_recurrence *r = rec_module_find(module, "selective_scan");
@@ -194,14 +212,14 @@ static void run_channels(const char *type) {
   simt_counts forward = run(r, (rec_run_options){0}, &launches);
   print_row("selective_scan", narrow ? "forward" : "forward, f32", &forward, in + out, launches);
   int64_t moved = moved_by(&forward);
-  check((double)moved <= 1.5 * (double)(in + out) * TIME, "mamba1 %s: forward moves %d bytes a token", type,
-        (int)(moved / TIME));
+  check((double)moved <= 1.5 * (double)(in + out) * TIME,
+        "mamba1 %s: forward moves %d bytes a token", type, (int)(moved / TIME));
   problem_free(p);
   rec_module_close(module);
 }
 
-// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not. They run one
-// sequence alone, and eight, which two blocks take four at a time.
+// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or
+// does not. They run one sequence alone, and eight, which two blocks take four at a time.
 typedef struct cell {
   const char *path, *recurrence, *type, *size;
 } cell;
@@ -223,17 +241,19 @@ static void rows_of_cell(const cell *c, const rec_recurrence *r, int64_t sequenc
   simt_counts forward = run(r, (rec_run_options){0}, &launches);
   snprintf(what, sizeof what, one ? "forward, %s %s" : "fwd, %s %s, B=8", c->size, c->type);
   print_row(c->recurrence, what, &forward, in + out, launches);
-  simt_counts whole = run(r, (rec_run_options){.backward = true}, &both), backward = minus(whole, &forward);
+  simt_counts whole = run(r, (rec_run_options){.backward = true}, &both),
+              backward = minus(whole, &forward);
   snprintf(what, sizeof what, one ? "backward, %s %s" : "bwd, %s %s, B=8", c->size, c->type);
   print_row(c->recurrence, what, &backward, 2 * in + out, both - launches);
-  check(launches <= 2 && both - launches <= 3, "%s: %d kernels forward, %d backward", c->recurrence, (int)launches,
-        (int)(both - launches));
+  check(launches <= 2 && both - launches <= 3, "%s: %d kernels forward, %d backward", c->recurrence,
+        (int)launches, (int)(both - launches));
   batch = 1;
   problem_free(p);
 }
 
 static void run_cell(const cell *c) {
-  const char *const words[] = {"--target", simt_target(), "-O0", "--dtype", c->type, "-D", c->size, NULL};
+  const char *const words[] = {"--target", simt_target(), "-O0",   "--dtype",
+                               c->type,    "-D",          c->size, NULL};
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
   rec_module *module = compile_file(path, words);
@@ -259,7 +279,9 @@ static void run_subject(const subject *s) {
 
 static const char table_path[] = REC_SOURCE_DIR "/tests/runtime/traffic.txt";
 
-static void print_line(char sign, const char *line) { printf("%c %.*s\n", sign, (int)strcspn(line, "\n"), line); }
+static void print_line(char sign, const char *line) {
+  printf("%c %.*s\n", sign, (int)strcspn(line, "\n"), line);
+}
 
 // Past the next newline, or the end.
 static const char *line_after(const char *text) {
@@ -284,7 +306,8 @@ static void compare_table(const char *found) {
   if (file) fclose(file);
   bool same = size == strlen(found) && memcmp(expected, found, size) == 0;
   if (!same) print_difference(expected, found);
-  check(same, "a token costs other figures than %s says; if that is meant, run traffic_test update", table_path);
+  check(same, "a token costs other figures than %s says; if that is meant, run traffic_test update",
+        table_path);
 }
 
 static void update_table(const char *found) {
@@ -293,9 +316,10 @@ static void update_table(const char *found) {
 }
 
 static void run_all(const char *wanted) {
-  fprintf(table, "%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %8s %8s %8s\n", "bytes per token", "", "",
-          "least", "of blocks", "asked for", "once", "moved", "ratio", "", "shared", "global", "copies", "mma", "wgmma",
-          "other", "operands", "barriers");
+  fprintf(table,
+          "%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %8s %8s %8s\n",
+          "bytes per token", "", "", "least", "of blocks", "asked for", "once", "moved", "ratio",
+          "", "shared", "global", "copies", "mma", "wgmma", "other", "operands", "barriers");
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
     if (strstr(subjects[i].path, wanted)) run_subject(&subjects[i]);
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)

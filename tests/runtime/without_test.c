@@ -1,5 +1,6 @@
-// Whatever passes and choices recc --without leaves out, values and gradients are the interpreter's: on the host where the pass
-// is one of the host's, else on the executor, with kernels for warpgroups and without.
+// Whatever passes and choices recc --without leaves out, values and gradients are the
+// interpreter's: on the host where the pass is one of the host's, else on the executor, with
+// kernels for warpgroups and without.
 //
 //   without_test          a third of the words of --without, each for one recurrence in one type, which the seed says (20 s)
 //   without_test full     all words for all recurrences
@@ -16,7 +17,8 @@ typedef struct subject {
   const char *path, *recurrence, *sizes[5];
 } subject;
 
-// Chunks with systems, scans, shared keys and outer products; steps with matrices; steps of threads.
+// Chunks with systems, scans, shared keys and outer products; steps with matrices; steps of
+// threads.
 static const subject subjects[] = {
     {"gated_deltanet", "gated_deltanet", {"H=1", "K=32", "V=64"}},
     {"mamba2", "ssd", {"G=1", "R=2", "P=32", "N=64"}},
@@ -29,18 +31,21 @@ enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
 static const char *const types[] = {"bf16", "f32"};
 
-static void agree(const rec_recurrence *r, problem *inputs, const char *device, int32_t number, double least, double shake,
-                  const char *what) {
+static void agree(const rec_recurrence *r, problem *inputs, const char *device, int32_t number,
+                  double least, double shake, const char *what) {
   rec_run_options options = {.backward = true, .device_number = number};
   problem_draw(inputs, 7, 0.7);
   problem_retype(inputs, inputs->signature);
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  bool ran = problem_run(exact, r, "reference", &(rec_run_options){.backward = true}) && problem_run(got, r, device, &options);
+  bool ran = problem_run(exact, r, "reference", &(rec_run_options){.backward = true}) &&
+             problem_run(got, r, device, &options);
   if (check(ran, "%s on %s: %s", what, device, rec_message())) {
     char where[256];
     double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-    double tolerance = error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
-    check(error <= tolerance, "%s on %s: error %.2e > %.2e at %s", what, device, error, tolerance, where);
+    double tolerance =
+        error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
+    check(error <= tolerance, "%s on %s: error %.2e > %.2e at %s", what, device, error, tolerance,
+          where);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -51,8 +56,11 @@ static void run(const subject *s, const char *type, bool warpgroups, const char 
   bool f32 = strcmp(type, "f32") == 0;
   char path[512], what[256];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s.rec", s->path);
-  snprintf(what, sizeof what, "%s in %s without %s%s", s->recurrence, type, word, warpgroups ? ", warpgroups" : "");
-  const char *words[24] = {"--target", warpgroups ? simt_90a_target() : simt_target(), "-O0", "--dtype", type, "--without",
+  snprintf(what, sizeof what, "%s in %s without %s%s", s->recurrence, type, word,
+           warpgroups ? ", warpgroups" : "");
+  const char *words[24] = {"--target", warpgroups ? simt_90a_target() : simt_target(),
+                           "-O0",      "--dtype",
+                           type,       "--without",
                            word};
   int count = 7;
   for (int i = 0; i < 5 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
@@ -63,7 +71,8 @@ static void run(const subject *s, const char *type, bool warpgroups, const char 
   double least = f32 ? 2e-5 : 6e-2, shake = f32 ? 0x1p-24 : 0x1p-8;
   static const int32_t lengths[] = {0, 1, 64, 15};
   agree(r, problem_new(signature, 1, 130, 1), "simt", warpgroups ? 2 : 0, least, shake, what);
-  agree(r, problem_packed(signature, lengths, 4, 1), "simt", warpgroups ? 2 : 0, least, shake, what);
+  agree(r, problem_packed(signature, lengths, 4, 1), "simt", warpgroups ? 2 : 0, least, shake,
+        what);
   agree(r, problem_new(signature, 2, 70, 1), "host", 0, least, shake, what);
   rec_module_close(module);
 }

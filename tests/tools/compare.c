@@ -1,8 +1,9 @@
-// rec-compare EXPECTED GOT [TOLERANCE = 2e-5]: are the tensors of two safetensors files the same up to rounding?
+// rec-compare EXPECTED GOT [TOLERANCE = 2e-5]: are the tensors of two safetensors files the same up
+// to rounding?
 //
-// The error of a tensor is max|got - expected| / rms(expected). A tensor that is nearly zero is measured against 1e-4 of the
-// largest rms of its kind (outputs and states, or gradients). Prints every tensor; exit status 1 if one is beyond the tolerance
-// or absent.
+// The error of a tensor is max|got - expected| / rms(expected). A tensor that is nearly zero is
+// measured against 1e-4 of the largest rms of its kind (outputs and states, or gradients). Prints
+// every tensor; exit status 1 if one is beyond the tolerance or absent.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,14 +41,17 @@ static double largest_rms(const rec_file *file, bool gradient) {
 }
 
 // The error of one tensor; `text` tells the place or what is wrong.
-static double error_of(const rec_tensor *expected, const rec_tensor *got, double floor, char *text, size_t size) {
+static double error_of(const rec_tensor *expected, const rec_tensor *got, double floor, char *text,
+                       size_t size) {
   snprintf(text, size, "absent");
   if (!got) return INFINITY;
   bool same_shape = expected->rank == got->rank;
-  for (int i = 0; same_shape && i < expected->rank; i++) same_shape = expected->shape[i] == got->shape[i];
+  for (int i = 0; same_shape && i < expected->rank; i++)
+    same_shape = expected->shape[i] == got->shape[i];
   snprintf(text, size, "another shape");
   if (!same_shape) return INFINITY;
-  double *e = numbers_of(expected), *g = numbers_of(got), worst = 0, scale = fmax(rms(expected), floor);
+  double *e = numbers_of(expected), *g = numbers_of(got), worst = 0,
+         scale = fmax(rms(expected), floor);
   snprintf(text, size, "equal");
   for (int64_t i = 0; e && g && i < rec_tensor_elements(expected); i++) {
     double error = e[i] == g[i] ? 0 : fabs(e[i] - g[i]) / scale;
@@ -67,8 +71,10 @@ static int compare(const rec_file *expected, const rec_file *got, double toleran
   for (int i = 0; i < rec_file_count(expected); i++) {
     const rec_tensor *t = rec_file_tensor(expected, i);
     char text[128];
-    double error = error_of(t, rec_file_find(got, t->name), fmax(floors[is_gradient(t)], 1e-30), text, sizeof text);
-    printf("%-16s %.2e %s%s\n", t->name, error, text, error > tolerance ? "  <- beyond the tolerance" : "");
+    double error = error_of(t, rec_file_find(got, t->name), fmax(floors[is_gradient(t)], 1e-30),
+                            text, sizeof text);
+    printf("%-16s %.2e %s%s\n", t->name, error, text,
+           error > tolerance ? "  <- beyond the tolerance" : "");
     beyond += error > tolerance;
   }
   return beyond != 0;

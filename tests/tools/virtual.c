@@ -1,7 +1,9 @@
-// mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS SHARDS: forward and backward of some shards by T time ranks, in virtual time
-// (runtime/ranks/clock.h), beside what `rec plan` predicts for them.
+// mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS SHARDS: forward and backward of some shards
+// by T time ranks, in virtual time (runtime/ranks/clock.h), beside what `rec plan` predicts for
+// them.
 //
-// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Rank 0 prints:
+// A shard has ROWS sequences of STEPS steps. Operations take the times of REC_VIRTUAL_TIMES. Rank 0
+// prints:
 //
 //   4 ranks: virtual 53.300 ms, predicted 52.900 ms, 0.992; one rank 186.000 ms, 87.2 % efficient
 #include <stdio.h>
@@ -38,7 +40,8 @@ static void spend(void *context, int op, run_part part, double amount) {
 
 static double latest(const virtual_run *v) {
   int count = ranks_count(v->line);
-  double own = clock_now(ranks_clock(v->line)), *all = calloc((size_t)count, sizeof *all), last = own;
+  double own = clock_now(ranks_clock(v->line)), *all = calloc((size_t)count, sizeof *all),
+         last = own;
   if (!all) fail(v->line);
   ranks_all_gather(v->line, &own, all, sizeof own, place);
   for (int i = 0; i < count; i++)
@@ -73,7 +76,8 @@ static void make_executors(virtual_run *v, row_memory *r) {
                         .backward = true,
                         .chain = v->block.exchange == EXCHANGE_CHAIN,
                         .line = v->line};
-  r->order = turns_of(m->model, &(turn_line){ranks_time_count(v->line), q->shards, 0}, ranks_time(v->line));
+  r->order = turns_of(m->model, &(turn_line){ranks_time_count(v->line), q->shards, 0},
+                      ranks_time(v->line));
   r->under_way = turns_under_way(&r->order);
   r->executors = list(v, r->under_way, sizeof *r->executors);
   for (int64_t i = 0; i < r->under_way; i++) {
@@ -94,7 +98,8 @@ static void make_memory(virtual_run *v, row_memory *r) {
   r->tokens = list(v, q->rows * q->steps, sizeof *r->tokens);
   r->losses = list(v, own, sizeof *r->losses);
   for (int64_t i = 0; i < own; i++) r->gradients[i] = block + i * m->parameter_elements * size;
-  for (int64_t i = 0; i < q->rows * q->steps; i++) r->tokens[i] = (token_id)(i * 7919 % m->vocabulary);
+  for (int64_t i = 0; i < q->rows * q->steps; i++)
+    r->tokens[i] = (token_id)(i * 7919 % m->vocabulary);
   if (train_weights_start(m, 1, v->model.n, r->weights)) fail(v->line);
   make_executors(v, r);
 }
@@ -131,11 +136,12 @@ static double run_shards(virtual_run *v) {
 static double predict_rows(const virtual_run *v, const network *n, int64_t count) {
   const request *q = v->of;
   int64_t *instances = chain_instances(&v->model, q->steps / q->segments);
-  const predicted_program program = {.of = v->model,
-                                     .block = &v->block,
-                                     .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
-                                     .times = &v->times,
-                                     .instances = instances};
+  const predicted_program program = {
+      .of = v->model,
+      .block = &v->block,
+      .leaves = {q->rows * q->shards, (int)q->shards, (int)q->segments},
+      .times = &v->times,
+      .instances = instances};
   const rank_grid grid = {.data = 1, .time = count, .exchange = v->block.exchange};
   rank_time *all = calloc((size_t)count, sizeof *all);
   double last = 0;
@@ -158,8 +164,10 @@ static int run(const request *q, session *s, ranks *line) {
   double found = run_shards(&v);
   if (ranks_number(line) == 0) {
     double predicted = predict_rows(&v, &n, count), alone = predict_rows(&v, &n, 1);
-    printf("%d ranks: virtual %.3f ms, predicted %.3f ms, %.3f; one rank %.3f ms, %.1f %% efficient\n", count, found * 1e3,
-           predicted * 1e3, predicted / found, alone * 1e3, alone / found / count * 100);
+    printf(
+        "%d ranks: virtual %.3f ms, predicted %.3f ms, %.3f; one rank %.3f ms, %.1f %% efficient\n",
+        count, found * 1e3, predicted * 1e3, predicted / found, alone * 1e3,
+        alone / found / count * 100);
   }
   op_times_free(&v.times);
   rec_blocks_free(&v.lists);
@@ -173,7 +181,8 @@ int main(int count, char **words) {
   ranks *line;
   if (count != 6 || !launched || !getenv("REC_VIRTUAL_NETWORK") || !getenv("REC_VIRTUAL_TIMES")) {
     fprintf(stderr,
-            "expected REC_VIRTUAL_NETWORK=FILE REC_VIRTUAL_TIMES=FILE mpirun -n T rec-virtual LIBRARY ROWS STEPS SEGMENTS "
+            "expected REC_VIRTUAL_NETWORK=FILE REC_VIRTUAL_TIMES=FILE mpirun -n T rec-virtual "
+            "LIBRARY ROWS STEPS SEGMENTS "
             "SHARDS\n");
     return 2;
   }

@@ -1,4 +1,5 @@
-// One rank of the jobs that tests/transport/check starts: `rec-messages TIME_RANKS WHAT..`. Rank 0 prints what came of it.
+// One rank of the jobs that tests/transport/check starts: `rec-messages TIME_RANKS WHAT..`. Rank 0
+// prints what came of it.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,12 +23,13 @@ static void require(bool good, const char *what) {
 static unsigned char *filled(int64_t size, int from, int number) {
   unsigned char *bytes = malloc((size_t)size + 1);
   REQUIRE(bytes);
-  for (int64_t i = 0; i < size; i++) bytes[i] = (unsigned char)(i * 131 + i / 251 + from * 17 + number * 29);
+  for (int64_t i = 0; i < size; i++)
+    bytes[i] = (unsigned char)(i * 131 + i / 251 + from * 17 + number * 29);
   return bytes;
 }
 
-// One message of each size to every rank, itself too, the last first. Half of the receives are posted after the sends. The job's
-// pieces are of 100,000 bytes.
+// One message of each size to every rank, itself too, the last first. Half of the receives are
+// posted after the sends. The job's pieces are of 100,000 bytes.
 static void sizes(void) {
   static const int64_t all[] = {0, 1, 7, 1000, 99999, 100000, 100001, 1000003};
   enum { SIZES = sizeof all / sizeof *all, MOST = 16 };
@@ -40,9 +42,11 @@ static void sizes(void) {
     for (int s = 0; s < SIZES; s++)
       for (int peer = 0; peer < count; peer++)
         if ((s + peer) % 2 == late)
-          receives[s][peer] = ranks_receive(job, peer, MESSAGE_STATES, s, in[s][peer] = malloc((size_t)all[s] + 1), all[s]);
+          receives[s][peer] = ranks_receive(job, peer, MESSAGE_STATES, s,
+                                            in[s][peer] = malloc((size_t)all[s] + 1), all[s]);
     for (int s = SIZES - 1; s >= 0 && !late; s--)
-      for (int peer = 0; peer < count; peer++) sends[s][peer] = ranks_send(job, peer, MESSAGE_STATES, s, out[s], all[s]);
+      for (int peer = 0; peer < count; peer++)
+        sends[s][peer] = ranks_send(job, peer, MESSAGE_STATES, s, out[s], all[s]);
   }
   for (int s = 0; s < SIZES; s++)
     for (int peer = 0; peer < count; peer++) {
@@ -63,7 +67,8 @@ static void order(void) {
   for (int i = 0; i < MESSAGES; i++) {
     out[i] = 1000 * me + i;
     list[i] = ranks_send(job, (me + 1) % count, MESSAGE_HALO, 5, &out[i], sizeof out[i]);
-    list[MESSAGES + i] = ranks_receive(job, (me + count - 1) % count, MESSAGE_HALO, 5, &in[i], sizeof in[i]);
+    list[MESSAGES + i] =
+        ranks_receive(job, (me + count - 1) % count, MESSAGE_HALO, 5, &in[i], sizeof in[i]);
   }
   ranks_wait_all(job, list, 2 * MESSAGES, here);
   for (int i = 0; i < MESSAGES; i++) REQUIRE(in[i] == 1000 * ((me + count - 1) % count) + i);
@@ -90,7 +95,8 @@ static void exchanges(void) {
 
 enum { OF_GPU = 100003 };
 
-// Around a ring of GPUs, each to the next one: more lists than can be on their way at once, of sizes that differ.
+// Around a ring of GPUs, each to the next one: more lists than can be on their way at once, of
+// sizes that differ.
 static void go_around(const cuda_driver *driver, cuda_pointer out, cuda_pointer in) {
   enum { LISTS = 300 };
   int count = ranks_count(job), me = ranks_number(job), before = (me + count - 1) % count;
@@ -100,10 +106,12 @@ static void go_around(const cuda_driver *driver, cuda_pointer out, cuda_pointer 
     int64_t size = i % 50 ? 7 * i : OF_GPU;
     unsigned char *sent = filled(size, me, i), *expected = filled(size, before, i);
     if (size) REQUIRE(!driver->upload(out, sent, (size_t)size));
-    const device_message list[] = {{false, (me + 1) % count, MESSAGE_STATES, (void *)(uintptr_t)out, size},
-                                   {true, before, MESSAGE_STATES, (void *)(uintptr_t)in, size}};
+    const device_message list[] = {
+        {false, (me + 1) % count, MESSAGE_STATES, (void *)(uintptr_t)out, size},
+        {true, before, MESSAGE_STATES, (void *)(uintptr_t)in, size}};
     ranks_move(job, list, 2, here);
-    if (i % 50 == 0) REQUIRE(!driver->download(found, in, (size_t)size) && !memcmp(found, expected, (size_t)size));
+    if (i % 50 == 0)
+      REQUIRE(!driver->download(found, in, (size_t)size) && !memcmp(found, expected, (size_t)size));
     free(sent);
     free(expected);
   }
@@ -116,7 +124,8 @@ static void gpus(void) {
   cuda_pointer out = 0, in = 0;
   char said[512];
   int pushed = 0;
-  REQUIRE(!cuda_driver_open(&driver) && !cuda_enter(driver, ranks_local_number(job), &context, &pushed));
+  REQUIRE(!cuda_driver_open(&driver) &&
+          !cuda_enter(driver, ranks_local_number(job), &context, &pushed));
   ranks_join_gpus(job, said, sizeof said);
   if (!ranks_have_gpus(job)) ranks_abort(job, "FAILED: messages between GPUs %s", said);
   REQUIRE(!driver->allocate(&out, OF_GPU) && !driver->allocate(&in, OF_GPU));
@@ -131,7 +140,9 @@ static void await_byte_from(int peer) {
   ranks_wait(job, ranks_receive(job, peer, MESSAGE_STATES, 0, &byte, 1), here);
 }
 
-static void send_byte_to(int peer) { ranks_wait(job, ranks_send(job, peer, MESSAGE_STATES, 0, "", 1), here); }
+static void send_byte_to(int peer) {
+  ranks_wait(job, ranks_send(job, peer, MESSAGE_STATES, 0, "", 1), here);
+}
 
 static void stopped(void) {
   if (ranks_number(job) == 1) raise(SIGSTOP);
@@ -142,7 +153,9 @@ static void stopped(void) {
 static void circle(void) { await_byte_from((ranks_number(job) + 1) % ranks_count(job)); }
 
 // Exchanges of different names, as many bytes in each.
-static void apart(void) { ranks_any(job, false, ranks_number(job) ? here : (message_place){7, 3, "bytes of another test"}); }
+static void apart(void) {
+  ranks_any(job, false, ranks_number(job) ? here : (message_place){7, 3, "bytes of another test"});
+}
 
 // A rank that ends without a word to its launcher.
 static void ended(void) {
@@ -173,15 +186,18 @@ static void busy(void) {
   if (ranks_number(job) == 0) await_byte_from(1), send_byte_to(1);
   if (ranks_number(job) != 1) return;
   REQUIRE(!pthread_create(&waits, NULL, await_rank_0, NULL));
-  for (double end = clock_seconds(CLOCK_MONOTONIC) + LATE; clock_seconds(CLOCK_MONOTONIC) < end;) continue;
+  for (double end = clock_seconds(CLOCK_MONOTONIC) + LATE; clock_seconds(CLOCK_MONOTONIC) < end;)
+    continue;
   send_byte_to(0);
   pthread_join(waits, NULL);
 }
 
 static void wrong_size(void) {
   char bytes[16] = {0};
-  if (ranks_number(job) == 0) ranks_wait(job, ranks_receive(job, 1, MESSAGE_STATES, 0, bytes, 16), here);
-  if (ranks_number(job) == 1) ranks_wait(job, ranks_send(job, 0, MESSAGE_STATES, 0, bytes, 8), here);
+  if (ranks_number(job) == 0)
+    ranks_wait(job, ranks_receive(job, 1, MESSAGE_STATES, 0, bytes, 16), here);
+  if (ranks_number(job) == 1)
+    ranks_wait(job, ranks_send(job, 0, MESSAGE_STATES, 0, bytes, 8), here);
   sleep(60);
 }
 
@@ -189,11 +205,13 @@ int main(int count, char **words) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } tests[] = {{"sizes", sizes},     {"order", order},   {"exchanges", exchanges},  {"gpus", gpus},
-               {"stopped", stopped}, {"circle", circle}, {"apart", apart},          {"ended", ended},
-               {"slow", slow},       {"busy", busy},     {"wrong-size", wrong_size}};
+  } tests[] = {{"sizes", sizes}, {"order", order},          {"exchanges", exchanges},
+               {"gpus", gpus},   {"stopped", stopped},      {"circle", circle},
+               {"apart", apart}, {"ended", ended},          {"slow", slow},
+               {"busy", busy},   {"wrong-size", wrong_size}};
   if (count < 2) return 2;
-  rec_status status = ranks_open(&(ranks_settings){.largest = 100000, .time_count = atoi(words[1])}, &job);
+  rec_status status =
+      ranks_open(&(ranks_settings){.largest = 100000, .time_count = atoi(words[1])}, &job);
   if (status && ranks_number(job) == 0) fprintf(stderr, "%s\n", rec_message());
   for (int i = 2; i < count && !status; i++)
     for (size_t k = 0; k < sizeof tests / sizeof *tests; k++)

@@ -1,4 +1,5 @@
-// Wavefronts of accesses by hand, and layouts in which accesses of products take no more than they must. Below a second.
+// Wavefronts of accesses by hand, and layouts in which accesses of products take no more than they
+// must. Below a second.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,9 @@ static int64_t same(int lane, int64_t row) { return lane * 0 + row; }
 static int64_t neighbours(int lane, int64_t row) { return lane * row; }
 static int64_t first_only(int lane, int64_t row) { return lane ? -1 : row; }
 static int64_t halves_of_words(int lane, int64_t row) { return 2 * lane + row; }
-static int64_t accumulators(int lane, int64_t row) { return WORD * (lane / 4 * row + 2 * (lane % 4)); }
+static int64_t accumulators(int lane, int64_t row) {
+  return WORD * (lane / 4 * row + 2 * (lane % 4));
+}
 
 static void wavefronts_are_words_of_the_busiest_bank(void **state) {
   (void)state;
@@ -50,20 +53,23 @@ typedef struct fragment {
 
 static fragment accumulator(void) {
   fragment f = {.name = "accumulator", .numbers = 2};
-  for (int lane = 0; lane < LANES; lane++) f.rows[lane] = lane / 4, f.columns[lane] = 2 * (lane % 4);
+  for (int lane = 0; lane < LANES; lane++)
+    f.rows[lane] = lane / 4, f.columns[lane] = 2 * (lane % 4);
   return f;
 }
 
 // Of 16 bits: two rows of k side by side, which are two loads.
 static fragment operand_b(void) {
   fragment f = {.name = "operand B", .numbers = 1};
-  for (int lane = 0; lane < LANES; lane++) f.rows[lane] = 2 * (lane % 4), f.columns[lane] = lane / 4;
+  for (int lane = 0; lane < LANES; lane++)
+    f.rows[lane] = 2 * (lane % 4), f.columns[lane] = lane / 4;
   return f;
 }
 
 static fragment matrices(void) {
   fragment f = {.name = "ldmatrix", .numbers = 4};
-  for (int lane = 0; lane < LANES; lane++) f.rows[lane] = lane % 16, f.columns[lane] = lane / 16 * 4;
+  for (int lane = 0; lane < LANES; lane++)
+    f.rows[lane] = lane % 16, f.columns[lane] = lane / 16 * 4;
   return f;
 }
 
@@ -77,7 +83,8 @@ static fragment scan(void) {
 static int wavefronts_of(fragment f, plan_layout layout, int64_t row) {
   int64_t addresses[LANES];
   for (int lane = 0; lane < LANES; lane++)
-    addresses[lane] = WORD * plan_offset_in(layout, NUMBER_F32, f.rows[lane] * row + f.columns[lane]);
+    addresses[lane] =
+        WORD * plan_offset_in(layout, NUMBER_F32, f.rows[lane] * row + f.columns[lane]);
   return plan_wavefronts(addresses, WORD * f.numbers);
 }
 
@@ -85,7 +92,8 @@ static void patterns_have_no_conflicts(void **state) {
   (void)state;
   for (int line = 5; line <= 8; line++) {
     int64_t row = (int64_t)1 << line;
-    const plan_layout plain = {0}, lines = {PATTERN_LINES, line, 0}, pairs = {PATTERN_PAIRS, line, 0};
+    const plan_layout plain = {0}, lines = {PATTERN_LINES, line, 0},
+                      pairs = {PATTERN_PAIRS, line, 0};
     const plan_layout gray = {PATTERN_GRAY, line, 0}, all = {PATTERN_MATRICES, line, 0},
                       both = {PATTERN_GRAY_AND_GROUPS, line, 4};
     assert_int_equal(wavefronts_of(accumulator(), plain, row), 8);

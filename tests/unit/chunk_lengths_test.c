@@ -1,5 +1,6 @@
-// Chunk lengths that users may ask for: the standard library is scheduled and planned, for the host and for GPUs, without code.
-// What fails ends the program with the message of an internal error. (10 s of processor time.)
+// Chunk lengths that users may ask for: the standard library is scheduled and planned, for the host
+// and for GPUs, without code. What fails ends the program with the message of an internal error.
+// (10 s of processor time.)
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,10 +27,12 @@ static void plan_for_gpu(arena *a, const recurrence *r, schedule_options options
   codegen_gpu_options gpu = {.dtype = NUMBER_BF16, .targets = 1u << GPU_SM_90A, .warpgroups = true};
   recurrence_kernels *device = codegen_gpu_schedule(a, r, options, gpu);
   assert_true(device->kernels.count >= 3);
-  for (int i = 0; i < device->kernels.count; i++) codegen_gpu_describe(a, &device->kernels.items[i], gpu);
+  for (int i = 0; i < device->kernels.count; i++)
+    codegen_gpu_describe(a, &device->kernels.items[i], gpu);
 }
 
-// Plans for GPUs take most of the time: beside few steps and powers of two they are made for some lengths.
+// Plans for GPUs take most of the time: beside few steps and powers of two they are made for some
+// lengths.
 static void plan_all(const recurrence *r, int chunk, bool on_gpu) {
   arena *a = arena_new();
   schedule_options options = {.chunk = chunk, .form = FORM_CHUNK};

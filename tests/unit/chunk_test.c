@@ -1,4 +1,5 @@
-// Tile programs against the reference interpreter: values and all gradients of the same recurrences, float64.
+// Tile programs against the reference interpreter: values and all gradients of the same
+// recurrences, float64.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/tile_run.h"
 
-// ---- sources ------------------------------------------------------------------------------------------------------------
+// ---- sources
+// ------------------------------------------------------------------------------------------------------------
 
 static const char elementwise[] =
     "recurrence r(D, N = 3) {\n"
@@ -210,7 +212,8 @@ static const char retention[] =
     "  y = K^-0.5 * sum[K](q * S)\n"
     "}\n";
 
-// Read before and after the write, a bonus, two products in the increment, a reset that enters the logarithm.
+// Read before and after the write, a bonus, two products in the increment, a reset that enters the
+// logarithm.
 static const char shifted_reads[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], reset\n"
@@ -259,8 +262,8 @@ static const char any_factor[] =
     "  y = sum[K](q * S + k * T[t-1])\n"
     "}\n";
 
-// The delta rule with a decay per key, with an erase vector other than the write vector, and with the erase before the decay.
-// Then one that sums values.
+// The delta rule with a decay per key, with an erase vector other than the write vector, and with
+// the erase before the decay. Then one that sums values.
 static const char erase[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H,K], b[H], p[H,K], w[H,V]\n"
@@ -298,8 +301,8 @@ static const char complex_matrix[] =
     "  z = sum[K](q * T) * polar(1, phi)\n"
     "}\n";
 
-// One number for the matrix, and angles per key, per value, for the whole. Then radii of both signs, two rotations in a
-// product, a reset between them, and the decay of a rank-one update.
+// One number for the matrix, and angles per key, per value, for the whole. Then radii of both
+// signs, two rotations in a product, a reset between them, and the decay of a rank-one update.
 static const char rotations[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H], angle[H,K], turn[H,V], phi[H], b[H,K], reset\n"
@@ -316,8 +319,8 @@ static const char rotations[] =
     "  u = sum[K](conj(C) * U)\n"
     "}\n";
 
-// Decays that are never small. Along keys, with reads before and after the step and a sum in the update. Along values, with a
-// phase; promised.
+// Decays that are never small. Along keys, with reads before and after the step and a sum in the
+// update. Along values, with a phase; promised.
 static const char bounded[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], w[H,K], x[H,V], angle[H,K], p[H,K] in [-3, 0.5]\n"
@@ -330,7 +333,8 @@ static const char bounded[] =
     "  z = re(sum[K](q * T)) + sum[K](k * U[t-1])\n"
     "}\n";
 
-// Matrix products make and read the states: powers of complex decays that never change, a real one that does, one that is 1.
+// Matrix products make and read the states: powers of complex decays that never change, a real one
+// that does, one that is 1.
 static const char dense[] =
     "recurrence r(H = 3, P = 4, W = 2) {\n"
     "  input x[H], g[P]\n"
@@ -355,7 +359,8 @@ static const char where_reset[] =
     "  y = sum[K](q * where(reset > 0, S, 2 * S))\n"
     "}\n";
 
-// Earlier values of an input and of lets; one of them follows from a read, another from the lag of a lag.
+// Earlier values of an input and of lets; one of them follows from a read, another from the lag of
+// a lag.
 static const char lagged[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H], z[H] : complex\n"
@@ -435,7 +440,8 @@ static const char entries[] =
     "  z = turn^2 + turn[t-1]\n"
     "}\n";
 
-// One read sums another axis than the other, or more of them; the decay has an axis that is no key of all.
+// One read sums another axis than the other, or more of them; the decay has an axis that is no key
+// of all.
 static const char other_keys[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H,K], x[H,K,V]\n"
@@ -449,8 +455,8 @@ static const char other_keys[] =
     "  r = sum[K,V](x * T)\n"
     "}\n";
 
-// The delta rule with momentum: what the first state has just become is added to the second, which the first one's
-// update reads.
+// The delta rule with momentum: what the first state has just become is added to the second, which
+// the first one's update reads.
 static const char momentum[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input  q[H,K], k[H,K], v[H,V], eta[H], theta[H], alpha[H]\n"
@@ -462,8 +468,8 @@ static const char momentum[] =
     "  y = sum[K](q * M)\n"
     "}\n";
 
-// A chain of three, by the state before the step and by the one after it. It has a reset, increments of each state's own, and
-// reads of all of them.
+// A chain of three, by the state before the step and by the one after it. It has a reset,
+// increments of each state's own, and reads of all of them.
 static const char chain_of_states[] =
     "recurrence r(H, K = 4, V = 3) {\n"
     "  input  q[H,K], k[H,K], v[H,V], w[H,V], a[H], b[H], c[H], reset\n"
@@ -516,11 +522,21 @@ static const char pointwise[] =
 static const struct {
   const char *name, *source;
 } programs[] = {
-    {"elementwise", elementwise}, {"scalar decay", scalar_decay},   {"per key", per_key},
-    {"delta rule", delta_rule},   {"complex", complex_diagonal},    {"lags", lags},
-    {"stabilised", stabilised},   {"gated unit", gated_unit},       {"micro steps", micro_steps},
-    {"branches", branches},       {"parameters", parameters_alone}, {"linear attention", linear_attention},
-    {"retention", retention},     {"shifted reads", shifted_reads}, {"chained", chained},
+    {"elementwise", elementwise},
+    {"scalar decay", scalar_decay},
+    {"per key", per_key},
+    {"delta rule", delta_rule},
+    {"complex", complex_diagonal},
+    {"lags", lags},
+    {"stabilised", stabilised},
+    {"gated unit", gated_unit},
+    {"micro steps", micro_steps},
+    {"branches", branches},
+    {"parameters", parameters_alone},
+    {"linear attention", linear_attention},
+    {"retention", retention},
+    {"shifted reads", shifted_reads},
+    {"chained", chained},
 };
 
 static const struct {
@@ -566,7 +582,8 @@ static recurrence *from_source(fixture *s, const char *text) {
   const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
   ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
   sema_options options = {.override_count = 0};
-  typed_program *program = sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
+  typed_program *program =
+      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
   if (diag_has_errors(s->messages)) {
     diag_print(s->messages, stderr);
     abort();
@@ -574,7 +591,8 @@ static recurrence *from_source(fixture *s, const char *text) {
   return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
-// ---- comparison -----------------------------------------------------------------------------------------------------------
+// ---- comparison
+// -----------------------------------------------------------------------------------------------------------
 
 static double difference(const double *a, const double *b, int64_t count) {
   double scale = 1, worst = 0;
@@ -586,7 +604,8 @@ static double difference(const double *a, const double *b, int64_t count) {
   return worst;
 }
 
-static void note(const char *name, const char *what, double d, double *worst, const char **where, arena *a) {
+static void note(const char *name, const char *what, double d, double *worst, const char **where,
+                 arena *a) {
   if (d <= *worst) return;
   *worst = d;
   *where = arena_printf(a, "%s%s", what, name);
@@ -600,7 +619,9 @@ static double trial_difference(const trial *t, const trial *u, arena *a, const c
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
     int64_t n = t->tensor_numbers[i];
-#define NOTE(group, what) note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst, where, a)
+#define NOTE(group, what)                                                                     \
+  note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst, \
+       where, a)
     switch (tensor->kind) {
       case TENSOR_OUTPUT: NOTE(tensors, ""); break;
       case TENSOR_STATE:
@@ -613,10 +634,11 @@ static double trial_difference(const trial *t, const trial *u, arena *a, const c
   }
   for (int i = 0; i < body->lags.count; i++) {
     int64_t n = t->lag_numbers[i];
-    note(body->lags.items[i].name, "lag ", difference(t->run.final_lags[i].data, u->run.final_lags[i].data, n), &worst, where,
+    note(body->lags.items[i].name, "lag ",
+         difference(t->run.final_lags[i].data, u->run.final_lags[i].data, n), &worst, where, a);
+    note(body->lags.items[i].name, "d.lag ",
+         difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, n), &worst, where,
          a);
-    note(body->lags.items[i].name, "d.lag ", difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, n),
-         &worst, where, a);
   }
   return worst;
 }
@@ -626,8 +648,8 @@ static void assert_verified(arena *a, const tile_program *p) {
   if (wrong) fail_msg("%s: %s\n%s", p->name, wrong, tile_print(a, p));
 }
 
-static void assert_agrees(const char *name, const recurrence *r, const tile_program *forward, int64_t batch, int64_t time,
-                          bool bare) {
+static void assert_agrees(const char *name, const recurrence *r, const tile_program *forward,
+                          int64_t batch, int64_t time, bool bare) {
   arena *a = arena_new();
   assert_verified(a, forward);
   tile_gradient gradient = tile_differentiate(a, forward);
@@ -647,8 +669,8 @@ static void assert_agrees(const char *name, const recurrence *r, const tile_prog
   const char *where;
   double error = trial_difference(&t, &u, a, &where);
   if (!(error < 1e-12)) {
-    fail_msg("%s, T = %d, chunk %d: %s differs by %g\n%s", name, (int)time, forward->chunk, where, error,
-             tile_print(a, gradient.backward));
+    fail_msg("%s, T = %d, chunk %d: %s differs by %g\n%s", name, (int)time, forward->chunk, where,
+             error, tile_print(a, gradient.backward));
   }
   arena_free(a);
 }
@@ -688,7 +710,8 @@ static void chunks_agree_with_the_reference(void **state) {
   }
 }
 
-// Lengths without levels: one step, no power of two, more than levels go to. What needs levels refuses them.
+// Lengths without levels: one step, no power of two, more than levels go to. What needs levels
+// refuses them.
 static void masks_take_any_length(void **state) {
   (void)state;
   static const struct {
@@ -715,7 +738,8 @@ static int count_ops(const tile_program *p, tile_op op) {
   return count;
 }
 
-// 16 * 0.6 is an exponent that may stand on a key: segments of 32 steps need no levels, those of 64 one.
+// 16 * 0.6 is an exponent that may stand on a key: segments of 32 steps need no levels, those of 64
+// one.
 static void bounded_decays_need_fewer_levels(void **state) {
   (void)state;
   static const char *const text =
@@ -734,7 +758,8 @@ static void bounded_decays_need_fewer_levels(void **state) {
   assert_non_null(whole);
   assert_non_null(halves);
   assert_int_equal(count_ops(whole, TILE_SPLIT), 0);
-  assert_int_equal(count_ops(whole, TILE_DOT), 5);  // scores, own scores, values, state before, next
+  // scores, own scores, values, state before, next
+  assert_int_equal(count_ops(whole, TILE_DOT), 5);
   assert_int_equal(count_ops(halves, TILE_DOT), 6);
   fixture_close(&s);
 }
@@ -758,11 +783,13 @@ static void too_many_axes_are_refused(void **state) {
     header = arena_printf(s.memory, "%sA%d = 1, ", header, i);
     names = arena_printf(s.memory, "%s%sA%d", names, i ? "," : "", i);
   }
-  recurrence *r = from_source(&s, arena_printf(s.memory,
-                                               "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] "
-                                               "output y[V] S = sigmoid(g) * S[t-1] + k * v * sum[%s](mean[K](q)) "
-                                               "y = sum[K](k * S) }",
-                                               header, names, names));
+  recurrence *r = from_source(
+      &s,
+      arena_printf(s.memory,
+                   "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] "
+                   "output y[V] S = sigmoid(g) * S[t-1] + k * v * sum[%s](mean[K](q)) "
+                   "y = sum[K](k * S) }",
+                   header, names, names));
   const char *reason = NULL;
   assert_null(chunk_build_linear_scan(s.memory, r, 64, &reason));
   assert_string_equal(reason, "there are too many axes");
@@ -793,7 +820,8 @@ static void other_structures_are_refused(void **state) {
 static bool all_finite(const trial *t) {
   const typed_body *body = &t->recurrence->body;
   for (int i = 0; i < body->tensors.count; i++) {
-    const reference_tensor *groups[] = {t->run.tensors, t->run.final_states, t->run.d_tensors, t->run.d_initial_states};
+    const reference_tensor *groups[] = {t->run.tensors, t->run.final_states, t->run.d_tensors,
+                                        t->run.d_initial_states};
     for (int g = 0; g < 4; g++) {
       const double *data = groups[g][i].data;
       for (int64_t k = 0; k < t->tensor_numbers[i]; k++) {
@@ -804,8 +832,8 @@ static bool all_finite(const trial *t) {
   return true;
 }
 
-static bool agrees_loosely(const recurrence *r, const tile_program *forward, const trial *expected, uint64_t seed, arena *a,
-                           const char **message) {
+static bool agrees_loosely(const recurrence *r, const tile_program *forward, const trial *expected,
+                           uint64_t seed, arena *a, const char **message) {
   tile_gradient gradient = tile_differentiate(a, forward);
   const tile_program *finished = tile_finish(a, forward);
   const tile_program *all[] = {forward, gradient.backward, gradient.recompute, finished};
@@ -849,14 +877,16 @@ static void random_programs_agree(void **state) {
   assert_true(compared > RANDOM_PROGRAMS / 2);
 }
 
-// ---- random recurrences with scalar decays ----------------------------------------------------------------------------
+// ---- random recurrences with scalar decays
+// ----------------------------------------------------------------------------
 
 static const char *pick(uint64_t *seed, const char *const *words, int count) {
   return words[(int)random_between(seed, 0, count)];
 }
 
-#define PICK(seed, ...) \
-  pick(seed, (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+#define PICK(seed, ...)                          \
+  pick(seed, (const char *const[]){__VA_ARGS__}, \
+       (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
 
 static const char *random_keys(uint64_t *seed) {
   return PICK(seed, "k", "k^2", "silu(q)", "u * k", "(k - u)", "k / (2 + q^2)", "normalize[K](k)");
@@ -871,13 +901,15 @@ static const char *random_values(uint64_t *seed) {
 }
 
 static const char *random_decay(uint64_t *seed) {
-  return PICK(seed, "", "exp(-softplus(g)) * ", "exp(-exp(a) * softplus(f)) * ", "sigmoid(g)^0.5 * ",
-              "exp(log1p(-2^(-5 - index[H]))) * ", "exp(-0.1) * ", "exp(where(f > 0.5, log(0), -a^2)) * ");
+  return PICK(seed, "", "exp(-softplus(g)) * ", "exp(-exp(a) * softplus(f)) * ",
+              "sigmoid(g)^0.5 * ", "exp(log1p(-2^(-5 - index[H]))) * ", "exp(-0.1) * ",
+              "exp(where(f > 0.5, log(0), -a^2)) * ");
 }
 
 static const char *random_product(arena *a, uint64_t *seed, bool values) {
   const char *scalar = random_scalar(seed), *keys = random_keys(seed);
-  return values ? arena_printf(a, "%s * %s * %s", scalar, keys, random_values(seed)) : arena_printf(a, "%s * %s", scalar, keys);
+  return values ? arena_printf(a, "%s * %s * %s", scalar, keys, random_values(seed))
+                : arena_printf(a, "%s * %s", scalar, keys);
 }
 
 static const char *random_increment(arena *a, uint64_t *seed, bool values) {
@@ -902,12 +934,13 @@ static const char *random_scalar_decay(arena *a, uint64_t seed) {
                                   "  let read = sum[K](%sq * S)\n"
                                   "  n = %sn[t-1] + %s(%s)\n",
                                   random_decay(&seed), s, scale, random_decay(&seed), second, n);
-  return arena_printf(a,
-                      "%s"
-                      "  y = read * %s + sum[K](%s) / (3 + w^2)\n"
-                      "  z = %s(3 + sum[K](u * n)^2) + sum[K](k * n[t-1]) + a * f + c[V = 0] + g * v[V = 2]\n"
-                      "}\n",
-                      text, random_values(&seed), before, PICK(&seed, "log", "sqrt", "tanh", "1 / "));
+  return arena_printf(
+      a,
+      "%s"
+      "  y = read * %s + sum[K](%s) / (3 + w^2)\n"
+      "  z = %s(3 + sum[K](u * n)^2) + sum[K](k * n[t-1]) + a * f + c[V = 0] + g * v[V = 2]\n"
+      "}\n",
+      text, random_values(&seed), before, PICK(&seed, "log", "sqrt", "tanh", "1 / "));
 }
 
 static void random_scalar_decays_agree(void **state) {
@@ -931,10 +964,12 @@ static void random_scalar_decays_agree(void **state) {
   }
 }
 
-// ---- random mixtures of structures ------------------------------------------------------------------------------------
+// ---- random mixtures of structures
+// ------------------------------------------------------------------------------------
 
 static const char *mixed_keys(uint64_t *seed) {
-  return PICK(seed, "k", "k[t-1]", "p[t-1]", "0.3 * n", "(q[t-3] - p)", "silu(q)", "u * k", "n[t-1]^2 * 0.1");
+  return PICK(seed, "k", "k[t-1]", "p[t-1]", "0.3 * n", "(q[t-3] - p)", "silu(q)", "u * k",
+              "n[t-1]^2 * 0.1");
 }
 
 static const char *mixed_scalar(uint64_t *seed) {
@@ -946,13 +981,13 @@ static const char *mixed_values(uint64_t *seed) {
 }
 
 static const char *one_number_decay(uint64_t *seed) {
-  return PICK(seed, "sigmoid(g)", "exp(log_sigmoid(f) + m[t-1] - m)", "exp(-softplus(g[t-1]))", "sigmoid(gate)^0.5",
-              "where(f > 0.6, 0, sigmoid(g))", "0.9");
+  return PICK(seed, "sigmoid(g)", "exp(log_sigmoid(f) + m[t-1] - m)", "exp(-softplus(g[t-1]))",
+              "sigmoid(gate)^0.5", "where(f > 0.6, 0, sigmoid(g))", "0.9");
 }
 
 static const char *any_decay(uint64_t *seed) {
-  return PICK(seed, one_number_decay(seed), "sigmoid(gk)", "tanh(gk[t-1])", "sigmoid(g) * exp(-softplus(u))", "(0.5 * f)",
-              "sigmoid(p[t-1])");
+  return PICK(seed, one_number_decay(seed), "sigmoid(gk)", "tanh(gk[t-1])",
+              "sigmoid(g) * exp(-softplus(u))", "(0.5 * f)", "sigmoid(p[t-1])");
 }
 
 // T adds S itself, decays along its values, or is fed by what S reads.
@@ -961,36 +996,38 @@ static const char *second_state(arena *a, uint64_t *seed, bool coupled) {
     return arena_printf(a, "%s * T[t-1] + %s * S%s", one_number_decay(seed), mixed_scalar(seed),
                         PICK(seed, "", "[t-1]", " + k * w"));
   }
-  return arena_printf(a, "%s * T[t-1] + %s * %s", PICK(seed, "sigmoid(w)", any_decay(seed)), mixed_keys(seed),
-                      PICK(seed, "read", "read * v", "(w - read[t-2])"));
+  return arena_printf(a, "%s * T[t-1] + %s * %s", PICK(seed, "sigmoid(w)", any_decay(seed)),
+                      mixed_keys(seed), PICK(seed, "read", "read * v", "(w - read[t-2])"));
 }
 
 static const char *low_rank_term(arena *a, uint64_t *seed, const char *state) {
   if (random_between(seed, 0, 1) < 0.5) return "";
-  return arena_printf(a, " - %s * normalize[K](%s) * 0.3 * sum[K](%s * %s[t-1])", PICK(seed, "1", "sigmoid(f)", "gate"),
-                      mixed_keys(seed), mixed_keys(seed), state);
+  return arena_printf(a, " - %s * normalize[K](%s) * 0.3 * sum[K](%s * %s[t-1])",
+                      PICK(seed, "1", "sigmoid(f)", "gate"), mixed_keys(seed), mixed_keys(seed),
+                      state);
 }
 
 static const char *random_mixture(arena *a, uint64_t seed) {
   bool coupled = random_between(&seed, 0, 1) < 0.4;
   const char *decay = coupled ? one_number_decay(&seed) : any_decay(&seed);
-  const char *text = arena_printf(a,
-                                  "recurrence r(H, K = 4, V = 3) {\n"
-                                  "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], f[H], i[H], gk[H,K]\n"
-                                  "  param u[H,K], c[V]\n"
-                                  "  state S[H,K,V], T[H,K,V], n[H,K], m[H], p[H,K], gate[H]\n"
-                                  "  output y[H,V], z[H,V], r[H,K]\n"
-                                  "  let earlier = v * w[t-1]\n"
-                                  "  m = %s\n"
-                                  "  gate = sigmoid(f) * gate[t-1] + g\n"
-                                  "  p = k * %s\n"
-                                  "  n = %s * n[t-1] + k * u\n",
-                                  PICK(&seed, "max(log_sigmoid(f) + m[t-1], i)",
-                                       "stop_gradient(max(log_sigmoid(f) + m[t-1], i))", "max(i, m[t-1] - softplus(g))"),
-                                  PICK(&seed, "gate[t-1]", "u", "q[t-2]"), PICK(&seed, "sigmoid(gk)", "sigmoid(g)", "tanh(f)"));
+  const char *text = arena_printf(
+      a,
+      "recurrence r(H, K = 4, V = 3) {\n"
+      "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], f[H], i[H], gk[H,K]\n"
+      "  param u[H,K], c[V]\n"
+      "  state S[H,K,V], T[H,K,V], n[H,K], m[H], p[H,K], gate[H]\n"
+      "  output y[H,V], z[H,V], r[H,K]\n"
+      "  let earlier = v * w[t-1]\n"
+      "  m = %s\n"
+      "  gate = sigmoid(f) * gate[t-1] + g\n"
+      "  p = k * %s\n"
+      "  n = %s * n[t-1] + k * u\n",
+      PICK(&seed, "max(log_sigmoid(f) + m[t-1], i)",
+           "stop_gradient(max(log_sigmoid(f) + m[t-1], i))", "max(i, m[t-1] - softplus(g))"),
+      PICK(&seed, "gate[t-1]", "u", "q[t-2]"), PICK(&seed, "sigmoid(gk)", "sigmoid(g)", "tanh(f)"));
   const char *read = mixed_keys(&seed), *s = mixed_keys(&seed), *values = mixed_values(&seed);
-  text = arena_printf(a, "%s  S = %s * S[t-1] + %s * %s * %s%s\n", text, decay, mixed_scalar(&seed), s, values,
-                      low_rank_term(a, &seed, "S"));
+  text = arena_printf(a, "%s  S = %s * S[t-1] + %s * %s * %s%s\n", text, decay, mixed_scalar(&seed),
+                      s, values, low_rank_term(a, &seed, "S"));
   return arena_printf(a,
                       "%s"
                       "  let read = sum[K](%s * S)\n"
@@ -999,7 +1036,8 @@ static const char *random_mixture(arena *a, uint64_t seed) {
                       "  z = sum[K](%s * T[t-1]) / (1 + sum[K](q * n)^2) + 0 * earlier + c * i\n"
                       "  r = n + p[t-1] * gate + gk * m\n"
                       "}\n",
-                      text, read, second_state(a, &seed, coupled), mixed_scalar(&seed), mixed_keys(&seed));
+                      text, read, second_state(a, &seed, coupled), mixed_scalar(&seed),
+                      mixed_keys(&seed));
 }
 
 static void random_mixtures_agree(void **state) {
@@ -1015,7 +1053,8 @@ static void random_mixtures_agree(void **state) {
     if (!reference_execute(r, &t.run, true)) abort();
     tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
     chunks += chunk != NULL;
-    if (!chunk && getenv("REC_SHOW")) fprintf(stderr, "%llu: %s\n%s", (unsigned long long)seed, reason, text);
+    if (!chunk && getenv("REC_SHOW"))
+      fprintf(stderr, "%llu: %s\n%s", (unsigned long long)seed, reason, text);
     if (chunk && all_finite(&t) && !agrees_loosely(r, chunk, &t, seed, s.memory, &message)) {
       fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
     }
@@ -1033,7 +1072,8 @@ static void packed_sequences_agree(void **state) {
     fixture s = fixture_open();
     recurrence *r = from_source(&s, texts[i]);
     const char *where, *reason;
-    tile_program *forward = i ? chunk_build_linear_scan(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
+    tile_program *forward =
+        i ? chunk_build_linear_scan(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
     tile_gradient gradient = tile_differentiate(s.memory, forward);
     trial t = trial_new(s.memory, r, 1, 19, ends, 4, 3);
     trial u = trial_new(s.memory, r, 1, 19, ends, 4, 3);
@@ -1047,11 +1087,16 @@ static void packed_sequences_agree(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_agree_with_the_reference), cmocka_unit_test(chunks_agree_with_the_reference),
-      cmocka_unit_test(masks_take_any_length),          cmocka_unit_test(bounded_decays_need_fewer_levels),
-      cmocka_unit_test(pointwise_programs_agree),       cmocka_unit_test(other_structures_are_refused),
-      cmocka_unit_test(too_many_axes_are_refused),      cmocka_unit_test(random_programs_agree),
-      cmocka_unit_test(random_scalar_decays_agree),     cmocka_unit_test(random_mixtures_agree),
+      cmocka_unit_test(steps_agree_with_the_reference),
+      cmocka_unit_test(chunks_agree_with_the_reference),
+      cmocka_unit_test(masks_take_any_length),
+      cmocka_unit_test(bounded_decays_need_fewer_levels),
+      cmocka_unit_test(pointwise_programs_agree),
+      cmocka_unit_test(other_structures_are_refused),
+      cmocka_unit_test(too_many_axes_are_refused),
+      cmocka_unit_test(random_programs_agree),
+      cmocka_unit_test(random_scalar_decays_agree),
+      cmocka_unit_test(random_mixtures_agree),
       cmocka_unit_test(packed_sequences_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
-// Elementary functions of generated code against libm over the full range, every clone that this machine runs.
-// f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of the result (or half a denormal). f64: 2^15
-// numbers, 1e-14. f64 in an f32 program: 1e-10. GPU code on the executor, whose approximations are off by as much as they may
-// be. f32 is off by at most 6e-7, with 16-bit storage 1e-5: an exponential of -80 has lost 80 halves of a last bit.
+// Elementary functions of generated code against libm over the full range, every clone that this
+// machine runs. f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of
+// the result (or half a denormal). f64: 2^15 numbers, 1e-14. f64 in an f32 program: 1e-10. GPU code
+// on the executor, whose approximations are off by as much as they may be. f32 is off by at most
+// 6e-7, with 16-bit storage 1e-5: an exponential of -80 has lost 80 halves of a last bit.
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -55,14 +56,16 @@ static const function_row functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 // Those with polynomials of their own in f64.
-static const function_row wide_functions[] = {
-    {TILE_EXP, "exp", expl}, {TILE_EXPM1, "expm1", expm1l}, {TILE_SIN, "sin", sinl}, {TILE_COS, "cos", cosl}};
+static const function_row wide_functions[] = {{TILE_EXP, "exp", expl},
+                                              {TILE_EXPM1, "expm1", expm1l},
+                                              {TILE_SIN, "sin", sinl},
+                                              {TILE_COS, "cos", cosl}};
 enum { WIDE = sizeof wide_functions / sizeof *wide_functions };
 
 static bool clone_runs(codegen_clone clone) {
   if (clone == CLONE_V4)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("sse4.2");
 }
@@ -70,7 +73,8 @@ static bool clone_runs(codegen_clone clone) {
 // void NAME(const real *x, const real *p, real *y, i64 n): y = op(x, p), n a multiple of `lanes`
 static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
   LLVMTypeRef types[] = {e->pointer, e->pointer, e->pointer, e->i64};
-  ir f = llvm_function(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0), e->clone);
+  ir f = llvm_function(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0),
+                       e->clone);
   LLVMSetVisibility(f, LLVMProtectedVisibility);
   emit_open(e, f);
   emit_loop loop = loop_begin(e, integer(e, 0), LLVMGetParam(f, 3), lanes ? lanes : 1, "i");
@@ -90,8 +94,8 @@ static void *make_library(bool f64, char *path) {
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     emitter e = emitter_new(a, &m, clone, f64 ? NUMBER_F64 : NUMBER_F32);
     for (int i = 0; i < FUNCTIONS; i++) {
-      make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix), functions[i].op,
-                    i % 2 ? e.lanes : 2 * e.lanes);
+      make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix),
+                    functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);
     }
     make_function(&e, arena_printf(a, "pow%s", clone_targets[clone].suffix), TILE_POWER, e.lanes);
     make_function(&e, arena_printf(a, "hypot%s", clone_targets[clone].suffix), TILE_HYPOT, e.lanes);
@@ -99,7 +103,8 @@ static void *make_library(bool f64, char *path) {
     make_function(&e, arena_printf(a, "exp_scalar%s", clone_targets[clone].suffix), TILE_EXP, 0);
     for (int i = 0; i < WIDE && !f64; i++) {
       emitter wide = emit_wide(&e);
-      const char *name = arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
+      const char *name =
+          arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
       make_function(&wide, name, wide_functions[i].op, e.lanes);
     }
     emitter_free(&e);
@@ -129,7 +134,8 @@ static void *make_gpu_library(number_type storage, char *path) {
   arena *a = arena_new();
   llvm_module m = gpu_module_new("math");
   emitter e = emitter_new(a, &m, CLONE_GPU, storage);
-  for (int i = 0; i < FUNCTIONS; i++) make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
+  for (int i = 0; i < FUNCTIONS; i++)
+    make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
   make_function(&e, "hypot", TILE_HYPOT, 4);
   make_function(&e, "div", TILE_DIV, 4);
   emitter_free(&e);
@@ -171,11 +177,12 @@ static double error_of(double got, long double exact, double allowed, double lea
 }
 
 static bool ends_in_an_exponential(tile_op op) {
-  return op == TILE_EXP || op == TILE_EXP2 || op == TILE_SIGMOID || op == TILE_SILU || op == TILE_SOFTPLUS ||
-         op == TILE_LOG_SIGMOID;
+  return op == TILE_EXP || op == TILE_EXP2 || op == TILE_SIGMOID || op == TILE_SILU ||
+         op == TILE_SOFTPLUS || op == TILE_LOG_SIGMOID;
 }
 
-// x * sigmoid(x) scales the rounding of a denormal sigmoid. In f32 exponentials end a little above the denormal numbers.
+// x * sigmoid(x) scales the rounding of a denormal sigmoid. In f32 exponentials end a little above
+// the denormal numbers.
 static double least_error(const function_row *f, double x, double least) {
   static const double least_of_doubles = 1e-300;
   if (least > least_of_doubles && ends_in_an_exponential(f->op)) least = 0x1.6ap-126;
@@ -187,14 +194,17 @@ enum { POINTS = 1 << 20 };
 static void fill_f32(float *x) {
   uint32_t step = (uint32_t)(((uint64_t)1 << 32) / POINTS);
   for (uint32_t i = 0; i < POINTS; i++) {
-    uint32_t bits = i * step + (i * 2654435761u) % step;  // all signs and exponents, mantissas scattered
+    // all signs and exponents, mantissas scattered
+    uint32_t bits = i * step + (i * 2654435761u) % step;
     memcpy(&x[i], &bits, 4);
   }
   // dense where the functions bend, at their edges and at multiples of pi / 2
   for (int i = 0; i < POINTS / 4; i++) x[4 * i + 1] = (float)(-110.0 + 200.0 * i / (POINTS / 4));
   for (int i = 0; i < POINTS / 8; i++) x[8 * i + 2] = (float)(-4.0 + 8.0 * i / (POINTS / 8));
-  for (int i = 0; i < POINTS / 8; i++) x[8 * i + 6] = (float)(1.57079632679489661923 * (i - POINTS / 16));
-  const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, 3.4028235e38f, -104.0f, 88.72283f};
+  for (int i = 0; i < POINTS / 8; i++)
+    x[8 * i + 6] = (float)(1.57079632679489661923 * (i - POINTS / 16));
+  const float edges[] = {0.0f, -0.0f,  1.0f,          -1.0f,   INFINITY, -INFINITY,
+                         NAN,  1e-45f, 3.4028235e38f, -104.0f, 88.72283f};
   memcpy(x, edges, sizeof edges);
 }
 
@@ -219,14 +229,18 @@ static void f32_within_3e_7(void **state) {
       int at = 0;
       for (int i = 0; i < POINTS; i++) {
         if (functions[f].op == TILE_SILU && isinf(x[i])) continue;  // inf * 0
-        double error = isinf(round_f32(exact[i])) ? (y[i] == round_f32(exact[i]) ? 0
-                                                     : fabs(y[i]) > 3.4e38       ? 0
-                                                                                 : INFINITY)
-                                                  : error_of(y[i], exact[i], 3e-7, least_error(&functions[f], x[i], 1.5e-45));
+        double error =
+            isinf(round_f32(exact[i]))
+                ? (y[i] == round_f32(exact[i]) ? 0
+                   : fabs(y[i]) > 3.4e38       ? 0
+                                               : INFINITY)
+                : error_of(y[i], exact[i], 3e-7, least_error(&functions[f], x[i], 1.5e-45));
         if (error > worst) worst = error, at = i;
       }
-      printf("%-12s f32 %s: worst error %.2e at %.9g\n", functions[f].name, codegen_clone_name(clone), worst * 3e-7, x[at]);
-      if (worst > 1) fail_msg("%s(%.9g) = %.9g, expected %.9Lg", functions[f].name, x[at], y[at], exact[at]);
+      printf("%-12s f32 %s: worst error %.2e at %.9g\n", functions[f].name,
+             codegen_clone_name(clone), worst * 3e-7, x[at]);
+      if (worst > 1)
+        fail_msg("%s(%.9g) = %.9g, expected %.9Lg", functions[f].name, x[at], y[at], exact[at]);
     }
   }
   printf("f32: %.1f s\n", seconds() - start);
@@ -251,7 +265,8 @@ static void gpu_within(number_type storage, double allowed, double least) {
       if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
       long double exact = functions[f].exact(x[i]);
       bool over = isinf(round_f32(exact * (1 + allowed))) && fabs(y[i]) > 3.4e38;
-      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], least));
+      double error =
+          over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], least));
       if (error > worst) worst = error, at = i;
     }
     printf("%-12s gpu: worst error %.2e at %.9g\n", functions[f].name, worst * allowed, x[at]);
@@ -271,7 +286,8 @@ static void gpu_16_bits_within_1e_5(void **state) {
   gpu_within(NUMBER_BF16, 1e-5, 0x1p-126);
 }
 
-// Within 1e-6 between 1e-3 and 20; from 9.02 on exactly 1, so that gradients are 0; signs, infinities and NaN as libm has them.
+// Within 1e-6 between 1e-3 and 20; from 9.02 on exactly 1, so that gradients are 0; signs,
+// infinities and NaN as libm has them.
 static void gpu_16_bits_tanh(void **state) {
   (void)state;
   enum { N = 1 << 18 };
@@ -287,14 +303,17 @@ static void gpu_16_bits_tanh(void **state) {
   call(x, x, y, N);
   for (int i = 0; i < N; i++) {
     long double exact = tanhl(x[i]);
-    bool right = fabsf(x[i]) > 9.02f ? y[i] == copysignf(1, x[i]) : error_of(y[i], exact, 1e-6, 1e-45) <= 1;
-    if (!right || (x[i] == 0 && signbit(x[i]) != signbit(y[i]))) fail_msg("tanh(%.9g) = %.9g", x[i], y[i]);
+    bool right =
+        fabsf(x[i]) > 9.02f ? y[i] == copysignf(1, x[i]) : error_of(y[i], exact, 1e-6, 1e-45) <= 1;
+    if (!right || (x[i] == 0 && signbit(x[i]) != signbit(y[i])))
+      fail_msg("tanh(%.9g) = %.9g", x[i], y[i]);
   }
   free(x), free(y);
   dlclose(library);
 }
 
-// Of all exponents, near each other and far apart: no reciprocal of a large or a denormal divisor spoils a quotient.
+// Of all exponents, near each other and far apart: no reciprocal of a large or a denormal divisor
+// spoils a quotient.
 static void gpu_16_bits_divide(void **state) {
   (void)state;
   enum { N = 1 << 18 };
@@ -302,7 +321,8 @@ static void gpu_16_bits_divide(void **state) {
   void *library = make_gpu_library(NUMBER_BF16, path);
   float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
   for (int i = 0; i < N; i++) {
-    uint32_t bits = (uint32_t)i * (0x7f800000u / N), other = bits ^ (uint32_t)i * 2654435761u >> (i % 4 ? 8 : 1);
+    uint32_t bits = (uint32_t)i * (0x7f800000u / N),
+             other = bits ^ (uint32_t)i * 2654435761u >> (i % 4 ? 8 : 1);
     memcpy(&x[i], &bits, 4);
     memcpy(&p[i], &other, 4);
   }
@@ -314,7 +334,8 @@ static void gpu_16_bits_divide(void **state) {
     if (!isfinite(p[i]) || (x[i] == 0 && p[i] == 0)) continue;
     long double exact = (long double)x[i] / p[i];
     bool over = isinf(round_f32(exact * (1 + 1e-6L))) && fabs(y[i]) > 3.4e38;
-    if (!over && error_of(y[i], exact, 1e-6, 1.5e-45) > 1) fail_msg("%.9g / %.9g = %.9g", x[i], p[i], y[i]);
+    if (!over && error_of(y[i], exact, 1e-6, 1.5e-45) > 1)
+      fail_msg("%.9g / %.9g = %.9g", x[i], p[i], y[i]);
   }
   free(x), free(p), free(y);
   dlclose(library);
@@ -329,9 +350,12 @@ static void pow_f32_within_3e_7(void **state) {
   for (int i = 0; i < N; i++) {
     uint32_t bits = (uint32_t)i * (0x7f800000u / N) + (uint32_t)i % 97;
     memcpy(&x[i], &bits, 4);
-    p[i] = i % 3 == 0 ? (float)((i * 7919) % 2001 - 1000) / 100 : i % 3 == 1 ? 0.5f : (float)(i % 11) - 5;
+    p[i] = i % 3 == 0   ? (float)((i * 7919) % 2001 - 1000) / 100
+           : i % 3 == 1 ? 0.5f
+                        : (float)(i % 11) - 5;
   }
-  const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2}, edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
+  const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2},
+              edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(p, edges_p, sizeof edges_p);
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
@@ -363,14 +387,16 @@ static void fill_pairs(double *x, double *y, int exponents) {
     x[i] = ldexp(size, exponent) * (i % 3 ? 1 : -1);
     y[i] = i % 5 ? ldexp(size, exponent - i % 30) : 0;
   }
-  const double edges_x[] = {0, -0.0, INFINITY, -INFINITY, INFINITY, NAN}, edges_y[] = {0, 0, 1, 0, INFINITY, 1};
+  const double edges_x[] = {0, -0.0, INFINITY, -INFINITY, INFINITY, NAN},
+               edges_y[] = {0, 0, 1, 0, INFINITY, 1};
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(y, edges_y, sizeof edges_y);
 }
 
 static void hypot_in_floats(void *library, const char *symbol) {
   double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y);
-  float *a = malloc(PAIRS * sizeof *a), *b = malloc(PAIRS * sizeof *b), *z = malloc(PAIRS * sizeof *z);
+  float *a = malloc(PAIRS * sizeof *a), *b = malloc(PAIRS * sizeof *b),
+        *z = malloc(PAIRS * sizeof *z);
   f32_function *call;
   *(void **)&call = dlsym(library, symbol);
   assert_non_null(call);
@@ -380,13 +406,15 @@ static void hypot_in_floats(void *library, const char *symbol) {
   for (int i = 0; i < PAIRS; i++) {
     long double exact = hypotl(a[i], b[i]);
     double error = isinf(round_f32(exact)) ? !isinf(z[i]) : error_of(z[i], exact, 3e-7, 1.5e-45);
-    if (error > 1) fail_msg("%s(%.9g, %.9g) = %.9g, expected %.9Lg", symbol, a[i], b[i], z[i], exact);
+    if (error > 1)
+      fail_msg("%s(%.9g, %.9g) = %.9g, expected %.9Lg", symbol, a[i], b[i], z[i], exact);
   }
   free(x), free(y), free(a), free(b), free(z);
 }
 
 static void hypot_in_doubles(void *library, const char *symbol) {
-  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y), *z = malloc(PAIRS * sizeof *z);
+  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y),
+         *z = malloc(PAIRS * sizeof *z);
   f64_function *call;
   *(void **)&call = dlsym(library, symbol);
   assert_non_null(call);
@@ -436,7 +464,8 @@ static void f64_within_1e_14(void **state) {
       call(x, x, y, N);
       for (int i = 0; i < N; i++) {
         if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
-        double error = error_of(y[i], functions[f].exact(x[i]), 1e-14, least_error(&functions[f], x[i], 5e-324));
+        double error = error_of(y[i], functions[f].exact(x[i]), 1e-14,
+                                least_error(&functions[f], x[i], 5e-324));
         if (error > 1) fail_msg("%s(%.17g) = %.17g", functions[f].name, x[i], y[i]);
       }
     }
@@ -445,8 +474,8 @@ static void f64_within_1e_14(void **state) {
   dlclose(library);
 }
 
-// Of exponents above 1e-8, and of angles below and above 2^20, where libm takes over; near zeros of sin the absolute error
-// counts.
+// Of exponents above 1e-8, and of angles below and above 2^20, where libm takes over; near zeros of
+// sin the absolute error counts.
 static void wide_within_1e_10(void **state) {
   (void)state;
   char path[] = "/tmp/codegen_expr_testXXXXXX";
@@ -511,10 +540,11 @@ static void wrapped_angles(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_within_3e_7),    cmocka_unit_test(gpu_f32_within_6e_7), cmocka_unit_test(gpu_16_bits_within_1e_5),
-      cmocka_unit_test(gpu_16_bits_tanh),   cmocka_unit_test(pow_f32_within_3e_7), cmocka_unit_test(hypot_of_all_sizes),
-      cmocka_unit_test(f64_within_1e_14),   cmocka_unit_test(wide_within_1e_10),   cmocka_unit_test(wrapped_angles),
-      cmocka_unit_test(gpu_16_bits_divide),
+      cmocka_unit_test(f32_within_3e_7),         cmocka_unit_test(gpu_f32_within_6e_7),
+      cmocka_unit_test(gpu_16_bits_within_1e_5), cmocka_unit_test(gpu_16_bits_tanh),
+      cmocka_unit_test(pow_f32_within_3e_7),     cmocka_unit_test(hypot_of_all_sizes),
+      cmocka_unit_test(f64_within_1e_14),        cmocka_unit_test(wide_within_1e_10),
+      cmocka_unit_test(wrapped_angles),          cmocka_unit_test(gpu_16_bits_divide),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

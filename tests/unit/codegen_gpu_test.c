@@ -1,6 +1,6 @@
-// GPU kernels on the executor against the reference interpreter: values and all gradients in f32. Initial states and cotangents
-// are absent or present, sequences are packed, in step and chunk form. Of the programs in step form a third are drawn, of the
-// types on tensor cores one.
+// GPU kernels on the executor against the reference interpreter: values and all gradients in f32.
+// Initial states and cotangents are absent or present, sequences are packed, in step and chunk
+// form. Of the programs in step form a third are drawn, of the types on tensor cores one.
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -34,7 +34,8 @@ static void without_states(const recurrence *r, trial *t) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     t->run.tensors[i].data = t->run.d_final_states[i].data = NULL;
   }
-  for (int i = 0; i < r->body.lags.count; i++) t->run.lags[i].data = t->run.d_final_lags[i].data = NULL;
+  for (int i = 0; i < r->body.lags.count; i++)
+    t->run.lags[i].data = t->run.d_final_lags[i].data = NULL;
 }
 
 typedef struct shape {
@@ -61,7 +62,8 @@ static void compare(const recurrence *r, const gpu_library *lib, shape s, const 
   l.shift = 1;
   gpu_launch_kernel(&l, KERNEL_STATES);
   gpu_launch_kernel(&l, KERNEL_BACKWARD);
-  assert_equal_runs(&t, &u, allowed, arena_printf(a, "%s, states made again, tensors not aligned", what));
+  assert_equal_runs(&t, &u, allowed,
+                    arena_printf(a, "%s, states made again, tensors not aligned", what));
   if (s.time == 1 && !s.cu_seqlens) {
     gpu_launch_kernel(&l, KERNEL_STEP);
     assert_equal_runs(&t, &u, allowed, arena_printf(a, "%s, step", what));
@@ -73,8 +75,9 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
   const char *only = getenv("ONLY");
   if (only && !strstr(kernel_programs[number].name, only)) return;
   static const int32_t sequences[] = {0, 0, 5, 22, 22, 23, 40};
-  static const shape shapes[] = {{2, 0, NULL, 0, false},  {2, 1, NULL, 0, false}, {1, 1, NULL, 0, true},
-                                 {2, 37, NULL, 0, false}, {1, 70, NULL, 0, true}, {1, 40, sequences, 6, false}};
+  static const shape shapes[] = {{2, 0, NULL, 0, false}, {2, 1, NULL, 0, false},
+                                 {1, 1, NULL, 0, true},  {2, 37, NULL, 0, false},
+                                 {1, 70, NULL, 0, true}, {1, 40, sequences, 6, false}};
   fixture f = fixture_open();
   recurrence *r = fixture_analyse(&f, kernel_programs[number].source);
   schedule_options options = {.gpu = true, .form = form};
@@ -83,8 +86,9 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
   printf("%-16s %s\n", kernel_programs[number].name, kernels->form);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const char *what =
-        arena_printf(f.memory, "%s, %s, T = %d%s%s", kernel_programs[number].name, kernels->form, (int)shapes[i].time,
-                     shapes[i].bare ? ", bare" : "", shapes[i].cu_seqlens ? ", packed" : "");
+        arena_printf(f.memory, "%s, %s, T = %d%s%s", kernel_programs[number].name, kernels->form,
+                     (int)shapes[i].time, shapes[i].bare ? ", bare" : "",
+                     shapes[i].cu_seqlens ? ", packed" : "");
     compare(r, &lib, shapes[i], what);
   }
   dlclose(lib.handle);
@@ -93,7 +97,8 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
 
 static void kernels_agree_with_the_reference(void **state) {
   (void)state;
-  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
+  for (int i = 0; i < kernel_program_count; i++)
+    compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
 }
 
 static void kernels_in_step_form_agree_with_the_reference(void **state) {
@@ -102,39 +107,45 @@ static void kernels_in_step_form_agree_with_the_reference(void **state) {
     if (kernel_is_drawn(i, 3)) compare_program(i, FORM_STEP, (codegen_gpu_options){0});
 }
 
-// Tensor cores: sizes that are whole tiles and sizes that are not. Rounding is that of the numbers' type.
+// Tensor cores: sizes that are whole tiles and sizes that are not. Rounding is that of the numbers'
+// type.
 static void products_on_tensor_cores_agree(void **state) {
   (void)state;
-  static const char *const names[] = {"large heads", "delta rule", "linear attention", "read before"};
+  static const char *const names[] = {"large heads", "delta rule", "linear attention",
+                                      "read before"};
   static const struct {
     codegen_gpu_options options;
     double allowed;
-  } kinds[] = {{{.dtype = NUMBER_BF16}, 4e-2}, {{.dtype = NUMBER_F16}, 6e-3}, {{.tf32 = true}, 6e-3}};
+  } kinds[] = {
+      {{.dtype = NUMBER_BF16}, 4e-2}, {{.dtype = NUMBER_F16}, 6e-3}, {{.tf32 = true}, 6e-3}};
   for (int kind = 0; kind < 3; kind++) {
     if (!kernel_is_drawn(kind, 3)) continue;
     allowed = kinds[kind].allowed;
     for (int i = 0; i < kernel_program_count; i++) {
       for (int n = 0; n < 4; n++) {
-        if (strcmp(kernel_programs[i].name, names[n]) == 0) compare_program(i, FORM_CHUNK, kinds[kind].options);
+        if (strcmp(kernel_programs[i].name, names[n]) == 0)
+          compare_program(i, FORM_CHUNK, kinds[kind].options);
       }
     }
   }
   allowed = 3e-5;
 }
 
-// f32 goes into products in two parts: where the bits of a NaN get lost from one of them, the other one is a NaN.
+// f32 goes into products in two parts: where the bits of a NaN get lost from one of them, the other
+// one is a NaN.
 static void not_a_number_stays_one_in_products(void **state) {
   (void)state;
   enum { TIME = 24, STEP = 19 };
   static const uint32_t bits[] = {0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800001};
   const char *program = NULL;
   for (int i = 0; i < kernel_program_count; i++)
-    if (strcmp(kernel_programs[i].name, "linear attention") == 0) program = kernel_programs[i].source;
+    if (strcmp(kernel_programs[i].name, "linear attention") == 0)
+      program = kernel_programs[i].source;
   assert_non_null(program);
   fixture f = fixture_open();
   recurrence *r = fixture_analyse(&f, program);
-  recurrence_kernels *kernels =
-      codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true, .form = FORM_CHUNK}, (codegen_gpu_options){0});
+  recurrence_kernels *kernels = codegen_gpu_schedule(
+      f.memory, r, (schedule_options){.gpu = true, .form = FORM_CHUNK}, (codegen_gpu_options){0});
   gpu_library lib = gpu_library_load(f.memory, kernels, (codegen_gpu_options){0});
   for (int input = 0; input < 3; input++) {
     for (size_t b = 0; b < sizeof bits / sizeof *bits; b++) {

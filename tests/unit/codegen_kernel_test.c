@@ -1,5 +1,6 @@
-// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, for clones drawn of those that
-// this machine runs. Instances come in several calls; initial states and cotangents are absent or present.
+// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, for
+// clones drawn of those that this machine runs. Instances come in several calls; initial states and
+// cotangents are absent or present.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,17 +18,19 @@
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"
 
-// ---- comparison -----------------------------------------------------------------------------------------------------------
+// ---- comparison
+// -----------------------------------------------------------------------------------------------------------
 
-static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time, bool f64, bool bare,
-                    const char *what) {
+static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time,
+                    bool f64, bool bare, const char *what) {
   arena *a = arena_new();
   trial t = trial_new(a, r, 2, time, NULL, 0, 5), u = trial_new(a, r, 2, time, NULL, 0, 5);
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (!bare || r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     t.run.tensors[i].data = t.run.d_final_states[i].data = NULL;
   }
-  for (int i = 0; bare && i < r->body.lags.count; i++) t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
+  for (int i = 0; bare && i < r->body.lags.count; i++)
+    t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
   if (!f64) {  // the same numbers for both
     for (int i = 0; i < r->body.tensors.count; i++) {
       for (int64_t n = 0; n < t.tensor_numbers[i]; n++) {
@@ -58,7 +61,8 @@ static char largest_name[128];
 static unsigned clones_of(int number, bool f64) {
   unsigned clones = 0;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++)
-    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_X86_COUNT)) clones |= 1u << clone;
+    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_X86_COUNT))
+      clones |= 1u << clone;
   return clones ? clones : 1u << CLONE_V2;
 }
 
@@ -68,10 +72,11 @@ static void compare_program(int number, bool f64, bool steps) {
   static const int64_t times[] = {0, 1, 37, 70};
   fixture s = fixture_open();
   recurrence *r = fixture_analyse(&s, kernel_programs[number].source);
-  recurrence_kernels *kernels =
-      schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
+  recurrence_kernels *kernels = schedule_recurrence(
+      s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
   if (steps) assert_string_equal(kernels->form, "step");
-  codegen_options host = {.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32, .clones = clones_of(number, f64)};
+  codegen_options host = {
+      .level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32, .clones = clones_of(number, f64)};
   library lib = kernel_library(s.memory, kernels, host);
   printf("%-16s %-18s %s\n", kernel_programs[number].name, kernels->form, f64 ? "f64" : "f32");
   for (int i = 0; i < lib.object->functions.count; i++) {
@@ -84,8 +89,9 @@ static void compare_program(int number, bool f64, bool steps) {
     if (!(host.clones >> clone & 1)) continue;
     for (int k = 0; k < 4; k++) {
       for (int bare = 0; bare < 2; bare++) {
-        const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", kernel_programs[number].name, f64 ? "f64" : "f32",
-                                        codegen_clone_name(clone), (int)times[k], bare ? ", bare" : "");
+        const char *what = arena_printf(
+            s.memory, "%s, %s, %s, T = %d%s", kernel_programs[number].name, f64 ? "f64" : "f32",
+            codegen_clone_name(clone), (int)times[k], bare ? ", bare" : "");
         compare(r, &lib, clone, times[k], f64, bare, what);
       }
     }

@@ -1,4 +1,5 @@
-// LLVM module, emission to memory, lld in the process: a function is emitted, linked, loaded and called.
+// LLVM module, emission to memory, lld in the process: a function is emitted, linked, loaded and
+// called.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +65,8 @@ static void undefined_symbols_are_an_error(void **state) {
   arena *a = arena_new();
   link_object object = {.name = "test.o"};
   object.bytes = make_object(a, "no_such_function", &object.size);
-  const char *error = link_shared_library(a, &object, 1, "libtest.so", "/tmp/codegen_llvm_test_none.so");
+  const char *error =
+      link_shared_library(a, &object, 1, "libtest.so", "/tmp/codegen_llvm_test_none.so");
   assert_non_null(error);
   assert_non_null(strstr(error, "no_such_function"));
   arena_free(a);

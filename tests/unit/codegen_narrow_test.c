@@ -1,6 +1,7 @@
-// 16-bit numbers in generated code and in the support code, for every clone that this machine runs. On the way in: all 65536
-// patterns of bf16 and f16. On the way out: every float half way between two neighbours, the floats beside it, and 2^18 others.
-// The other side of each comparison is rec_convert, which goes through doubles.
+// 16-bit numbers in generated code and in the support code, for every clone that this machine runs.
+// On the way in: all 65536 patterns of bf16 and f16. On the way out: every float half way between
+// two neighbours, the floats beside it, and 2^18 others. The other side of each comparison is
+// rec_convert, which goes through doubles.
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -38,16 +39,19 @@ static const int stored[] = {REC_STORED_BF16, REC_STORED_F16};
 // Of the function for a type, a spacing, lanes, with a mask or without.
 static const char *name_of(bool store, int type, spacing s, int lanes, bool masked, int clone) {
   static char name[64];
-  snprintf(name, sizeof name, "%s_%s_%s_%d%s%s", store ? "store" : "load", number_type_text(types[type]), spacing_names[s],
-           lanes, masked ? "_masked" : "", clone_targets[clone].suffix);
+  snprintf(name, sizeof name, "%s_%s_%s_%d%s%s", store ? "store" : "load",
+           number_type_text(types[type]), spacing_names[s], lanes, masked ? "_masked" : "",
+           clone_targets[clone].suffix);
   return name;
 }
 
-// void NAME(u16 *x, float *y, i64 n, i64 stride, i64 count): n numbers, in vectors of which `count` lanes are taken.
+// void NAME(u16 *x, float *y, i64 n, i64 stride, i64 count): n numbers, in vectors of which `count`
+// lanes are taken.
 static void make_function(emitter *e, bool store, int type, spacing s, int lanes, bool masked) {
   LLVMTypeRef parameters[] = {e->pointer, e->pointer, e->i64, e->i64, e->i64};
   LLVMTypeRef function_type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), parameters, 5, 0);
-  ir f = llvm_function(e->m, name_of(store, type, s, lanes, masked, e->clone), function_type, e->clone);
+  ir f = llvm_function(e->m, name_of(store, type, s, lanes, masked, e->clone), function_type,
+                       e->clone);
   LLVMSetVisibility(f, LLVMProtectedVisibility);
   emit_open(e, f);
   ir args[5];
@@ -80,7 +84,8 @@ static void make_functions(emitter *e) {
 
 static bool clone_runs(int clone) {
   if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
-  return clone == CLONE_V3 ? __builtin_cpu_supports("x86-64-v3") : __builtin_cpu_supports("x86-64-v2");
+  return clone == CLONE_V3 ? __builtin_cpu_supports("x86-64-v3")
+                           : __builtin_cpu_supports("x86-64-v2");
 }
 
 static void *make_library(void) {
@@ -135,8 +140,8 @@ static float float_of(uint32_t bits) {
   return x;
 }
 
-// Half way from each number to the next larger one, from the largest to what would follow it, with its neighbours and of
-// both signs.
+// Half way from each number to the next larger one, from the largest to what would follow it, with
+// its neighbours and of both signs.
 static int add_boundaries(float *floats, int type) {
   int count = 0;
   for (uint32_t bits = 0; bits < (type ? 0x7c00u : 0x7f80u); bits++) {
@@ -158,9 +163,11 @@ static int add_boundaries(float *floats, int type) {
 static void fill_floats(float *floats, int type) {
   int count = add_boundaries(floats, type);
   uint32_t state = 1;
-  const uint32_t special[] = {0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fc00000, 0x7fbfffff, 0x7fffffff,
-                              0xffffffff, 0,          0x80000000, 1,          0x80000001, 0x7f7fffff, 0xff7fffff};
-  for (size_t i = 0; i < sizeof special / sizeof *special; i++) floats[count++] = float_of(special[i]);
+  const uint32_t special[] = {0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fc00000,
+                              0x7fbfffff, 0x7fffffff, 0xffffffff, 0,          0x80000000,
+                              1,          0x80000001, 0x7f7fffff, 0xff7fffff};
+  for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+    floats[count++] = float_of(special[i]);
   while (count < FLOATS) floats[count++] = float_of(state = state * 1664525 + 1013904223);
 }
 
@@ -196,9 +203,12 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static bool is_nan_pattern(int type, uint16_t bits) { return (bits & 0x7fff) > (type ? 0x7c00 : 0x7f80); }
+static bool is_nan_pattern(int type, uint16_t bits) {
+  return (bits & 0x7fff) > (type ? 0x7c00 : 0x7f80);
+}
 
-static void assert_same_narrow(int type, const char *name, float x, uint16_t got, uint16_t expected) {
+static void assert_same_narrow(int type, const char *name, float x, uint16_t got,
+                               uint16_t expected) {
   bool both = is_nan_pattern(type, got) && is_nan_pattern(type, expected);
   if (got == expected || (both && !((got ^ expected) & 0x8000))) return;
   fail_msg("%s: %a (%08x) became %04x, expected %04x", name, (double)x, bits_in(x), got, expected);
@@ -322,7 +332,8 @@ static void sums_are_rounded_alike(void **state) {
   for (int type = 0; type < 2; type++) {
     const float *floats = f->floats + type * FLOATS;
     rec_narrow(narrow, floats, FLOATS, stored[type]);
-    for (int i = 0; i < FLOATS; i++) assert_same_narrow(type, "rec_narrow", floats[i], narrow[i], f->narrow[type][i]);
+    for (int i = 0; i < FLOATS; i++)
+      assert_same_narrow(type, "rec_narrow", floats[i], narrow[i], f->narrow[type][i]);
   }
   free(narrow);
 }

@@ -1,6 +1,6 @@
-// Tile programs of segments, shifts and triangular systems, compiled and run, against the tile interpreter. They cover values
-// and derived gradients, f64 and f32, every clone that this machine runs, chunks of 1 to 128 steps, and ragged ends. 40
-// seconds, most of them in LLVM.
+// Tile programs of segments, shifts and triangular systems, compiled and run, against the tile
+// interpreter. They cover values and derived gradients, f64 and f32, every clone that this machine
+// runs, chunks of 1 to 128 steps, and ragged ends. 40 seconds, most of them in LLVM.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,8 @@
 #include "tests/recurrence/kernel_run.h"
 #include "tests/recurrence/tile_run.h"
 
-// What the programs read and write; what they compute is said in tiles below, the updates here are not looked at.
+// What the programs read and write; what they compute is said in tiles below, the updates here are
+// not looked at.
 static const char declarations[] =
     "recurrence r(H, K = %d, V = %d) {\n"
     "  input q[H,K], k[H,K], v[H,V], f[H,K]\n"
@@ -64,9 +65,12 @@ static tile_program *close_program(arena *a, builder *b, tile_id y, tile_id S, t
 
 static tile_id mul(builder *b, tile_id x, tile_id y) { return tile_binary(b->p, TILE_MUL, x, y); }
 static tile_id add(builder *b, tile_id x, tile_id y) { return tile_binary(b->p, TILE_ADD, x, y); }
-static tile_id slice(builder *b, tile_id x, int axis, int entry) { return tile_indexed(b->p, TILE_SLICE, x, axis, entry); }
+static tile_id slice(builder *b, tile_id x, int axis, int entry) {
+  return tile_indexed(b->p, TILE_SLICE, x, axis, entry);
+}
 
-// ---- segments of 1, 2, 4, .. steps --------------------------------------------------------------------------------------
+// ---- segments of 1, 2, 4, .. steps
+// --------------------------------------------------------------------------------------
 
 typedef struct level {
   int64_t n;    // steps of a segment
@@ -80,21 +84,28 @@ static level new_level(builder *b, int64_t n, int h) {
   x.u = tile_axis_new(b->p, arena_printf(a, "u%d", (int)n), b->chunk / n);
   x.i = tile_axis_new(b->p, arena_printf(a, "i%d", (int)n), n);
   x.j = tile_axis_new(b->p, arena_printf(a, "j%d", (int)n), n);
-  if (2 * n <= b->chunk) x.pair = tile_axis_new(b->p, arena_printf(a, "w%d", (int)n), b->chunk / n / 2);
+  if (2 * n <= b->chunk)
+    x.pair = tile_axis_new(b->p, arena_printf(a, "w%d", (int)n), b->chunk / n / 2);
   return x;
 }
 
-static tile_id segments(builder *b, tile_id x, const level *l) { return tile_regroup(b->p, TILE_SPLIT, x, b->t, l->u, l->i); }
+static tile_id segments(builder *b, tile_id x, const level *l) {
+  return tile_regroup(b->p, TILE_SPLIT, x, b->t, l->u, l->i);
+}
 
-static tile_id pairs(builder *b, tile_id x, const level *l) { return tile_regroup(b->p, TILE_SPLIT, x, l->u, l->pair, l->h); }
+static tile_id pairs(builder *b, tile_id x, const level *l) {
+  return tile_regroup(b->p, TILE_SPLIT, x, l->u, l->pair, l->h);
+}
 
-// Products of decays of segments twice as long; `late`: those of the second half take the total of the first.
+// Products of decays of segments twice as long; `late`: those of the second half take the total of
+// the first.
 static tile_id doubled(builder *b, tile_id products, tile_id totals, const level *l, bool late) {
   tile_program *p = b->p;
   tile_id sibling = slice(b, pairs(b, totals, l), l->h, late ? 0 : 1);
   tile_id half = tile_leaf(p, TILE_INDEX, l->h), one = tile_number(p, 1);
   tile_id factor = late ? tile_select(p, half, sibling, one) : tile_select(p, half, one, sibling);
-  tile_id longer = tile_regroup(p, TILE_JOIN, mul(b, pairs(b, segments(b, products, l), l), factor), l->u, l->pair, l->h);
+  tile_id longer = tile_regroup(p, TILE_JOIN, mul(b, pairs(b, segments(b, products, l), l), factor),
+                                l->u, l->pair, l->h);
   return tile_regroup(p, TILE_JOIN, longer, b->t, l->u, l->i);
 }
 
@@ -110,8 +121,10 @@ static tile_program *decays_per_key(arena *a, const typed_body *body, int chunk)
     tile_id reads = slice(&b, pairs(&b, segments(&b, mul(&b, b.q, prefix), &l), &l), h, 1);
     tile_id writes = slice(&b, pairs(&b, segments(&b, mul(&b, b.k, suffix), &l), &l), h, 0);
     tile_id values = slice(&b, pairs(&b, segments(&b, b.v, &l), &l), h, 0);
-    tile_id scores = tile_dot(p, reads, tile_indexed(p, TILE_RENAME, writes, l.i, l.j), axis_bit(K));
-    tile_id read = tile_dot(p, scores, tile_indexed(p, TILE_RENAME, values, l.i, l.j), axis_bit(l.j));
+    tile_id scores =
+        tile_dot(p, reads, tile_indexed(p, TILE_RENAME, writes, l.i, l.j), axis_bit(K));
+    tile_id read =
+        tile_dot(p, scores, tile_indexed(p, TILE_RENAME, values, l.i, l.j), axis_bit(l.j));
     read = tile_regroup(p, TILE_JOIN, tile_indexed(p, TILE_PLACE, read, h, 1), l.u, l.pair, h);
     y = add(&b, y, tile_regroup(p, TILE_JOIN, read, b.t, l.u, l.i));
     tile_id totals = slice(&b, segments(&b, prefix, &l), l.i, (int)n - 1);
@@ -125,18 +138,22 @@ static tile_program *decays_per_key(arena *a, const typed_body *body, int chunk)
   return close_program(a, &b, y, S, mul(&b, b.n, b.w));
 }
 
-// ---- systems ------------------------------------------------------------------------------------------------------------
+// ---- systems
+// ------------------------------------------------------------------------------------------------------------
 
-// Corrections of a delta rule without decay, their transposed counterpart, and systems with one column.
+// Corrections of a delta rule without decay, their transposed counterpart, and systems with one
+// column.
 static tile_program *systems(arena *a, const typed_body *body, int chunk) {
   builder b = open_program(a, body, "r.forward", chunk);
   tile_program *p = b.p;
   tile_id tenth = tile_number(p, 0.1);
-  tile_id scores = mul(&b, tenth, tile_dot(p, b.k, tile_indexed(p, TILE_RENAME, b.q, b.t, b.s), axis_bit(K)));
+  tile_id scores =
+      mul(&b, tenth, tile_dot(p, b.k, tile_indexed(p, TILE_RENAME, b.q, b.t, b.s), axis_bit(K)));
   tile_id right = tile_binary(p, TILE_SUB, b.v, tile_dot(p, b.k, b.S, axis_bit(K)));
   tile_id x = tile_solve(p, scores, right, b.t, b.s, false);
   tile_id back = tile_solve(p, scores, mul(&b, b.v, b.v), b.t, b.s, true);
-  tile_id single = tile_solve(p, scores, tile_reduce(p, TILE_SUM, b.f, axis_bit(K)), b.t, b.s, false);
+  tile_id single =
+      tile_solve(p, scores, tile_reduce(p, TILE_SUM, b.f, axis_bit(K)), b.t, b.s, false);
   tile_id wide = mul(&b, scores, tile_indexed(p, TILE_RENAME, b.k, b.t, b.s));
   tile_id keys = tile_solve(p, wide, b.f, b.t, b.s, true);
   tile_id y = add(&b, add(&b, x, back), mul(&b, single, b.v));
@@ -145,7 +162,8 @@ static tile_program *systems(arena *a, const typed_body *body, int chunk) {
   return close_program(a, &b, y, S, mul(&b, b.n, b.w));
 }
 
-// ---- shifts and what a chunk hands on -------------------------------------------------------------------------------
+// ---- shifts and what a chunk hands on
+// -------------------------------------------------------------------------------
 
 // Sums and masks along segments; the rows of a ragged end that the next chunk starts from.
 static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
@@ -158,7 +176,8 @@ static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
   weight = add(&b, weight, tile_indexed(p, TILE_SHIFT, weight, b.t, 3));
   tile_id y = mul(&b, weight, b.v);
   if (chunk % 4 == 0) {
-    int u = tile_axis_new(p, "u", chunk / 4), i = tile_axis_new(p, "i", 4), j = tile_axis_new(p, "j", 4);
+    int u = tile_axis_new(p, "u", chunk / 4), i = tile_axis_new(p, "i", 4),
+        j = tile_axis_new(p, "j", 4);
     tile_id x = tile_regroup(p, TILE_SPLIT, b.q, b.t, u, i);
     tile_id sums = tile_along(p, TILE_PREFIX, x, 1, u, -1);
     sums = add(&b, sums, tile_along(p, TILE_PREFIX, x, 2, i, -1));
@@ -172,22 +191,26 @@ static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
     y = add(&b, y, tile_dot(p, all, b.S, axis_bit(K)));
     // One number for each step: lanes along time.
     tile_id steps = tile_regroup(p, TILE_JOIN, mul(&b, read, single), b.t, u, i);
-    tile_id turned = tile_along(p, TILE_PREFIX, tile_regroup(p, TILE_SPLIT, steps, b.t, u, i), 0, u, -1);
+    tile_id turned =
+        tile_along(p, TILE_PREFIX, tile_regroup(p, TILE_SPLIT, steps, b.t, u, i), 0, u, -1);
     steps = add(&b, steps, tile_regroup(p, TILE_JOIN, turned, b.t, u, i));
     y = add(&b, y, mul(&b, steps, b.v));
   }
   tile_id last = tile_leaf(p, TILE_AT_END, 0);
   tile_value second = {.op = TILE_AT_END, .index2 = 1};
   tile_id row = tile_reduce(p, TILE_SUM, tile_select(p, last, b.k, zero), axis_bit(b.t));
-  tile_id row2 = tile_reduce(p, TILE_SUM, tile_select(p, tile_append(p, second), b.q, zero), axis_bit(b.t));
+  tile_id row2 =
+      tile_reduce(p, TILE_SUM, tile_select(p, tile_append(p, second), b.q, zero), axis_bit(b.t));
   tile_id length = tile_leaf(p, TILE_LENGTH, 0);
   tile_id n = add(&b, mul(&b, tile_number(p, 0.25), add(&b, b.n, row)), mul(&b, b.w, row2));
   n = add(&b, n, mul(&b, mul(&b, tile_number(p, 0.01), length), b.w));
-  tile_id S = mul(&b, tile_number(p, 0.5), add(&b, b.S, tile_reduce(p, TILE_SUM, mul(&b, b.v, weight), axis_bit(b.t))));
+  tile_id S = mul(&b, tile_number(p, 0.5),
+                  add(&b, b.S, tile_reduce(p, TILE_SUM, mul(&b, b.v, weight), axis_bit(b.t))));
   return close_program(a, &b, y, S, n);
 }
 
-// ---- comparison ---------------------------------------------------------------------------------------------------------
+// ---- comparison
+// ---------------------------------------------------------------------------------------------------------
 
 typedef tile_program *program_builder(arena *a, const typed_body *body, int chunk);
 
@@ -223,8 +246,9 @@ static recurrence_kernels *kernels_of(arena *a, const recurrence *r, const tile_
   return all;
 }
 
-static void compare(const recurrence *r, const tile_program *forward, const tile_gradient *gradient, const library *lib,
-                    codegen_clone clone, int64_t time, bool f64, const char *what) {
+static void compare(const recurrence *r, const tile_program *forward, const tile_gradient *gradient,
+                    const library *lib, codegen_clone clone, int64_t time, bool f64,
+                    const char *what) {
   arena *a = arena_new();
   trial t = trial_new(a, r, 2, time, NULL, 0, 5), u = trial_new(a, r, 2, time, NULL, 0, 5);
   assert_true(tile_execute(r, forward, gradient, &t.run));
@@ -248,7 +272,8 @@ static void compare_program(int number, int chunk, int keys, int values, bool f6
   tile_gradient gradient = tile_differentiate(s.memory, built);
   tile_program *forward = tile_finish(s.memory, built);
   recurrence_kernels *kernels = kernels_of(s.memory, r, forward, &gradient);
-  library lib = kernel_library(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
+  library lib = kernel_library(
+      s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
   for (int i = 0; i < lib.object->functions.count; i++) {
     int size = lib.object->functions.items[i].instructions;
     if (size > largest_function) largest_function = size;
@@ -257,8 +282,9 @@ static void compare_program(int number, int chunk, int keys, int values, bool f6
     static const int64_t times[] = {1, 37, 150};
     if (!kernel_clone_runs(clone)) continue;
     for (int i = 0; i < 3; i++) {
-      const char *what = arena_printf(s.memory, "%s, chunk %d, %s, %s, T = %d", programs[number].name, chunk,
-                                      f64 ? "f64" : "f32", codegen_clone_name(clone), (int)times[i]);
+      const char *what =
+          arena_printf(s.memory, "%s, chunk %d, %s, %s, T = %d", programs[number].name, chunk,
+                       f64 ? "f64" : "f32", codegen_clone_name(clone), (int)times[i]);
       compare(r, forward, &gradient, &lib, clone, times[i], f64, what);
     }
   }

@@ -1,5 +1,5 @@
-// Offsets by bits: of every thread of a block the number that the sum of terms has, swizzled or not, in few instructions. Below a
-// second.
+// Offsets by bits: of every thread of a block the number that the sum of terms has, swizzled or
+// not, in few instructions. Below a second.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@ typedef struct fixture {
 static fixture fixture_open(void) {
   fixture f = {.memory = arena_new(), .module = llvm_module_new("fields", 0, PROCESSOR_HOST)};
   f.e = emitter_new(f.memory, &f.module, CLONE_GPU, NUMBER_F32);
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(f.e.context), (LLVMTypeRef[]){f.e.i32, f.e.i32}, 2, 0);
+  LLVMTypeRef type =
+      LLVMFunctionType(LLVMVoidTypeInContext(f.e.context), (LLVMTypeRef[]){f.e.i32, f.e.i32}, 2, 0);
   emit_open(&f.e, llvm_function(&f.module, "offset", type, CLONE_GPU));
   f.thread = int_rem(&f.e, LLVMGetParam(f.e.function, 0), integer(&f.e, THREADS));
   f.warp = int_rem(&f.e, LLVMGetParam(f.e.function, 1), integer(&f.e, THREADS / WARP));
@@ -41,7 +42,8 @@ static uint32_t value_of(const fixture *f, ir x, uint32_t thread) {
   if (int_known(x, &n)) return (uint32_t)n;
   if (x == f->thread) return thread;
   if (x == f->warp) return thread / WARP;
-  uint32_t a = value_of(f, LLVMGetOperand(x, 0), thread), b = value_of(f, LLVMGetOperand(x, 1), thread);
+  uint32_t a = value_of(f, LLVMGetOperand(x, 0), thread),
+           b = value_of(f, LLVMGetOperand(x, 1), thread);
   switch (LLVMGetInstructionOpcode(x)) {
     case LLVMAdd: return a + b;
     case LLVMMul: return a * b;
@@ -67,7 +69,8 @@ static uint32_t swapped(uint32_t offset, const int_swap *swaps, int count) {
   return to;
 }
 
-static void same_for_all_threads(fixture *f, const int_terms *sum, const int_swap *swaps, int count, int most) {
+static void same_for_all_threads(fixture *f, const int_terms *sum, const int_swap *swaps, int count,
+                                 int most) {
   int_fields fields = {.whole = f->thread, .groups = f->warp};
   assert_true(int_fields_of(&fields, sum));
   int_fields_swap(&fields, swaps, count);
@@ -77,7 +80,8 @@ static void same_for_all_threads(fixture *f, const int_terms *sum, const int_swa
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     uint32_t expected = (uint32_t)sum->constant;
     for (int i = 0; i < sum->count; i++) expected += value_of(f, sum->items[i], thread);
-    assert_int_equal(value_of(f, number, thread) + fields.constant, 4 * swapped(expected, swaps, count));
+    assert_int_equal(value_of(f, number, thread) + fields.constant,
+                     4 * swapped(expected, swaps, count));
   }
 }
 
@@ -133,7 +137,8 @@ static void sums_that_carry_are_no_fields(void **state) {
   fixture_close(&f);
 }
 
-// Offsets are taken as positive numbers of 32 bits: 16 rows of 2^26 numbers of 4 bytes are too far apart.
+// Offsets are taken as positive numbers of 32 bits: 16 rows of 2^26 numbers of 4 bytes are too far
+// apart.
 static void memory_above_two_gigabytes_has_no_fields(void **state) {
   (void)state;
   fixture f = fixture_open();
@@ -150,8 +155,10 @@ static void memory_above_two_gigabytes_has_no_fields(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(neighbours_in_memory_are_one_field),       cmocka_unit_test(warps_are_bits_of_the_thread),
-      cmocka_unit_test(swizzles_move_fields_and_constants),       cmocka_unit_test(sums_that_carry_are_no_fields),
+      cmocka_unit_test(neighbours_in_memory_are_one_field),
+      cmocka_unit_test(warps_are_bits_of_the_thread),
+      cmocka_unit_test(swizzles_move_fields_and_constants),
+      cmocka_unit_test(sums_that_carry_are_no_fields),
       cmocka_unit_test(memory_above_two_gigabytes_has_no_fields),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

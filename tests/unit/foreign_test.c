@@ -1,5 +1,5 @@
-// Tensors that come with shapes, types and strides: what they become in the arguments struct, and what is refused. The entry
-// points are stand-ins that keep what they are given.
+// Tensors that come with shapes, types and strides: what they become in the arguments struct, and
+// what is refused. The entry points are stand-ins that keep what they are given.
 //
 //   recurrence f(G, K = 3) { input x[G,K]   param a[G]   state z[G] : complex   output y[G,K]   x[t-2] is read }
 #include <setjmp.h>
@@ -62,7 +62,8 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
   (void)table;
   (void)arguments;
-  sizes->workspace_forward = sizes->workspace_step = sizes->workspace_backward_recompute = workspace_needed;
+  sizes->workspace_forward = sizes->workspace_step = sizes->workspace_backward_recompute =
+      workspace_needed;
   return REC_OK;
 }
 
@@ -74,8 +75,14 @@ typedef struct fixture {
   rec_variants *variants;  // f in f32, then in f64
 } fixture;
 
-static void add_tensor(fixture *f, tensor_kind kind, const char *name, int count, int *axes, bool complex) {
-  typed_tensor t = {.kind = kind, .name = name, .axis_count = count, .axes = axes, .complex = complex, .assigned = NO_VALUE};
+static void add_tensor(fixture *f, tensor_kind kind, const char *name, int count, int *axes,
+                       bool complex) {
+  typed_tensor t = {.kind = kind,
+                    .name = name,
+                    .axis_count = count,
+                    .axes = axes,
+                    .complex = complex,
+                    .assigned = NO_VALUE};
   for (int i = 0; i < count; i++) t.axis_set |= axis_bit(axes[i]);
   vec_push(f->memory, &f->body.tensors, t);
 }
@@ -101,7 +108,8 @@ static int set_up(void **state) {
   add_tensor(f, TENSOR_PARAM, "a", 1, axes_g, false);
   add_tensor(f, TENSOR_STATE, "z", 1, axes_g, true);
   add_tensor(f, TENSOR_OUTPUT, "y", 2, axes_gk, false);
-  vec_push(f->memory, &f->body.lags, (typed_lag){.name = "x", .input = 0, .depth = 2, .axes = axis_bit(G) | axis_bit(K)});
+  vec_push(f->memory, &f->body.lags,
+           (typed_lag){.name = "x", .input = 0, .depth = 2, .axes = axis_bit(G) | axis_bit(K)});
   size_t size = sizeof *f->variants + 2 * sizeof(rec_table *);
   f->variants = arena_alloc(f->memory, size + sizeof "f");
   *f->variants = (rec_variants){2, (int32_t)size};
@@ -134,7 +142,8 @@ typedef struct call_of_test {
 
 static void begin(call_of_test *c, const fixture *f, int bits) {
   static const int ranks[] = {4, 1, 3, 4, 4, 3, 4};
-  static const int64_t shapes[TENSORS][5] = {{2, 5, 4, 3}, {4}, {2, 4, 2}, {2, 2, 4, 3}, {2, 5, 4, 3}, {2, 4, 2}, {2, 2, 4, 3}};
+  static const int64_t shapes[TENSORS][5] = {{2, 5, 4, 3}, {4},       {2, 4, 2},   {2, 2, 4, 3},
+                                             {2, 5, 4, 3}, {2, 4, 2}, {2, 2, 4, 3}};
   memset(c, 0, sizeof *c);
   memcpy(c->shapes, shapes, sizeof shapes);
   for (int i = 0; i < TENSORS; i++) {
@@ -145,7 +154,10 @@ static void begin(call_of_test *c, const fixture *f, int bits) {
                                      .shape = c->shapes[i]};
     c->pointers[i] = &c->tensors[i];
   }
-  c->f = (foreign_call){.recurrence = f->variants, .kind = REC_KERNEL_FORWARD, .tensors = c->pointers, .count = TENSORS};
+  c->f = (foreign_call){.recurrence = f->variants,
+                        .kind = REC_KERNEL_FORWARD,
+                        .tensors = c->pointers,
+                        .count = TENSORS};
 }
 
 static rec_status run_call(call_of_test *c) {
@@ -163,11 +175,16 @@ static void arguments_are_filled(void **state) {
   c.pointers[ZT] = NULL;
   assert_int_equal(run_call(&c), REC_OK);
   assert_int_equal(given.size, sizeof given);
-  assert_true(given.batch == 2 && given.time == 5 && given.sequences == 0 && given.G == 4 && given.K == 3 && !given.cu_seqlens);
-  assert_true((char *)given.x == &c.memory[X] && given.x_batch_stride == REC_STRIDE_BROADCAST && given.x_time_stride == 24);
-  assert_true((char *)given.a == &c.memory[A] && (char *)given.h0_z == &c.memory[Z0] && !given.hT_z);
-  assert_true((char *)given.y == &c.memory[Y] && given.y_batch_stride == 0 && given.y_time_stride == 0);
-  assert_true((char *)given.h0_x_lag == &c.memory[LAG0] && (char *)given.hT_x_lag == &c.memory[LAGT] && !given.d_x);
+  assert_true(given.batch == 2 && given.time == 5 && given.sequences == 0 && given.G == 4 &&
+              given.K == 3 && !given.cu_seqlens);
+  assert_true((char *)given.x == &c.memory[X] && given.x_batch_stride == REC_STRIDE_BROADCAST &&
+              given.x_time_stride == 24);
+  assert_true((char *)given.a == &c.memory[A] && (char *)given.h0_z == &c.memory[Z0] &&
+              !given.hT_z);
+  assert_true((char *)given.y == &c.memory[Y] && given.y_batch_stride == 0 &&
+              given.y_time_stride == 0);
+  assert_true((char *)given.h0_x_lag == &c.memory[LAG0] &&
+              (char *)given.hT_x_lag == &c.memory[LAGT] && !given.d_x);
 }
 
 static void types_choose_the_variant(void **state) {
@@ -182,7 +199,8 @@ static void types_choose_the_variant(void **state) {
   assert_int_equal(run_call(&c), REC_ERROR_ARGUMENT);
   assert_int_equal(c.f.fault, FOREIGN_WRONG_TYPE);
   assert_string_equal(rec_error(),
-                      "f_forward: expected float64 for a[G], found float32; convert it, or compile the library with another "
+                      "f_forward: expected float64 for a[G], found float32; convert it, or compile "
+                      "the library with another "
                       "--dtype (this library has f_f32, f_f64)");
 }
 
@@ -195,7 +213,8 @@ static void complex_types_are_taken(void **state) {
   assert_int_equal(run_call(&c), REC_OK);
   c.tensors[Z0].rank = 3;
   assert_int_equal(run_call(&c), REC_ERROR_ARGUMENT);
-  assert_non_null(strstr(rec_error(), "f_forward: expected 2 axes of h0_z[batch,G,2], found 3: shape [2,4,2]"));
+  assert_non_null(
+      strstr(rec_error(), "f_forward: expected 2 axes of h0_z[batch,G,2], found 3: shape [2,4,2]"));
   c.tensors[X].dtype = (foreign_dtype){FOREIGN_COMPLEX, 64, 1};
   assert_int_equal(run_call(&c), REC_ERROR_ARGUMENT);
   assert_int_equal(c.f.fault, FOREIGN_WRONG_TYPE);
@@ -221,8 +240,11 @@ static void packed_states_have_sequences(void **state) {
   begin(&c, *state, 32);
   int32_t offsets[] = {0, 1, 5};
   const int64_t count = 3;
-  foreign_tensor cuts = {
-      .data = offsets, .device = {FOREIGN_CPU, 0}, .rank = 1, .dtype = {FOREIGN_INT, 32, 1}, .shape = &count};
+  foreign_tensor cuts = {.data = offsets,
+                         .device = {FOREIGN_CPU, 0},
+                         .rank = 1,
+                         .dtype = {FOREIGN_INT, 32, 1},
+                         .shape = &count};
   c.f.cu_seqlens = &cuts;
   c.shapes[X][0] = c.shapes[Y][0] = 1;
   assert_int_equal(run_call(&c), REC_OK);
@@ -231,12 +253,14 @@ static void packed_states_have_sequences(void **state) {
   foreign_cursor at = {0};
   while (at.position <= LAGT && foreign_next(c.f.table, REC_KERNEL_FORWARD, &at)) {
     assert_int_equal(foreign_shape(&c.f, at.memory, shape), c.tensors[at.position - 1].rank);
-    assert_memory_equal(shape, c.shapes[at.position - 1], sizeof *shape * (size_t)c.tensors[at.position - 1].rank);
+    assert_memory_equal(shape, c.shapes[at.position - 1],
+                        sizeof *shape * (size_t)c.tensors[at.position - 1].rank);
     assert_int_equal(at.result, at.position > Y);
   }
   c.shapes[LAGT][0] = 3;
   assert_int_equal(run_call(&c), REC_ERROR_ARGUMENT);
-  assert_non_null(strstr(rec_error(), "expected sequences = 2, found 3 in shape [3,2,4,3] of hT_x_lag[batch,2,G,K]"));
+  assert_non_null(strstr(
+      rec_error(), "expected sequences = 2, found 3 in shape [3,2,4,3] of hT_x_lag[batch,2,G,K]"));
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-// The lane maps of gpu_ops.def, read from the table and evaluated for every lane and register. They are the executor's, and
-// each element of a matrix has one place.
+// The lane maps of gpu_ops.def, read from the table and evaluated for every lane and register. They
+// are the executor's, and each element of a matrix has one place.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,8 @@ static simt_element b_tf32(int w, int l, int k) { return (void)w, layout_b_8x8(l
 static simt_element rows(int w, int l, int k) { return (void)w, layout_ldmatrix(l, k); }
 static simt_element columns(int w, int l, int k) { return (void)w, layout_ldmatrix_trans(l, k); }
 
-// Every operation whose name begins so: its matrix, of so many rows and columns, in registers of one or two elements.
+// Every operation whose name begins so: its matrix, of so many rows and columns, in registers of
+// one or two elements.
 typedef struct matrix {
   const char *operation, *name;
   int rows, columns, halves, warps;
@@ -119,7 +120,9 @@ static const matrix matrices[] = {
     {"wgmma_", "d[", 64, 0, 1, WARPS, layout_group_c},
 };
 
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
 static void compare(const gpu_op_row *row, const matrix *m) {
   static int count[64][64];
@@ -134,8 +137,8 @@ static void compare(const gpu_op_row *row, const matrix *m) {
         place p = {.w = w, .l = l, .r = k / m->halves, .e = k % m->halves};
         simt_element x = element_of(row, m->name, p), y = expected(w, l, k);
         if (x.row != y.row || x.column != y.column)
-          fail_msg("%s: %s] of element %d of lane %d is %d, %d; the executor has %d, %d", row->name, m->name, k, l, x.row,
-                   x.column, y.row, y.column);
+          fail_msg("%s: %s] of element %d of lane %d is %d, %d; the executor has %d, %d", row->name,
+                   m->name, k, l, x.row, x.column, y.row, y.column);
         assert_in_range(x.row, 0, m->rows - 1);
         assert_in_range(x.column, 0, width - 1);
         count[x.row][x.column]++;
@@ -150,7 +153,8 @@ static void matrices_lie_as_the_table_says(void **state) {
   for (int op = 0; op < GPU_OP_COUNT; op++) {
     const gpu_op_row *row = &gpu_ops[op];
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-      if (!begins(row->name, matrices[i].operation) || strcmp(row->name, "wgmma_commit") == 0) continue;
+      if (!begins(row->name, matrices[i].operation) || strcmp(row->name, "wgmma_commit") == 0)
+        continue;
       compare(row, &matrices[i]);
       compared++;
     }
@@ -158,12 +162,14 @@ static void matrices_lie_as_the_table_says(void **state) {
   assert_int_equal(compared, 3 * 3 + 4 + 4 * 6 + 4 * 2);
 }
 
-// Each row cites a section, and one that all lanes call together and that returns something says what lies where.
+// Each row cites a section, and one that all lanes call together and that returns something says
+// what lies where.
 static void every_row_says_what_lies_where(void **state) {
   (void)state;
   for (int op = 0; op < GPU_OP_COUNT; op++) {
     const gpu_op_row *row = &gpu_ops[op];
-    if (row->section[0] < '1' || row->section[0] > '9') fail_msg("%s: expected a section, found `%s`", row->name, row->section);
+    if (row->section[0] < '1' || row->section[0] > '9')
+      fail_msg("%s: expected a section, found `%s`", row->name, row->section);
     bool together = (row->kind == GPU_WARP || row->kind == GPU_GROUP) && row->result[0] != 'v';
     if (together && !strchr(row->map, '[')) fail_msg("%s has no formula", row->name);
   }
@@ -193,7 +199,11 @@ static void shuffles_read_the_lane_that_the_table_says(void **state) {
   static shuffle s;
   char message[SIMT_MESSAGE] = "";
   for (s.kind = GPU_SHFL_BFLY_F32; s.kind <= GPU_SHFL_DOWN_F32; s.kind++) {
-    simt_launch launch = {.kernel = "shuffle", .function = run_shuffle, .parameters = &s, .blocks = 1, .threads = LANES};
+    simt_launch launch = {.kernel = "shuffle",
+                          .function = run_shuffle,
+                          .parameters = &s,
+                          .blocks = 1,
+                          .threads = LANES};
     assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
     for (int l = 0; l < LANES; l++)
       for (int i = 0; i < LANES; i++) {

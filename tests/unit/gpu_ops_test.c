@@ -1,5 +1,5 @@
-// Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas is at hand, that it
-// assembles. 2 seconds with ptxas.
+// Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas
+// is at hand, that it assembles. 2 seconds with ptxas.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,9 @@ static int assemble(const char *text, const char *target) {
   assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
   close(file);
   // it remarks on products that nobody waits for
-  snprintf(command, sizeof command, "said=$(ptxas -arch=%s -o /dev/null %s 2>&1) || { echo \"$said\"; exit 1; }", target, path);
+  snprintf(command, sizeof command,
+           "said=$(ptxas -arch=%s -o /dev/null %s 2>&1) || { echo \"$said\"; exit 1; }", target,
+           path);
   int status = system(command);
   unlink(path);
   return status;
@@ -74,8 +76,9 @@ static int assemble(const char *text, const char *target) {
 
 static void every_operation_is_assembled(void **state) {
   (void)state;
-  static const char *const seen[] = {"bar.sync", "shfl.sync.bfly", "ex2.approx.ftz.f32",  "cvt.rn.bf16x2", "ldmatrix",
-                                     "mma.sync", "cp.async.cg",    "cp.async.wait_group", "%ctaid.x"};
+  static const char *const seen[] = {
+      "bar.sync", "shfl.sync.bfly", "ex2.approx.ftz.f32",  "cvt.rn.bf16x2", "ldmatrix",
+      "mma.sync", "cp.async.cg",    "cp.async.wait_group", "%ctaid.x"};
   static const char *const of_hopper[] = {"wgmma.fence", "m64n64k16.f32.bf16", "fence.proxy.async"};
   bool has_ptxas = system("ptxas --version > /dev/null 2>&1") == 0;
   if (!has_ptxas) print_message("ptxas is not here: the PTX is not assembled\n");

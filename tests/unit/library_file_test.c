@@ -1,5 +1,5 @@
-// Manifests of library files: the right one is found, and nothing is read outside of a file that is damaged in any
-// way. The bytes end where a page ends that must not be touched.
+// Manifests of library files: the right one is found, and nothing is read outside of a file that is
+// damaged in any way. The bytes end where a page ends that must not be touched.
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,10 +42,14 @@ static library make_library(void) {
                            .p_vaddr = 0x2000,
                            .p_filesz = sizeof manifest,
                            .p_memsz = sizeof manifest};
-  l.sections[1] =
-      (Elf64_Shdr){.sh_type = SHT_DYNSYM, .sh_offset = offsetof(library, symbols), .sh_size = sizeof l.symbols, .sh_link = 2};
-  l.sections[2] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(library, strings), .sh_size = sizeof l.strings};
-  l.symbols[1] = (Elf64_Sym){.st_name = 1, .st_shndx = 1, .st_value = 0x2000, .st_size = sizeof manifest};
+  l.sections[1] = (Elf64_Shdr){.sh_type = SHT_DYNSYM,
+                               .sh_offset = offsetof(library, symbols),
+                               .sh_size = sizeof l.symbols,
+                               .sh_link = 2};
+  l.sections[2] = (Elf64_Shdr){
+      .sh_type = SHT_STRTAB, .sh_offset = offsetof(library, strings), .sh_size = sizeof l.strings};
+  l.symbols[1] =
+      (Elf64_Sym){.st_name = 1, .st_shndx = 1, .st_value = 0x2000, .st_size = sizeof manifest};
   memcpy(l.strings + 1, "rec_manifest", sizeof "rec_manifest");
   memcpy(l.text, manifest, sizeof manifest);
   return l;
@@ -70,7 +74,8 @@ static rec_status find(const void *bytes, size_t size, const char **found) {
     assert_non_null(strstr(rec_message(), "x.so: "));
     return status;
   }
-  assert_true((const unsigned char *)*found >= placed && (const unsigned char *)*found + strlen(*found) < placed + size);
+  assert_true((const unsigned char *)*found >= placed &&
+              (const unsigned char *)*found + strlen(*found) < placed + size);
   return status;
 }
 
@@ -103,9 +108,11 @@ static void every_truncation_is_refused(void **state) {
   assert_true(find(&l, 0, &found) != REC_OK);
   assert_string_equal(rec_message(), "x.so: not a library that can be loaded: the file is empty");
   assert_true(find(&l, 40, &found) != REC_OK);
-  assert_string_equal(rec_message(), "x.so: not a library that can be loaded: its header is truncated");
+  assert_string_equal(rec_message(),
+                      "x.so: not a library that can be loaded: its header is truncated");
   assert_true(find(&l, offsetof(library, text) + 3, &found) != REC_OK);
-  assert_string_equal(rec_message(), "x.so: not a library that can be loaded: the file is truncated");
+  assert_string_equal(rec_message(),
+                      "x.so: not a library that can be loaded: the file is truncated");
 }
 
 // Every bit, and every byte as 0x00, 0x7f, 0x80 and 0xff, also at two places.
@@ -134,9 +141,10 @@ static void each_refusal_says_why(void **state) {
   (void)state;
   library l = make_library();
   l.header.e_machine = EM_RISCV;
-  assert_refused(&l,
-                 "x.so: not a library that can be loaded: expected a shared library for x86-64 or aarch64, "
-                 "found another ELF file");
+  assert_refused(
+      &l,
+      "x.so: not a library that can be loaded: expected a shared library for x86-64 or aarch64, "
+      "found another ELF file");
   l = make_library();
   l.segment.p_offset = UINT64_MAX - 4;
   assert_refused(&l, "x.so: not a library that can be loaded: the file is truncated");

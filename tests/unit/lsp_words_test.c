@@ -1,5 +1,6 @@
-// Every word of the compiler's tables is a word of the language server, and every word of the server stands in the files of
-// each editor (tools/editors). A word that is added to the language and forgotten there fails here.
+// Every word of the compiler's tables is a word of the language server, and every word of the
+// server stands in the files of each editor (tools/editors). A word that is added to the language
+// and forgotten there fails here.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,8 +46,9 @@ static void test_functions(void **state) {
   static const struct {
     builtin_kind builtin;
     lsp_word_kind word;
-  } kinds[] = {{BUILTIN_ELEMENTWISE, WORD_FUNCTION}, {BUILTIN_REDUCTION, WORD_FUNCTION}, {BUILTIN_INDEX, WORD_FUNCTION},
-               {BUILTIN_FOLD, WORD_FUNCTION},        {BUILTIN_START, WORD_START},        {BUILTIN_LAYER, WORD_LAYER}};
+  } kinds[] = {{BUILTIN_ELEMENTWISE, WORD_FUNCTION}, {BUILTIN_REDUCTION, WORD_FUNCTION},
+               {BUILTIN_INDEX, WORD_FUNCTION},       {BUILTIN_FOLD, WORD_FUNCTION},
+               {BUILTIN_START, WORD_START},          {BUILTIN_LAYER, WORD_LAYER}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     assert_non_null(builtin_name_of(kinds[i].builtin, 0));
     for (int k = 0; builtin_name_of(kinds[i].builtin, k); k++)
@@ -58,7 +60,8 @@ static void test_functions(void **state) {
 static void test_no_more_functions(void **state) {
   (void)state;
   for (const lsp_word *w = lsp_words; w->name; w++)
-    if (w->kind == WORD_FUNCTION || w->kind == WORD_LAYER) assert_true(builtin_any(w->name) || strcmp(w->name, "pi") == 0);
+    if (w->kind == WORD_FUNCTION || w->kind == WORD_LAYER)
+      assert_true(builtin_any(w->name) || strcmp(w->name, "pi") == 0);
 }
 
 static void test_settings(void **state) {
@@ -69,7 +72,8 @@ static void test_settings(void **state) {
   expect_words(lsp_kind_bit(WORD_VALUE), distance_names, DISTANCE_KINDS);
   expect_words(lsp_kind_bit(WORD_VALUE), source_names, SOURCE_TOKENS);
   expect_words(lsp_kind_bit(WORD_VALUE), token_format_names, TOKEN_FORMATS);
-  for (int i = 0; i < OPTIMIZERS; i++) expect_word(lsp_kind_bit(WORD_OPTIMIZER), optimizer_rules_of[i].name);
+  for (int i = 0; i < OPTIMIZERS; i++)
+    expect_word(lsp_kind_bit(WORD_OPTIMIZER), optimizer_rules_of[i].name);
   for (int i = 0; i < TASK_KINDS; i++) expect_word(lsp_kind_bit(WORD_DATA), task_rules_of[i].name);
 }
 
@@ -86,7 +90,8 @@ static void test_arguments_of_tasks(void **state) {
       }
 }
 
-// ---- the files of editors ----------------------------------------------------------------------------------------------------
+// ---- the files of editors
+// ----------------------------------------------------------------------------------------------------
 
 static char *read_file(const char *path) {
   char whole[1024];
@@ -101,7 +106,9 @@ static char *read_file(const char *path) {
   return text;
 }
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 static bool has_word(const char *text, const char *word) {
   size_t length = strlen(word);
@@ -114,7 +121,8 @@ static bool has_word(const char *text, const char *word) {
 
 static void test_editor_files(void **state) {
   (void)state;
-  static const char *const files[] = {"tools/editors/vim/syntax/rec.vim", "tools/editors/vscode/syntaxes/rec.tmLanguage.json",
+  static const char *const files[] = {"tools/editors/vim/syntax/rec.vim",
+                                      "tools/editors/vscode/syntaxes/rec.tmLanguage.json",
                                       "tools/editors/tree-sitter-rec/queries/highlights.scm"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     char *text = read_file(files[i]);

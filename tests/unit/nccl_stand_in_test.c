@@ -1,5 +1,5 @@
-// The NCCL of the tests (tests/cuda/nccl.c) refuses what NCCL may not: each rule is broken once. Two communicators live in one
-// process, on two devices of the tests' driver.
+// The NCCL of the tests (tests/cuda/nccl.c) refuses what NCCL may not: each rule is broken once.
+// Two communicators live in one process, on two devices of the tests' driver.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -65,7 +65,8 @@ static void enter(const pair *p, int number) {
 
 static nccl_result settled(nccl_comm comm) {
   nccl_result found = NCCL_IN_PROGRESS;
-  for (int i = 0; i < 100 && found == NCCL_IN_PROGRESS; i++) assert_int_equal(nccl_calls.async_error(comm, &found), NCCL_DONE);
+  for (int i = 0; i < 100 && found == NCCL_IN_PROGRESS; i++)
+    assert_int_equal(nccl_calls.async_error(comm, &found), NCCL_DONE);
   return found;
 }
 
@@ -115,7 +116,8 @@ static void groups(void **state) {
   assert_int_equal(send(&p, p.memory[0], 1, NULL), NCCL_DONE);
   assert_int_equal(nccl_calls.group_end(), NCCL_IN_PROGRESS);
   assert_int_equal(nccl_calls.group_start(), NCCL_DONE);
-  REFUSED(send(&p, p.memory[0], 1, NULL), INVALID_USAGE, "ncclSend before the last group is issued");
+  REFUSED(send(&p, p.memory[0], 1, NULL), INVALID_USAGE,
+          "ncclSend before the last group is issued");
   assert_int_equal(nccl_calls.group_end(), NCCL_DONE);
   aborted(&p);
 }
@@ -128,7 +130,8 @@ static void arguments(void **state) {
   assert_int_equal(new_stream(&other, 0), 0);
   assert_int_equal(nccl_calls.group_start(), NCCL_DONE);
   REFUSED(send(&p, here, 1, NULL), INVALID_ARGUMENT, "1000 bytes that are not memory of the GPU");
-  REFUSED(send(&p, p.memory[0] + 1, 1, NULL), INVALID_ARGUMENT, "1000 bytes that are not memory of the GPU");
+  REFUSED(send(&p, p.memory[0] + 1, 1, NULL), INVALID_ARGUMENT,
+          "1000 bytes that are not memory of the GPU");
   REFUSED(send(&p, p.memory[0], 0, NULL), INVALID_ARGUMENT, "ncclSend with rank 0");
   REFUSED(send(&p, p.memory[0], 2, NULL), INVALID_ARGUMENT, "ncclSend with rank 2");
   assert_int_equal(send(&p, p.memory[0], 1, NULL), NCCL_DONE);
@@ -171,7 +174,10 @@ static void *move(void *argument) {
   else
     send(p, p->memory[0], 1, NULL);
   nccl_calls.group_end();
-  for (int i = 0; i < 10 && !nccl_calls.async_error(p->comms[s->number], &found) && found == NCCL_IN_PROGRESS; i++) continue;
+  for (int i = 0;
+       i < 10 && !nccl_calls.async_error(p->comms[s->number], &found) && found == NCCL_IN_PROGRESS;
+       i++)
+    continue;
   return NULL;
 }
 
@@ -181,7 +187,8 @@ static void sizes_disagree(void **state) {
   side sides[2] = {{&p, 0}, {&p, 1}};
   pthread_t threads[2];
   nccl_result found = NCCL_DONE;
-  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, move, &sides[i]), 0);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, move, &sides[i]), 0);
   for (int i = 0; i < 5000 && found != INVALID_USAGE; i++, usleep(1000))
     assert_int_equal(nccl_calls.async_error(p.comms[1], &found), NCCL_DONE);
   REFUSED(found, INVALID_USAGE, "rank 1 receives 999 bytes from rank 0, which sends 1000");
@@ -197,13 +204,15 @@ static void one_gpu_for_two(void **state) {
   assert_int_equal(nccl_calls.new_id(&id), NCCL_DONE);
   assert_int_equal(driver.primary_context(&p.contexts[0], 0), 0);
   enter(&p, 0);
-  for (int i = 0; i < 2; i++) assert_int_equal(nccl_calls.init(&p.comms[i], 2, id, i, &config), NCCL_IN_PROGRESS);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(nccl_calls.init(&p.comms[i], 2, id, i, &config), NCCL_IN_PROGRESS);
   REFUSED(settled(p.comms[0]), INVALID_USAGE, "ranks 0 and 1 have one GPU");
   for (int i = 0; i < 2; i++) assert_int_equal(nccl_calls.abort(p.comms[i]), NCCL_DONE);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(arguments), cmocka_unit_test(after_abort),
-                                     cmocka_unit_test(sizes_disagree), cmocka_unit_test(one_gpu_for_two)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(groups), cmocka_unit_test(arguments), cmocka_unit_test(after_abort),
+      cmocka_unit_test(sizes_disagree), cmocka_unit_test(one_gpu_for_two)};
   return cmocka_run_group_tests(tests, open_libraries, NULL);
 }

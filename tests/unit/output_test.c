@@ -51,7 +51,8 @@ static void flip(off_t place) {
 // Also where a block of reading ends within the mark.
 static void marks_are_found_and_hold(void **state) {
   (void)state;
-  const size_t places[] = {0, 100, BLOCK - MARK, BLOCK - MARK / 2, BLOCK - 1, BLOCK, 2 * BLOCK - 20, 3 * BLOCK - MARK};
+  const size_t places[] = {0,         100,   BLOCK - MARK,   BLOCK - MARK / 2,
+                           BLOCK - 1, BLOCK, 2 * BLOCK - 20, 3 * BLOCK - MARK};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     write_marked((size_t)3 * BLOCK, places[i]);
     assert_true(output_is_marked("file"));
@@ -74,7 +75,9 @@ static void marks_are_found_and_hold(void **state) {
 // A file that quotes marks of others has its own behind them.
 static void a_quoted_mark_is_none(void **state) {
   (void)state;
-  char text[] = "written by rec, checksum 0123456789abcdef\nwritten by rec, checksum zzz\n" OUTPUT_MARK_TEXT "\n";
+  char text[] =
+      "written by rec, checksum 0123456789abcdef\nwritten by rec, checksum zzz\n" OUTPUT_MARK_TEXT
+      "\n";
   const struct iovec parts[] = {{text, 50}, {text + 50, sizeof text - 1 - 50}};
   assert_true(output_write("file", parts, 2, 0));
   assert_false(output_is_marked("file"));

@@ -1,5 +1,5 @@
-// Steps of many ranks, simulated: held against formulas that can be written down, and messages of all ranks to all others against
-// the plain simulation of each.
+// Steps of many ranks, simulated: held against formulas that can be written down, and messages of
+// all ranks to all others against the plain simulation of each.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,11 @@
 #include <cmocka.h>
 
 enum { STATE = 1000, LAYERS = 3 };
-static const double CELL = 5e-4, OTHER = 2e-3;  // seconds of a recurrence, and of what stands before it
+// seconds of a recurrence, and of what stands before it
+static const double CELL = 5e-4, OTHER = 2e-3;
 
-// Layers of an operation without states, then one with a state of `STATE` numbers. Backward takes twice as long as forward.
+// Layers of an operation without states, then one with a state of `STATE` numbers. Backward takes
+// twice as long as forward.
 typedef struct tiny {
   model_state states[LAYERS];
   int state_of[LAYERS];
@@ -39,7 +41,8 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
     t->times_of[2 * i] = (op_time){.forward = OTHER, .backward = 2 * OTHER};
     t->times_of[2 * i + 1] = (op_time){.forward = CELL, .backward = 2 * CELL};
   }
-  for (int i = 0; i < 2 * LAYERS; i++) t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
+  for (int i = 0; i < 2 * LAYERS; i++)
+    t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
   t->model = (train_model){.op_count = 2 * LAYERS,
                            .step_count = 2 * LAYERS,
                            .state_count = LAYERS,
@@ -48,14 +51,16 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
                            .states = t->states};
   t->times = (op_times){.tokens = 128, .count = 2 * LAYERS, .of = t->times_of};
   t->block = (train_block){.context = 128 * segments, .batch = batch, .accumulate = 1};
-  t->program = (predicted_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
-                                   .block = &t->block,
-                                   .leaves = {batch, shards, segments},
-                                   .times = &t->times,
-                                   .instances = t->instances};
+  t->program =
+      (predicted_program){.of = {.model = &t->model, .where = &compute_host_f32, .n = &numeric_f32},
+                          .block = &t->block,
+                          .leaves = {batch, shards, segments},
+                          .times = &t->times,
+                          .instances = t->instances};
 }
 
-static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange, const network *n) {
+static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind exchange,
+                      const network *n) {
   double seconds;
   rank_grid grid = {.data = data, .time = time, .exchange = exchange};
   assert_int_equal(simulate_step(&t->program, &grid, n, &seconds), REC_OK);
@@ -63,31 +68,36 @@ static double step_of(const tiny *t, int64_t data, int64_t time, exchange_kind e
 }
 
 static void assert_near(double found, double expected) {
-  if (found < expected * (1 - 1e-9) || found > expected * (1 + 1e-9)) fail_msg("expected %.9g, found %.9g", expected, found);
+  if (found < expected * (1 - 1e-9) || found > expected * (1 + 1e-9))
+    fail_msg("expected %.9g, found %.9g", expected, found);
 }
 
 static const network slow = {{1e-4, 1e7}, {1e-4, 1e7}, 1};
 static const double HOP = 1e-4 + STATE * 4 / 1e7;
 
-// Seconds that the ranks take to tell each other the weight of the targets, how the shards have ended, the squares of pieces, losses
-// of segments, and whether they go on.
+// Seconds that the ranks take to tell each other the weight of the targets, how the shards have
+// ended, the squares of pieces, losses of segments, and whether they go on.
 static double agreeing(int count, int pieces, int segments, const network_link *l) {
   const int bytes[] = {8, 4, 8 * pieces, 8 * segments, 3};
   double seconds = 0;
   for (int i = 0; i < 5; i++)
-    for (int have = 1; have < count; have *= 2) seconds += l->latency + have * bytes[i] / l->bandwidth;
+    for (int have = 1; have < count; have *= 2)
+      seconds += l->latency + have * bytes[i] / l->bandwidth;
   return seconds;
 }
 
-// The skew of a pipeline is paid once a pass: each further rank waits for one cell and one message, forward and backward. A rank
-// computes longer between two messages than they take, so nothing else waits.
+// The skew of a pipeline is paid once a pass: each further rank waits for one cell and one message,
+// forward and backward. A rank computes longer between two messages than they take, so nothing else
+// waits.
 static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
   tiny t;
   (void)state;
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 1, 1, 8);
-    double own = 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
-    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, 0, 8 / count, &slow.between));
+    double own = 3 * LAYERS * (OTHER + CELL) * 8 / count,
+           skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
+    assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow),
+                own + skew + agreeing(count, 0, 8 / count, &slow.between));
   }
 }
 
@@ -98,8 +108,10 @@ static void the_skew_is_paid_once_for_all_shards(void **state) {
   for (int count = 2; count <= 4; count *= 2)
     for (int shards = 1; shards <= 64; shards *= 2) {
       make(&t, shards, shards, 8);
-      double own = shards * 3 * LAYERS * (OTHER + CELL) * 8 / count, skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
-      assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow), own + skew + agreeing(count, 0, 8 / count, &slow.between));
+      double own = shards * 3 * LAYERS * (OTHER + CELL) * 8 / count,
+             skew = (count - 1) * (CELL * 8 / count * 3 + 2 * HOP);
+      assert_near(step_of(&t, 1, count, EXCHANGE_PIPELINE, &slow),
+                  own + skew + agreeing(count, 0, 8 / count, &slow.between));
     }
 }
 
@@ -110,7 +122,8 @@ static void data_ranks_share_the_shards(void **state) {
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 8, 8, 1);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count;
-    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow), own + agreeing(count, 0, 1, &slow.between));
+    assert_near(step_of(&t, count, 1, EXCHANGE_PIPELINE, &slow),
+                own + agreeing(count, 0, 1, &slow.between));
   }
 }
 
@@ -125,10 +138,12 @@ static void ranks_exchange_halves(void **state) {
   t.model.parameters = &weights, t.model.parameter_count = 1, t.model.parameter_elements = WEIGHTS;
   piece_list_make(&memory, &t.model, &t.block, true, &t.program.pieces);
   t.times.sum = 1e-7, t.times.step = 1e-6;
-  double half = WEIGHTS / 2, bytes = 4 * half / 1e7, adds = half / WINDOWS * 1e-7;  // a window is added while the next arrives
+  // a window is added while the next arrives
+  double half = WEIGHTS / 2, bytes = 4 * half / 1e7, adds = half / WINDOWS * 1e-7;
   double own = 3 * LAYERS * (OTHER + CELL);
   assert_near(step_of(&t, 2, 1, EXCHANGE_PIPELINE, &slow),
-              own + agreeing(2, WEIGHTS / PIECE / 2, 1, &slow.between) + 2 * (bytes + 1e-4) + adds + half * 1e-6);
+              own + agreeing(2, WEIGHTS / PIECE / 2, 1, &slow.between) + 2 * (bytes + 1e-4) + adds +
+                  half * 1e-6);
   rec_blocks_free(&memory);
 }
 
@@ -167,17 +182,20 @@ static void a_chain_pays_for_summaries_alone(void **state) {
   make_chain(&t, 4, 0);
   for (int count = 1; count <= 8; count *= 2) {
     double segments = 8.0 / count, summaries = count > 1 ? segments : segments - 1;
-    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &none), cells * segments + passes * summaries * CELL / 2);
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &none),
+                cells * segments + passes * summaries * CELL / 2);
   }
   assert_near(step_of(&t, 1, 8, EXCHANGE_PIPELINE, &none), cells + 7 * 3 * CELL);
 }
 
-// Each rank but the last one of a pass folds a block before the next rank has it. The blocks leave one after another.
+// Each rank but the last one of a pass folds a block before the next rank has it. The blocks leave
+// one after another.
 static void the_skew_of_a_chain_is_that_of_its_blocks(void **state) {
   enum { INSTANCES = 64, BLOCKS = 4, NUMBERS = 1 << 15 };  // 128 KiB of states
   const double fold = CELL / 20, hop = 1e-4, bandwidth = 1e9,
                own = 3 * LAYERS * (OTHER + CELL) + 2 * LAYERS * (CELL / 2 + fold);
-  const network unlimited = {{hop, 1e30}, {hop, 1e30}, 1}, limited = {{hop, bandwidth}, {hop, bandwidth}, 1};
+  const network unlimited = {{hop, 1e30}, {hop, 1e30}, 1},
+                limited = {{hop, bandwidth}, {hop, bandwidth}, 1};
   tiny t;
   (void)state;
   for (int count = 2; count <= 8; count *= 2) {
@@ -185,14 +203,17 @@ static void the_skew_of_a_chain_is_that_of_its_blocks(void **state) {
     make_chain(&t, INSTANCES, fold);
     for (int i = 0; i < LAYERS; i++) t.states[i].elements = NUMBERS;
     double skew = (count - 2) * fold / BLOCKS + (count - 1) * hop;
-    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &unlimited), own + 2 * skew + agreeing(count, 0, 1, &unlimited.between));
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &unlimited),
+                own + 2 * skew + agreeing(count, 0, 1, &unlimited.between));
     if (count > 2) continue;
     skew = fold / BLOCKS + NUMBERS * 4 / bandwidth + hop - fold;
-    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &limited), own + 2 * skew + agreeing(count, 0, 1, &limited.between));
+    assert_near(step_of(&t, 1, count, EXCHANGE_CHAIN, &limited),
+                own + 2 * skew + agreeing(count, 0, 1, &limited.between));
   }
 }
 
-// After some shards the rest is extrapolated; with unlimited bandwidth and no latency the time is linear in the shards.
+// After some shards the rest is extrapolated; with unlimited bandwidth and no latency the time is
+// linear in the shards.
 static void further_shards_take_as_long_as_the_last(void **state) {
   const network none = {{0, 1e30}, {0, 1e30}, 1};
   tiny t;
@@ -205,16 +226,20 @@ static void further_shards_take_as_long_as_the_last(void **state) {
   assert_near(step_of(&t, 1, 4, EXCHANGE_PIPELINE, &none), two + 38 * (three - two));
 }
 
-static double drawn(int which, int number) { return random_uniform(7, (uint64_t)which, (uint64_t)number); }
+static double drawn(int which, int number) {
+  return random_uniform(7, (uint64_t)which, (uint64_t)number);
+}
 
 // Message by message, as each rank sends them.
 static void exchange_plainly(const network *n, int64_t count, int64_t bytes, double *ready) {
-  double *all = calloc((size_t)count, sizeof *all), *link_free = calloc((size_t)count, sizeof *link_free);
+  double *all = calloc((size_t)count, sizeof *all),
+         *link_free = calloc((size_t)count, sizeof *link_free);
   for (int64_t i = 0; i < count; i++) all[i] = ready[i];
   for (int64_t step = 1; step < count; step++)
     for (int64_t from = 0; from < count; from++) {
       int64_t to = (from + step) % count;
-      double time = network_arrival(network_between(n, from, to), ready[from], bytes, &link_free[from]);
+      double time =
+          network_arrival(network_between(n, from, to), ready[from], bytes, &link_free[from]);
       if (time > all[to]) all[to] = time;
     }
   for (int64_t i = 0; i < count; i++) ready[i] = all[i];
@@ -229,8 +254,11 @@ static void exchanges_end_as_their_messages_do(void **state) {
   for (int c = 0; c < 7; c++)
     for (int k = 0; k < 5; k++)
       for (int draw = 0; draw < 4; draw++) {
-        const network n = {{1e-6 * drawn(1, draw), 1e9}, {1e-4 * drawn(2, draw), 1e7 + 1e9 * drawn(3, draw)}, nodes[k]};
-        for (int i = 0; i < counts[c]; i++) plain[i] = quick[i] = draw ? 1e-3 * drawn(4 + draw, i) : 1;
+        const network n = {{1e-6 * drawn(1, draw), 1e9},
+                           {1e-4 * drawn(2, draw), 1e7 + 1e9 * drawn(3, draw)},
+                           nodes[k]};
+        for (int i = 0; i < counts[c]; i++)
+          plain[i] = quick[i] = draw ? 1e-3 * drawn(4 + draw, i) : 1;
         exchange_plainly(&n, counts[c], 10000, plain);
         assert_int_equal(simulate_exchange(&n, counts[c], 10000, quick), REC_OK);
         for (int i = 0; i < counts[c]; i++) assert_near(quick[i], plain[i]);

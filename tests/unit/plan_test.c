@@ -1,5 +1,5 @@
-// Plans of all kinds of kernels are right after each pass. A plan that is broken by hand is refused with the pass and the
-// place. 1 second.
+// Plans of all kinds of kernels are right after each pass. A plan that is broken by hand is refused
+// with the pass and the place. 1 second.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/kernel_programs.h"
 
-// ---- behind each pass -----------------------------------------------------------------------------------------------
+// ---- behind each pass
+// -----------------------------------------------------------------------------------------------
 
 // A pass that leaves something wrong ends the program: an internal compiler error names it.
 static int plan_kernel(arena *a, const mapping *m, const tile_program *program, bool backward) {
@@ -27,13 +28,15 @@ static int plan_kernel(arena *a, const mapping *m, const tile_program *program, 
   return plan_program_checked(a, m, program, &carried)->nests.count;
 }
 
-static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clone clone, number_type dtype) {
+static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clone clone,
+                        number_type dtype) {
   int nests = 0;
   for (int i = 0; i < kernels->kernels.count; i++) {
     const kernel *k = &kernels->kernels.items[i];
     mapping m = kernel_mapping_of(k, clone, dtype);
     m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
-    nests += plan_kernel(a, &m, k->program, k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK);
+    nests += plan_kernel(a, &m, k->program,
+                         k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK);
     nests += plan_kernel(a, &m, k->recompute, false);
   }
   return nests;
@@ -63,7 +66,8 @@ static void plans_are_right_behind_each_pass(void **state) {
       for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++)
         assert_true(plan_kernels(f.memory, kernels, clone, NUMBER_F32) > 0);
       options.save_every = 64;
-      assert_true(plan_kernels(f.memory, schedule_recurrence(f.memory, r, options), CLONE_V3, NUMBER_F32) > 0);
+      assert_true(plan_kernels(f.memory, schedule_recurrence(f.memory, r, options), CLONE_V3,
+                               NUMBER_F32) > 0);
       options.save_every = 0;
       options.gpu = true;
       const number_type types[] = {NUMBER_F32, NUMBER_BF16};
@@ -93,7 +97,8 @@ static void each_pass_is_verified(void **state) {
   fixture f = fixture_open();
   const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
   pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
-  const recurrence_kernels *kernels = schedule_recurrence(f.memory, r, (schedule_options){.form = FORM_CHUNK});
+  const recurrence_kernels *kernels =
+      schedule_recurrence(f.memory, r, (schedule_options){.form = FORM_CHUNK});
   assert_true(plan_kernels(f.memory, kernels, CLONE_V3, NUMBER_F32) > 0);
   pass_log_use(before);
   const pass_stage *stages[] = {&program_stage, &plan_pass_stage};
@@ -112,12 +117,15 @@ static void host_kernels_are_planned_once(void **state) {
   recurrence_kernels *kernels = schedule_recurrence(f.memory, r, (schedule_options){0});
   codegen_options options = {.dtype = NUMBER_F32};
   VEC(const kernel *) list = {0};
-  for (int i = 0; i < kernels->kernels.count; i++) vec_push(f.memory, &list, &kernels->kernels.items[i]);
+  for (int i = 0; i < kernels->kernels.count; i++)
+    vec_push(f.memory, &list, &kernels->kernels.items[i]);
   pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
-  host_plan_kernels(f.memory, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options), options.dtype);
+  host_plan_kernels(f.memory, kernels->kernels.items, kernels->kernels.count,
+                    codegen_clones(&options), options.dtype);
   int planned = runs_of(&log, &kernel_stage, KERNEL_PASS_HOST);
   assert_true(planned >= CLONE_X86_COUNT);
-  codegen_compile(f.memory, (codegen_input){.kernels = list.items, .kernel_count = list.count}, options);
+  codegen_compile(f.memory, (codegen_input){.kernels = list.items, .kernel_count = list.count},
+                  options);
   assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_HOST), planned);
   assert_int_equal(runs_of(&log, &code_stage, CODE_EMIT), CLONE_X86_COUNT);
   pass_log_use(before);
@@ -128,14 +136,16 @@ static int functions_of(const recurrence_kernels *kernels) {
   int functions = 0;
   for (int i = 0; i < kernels->kernels.count; i++) {
     int same = 0;
-    while (strcmp(kernels->kernels.items[same].symbol, kernels->kernels.items[i].symbol) != 0) same++;
+    while (strcmp(kernels->kernels.items[same].symbol, kernels->kernels.items[i].symbol) != 0)
+      same++;
     assert_ptr_equal(kernels->kernels.items[same].gpu.plan, kernels->kernels.items[i].gpu.plan);
     functions += same == i;
   }
   return functions;
 }
 
-// The plan that the schedule has chosen a kernel by is the one that is lowered, and kernels of one function share it.
+// The plan that the schedule has chosen a kernel by is the one that is lowered, and kernels of one
+// function share it.
 static void gpu_kernels_are_planned_once(void **state) {
   (void)state;
   for (int i = 0; i < kernel_program_count; i++) {
@@ -143,14 +153,18 @@ static void gpu_kernels_are_planned_once(void **state) {
     const recurrence *r = fixture_analyse(&f, kernel_programs[i].source);
     pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
     codegen_gpu_options options = {.dtype = NUMBER_BF16, .warpgroups = i % 2};
-    recurrence_kernels *kernels = codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true}, options);
+    recurrence_kernels *kernels =
+        codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true}, options);
     int planned = runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), functions = functions_of(kernels);
     assert_true(planned >= functions);
     VEC(const kernel *) list = {0};
-    for (int n = 0; n < kernels->kernels.count; n++) vec_push(f.memory, &list, &kernels->kernels.items[n]);
-    const codegen_gpu_object *object = codegen_gpu_compile(f.memory, list.items, list.count, options);
+    for (int n = 0; n < kernels->kernels.count; n++)
+      vec_push(f.memory, &list, &kernels->kernels.items[n]);
+    const codegen_gpu_object *object =
+        codegen_gpu_compile(f.memory, list.items, list.count, options);
     assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), planned);
-    for (int n = 0; n < list.count; n++) assert_ptr_equal(object->kernels.items[n].plan, list.items[n]->gpu.plan);
+    for (int n = 0; n < list.count; n++)
+      assert_ptr_equal(object->kernels.items[n].plan, list.items[n]->gpu.plan);
     pass_log_use(before);
     fixture_close(&f);
   }
@@ -162,18 +176,19 @@ static void candidates_are_planned_once(void **state) {
   fixture f = fixture_open();
   const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
   pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
-  recurrence_kernels *kernels =
-      codegen_gpu_schedule(f.memory, r, (schedule_options){.gpu = true, .form = FORM_STEP}, (codegen_gpu_options){0});
+  recurrence_kernels *kernels = codegen_gpu_schedule(
+      f.memory, r, (schedule_options){.gpu = true, .form = FORM_STEP}, (codegen_gpu_options){0});
   assert_true(kernels->kernels.count > functions_of(kernels));
   assert_int_equal(runs_of(&log, &kernel_stage, KERNEL_PASS_GPU), functions_of(kernels));
   pass_log_use(before);
   fixture_close(&f);
 }
 
-// ---- broken by hand -------------------------------------------------------------------------------------------------
+// ---- broken by hand
+// -------------------------------------------------------------------------------------------------
 
-// Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins. Then 5 product %11 added to it.
-// Then 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
+// Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins. Then 5
+// product %11 added to it. Then 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
 static const char attention[] =
     "program p.forward chunk 16\n"
     "axis H ? grid\naxis K 64\naxis V 64 grid\ntime t 16\npair s 16\n"
@@ -201,7 +216,9 @@ static const char attention[] =
 
 static plan_nest *nest(plan *p, int n) { return &p->nests.items[n]; }
 
-static plan_buffer *buffer_of(plan *p, tile_id id) { return &p->buffers.items[p->values[id].buffer]; }
+static plan_buffer *buffer_of(plan *p, tile_id id) {
+  return &p->buffers.items[p->values[id].buffer];
+}
 
 // Breaks a plan of the program above.
 typedef void breaking(arena *a, plan *p);
@@ -344,13 +361,16 @@ static const struct {
     {rows_and_depth_swapped, "nest 7 (%13 = dot): rows, columns and depth are not those of %13"},
     {sum_with_lanes, "nest 5 (%11 = dot): %11 is added to %12, and one of them alone has lanes"},
     {buffer_of_another_shape, "value %8 (select): buffer 2 has other axes"},
-    {value_in_registers_of_another_nest, "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},
+    {value_in_registers_of_another_nest,
+     "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},
     {bits_too_few, "buffer 2: its numbers live on, and have 16 bits"},
     {layout_of_wide_numbers, "buffer 2: it lies as warpgroups read it, and has no 16 bits"},
-    {layout_without_banks, "buffer 2: its layout is not one of f32 numbers in whole blocks of banks"},
+    {layout_without_banks,
+     "buffer 2: its layout is not one of f32 numbers in whole blocks of banks"},
     {old_state_read_later, "nest 8: it reads the old state %3, which nest 6 has overwritten"},
     {state_of_other_memory, "value %14 (add): it is the next state in place, and has other memory"},
-    {state_in_registers_of_another_nest, "value %14 (add): nest 5 has the state in registers, and another one makes it"},
+    {state_in_registers_of_another_nest,
+     "value %14 (add): nest 5 has the state in registers, and another one makes it"},
     {life_cut_short, "buffer 4: its life, nests 3 to 6, lacks nest 8"},
     {born_too_late, "buffer 2: its life, nests 3 to 3, lacks nest 2"},
     {memory_shared, "buffer 2: it lies over buffer 1, which is alive as well"},
@@ -377,12 +397,14 @@ static void broken_plans_are_refused(void **state) {
     broken[i].break_it(f.memory, p);
     const char *said = plan_verify(f.memory, &m, p, "memory");
     assert_non_null(said);
-    assert_string_equal(said, arena_printf(f.memory, "after the pass 'memory', %s", broken[i].said));
+    assert_string_equal(said,
+                        arena_printf(f.memory, "after the pass 'memory', %s", broken[i].said));
     fixture_close(&f);
   }
 }
 
-// ---- threads of a GPU block -----------------------------------------------------------------------------------------
+// ---- threads of a GPU block
+// -----------------------------------------------------------------------------------------
 
 static const char norms[] =
     "program p.forward chunk 16\n"
@@ -404,9 +426,13 @@ static const struct {
 } divided_wrongly[] = {
     {0, {.lanes = 3, .width = 1}, "nest 0 (%1 = sum): 3 lanes cannot share its sums"},
     {0, {.lanes = 64, .width = 1}, "nest 0 (%1 = sum): 64 lanes cannot share its sums"},
-    {0, {.lanes = PLAN_ALL_THREADS, .width = 1}, "nest 0 (%1 = sum): -1 lanes cannot share its sums"},
+    {0,
+     {.lanes = PLAN_ALL_THREADS, .width = 1},
+     "nest 0 (%1 = sum): -1 lanes cannot share its sums"},
     {3, {.lanes = 32, .width = 1}, "nest 3: 32 lanes cannot share its sums"},
-    {1, {.lanes = 1, .vector = 1, .width = 3}, "nest 1 (%2 = sum): a thread cannot take 3 neighbours at once"},
+    {1,
+     {.lanes = 1, .vector = 1, .width = 3},
+     "nest 1 (%2 = sum): a thread cannot take 3 neighbours at once"},
     {3, {.lanes = 1, .vector = 2, .width = 4}, "nest 3: a thread cannot take 4 neighbours at once"},
 };
 
@@ -422,7 +448,8 @@ static void threads_that_cannot_divide_a_nest_are_refused(void **state) {
     p->nests.items[divided_wrongly[i].nest].threads = divided_wrongly[i].threads;
     const char *said = plan_verify(f.memory, &m, p, "memory");
     assert_non_null(said);
-    assert_string_equal(said, arena_printf(f.memory, "after the pass 'memory', %s", divided_wrongly[i].said));
+    assert_string_equal(
+        said, arena_printf(f.memory, "after the pass 'memory', %s", divided_wrongly[i].said));
     fixture_close(&f);
   }
 }
@@ -448,16 +475,22 @@ static void buffers_over_each_other_are_refused(void **state) {
   const char *said = plan_verify_places(f.memory, p, at);
   assert_non_null(said);
   assert_string_equal(
-      said, arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive", alive[1], alive[0]));
+      said,
+      arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive",
+                   alive[1], alive[0]));
   fixture_close(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(plans_are_right_behind_each_pass),    cmocka_unit_test(each_pass_is_verified),
-      cmocka_unit_test(host_kernels_are_planned_once),       cmocka_unit_test(gpu_kernels_are_planned_once),
-      cmocka_unit_test(candidates_are_planned_once),         cmocka_unit_test(broken_plans_are_refused),
-      cmocka_unit_test(buffers_over_each_other_are_refused), cmocka_unit_test(threads_that_cannot_divide_a_nest_are_refused),
+      cmocka_unit_test(plans_are_right_behind_each_pass),
+      cmocka_unit_test(each_pass_is_verified),
+      cmocka_unit_test(host_kernels_are_planned_once),
+      cmocka_unit_test(gpu_kernels_are_planned_once),
+      cmocka_unit_test(candidates_are_planned_once),
+      cmocka_unit_test(broken_plans_are_refused),
+      cmocka_unit_test(buffers_over_each_other_are_refused),
+      cmocka_unit_test(threads_that_cannot_divide_a_nest_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Properties of random recurrences. What the front end accepts verifies and prints. Gradients are those of differences.
-// Normalisation and the parts of the structure change no number. Time can be cut, and sequences packed. REC_SEED=N runs
-// the program of that seed alone.
+// Properties of random recurrences. What the front end accepts verifies and prints. Gradients are
+// those of differences. Normalisation and the parts of the structure change no number. Time can be
+// cut, and sequences packed. REC_SEED=N runs the program of that seed alone.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,8 @@ typedef struct subject {
 
 static void assert_small(const subject *s, double difference, double limit, const char *what) {
   if (difference <= limit) return;
-  fail_msg("%s differ by %g; again with REC_SEED=%llu\n%s", what, difference, (unsigned long long)s->seed, s->text);
+  fail_msg("%s differ by %g; again with REC_SEED=%llu\n%s", what, difference,
+           (unsigned long long)s->seed, s->text);
 }
 
 static void check_text(subject *s) {
@@ -49,9 +50,11 @@ static void check_gradients(subject *s) {
 }
 
 static void check_normalisation(subject *s) {
-  assert_small(s, fixture_difference(&s->fixture, s->raw, s->analysed, s->seed), 1e-9, "raw and normalised");
+  assert_small(s, fixture_difference(&s->fixture, s->raw, s->analysed, s->seed), 1e-9,
+               "raw and normalised");
   recurrence *parts = fixture_from_parts(&s->fixture, s->analysed);
-  assert_small(s, fixture_difference(&s->fixture, s->analysed, parts, s->seed), 1e-9, "update and parts");
+  assert_small(s, fixture_difference(&s->fixture, s->analysed, parts, s->seed), 1e-9,
+               "update and parts");
 }
 
 // Runs 7 steps as 3 and 4, the state handed on and its gradient handed back.
@@ -73,8 +76,10 @@ static void check_cut(subject *s) {
   }
   assert_true(reference_execute(r, &second.run, true));
   assert_true(reference_execute(r, &first.run, true));
-  assert_small(s, trial_part_distance(&whole, &first, 0, 0, false), 1e-12, "a cut sequence (first part) and the whole");
-  assert_small(s, trial_part_distance(&whole, &second, 0, 3, false), 1e-12, "a cut sequence (last part) and the whole");
+  assert_small(s, trial_part_distance(&whole, &first, 0, 0, false), 1e-12,
+               "a cut sequence (first part) and the whole");
+  assert_small(s, trial_part_distance(&whole, &second, 0, 3, false), 1e-12,
+               "a cut sequence (last part) and the whole");
 }
 
 static void check_packed(subject *s) {
@@ -84,7 +89,8 @@ static void check_packed(subject *s) {
   for (int k = 0; k < 3; k++) {
     trial one = trial_part(&packed, s->fixture.memory, k, offsets[k], offsets[k + 1] - offsets[k]);
     assert_true(reference_execute(s->analysed, &one.run, true));
-    assert_small(s, trial_part_distance(&packed, &one, k, offsets[k], true), 1e-12, "packed sequences and single ones");
+    assert_small(s, trial_part_distance(&packed, &one, k, offsets[k], true), 1e-12,
+                 "packed sequences and single ones");
   }
 }
 

@@ -39,7 +39,8 @@ static rank_clock *clock_of(int64_t rank, double *seconds) {
 }
 
 static void assert_near(double found, double expected) {
-  if (found < expected - 1e-12 || found > expected + 1e-12) fail_msg("expected %.12g, found %.12g", expected, found);
+  if (found < expected - 1e-12 || found > expected + 1e-12)
+    fail_msg("expected %.12g, found %.12g", expected, found);
 }
 
 static void it_is_off_without_a_network(void **state) {
@@ -98,8 +99,9 @@ static void given_times_stand_in_place_of_the_processor(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_off_without_a_network), cmocka_unit_test(a_message_sets_the_receiver_forward),
-      cmocka_unit_test(messages_leave_one_after_another), cmocka_unit_test(given_times_stand_in_place_of_the_processor)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_off_without_a_network),
+                                     cmocka_unit_test(a_message_sets_the_receiver_forward),
+                                     cmocka_unit_test(messages_leave_one_after_another),
+                                     cmocka_unit_test(given_times_stand_in_place_of_the_processor)};
   return cmocka_run_group_tests(tests, write_network, remove_network);
 }

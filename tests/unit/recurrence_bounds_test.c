@@ -1,4 +1,5 @@
-// Intervals: what the analysis says of single formulas, and that no value of a random run lies outside.
+// Intervals: what the analysis says of single formulas, and that no value of a random run lies
+// outside.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,8 @@
 
 #define INF INFINITY
 
-// y = EXPRESSION of inputs x (anything), p in [0.5, 2] and n in [-3, 1]. The axes are K = 4, H at run time, J of 3 at least.
+// y = EXPRESSION of inputs x (anything), p in [0.5, 2] and n in [-3, 1]. The axes are K = 4, H at
+// run time, J of 3 at least.
 static const struct {
   const char *expression;
   double low, high;
@@ -84,18 +86,21 @@ static void formulas_have_these_ranges(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     fixture s = fixture_open();
-    recurrence *r = fixture_analyse(&s, arena_printf(s.memory,
-                                                     "recurrence r(K = 4, H, J) { input x, p in [0.5, 2], n in [-3, 1], u[H,J] "
-                                                     "param q[K] in [1, 2] output y, w[H,K] y = %s "
-                                                     "w = u[J = 2] * x * p * n * q }",
-                                                     ranges[i].expression));
+    recurrence *r = fixture_analyse(
+        &s, arena_printf(s.memory,
+                         "recurrence r(K = 4, H, J) { input x, p in [0.5, 2], n in [-3, 1], u[H,J] "
+                         "param q[K] in [1, 2] output y, w[H,K] y = %s "
+                         "w = u[J = 2] * x * p * n * q }",
+                         ranges[i].expression));
     double low, high;
     recurrence_bounds(s.memory, r, r->body.tensors.items[5].assigned, &low, &high);
     bool outward = low <= ranges[i].low && high >= ranges[i].high;
-    bool tight = (low == ranges[i].low || low >= ranges[i].low - 1e-14 * fabs(ranges[i].low) - 1e-300) &&
-                 (high == ranges[i].high || high <= ranges[i].high + 1e-14 * fabs(ranges[i].high) + 1e-300);
+    bool tight =
+        (low == ranges[i].low || low >= ranges[i].low - 1e-14 * fabs(ranges[i].low) - 1e-300) &&
+        (high == ranges[i].high || high <= ranges[i].high + 1e-14 * fabs(ranges[i].high) + 1e-300);
     if (!outward || !tight)
-      fail_msg("%s: [%.17g, %.17g], expected [%.17g, %.17g]", ranges[i].expression, low, high, ranges[i].low, ranges[i].high);
+      fail_msg("%s: [%.17g, %.17g], expected [%.17g, %.17g]", ranges[i].expression, low, high,
+               ranges[i].low, ranges[i].high);
     fixture_close(&s);
   }
 }

@@ -1,5 +1,5 @@
-// Logarithms of decays: which decays have one. It keeps its digits near 0 and near 1, and its derivative stays finite where the
-// decay rounds to 0.
+// Logarithms of decays: which decays have one. It keeps its digits near 0 and near 1, and its
+// derivative stays finite where the decay rounds to 0.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,11 @@
 
 // `decay` in the inputs a, b, the promised p in [0.25, 0.75] and the param c in [0.5, 0.999].
 static recurrence *with_decay(fixture *s, const char *lets, const char *decay) {
-  return fixture_analyse(s, arena_printf(s->memory,
-                                         "recurrence r(H = 2) { input a, b, p in [0.25, 0.75] param c in [0.5, 0.999] "
-                                         "state h output y, w %s h = (%s) * h[t-1] + a y = h w = a + b + p + c + H }",
-                                         lets, decay));
+  return fixture_analyse(
+      s, arena_printf(s->memory,
+                      "recurrence r(H = 2) { input a, b, p in [0.25, 0.75] param c in [0.5, 0.999] "
+                      "state h output y, w %s h = (%s) * h[t-1] + a y = h w = a + b + p + c + H }",
+                      lets, decay));
 }
 
 typedef struct place {
@@ -101,8 +102,10 @@ static void logarithms_keep_their_digits(void **state) {
       {"", "(1 - 0.01) * sigmoid(a) + 0.01", AT(40, 0, 0.5, 1), -0.99 * exp(-40)},
       {"", "c + (1 - c) * sigmoid(a)", AT(30, 0, 0.5, 0.75), log1p(-0.25 * sigmoid(-30))},
       {"", "(1 - c) * sigmoid(a) + c", AT(-40, 0, 0.5, 0.5), -0.6931471805599453},
-      {"let l = sigmoid(b)", "l + (1 - l) * sigmoid(a)", AT(-50, -60, 0.5, 1), -50 + log1p(exp(-10))},
-      {"let l = sigmoid(b)", "l + (1 - l) * sigmoid(a)", AT(20, 20, 0.5, 1), -exp(2 * log_sigmoid(-20))},
+      {"let l = sigmoid(b)", "l + (1 - l) * sigmoid(a)", AT(-50, -60, 0.5, 1),
+       -50 + log1p(exp(-10))},
+      {"let l = sigmoid(b)", "l + (1 - l) * sigmoid(a)", AT(20, 20, 0.5, 1),
+       -exp(2 * log_sigmoid(-20))},
       {"", "c", AT(0, 0, 0.5, 0.9), -0.10536051565782628},
       {"", "p^2 * c", AT(0, 0, 0.5, 0.5), -2.0794415416798357},
       {"", "1 - 0.5 * sigmoid(a)", AT(-40, 0, 0.5, 1), -0.5 * exp(-40)},
@@ -112,7 +115,8 @@ static void logarithms_keep_their_digits(void **state) {
       {"", "where(b > 0, 0, sigmoid(a))", AT(1, 1, 0.5, 1), -INFINITY},
       {"", "where(b > 0, 0, 1 - exp(-exp(a)))", AT(3, -1, 0.5, 1), log1p(-exp(-exp(3)))},
       {"", "0.875", AT(0, 0, 0, 1), -0.13353139262452263},
-      {"", "exp(-softplus(a)) * rsqrt(1 + b^2)", AT(30, 1e3, 0.5, 1), log_sigmoid(-30) - 0.5 * log1p(1e6)},
+      {"", "exp(-softplus(a)) * rsqrt(1 + b^2)", AT(30, 1e3, 0.5, 1),
+       log_sigmoid(-30) - 0.5 * log1p(1e6)},
       {"", "0.5 * (1 + exp(-p))", AT(0, 0, 0.25, 1), log(0.5 * (1 + exp(-0.25)))},
   };
   for (size_t i = 0; i < sizeof formed / sizeof *formed; i++) {
@@ -143,8 +147,12 @@ static void check_line(const char *decay, double (*exact)(double a), double (*sl
 
 static double double_exponential(double a) { return log_rest(-exp(a)); }
 static double double_exponential_slope(double a) { return exp(a) / expm1(exp(a)); }
-static double bounded(double a) { return sigmoid(a) < 0.25 ? log(0.75 + 0.25 * sigmoid(a)) : log1p(-0.25 * sigmoid(-a)); }
-static double bounded_slope(double a) { return 0.25 * sigmoid(a) * sigmoid(-a) / (0.75 + 0.25 * sigmoid(a)); }
+static double bounded(double a) {
+  return sigmoid(a) < 0.25 ? log(0.75 + 0.25 * sigmoid(a)) : log1p(-0.25 * sigmoid(-a));
+}
+static double bounded_slope(double a) {
+  return 0.25 * sigmoid(a) * sigmoid(-a) / (0.75 + 0.25 * sigmoid(a));
+}
 static double power(double a) { return log_rest(2 * log_sigmoid(a)); }
 static double power_slope(double a) { return -2 * sigmoid(-a) / expm1(-2 * log_sigmoid(a)); }
 
@@ -158,7 +166,8 @@ static void logarithms_follow_the_exact_ones(void **state) {
 // The decay is 0 in the numbers of the machine, and so is the derivative of its logarithm: not NaN.
 static void vanishing_decays_have_finite_derivatives(void **state) {
   (void)state;
-  static const char *const decays[] = {"1 - exp(-exp(a))", "1 - sigmoid(a)^2", "sigmoid(b) + (1 - sigmoid(b)) * sigmoid(a)",
+  static const char *const decays[] = {"1 - exp(-exp(a))", "1 - sigmoid(a)^2",
+                                       "sigmoid(b) + (1 - sigmoid(b)) * sigmoid(a)",
                                        "rsqrt(1 + exp(2 * a))", "softplus(a)"};
   for (size_t i = 0; i < sizeof decays / sizeof *decays; i++) {
     fixture s = fixture_open();
@@ -166,7 +175,8 @@ static void vanishing_decays_have_finite_derivatives(void **state) {
     assert_true(r->states.items[0].log_decay != NO_VALUE);
     for (double a = -1000; a <= 1000; a += 200) {
       double derivative, found = log_at(&s, r, (place){a, -1000, 0.5, 0.75}, &derivative);
-      if (!isfinite(found) || !isfinite(derivative)) fail_msg("%s at %g: %g %g", decays[i], a, found, derivative);
+      if (!isfinite(found) || !isfinite(derivative))
+        fail_msg("%s at %g: %g %g", decays[i], a, found, derivative);
     }
     fixture_close(&s);
   }

@@ -95,7 +95,8 @@ static void rewrites_give_these_operations(void **state) {
     recurrence *r = fixture_analyse(&s, source_of(&s, rewrites[i].expression));
     char *operations = operations_of(&s, r);
     if (strcmp(operations, rewrites[i].operations) != 0) {
-      fail_msg("%s: expected %s, found %s", rewrites[i].expression, rewrites[i].operations, operations);
+      fail_msg("%s: expected %s, found %s", rewrites[i].expression, rewrites[i].operations,
+               operations);
     }
     fixture_close(&s);
   }
@@ -146,11 +147,19 @@ static const struct {
     {"let s = sigmoid(a)", "log(s) + b", -800, 0, {-800, 1, 1}},
     {"", "log(1 + exp(a)) + b", 800, 0, {800, 1, 1}},
     {"", "1 - sigmoid(a) + b", 45, 0, {2.8625185805493935e-20, -2.8625185805493935e-20, 1}},
-    {"let s = sigmoid(a)", "1 - s + b", 45, 0, {2.8625185805493935e-20, -2.8625185805493935e-20, 1}},
+    {"let s = sigmoid(a)",
+     "1 - s + b",
+     45,
+     0,
+     {2.8625185805493935e-20, -2.8625185805493935e-20, 1}},
     {"", "log(1 - sigmoid(a)) + b", 800, 0, {-800, -1, 1}},
     {"", "(1 - exp(a)) * b", -1e-20, 1, {1e-20, -1, 1e-20}},
     {"", "(exp(a) - 1) * b", 1e-20, 1, {1e-20, 1, 1e-20}},
-    {"", "im(exp(complex(0, a)) - 1) * b + re(exp(complex(a, 0)) - 1)", 1e-20, 1, {2e-20, 2, 1e-20}},
+    {"",
+     "im(exp(complex(0, a)) - 1) * b + re(exp(complex(a, 0)) - 1)",
+     1e-20,
+     1,
+     {2e-20, 2, 1e-20}},
     {"", "sigmoid(a)^-1 * exp(b)", -800, -800, {1, -1, 1}},
     {"", "sigmoid(a)^(1/16) + b", -1600, 0, {3.720075976020836e-44, 2.3250474850130225e-45, 1}},
     {"", "exp(a) / (1 + exp(a)) + b", 800, 0, {1, 0, 1}},
@@ -161,14 +170,17 @@ static void extreme_points_keep_their_digits(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
     fixture s = fixture_open();
-    const typed_body *body = fixture_source(
-        &s, arena_printf(s.memory, "recurrence r { input a, b output y %s y = %s }", extremes[i].lets, extremes[i].expression));
+    const typed_body *body =
+        fixture_source(&s, arena_printf(s.memory, "recurrence r { input a, b output y %s y = %s }",
+                                        extremes[i].lets, extremes[i].expression));
     point raw = evaluate(&s, fixture_raw(&s, body), extremes[i].a, extremes[i].b);
     point stable = evaluate(&s, recurrence_analyse(s.memory, body), extremes[i].a, extremes[i].b);
     if (!same_point(stable, extremes[i].expected)) {
-      fail_msg("%s: y %.17g, da %.17g, db %.17g", extremes[i].expression, stable.y, stable.da, stable.db);
+      fail_msg("%s: y %.17g, da %.17g, db %.17g", extremes[i].expression, stable.y, stable.da,
+               stable.db);
     }
-    if (same_point(raw, extremes[i].expected)) fail_msg("%s: needs no rewriting", extremes[i].expression);
+    if (same_point(raw, extremes[i].expected))
+      fail_msg("%s: needs no rewriting", extremes[i].expression);
     fixture_close(&s);
   }
 }

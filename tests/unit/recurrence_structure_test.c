@@ -138,7 +138,8 @@ static const struct {
     {"recurrence pairs(H, K = 2, N = 4) {\n"
      "input x[H,K], z[H] state S[H,K], W[H,K,N] output y[H]\n"
      "S = sigmoid(z) * S[t-1] + x\n"
-     "W = where(index[N] >= 2, where(index[N] == 3, S, z), where(index[N] == 1, W[t-1][N = 3], W[t-1][N = 2]))\n"
+     "W = where(index[N] >= 2, where(index[N] == 3, S, z), where(index[N] == 1, W[t-1][N = 3], "
+     "W[t-1][N = 2]))\n"
      "y = sum[K,N](x * exp(W[t-1])) }",
      "recurrence pairs: 2 states\n"
      "  state S[H,K] (stratum 0): linear, element by element, decay kept as a logarithm\n"
@@ -146,7 +147,8 @@ static const struct {
     // affine in another way, and not at all
     {"recurrence fading(H, N = 3, M = N) {\n"
      "input x[H] state W[H,N] output y[H,N]\n"
-     "W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, 0.5 * W[t-1]{N -> M}, 0)))\n"
+     "W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, 0.5 * W[t-1]{N -> M}, "
+     "0)))\n"
      "y = W }",
      "recurrence fading: 1 state\n"
      "  state W[H,N]: linear, but neither diagonal nor of low rank by itself\n"
@@ -181,7 +183,8 @@ static const struct {
      "recurrence logistic: 1 state\n"
      "  state h[D]: not linear: a sequential loop with exact backward through time\n"
      "    because 'h' at 3:5 multiplies two values that read h[t-1]\n"},
-    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }", "recurrence memoryless: 0 states\n"},
+    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }",
+     "recurrence memoryless: 0 states\n"},
 };
 
 static void reports_say_what_was_found(void **state) {
@@ -204,7 +207,8 @@ static void analysis_of_its_own_result_changes_nothing(void **state) {
     char *text = recurrence_print(s.memory, fixture_analyse(&s, cases[i].source));
     recurrence *again = fixture_ir(&s, text);
     assert_string_equal(recurrence_print(s.memory, again), text);
-    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, &again->body)), text);
+    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, &again->body)),
+                        text);
     fixture_close(&s);
   }
 }
@@ -243,7 +247,8 @@ static void repeated_squares_are_analysed_at_once(void **state) {
   fixture s = fixture_open();
   const char *lets = "let a0 = sigmoid(x) let b0 = k * v ";
   for (int i = 1; i < 60; i++) {
-    lets = arena_printf(s.memory, "%s let a%d = a%d * a%d let b%d = b%d * b%d ", lets, i, i - 1, i - 1, i, i - 1, i - 1);
+    lets = arena_printf(s.memory, "%s let a%d = a%d * a%d let b%d = b%d * b%d ", lets, i, i - 1,
+                        i - 1, i, i - 1, i - 1);
   }
   const char *frame =
       "recurrence r(K = 3, V = 4) { input x[K,V], q[K], k[K], v[V] state S[K,V] output y[V] %s "

@@ -80,20 +80,24 @@ static const struct {
   const char *text, *message;
 } malformed[] = {
     {"", "expected 'recurrence', found the end of the text"},
-    {"recurrence r {", "expected a declaration, a value or an assignment, found the end of the text"},
+    {"recurrence r {",
+     "expected a declaration, a value or an assignment, found the end of the text"},
     {"recurrence r {} x", "expected nothing after the recurrence, found 'x'"},
     {"recurrence r { axis H axis H }", "expected a name that is not declared yet, found 'H'"},
-    {"recurrence r { axis E = {2 * H} }", "expected a size made of numbers and earlier axes in braces, found '{'"},
+    {"recurrence r { axis E = {2 * H} }",
+     "expected a size made of numbers and earlier axes in braces, found '{'"},
     {"recurrence r { axis H axis E = {H +} }", "expected an expression, found the end of the file"},
     {"recurrence r { axis H axis E = {H", "expected a size in braces, found '{'"},
     {"recurrence r { input x[G] }", "expected an axis that is declared above, found 'G'"},
     {"recurrence r { %1 = number 1 }", "expected %0, the next value, found '%1'"},
     {"recurrence r { %0 = numbr 1 }", "expected an operation, found 'numbr'"},
     {"recurrence r { %0 = neg %0 }", "expected a value that stands above, found '%0'"},
-    {"recurrence r { %0 = neg %99999999999999999999 }", "expected a value that stands above, found '%99999999999999999999'"},
+    {"recurrence r { %0 = neg %99999999999999999999 }",
+     "expected a value that stands above, found '%99999999999999999999'"},
     {"recurrence r { axis H %0 = index H }",
      "expected the axes and the element kind that follow from the operands, found '%0'"},
-    {"recurrence r { output y %0 = number 1 y = %0 y = %0 }", "expected one assignment to each name, found 'y'"},
+    {"recurrence r { output y %0 = number 1 y = %0 y = %0 }",
+     "expected one assignment to each name, found 'y'"},
     {"recurrence r { output y }", "expected a valid recurrence, found that 'y' is not assigned"},
     {"recurrence r { axis H output y %0 [H] = index H y = %0 }",
      "expected a valid recurrence, found that 'y' is assigned a value with an axis that it lacks"},
@@ -105,10 +109,12 @@ static const struct {
      "expected a valid recurrence, found that %1: sum over an axis that the operand lacks"},
     {"recurrence r { input z : complex %0 complex = input z %1 = tanh %0 }",
      "expected a valid recurrence, found that %1: tanh of a complex operand"},
-    {"recurrence r { input x %0 = previous x }", "expected a valid recurrence, found that %0: previous reads no such tensor"},
+    {"recurrence r { input x %0 = previous x }",
+     "expected a valid recurrence, found that %0: previous reads no such tensor"},
     {"recurrence r { input x lag x depth 1 %0 = input x %1 = lag x 2 x.lag = %0 }",
      "expected a valid recurrence, found that %1: 2 steps back in a lag buffer of depth 1"},
-    {"recurrence r { state h %0 = previous h h = %0 structure h: fast, stratum 0 }", "expected a class, found 'fast'"},
+    {"recurrence r { state h %0 = previous h h = %0 structure h: fast, stratum 0 }",
+     "expected a class, found 'fast'"},
     {"recurrence r { state h %0 = previous h h = %0 structure h: linear, stratum 0, keys [",
      "expected an axis, found the end of the text"},
     {"recurrence r { \"abc", "expected a declaration, a value or an assignment, found '\"abc'"},
@@ -129,7 +135,8 @@ static void malformed_text_is_refused(void **state) {
 // reads back to itself.
 static void damaged_text_never_crashes(void **state) {
   (void)state;
-  static const char *const splices[] = {"%", "[", "%3", "-", "1e99", "complex", "\"", "}", "\\", "K,K", "lag", "%20"};
+  static const char *const splices[] = {"%",  "[", "%3", "-",   "1e99", "complex",
+                                        "\"", "}", "\\", "K,K", "lag",  "%20"};
   uint64_t seed = 12345;
   size_t size = sizeof everything - 1;
   for (int round = 0; round < 3000; round++) {

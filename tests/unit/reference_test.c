@@ -102,8 +102,11 @@ static const struct {
 
 static void every_operation_has_its_derivative(void **state) {
   (void)state;
-  bool seen[VALUE_OP_COUNT] = {
-      [VALUE_INPUT] = true, [VALUE_PARAM] = true, [VALUE_PREVIOUS] = true, [VALUE_LAG] = true, [VALUE_STOP_GRADIENT] = true};
+  bool seen[VALUE_OP_COUNT] = {[VALUE_INPUT] = true,
+                               [VALUE_PARAM] = true,
+                               [VALUE_PREVIOUS] = true,
+                               [VALUE_LAG] = true,
+                               [VALUE_STOP_GRADIENT] = true};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *line = cases[i].line;
     seen[cases[i].op] = true;
@@ -124,8 +127,9 @@ static void every_operation_has_its_derivative(void **state) {
   }
 }
 
-// A shift register over a let that depends on the state, and a lagged input in an order of its own. Several states that read
-// each other, a slice, a rename, a nonlinear update. A complex state, with a real value promoted into it.
+// A shift register over a let that depends on the state, and a lagged input in an order of its own.
+// Several states that read each other, a slice, a rename, a nonlinear update. A complex state, with
+// a real value promoted into it.
 static const char tangle[] =
     "recurrence tangle {\n"
     "  axis G\n  axis K = 3 summed\n  axis M = 3 summed\n"
@@ -150,7 +154,8 @@ static void states_and_lags_have_their_gradients(void **state) {
   assert_gradients(tangle, 0, 3);
 }
 
-static void assert_equal_numbers(const double *a, const double *b, int64_t count, const char *what) {
+static void assert_equal_numbers(const double *a, const double *b, int64_t count,
+                                 const char *what) {
   for (int64_t i = 0; i < count; i++) {
     if (!(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(a[i])))) {
       fail_msg("%s[%lld]: %.17g and %.17g", what, (long long)i, a[i], b[i]);
@@ -170,9 +175,11 @@ static void packed_sequences_are_apart(void **state) {
     trial one = trial_part(&packed, s.memory, k, offsets[k], offsets[k + 1] - offsets[k]);
     assert_true(reference_execute(r, &one.run, true));
     assert_true(trial_part_distance(&packed, &one, k, offsets[k], true) < 1e-12);
-    for (int64_t i = 0; i < one.tensor_numbers[2]; i++) parameter_gradient[i] += one.run.d_tensors[2].data[i];
+    for (int64_t i = 0; i < one.tensor_numbers[2]; i++)
+      parameter_gradient[i] += one.run.d_tensors[2].data[i];
   }
-  assert_equal_numbers(packed.run.d_tensors[2].data, parameter_gradient, packed.tensor_numbers[2], "d.A");
+  assert_equal_numbers(packed.run.d_tensors[2].data, parameter_gradient, packed.tensor_numbers[2],
+                       "d.A");
   fixture_close(&s);
 }
 
@@ -222,7 +229,8 @@ static void assert_point(const char *line, const double *x, double value, const 
   t.run.d_tensors[4].data[0] = 1;
   assert_true(reference_execute(r, &t.run, true));
   double y = t.run.tensors[4].data[0];
-  if (!(y == value || (isnan(y) && isnan(value)))) fail_msg("%s is %.17g, expected %.17g", line, y, value);
+  if (!(y == value || (isnan(y) && isnan(value))))
+    fail_msg("%s is %.17g, expected %.17g", line, y, value);
   for (int i = 0; i < 3; i++) {
     double d = t.run.d_tensors[i].data[0] + t.run.d_tensors[3].data[i];
     if (d != gradient[i] && !(isnan(d) && isnan(gradient[i])))

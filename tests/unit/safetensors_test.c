@@ -1,4 +1,5 @@
-// Tensor files: what is read back is what was written, and every malformed file is refused with one line.
+// Tensor files: what is read back is what was written, and every malformed file is refused with one
+// line.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,9 @@ static int remove_folder(void **state) {
   return rmdir(folder);  // fails if a test left a file
 }
 
-static void make_path(char *path, size_t size, const char *name) { snprintf(path, size, "%s/%s", folder, name); }
+static void make_path(char *path, size_t size, const char *name) {
+  snprintf(path, size, "%s/%s", folder, name);
+}
 
 // A file of this header and this many data bytes.
 static size_t compose(unsigned char *bytes, const char *header, size_t data_size) {
@@ -108,7 +111,8 @@ static void a_full_disk_is_reported(void **state) {
   assert_int_equal(rec_file_write("/dev/full", &one, 1, NULL, 0), REC_ERROR_FILE);
   assert_string_equal(rec_message(), "/dev/full: cannot write: No space left on device");
   assert_int_equal(rec_file_write("/nowhere/x.safetensors", &one, 1, NULL, 0), REC_ERROR_FILE);
-  assert_string_equal(rec_message(), "/nowhere/x.safetensors: cannot write: No such file or directory");
+  assert_string_equal(rec_message(),
+                      "/nowhere/x.safetensors: cannot write: No such file or directory");
 }
 
 static void malformed_files_are_refused(void **state) {
@@ -120,11 +124,14 @@ static void malformed_files_are_refused(void **state) {
   } cases[] = {
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4,
        "f: tensor `x` ends at byte 8 of 4: the file is truncated"},
-      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, "f: 4 bytes after the last tensor"},
+      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12,
+       "f: 4 bytes after the last tensor"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
        "f: tensor `x`: expected 12 bytes for F32 [3], found 8"},
-      {"{\"x\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "f: tensor `x`: unknown dtype `F33`"},
-      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "f: tensor `x`: `data_offsets` fall"},
+      {"{\"x\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
+       "f: tensor `x`: unknown dtype `F33`"},
+      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8,
+       "f: tensor `x`: `data_offsets` fall"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8,
        "f: tensor `x`: expected whole numbers in `shape`"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8,
@@ -137,7 +144,8 @@ static void malformed_files_are_refused(void **state) {
        "f: tensor `x`: expected two whole numbers in `data_offsets`"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,1e300]}}", 4,
        "f: tensor `x`: expected two whole numbers in `data_offsets`"},
-      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "f: tensor `x`: expected `dtype`, `shape` and `data_offsets` once each"},
+      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4,
+       "f: tensor `x`: expected `dtype`, `shape` and `data_offsets` once each"},
       {"{\"x\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
        "f: tensor `x`: expected `dtype`, `shape` and `data_offsets` once each"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
@@ -150,13 +158,16 @@ static void malformed_files_are_refused(void **state) {
        "\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
        2, "f: tensor `x`: named twice"},
       {"{\"x\":7}", 0, "f: tensor `x`: expected an object in the header"},
-      {"{\"__metadata__\":[]}", 0, "f: not a safetensors file: expected an object in `__metadata__`"},
-      {"{\"__metadata__\":{\"a\":1}}", 0, "f: not a safetensors file: expected strings in `__metadata__`"},
+      {"{\"__metadata__\":[]}", 0,
+       "f: not a safetensors file: expected an object in `__metadata__`"},
+      {"{\"__metadata__\":{\"a\":1}}", 0,
+       "f: not a safetensors file: expected strings in `__metadata__`"},
       {"[]", 0, "f: not a safetensors file: its header does not start with `{`"},
       {"{]", 0, "f: not a safetensors file: its header is not JSON"},
       {"{} x", 0, "f: not a safetensors file: text after the header's JSON"},
       {"{\"a\":{\"b\":[[[1]]]}}", 0, "f: not a safetensors file: header nested too deeply"},
-      {"{\"a\\u0000b\":{}}", 0, "f: not a safetensors file: a NUL character in a string of the header"},
+      {"{\"a\\u0000b\":{}}", 0,
+       "f: not a safetensors file: a NUL character in a string of the header"},
   };
   unsigned char bytes[512];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -171,7 +182,8 @@ static void malformed_files_are_refused(void **state) {
 static void a_file_cut_anywhere_is_refused(void **state) {
   (void)state;
   unsigned char bytes[512];
-  size_t size = compose(bytes, "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ", 8);
+  size_t size =
+      compose(bytes, "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ", 8);
   rec_file *file;
   assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_OK);
   rec_file_close(file);
@@ -184,7 +196,8 @@ static void a_file_cut_anywhere_is_refused(void **state) {
   uint64_t huge = UINT64_MAX;
   memcpy(bytes, &huge, 8);
   assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_ERROR_FORMAT);
-  assert_string_equal(rec_message(), "f: not a safetensors file: its header claims more than 100 MB");
+  assert_string_equal(rec_message(),
+                      "f: not a safetensors file: its header claims more than 100 MB");
 }
 
 static void what_is_no_file_is_named(void **state) {
@@ -226,9 +239,12 @@ static void small_floats_widen_and_round(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_written_is_read),       cmocka_unit_test(a_file_is_replaced_whole),
-      cmocka_unit_test(a_full_disk_is_reported),        cmocka_unit_test(malformed_files_are_refused),
-      cmocka_unit_test(a_file_cut_anywhere_is_refused), cmocka_unit_test(what_is_no_file_is_named),
+      cmocka_unit_test(what_was_written_is_read),
+      cmocka_unit_test(a_file_is_replaced_whole),
+      cmocka_unit_test(a_full_disk_is_reported),
+      cmocka_unit_test(malformed_files_are_refused),
+      cmocka_unit_test(a_file_cut_anywhere_is_refused),
+      cmocka_unit_test(what_is_no_file_is_named),
       cmocka_unit_test(small_floats_widen_and_round),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

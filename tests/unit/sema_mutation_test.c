@@ -1,6 +1,7 @@
-// Thousands of damaged programs: whatever sema accepts is a well-formed body, whatever it refuses has a message, and
-// nothing crashes. The programs of tests/sema are damaged token by token: deleted, repeated, swapped, replaced by tokens
-// of other programs. REC_SEED and REC_MUTATIONS choose another run.
+// Thousands of damaged programs: whatever sema accepts is a well-formed body, whatever it refuses
+// has a message, and nothing crashes. The programs of tests/sema are damaged token by token:
+// deleted, repeated, swapped, replaced by tokens of other programs. REC_SEED and REC_MUTATIONS
+// choose another run.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static uint64_t next_random(void) {
 
 static int below(int n) { return (int)(next_random() % (uint64_t)n); }
 
-// ---- programs -----------------------------------------------------------------------------------------------------------
+// ---- programs
+// -----------------------------------------------------------------------------------------------------------
 
 static const char *read_text(arena *a, const char *path) {
   FILE *file = fopen(path, "rb");
@@ -60,7 +62,9 @@ static void add_folder(arena *a, texts *programs, const char *folder) {
   closedir(dir);
 }
 
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 static tokens split(arena *a, const char *text) {
   tokens list = {0};
@@ -116,7 +120,8 @@ static void mutate(tokens *list, const tokens *donor) {
   }
 }
 
-// ---- what must hold -----------------------------------------------------------------------------------------------------
+// ---- what must hold
+// -----------------------------------------------------------------------------------------------------
 
 static void check_values(const typed_body *body) {
   axis_set all = 0;
@@ -188,7 +193,8 @@ static int setting(const char *name, int otherwise) {
 
 static void damaged_programs_are_refused_or_well_formed(void **state) {
   (void)state;
-  int seed = setting("REC_SEED", (int)(time(NULL) % 1000000007)), mutants = setting("REC_MUTATIONS", 4000);
+  int seed = setting("REC_SEED", (int)(time(NULL) % 1000000007)),
+      mutants = setting("REC_MUTATIONS", 4000);
   random_state = (uint64_t)seed;
   printf("REC_SEED=%d\n", seed);
   arena *a = arena_new();

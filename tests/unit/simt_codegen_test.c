@@ -1,4 +1,5 @@
-// GPU code in LLVM IR, compiled for the executor, linked with it and run; with faults that are found. 1 second.
+// GPU code in LLVM IR, compiled for the executor, linked with it and run; with faults that are
+// found. 1 second.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +35,8 @@ typedef struct loaded {
 
 static void parse_into(llvm_module *m, const char *text) {
   char *message = NULL;
-  LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test");
+  LLVMMemoryBufferRef buffer =
+      LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test");
   LLVMModuleRef parsed = NULL;
   if (LLVMParseIRInContext(m->context, buffer, &parsed, &message)) fail_msg("%s", message);
   LLVMSetModuleDataLayout(parsed, LLVMGetModuleDataLayout(m->module));
@@ -67,7 +69,8 @@ static loaded load(const char *text) {
   loaded l = {.a = arena_new()};
   llvm_module m = gpu_module_new("test");
   parse_into(&m, text);
-  link_object objects[] = {simt_object(l.a, &m, 3, &l.text), entry_object(l.a), embedded("simt"), embedded("support")};
+  link_object objects[] = {simt_object(l.a, &m, 3, &l.text), entry_object(l.a), embedded("simt"),
+                           embedded("support")};
   llvm_module_free(&m);
   char path[] = "/tmp/simt_codegen_testXXXXXX";
   int file = mkstemp(path);
@@ -91,7 +94,8 @@ static void unload(loaded *l) {
   arena_free(l->a);
 }
 
-static simt_answer run(const loaded *l, const void *parameters, int threads, uint64_t seed, char *message) {
+static simt_answer run(const loaded *l, const void *parameters, int threads, uint64_t seed,
+                       char *message) {
   simt_launch launch = {.kernel = "k",
                         .function = l->kernel,
                         .parameters = parameters,
@@ -160,8 +164,8 @@ static void barriers_are_needed(void **state) {
 
 // ---- swizzled shared memory, ldmatrix, a product ---------------------------------------------
 
-// A 16 x 16 bf16 matrix goes through shared memory, with chunk c of row r at c xor (r / 4 mod 2). It is multiplied by the first
-// 8 columns of the identity. `%s`: what the reader adds to its chunk.
+// A 16 x 16 bf16 matrix goes through shared memory, with chunk c of row r at c xor (r / 4 mod 2).
+// It is multiplied by the first 8 columns of the identity. `%s`: what the reader adds to its chunk.
 static const char product[] =
     "declare i32 @rec.thread_x() memory(none)\n"
     "declare ptr addrspace(3) @rec.shared() memory(none)\n"
@@ -243,7 +247,8 @@ static void wrong_swizzles_give_wrong_numbers(void **state) {
     snprintf(text, sizeof text, product, wrong ? "0" : "1");
     loaded l = load(text);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-      if (run(&l, &(in_out){in, &out[0][0]}, 32, seed, message) != SIMT_DONE) fail_msg("%s", message);
+      if (run(&l, &(in_out){in, &out[0][0]}, 32, seed, message) != SIMT_DONE)
+        fail_msg("%s", message);
       bool right = true;
       for (int i = 0; i < 128; i++) {
         uint32_t bits = (uint32_t)in[i / 8][i % 8] << 16;

@@ -1,5 +1,5 @@
-// What the executor counts, against access patterns whose wavefronts and sectors are known by hand: shared memory has 32 banks of
-// 4 bytes, sectors of global memory have 32 bytes.
+// What the executor counts, against access patterns whose wavefronts and sectors are known by hand:
+// shared memory has 32 banks of 4 bytes, sectors of global memory have 32 bytes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@ enum { SHARED = 64 << 10, MMA_RATE = 1024, CACHE_RATE = 16 };
 
 static const simt_place place = {.number = 1, .kernel = "k", .file = "", .text = "here"};
 
-static simt_place_cost run_threads(void (*kernel)(const void *), const void *parameters, int threads) {
+static simt_place_cost run_threads(void (*kernel)(const void *), const void *parameters,
+                                   int threads) {
   char message[SIMT_MESSAGE] = "";
   simt_cost cost = {.mma = MMA_RATE, .cache = CACHE_RATE};
   simt_launch launch = {.kernel = "k",
@@ -44,7 +45,8 @@ static simt_place_cost run(void (*kernel)(const void *), const void *parameters)
 typedef struct pattern {
   const char *name;
   int bytes, stride, lanes;  // of a lane; between lanes; of the first lanes alone
-  int swizzle;               // vectors of 16 bytes in rows of 128 lie at (vector ^ row), 0: they do not
+  // vectors of 16 bytes in rows of 128 lie at (vector ^ row), 0: they do not
+  int swizzle;
   int wavefronts, ideal;
 } pattern;
 
@@ -57,7 +59,8 @@ static void load_by_pattern(const void *parameters) {
   const pattern *p = parameters;
   int lane = simt_thread_x();
   simt_count_place(&place);
-  if (lane < p->lanes) simt_count_access((char *)simt_shared() + offset_of(p, lane), p->bytes, p->bytes, false, 0);
+  if (lane < p->lanes)
+    simt_count_access((char *)simt_shared() + offset_of(p, lane), p->bytes, p->bytes, false, 0);
 }
 
 static void test_wavefronts(void **state) {
@@ -89,14 +92,15 @@ static void test_wavefronts(void **state) {
     simt_place_cost found = {0};
     if (p->lanes) found = run(load_by_pattern, p);
     if (found.wavefronts != p->wavefronts || found.least_wavefronts != p->ideal)
-      fail_msg("%s: expected %d wavefronts and %d at best, found %g and %g", p->name, p->wavefronts, p->ideal, found.wavefronts,
-               found.least_wavefronts);
+      fail_msg("%s: expected %d wavefronts and %d at best, found %g and %g", p->name, p->wavefronts,
+               p->ideal, found.wavefronts, found.least_wavefronts);
   }
 }
 
 // ---- executions ------------------------------------------------------------------------------
 
-// Lane i loads word k in turn k, lanes one after the other: the warp's access is of all lanes' k-th.
+// Lane i loads word k in turn k, lanes one after the other: the warp's access is of all lanes'
+// k-th.
 static void load_in_turns(const void *parameters) {
   (void)parameters;
   simt_count_place(&place);
@@ -120,10 +124,12 @@ static void load_unaligned(const void *parameters) {
 static void test_pieces(void **state) {
   (void)state;
   simt_place_cost found = run(load_unaligned, NULL);
-  assert_true(found.least_wavefronts == 4 && found.wavefronts == 16);  // words 4 apart: 4 of each bank
+  // words 4 apart: 4 of each bank
+  assert_true(found.least_wavefronts == 4 && found.wavefronts == 16);
 }
 
-static const simt_segment two_adds = {.number = 0, .issued = 3, .counts = {[SIMT_FP32] = 2, [SIMT_EXP] = 1, [SIMT_MOVE] = 7}};
+static const simt_segment two_adds = {
+    .number = 0, .issued = 3, .counts = {[SIMT_FP32] = 2, [SIMT_EXP] = 1, [SIMT_MOVE] = 7}};
 
 // 8 lanes of the first warp run the segment 5 times, all others of the two warps once.
 static void run_segments(const void *parameters) {
@@ -136,7 +142,8 @@ static void run_segments(const void *parameters) {
 static void test_segments(void **state) {
   (void)state;
   simt_place_cost found = run_threads(run_segments, NULL, 2 * SIMT_WARP);
-  assert_true(found.instructions[SIMT_FP32] == 2 * (5 + 1) && found.instructions[SIMT_EXP] == 5 + 1);
+  assert_true(found.instructions[SIMT_FP32] == 2 * (5 + 1) &&
+              found.instructions[SIMT_EXP] == 5 + 1);
   assert_true(found.issued == 3 * (5 + 1) && found.busiest == 3 * 5);
   assert_true(found.lanes == 3 * (8 * 5 + 24 * 1 + 32));
   assert_true(found.intervals == 1);
@@ -208,8 +215,8 @@ static void test_ldmatrix(void **state) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     simt_place_cost found = run(load_matrices, &all[i]);
     if (found.wavefronts != all[i].wavefronts || found.least_wavefronts != 4)
-      fail_msg("%s: expected %d wavefronts and 4 at best, found %g and %g", all[i].name, all[i].wavefronts, found.wavefronts,
-               found.least_wavefronts);
+      fail_msg("%s: expected %d wavefronts and 4 at best, found %g and %g", all[i].name,
+               all[i].wavefronts, found.wavefronts, found.least_wavefronts);
   }
 }
 
@@ -232,7 +239,8 @@ static void test_group_product(void **state) {
   (void)state;
   simt_place_cost found = run_threads(multiply_group, NULL, 4 * SIMT_WARP);
   // 64 rows of a and 8 columns of b, 32 bytes each, once for the four warps
-  assert_true(found.wavefronts == (64 + 8) * 32 / 128 && found.least_wavefronts == found.wavefronts);
+  assert_true(found.wavefronts == (64 + 8) * 32 / 128 &&
+              found.least_wavefronts == found.wavefronts);
   assert_float_equal(found.tensor, gpu_cost_wgmma_slack * 64 * 8 * 16 / MMA_RATE, 1e-9);
 }
 
@@ -266,8 +274,8 @@ static void test_sectors(void **state) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     simt_place_cost found = run(load_global, &all[i]);
     if (found.sectors != all[i].sectors || found.least_sectors != all[i].ideal)
-      fail_msg("%s: expected %d sectors and %d at best, found %g and %g", all[i].name, all[i].sectors, all[i].ideal,
-               found.sectors, found.least_sectors);
+      fail_msg("%s: expected %d sectors and %d at best, found %g and %g", all[i].name,
+               all[i].sectors, all[i].ideal, found.sectors, found.least_sectors);
   }
 }
 
@@ -278,23 +286,27 @@ static void test_cache_bound(void **state) {
   simt_place_cost found = run(load_global, &each);
   double cycles = 32.0 * SIMT_SECTOR / CACHE_RATE;
   assert_float_equal(found.bound[GPU_UNIT_CACHE], cycles, 1e-9);
-  for (int pace = 0; pace < SIMT_PACES; pace++) assert_float_equal(found.cycles[pace], cycles + GPU_COST_BARRIER_CYCLES, 1e-9);
+  for (int pace = 0; pace < SIMT_PACES; pace++)
+    assert_float_equal(found.cycles[pace], cycles + GPU_COST_BARRIER_CYCLES, 1e-9);
 }
 
 // Where nothing is counted, the calls do nothing.
 static void test_uncounted(void **state) {
   (void)state;
   char message[SIMT_MESSAGE] = "";
-  simt_launch launch = {.kernel = "k", .function = run_segments, .blocks = 1, .threads = 64, .shared_bytes = SHARED};
+  simt_launch launch = {
+      .kernel = "k", .function = run_segments, .blocks = 1, .threads = 64, .shared_bytes = SHARED};
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_wavefronts),    cmocka_unit_test(test_turns),       cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_segments),      cmocka_unit_test(test_beside),      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_ldmatrix),      cmocka_unit_test(test_sectors),     cmocka_unit_test(test_uncounted),
-      cmocka_unit_test(test_group_product), cmocka_unit_test(test_cache_bound),
+      cmocka_unit_test(test_wavefronts),  cmocka_unit_test(test_turns),
+      cmocka_unit_test(test_pieces),      cmocka_unit_test(test_segments),
+      cmocka_unit_test(test_beside),      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_ldmatrix),    cmocka_unit_test(test_sectors),
+      cmocka_unit_test(test_uncounted),   cmocka_unit_test(test_group_product),
+      cmocka_unit_test(test_cache_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,12 @@ enum { SEEDS = 8 };
 static _Alignas(16) float global_memory[256];
 
 static simt_launch launch_of(void (*kernel)(const void *), int threads, uint64_t seed) {
-  return (simt_launch){.kernel = "k", .function = kernel, .blocks = 1, .threads = threads, .shared_bytes = 4096, .seed = seed};
+  return (simt_launch){.kernel = "k",
+                       .function = kernel,
+                       .blocks = 1,
+                       .threads = threads,
+                       .shared_bytes = 4096,
+                       .seed = seed};
 }
 
 static void expect_fault(void (*kernel)(const void *), int threads, const char *expected) {
@@ -23,7 +28,8 @@ static void expect_fault(void (*kernel)(const void *), int threads, const char *
     char message[SIMT_MESSAGE] = "";
     simt_launch launch = launch_of(kernel, threads, seed);
     simt_answer answer = simt_run(&launch, 0, 1, NULL, message);
-    if (answer != SIMT_FAULT || !strstr(message, expected) || strncmp(message, "k, block 0, thread ", 19) != 0)
+    if (answer != SIMT_FAULT || !strstr(message, expected) ||
+        strncmp(message, "k, block 0, thread ", 19) != 0)
       fail_msg("seed %d: expected `%s`, found %d `%s`", (int)seed, expected, answer, message);
   }
 }
@@ -171,7 +177,8 @@ static void kernel_copies_twice(const void *parameters) {
   simt_cp_async_wait_0();
 }
 
-// A double buffer whose other half is filled again while other warps still read it: the barrier is missing.
+// A double buffer whose other half is filled again while other warps still read it: the barrier is
+// missing.
 static void kernel_fills_too_early(const void *parameters) {
   (void)parameters;
   int thread = simt_thread_x();
@@ -237,7 +244,8 @@ static void test_divergence(void **state) {
   expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
   expect_fault(kernel_two_collectives, 32, "of the same warp in ");
   expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
-  expect_fault(kernel_barrier_not_for_all, 64, "waits at a barrier with 63 of 64 threads; thread 40");
+  expect_fault(kernel_barrier_not_for_all, 64,
+               "waits at a barrier with 63 of 64 threads; thread 40");
 }
 
 // ---- addresses -------------------------------------------------------------------------------
@@ -269,7 +277,8 @@ static void kernel_deep_stack(const void *parameters) {
 
 static void test_addresses(void **state) {
   (void)state;
-  expect_fault(kernel_outside, 32, "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
+  expect_fault(kernel_outside, 32,
+               "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
   expect_fault(kernel_below, 32, "writes 4 bytes at byte -4 of shared memory");
   expect_fault(kernel_misaligned, 32, "of shared memory, not a multiple of 16");
   expect_fault(kernel_misaligned_matrix, 32, "of shared memory, not a multiple of 16");
@@ -350,21 +359,27 @@ static void expect_tensor_race(void (*kernel)(const void *), int64_t blocks, con
   assert_int_equal(simt_run(&launch, 0, blocks, NULL, message), SIMT_DONE);
   launch.watched = true;
   assert_int_equal(simt_run(&launch, 0, blocks, NULL, message), expected ? SIMT_FAULT : SIMT_DONE);
-  if (expected && !strstr(message, expected)) fail_msg("expected `%s`, found `%s`", expected, message);
+  if (expected && !strstr(message, expected))
+    fail_msg("expected `%s`, found `%s`", expected, message);
 }
 
 static void test_races_in_tensors(void **state) {
   (void)state;
   expect_tensor_race(kernel_no_barrier_in_tensor, 1, "of y, which thread ");
-  expect_tensor_race(kernel_blocks_write_the_same, 2, "of y, which block 0 wrote in the same launch");
-  expect_tensor_race(kernel_overwrites_what_others_read, 3, "of y, which several blocks read in the same launch");
-  expect_tensor_race(kernel_reads_what_others_wrote, 2, "of y, which block 0 wrote in the same launch");
+  expect_tensor_race(kernel_blocks_write_the_same, 2,
+                     "of y, which block 0 wrote in the same launch");
+  expect_tensor_race(kernel_overwrites_what_others_read, 3,
+                     "of y, which several blocks read in the same launch");
+  expect_tensor_race(kernel_reads_what_others_wrote, 2,
+                     "of y, which block 0 wrote in the same launch");
   expect_tensor_race(kernel_own_parts, 4, NULL);
 }
 
 static float scratch_memory[4][64];
 
-static void touch_scratch(int block, int index, int write) { simt_check_global(&scratch_memory[block][index], 4, 4, write); }
+static void touch_scratch(int block, int index, int write) {
+  simt_check_global(&scratch_memory[block][index], 4, 4, write);
+}
 static void kernel_scratch_race(const void *parameters) {
   (void)parameters;
   touch_scratch(simt_block_x(), simt_thread_x(), 1);
@@ -403,7 +418,8 @@ static _Alignas(SIMT_SECTOR) float sectors_memory[SECTORS * WORDS_OF_SECTOR];
 
 static void touch_sectors(bool again_from_last) {
   if (simt_thread_x()) return;
-  for (int i = 0; i < SECTORS; i++) simt_check_global(&sectors_memory[i * WORDS_OF_SECTOR], 4, 4, 1);
+  for (int i = 0; i < SECTORS; i++)
+    simt_check_global(&sectors_memory[i * WORDS_OF_SECTOR], 4, 4, 1);
   for (int i = 0; i < SECTORS; i++) {
     int sector = again_from_last ? SECTORS - 1 - i : i;
     simt_check_global(&sectors_memory[sector * WORDS_OF_SECTOR], 4, 4, 0);
@@ -419,7 +435,8 @@ static void kernel_from_last(const void *parameters) {
 }
 
 // Sectors of scratch that come from memory, and that go there.
-static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, int64_t read, int64_t written) {
+static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, int64_t read,
+                         int64_t written) {
   char message[SIMT_MESSAGE] = "";
   simt_counts counts = {0};
   simt_stamps stamps = {0};
@@ -433,8 +450,8 @@ static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, in
   assert_int_equal(counts.cache_written_bytes, written * SIMT_SECTOR);
 }
 
-// What was not touched for longest goes first. In order nothing is there any more when it is read; from the last, what was
-// written last is. What goes is written once: it is not changed again.
+// What was not touched for longest goes first. In order nothing is there any more when it is read;
+// from the last, what was written last is. What goes is written once: it is not changed again.
 static void test_cache(void **state) {
   (void)state;
   expect_moved(kernel_in_order, SECTORS, 0, 0);
@@ -461,7 +478,8 @@ static void test_counts(void **state) {
   assert_int_equal(simt_run(&launch, 0, 3, &counts, message), SIMT_DONE);
   assert_int_equal(counts.read_bytes, 3 * 2 * 128);
   assert_int_equal(counts.written_bytes, 3 * 128);
-  int64_t sectors = ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
+  int64_t sectors =
+      ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
   assert_int_equal(counts.launch_read_bytes, 32 * sectors);
   assert_int_equal(counts.block_read_bytes, 3 * 32 * sectors);
   assert_int_equal(bytes_read[1], counts.block_read_bytes);

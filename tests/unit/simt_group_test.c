@@ -1,5 +1,6 @@
-// wgmma in the executor against plain products: every size, type and layout of operands. Tables of where 16 bytes go, written a
-// second time here, put operands into shared memory. Faults are each found for every seed.
+// wgmma in the executor against plain products: every size, type and layout of operands. Tables of
+// where 16 bytes go, written a second time here, put operands into shared memory. Faults are each
+// found for every seed.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@ enum { ROWS = 64, MOST_COLUMNS = 64, DEPTH = 16, SHARED = 49152, B_AT = 24576, T
 
 // ---- layouts ---------------------------------------------------------------------------------
 
-// The 16 bytes number `piece` of row number `row` of a matrix with so many numbers in a row. In groups of 8 rows, the pieces of
-// 128 bytes trade places with those of the same 128 bytes:
+// The 16 bytes number `piece` of row number `row` of a matrix with so many numbers in a row. In
+// groups of 8 rows, the pieces of 128 bytes trade places with those of the same 128 bytes:
 static int place_of_piece(int width, int row, int piece) {
   static const int trades[3][8] = {
       {0, 0, 0, 0, 1, 1, 1, 1},  // 16: rows of 32 bytes, of which the second four trade
@@ -40,7 +41,8 @@ static void test_pieces_cover_shared_memory_once(void **state) {
       for (int line = 0; line < lines; line++) {
         for (int k = 0; k < depth; k++) {
           uint32_t at = layout_operand(&m, line, k, transposed);
-          int row = transposed ? k + line / width * depth : line, column = transposed ? line % width : k;
+          int row = transposed ? k + line / width * depth : line,
+              column = transposed ? line % width : k;
           assert_int_equal(at / 16, place_of_piece(width, row, column / 8));
           assert_int_equal(at % 16, 2 * (column % 8));
           assert_int_equal(seen[at / 2]++, 0);
@@ -69,9 +71,11 @@ static void test_sums_cover_each_element_once(void **state) {
 // ---- products --------------------------------------------------------------------------------
 
 typedef struct trial {
-  int columns, width_a, width_b, trans_a, trans_b, depth;  // depth: of several products, one behind the other
+  // depth: of several products, one behind the other
+  int columns, width_a, width_b, trans_a, trans_b, depth;
   int scale;
-  bool f16, registers, twice;                 // twice: another product of the same operands is under way, and added in the end
+  // twice: another product of the same operands is under way, and added in the end
+  bool f16, registers, twice;
   uint16_t a[ROWS][64], b[MOST_COLUMNS][64];  // lines of k
   float c[ROWS][MOST_COLUMNS], d[ROWS][MOST_COLUMNS];
   int fault;  // what the kernel does wrong
@@ -96,18 +100,22 @@ enum {
 
 static void put(int base, int width, int tile, int line, int k, int transposed, uint16_t bits) {
   int row = transposed ? k : line, column = transposed ? line : k;
-  int at = base + column / width * tile + 16 * place_of_piece(width, row, column % width / 8) + 2 * (column % 8);
+  int at = base + column / width * tile + 16 * place_of_piece(width, row, column % width / 8) +
+           2 * (column % 8);
   char *shared = simt_shared();
   simt_check_shared(shared + at, 2, 2, 1);
   memcpy(shared + at, &bits, 2);
 }
 
 // Bytes of what `width` columns of an operand take.
-static int tile_of(int lines, int depth, int width, int transposed) { return (transposed ? depth : lines) * width * 2; }
+static int tile_of(int lines, int depth, int width, int transposed) {
+  return (transposed ? depth : lines) * width * 2;
+}
 
 static uint64_t descriptor(int base, int tile, int width) {
   uint64_t mode = width == 64 ? 1 : width == 32 ? 2 : 3;
-  return (uint64_t)(base >> 4) | (uint64_t)(tile >> 4) << 16 | (uint64_t)(8 * width * 2 >> 4) << 32 | mode << 62;
+  return (uint64_t)(base >> 4) | (uint64_t)(tile >> 4) << 16 |
+         (uint64_t)(8 * width * 2 >> 4) << 32 | mode << 62;
 }
 
 // Where the numbers from k on begin.
@@ -123,12 +131,15 @@ static int start_of(int base, int tile, int width, int k, int transposed) {
       simt_wgmma_##op##columns##_bf16(d, c, __VA_ARGS__); \
     }                                                     \
     break;
-#define ALL(op, ...) CALL(8, op, __VA_ARGS__) CALL(16, op, __VA_ARGS__) CALL(32, op, __VA_ARGS__) CALL(64, op, __VA_ARGS__)
+#define ALL(op, ...)       \
+  CALL(8, op, __VA_ARGS__) \
+  CALL(16, op, __VA_ARGS__) CALL(32, op, __VA_ARGS__) CALL(64, op, __VA_ARGS__)
 
 static void multiply(const trial *t, float *d, const float *c, uint64_t a, uint64_t b) {
   switch (t->columns) { ALL(n, a, b, t->scale, t->trans_a, t->trans_b) }
 }
-static void multiply_registers(const trial *t, float *d, const float *c, const uint32_t *a, uint64_t b) {
+static void multiply_registers(const trial *t, float *d, const float *c, const uint32_t *a,
+                               uint64_t b) {
   switch (t->columns) { ALL(registers_n, a, b, t->scale, t->trans_b) }
 }
 static void fence(const trial *t, float *d, const float *c) {
@@ -180,7 +191,8 @@ static void kernel_product(const void *parameters) {
   for (int i = thread; i < ROWS * t->depth; i += THREADS)
     put(0, t->width_a, tile_a, i % ROWS, i / ROWS, t->trans_a, t->a[i % ROWS][i / ROWS]);
   for (int i = thread; i < t->columns * t->depth; i += THREADS)
-    put(B_AT, t->width_b, tile_b, i % t->columns, i / t->columns, t->trans_b, t->b[i % t->columns][i / t->columns]);
+    put(B_AT, t->width_b, tile_b, i % t->columns, i / t->columns, t->trans_b,
+        t->b[i % t->columns][i / t->columns]);
   if (t->fault != NO_FENCE) simt_fence_async();
   if (t->fault != NO_BARRIER) simt_barrier();
   // two warpgroups do the same
@@ -252,11 +264,13 @@ static void expect_product(trial *t) {
     for (int column = 0; column < t->columns; column++) {
       float sum = t->c[row][column];  // whole numbers: no order of the sum rounds
       for (int k = 0; k < t->depth; k++)
-        sum += (float)((t->twice ? 2 : 1) * t->scale) * rec_widen(t->a[row][k], stored) * rec_widen(t->b[column][k], stored);
+        sum += (float)((t->twice ? 2 : 1) * t->scale) * rec_widen(t->a[row][k], stored) *
+               rec_widen(t->b[column][k], stored);
       if (t->d[row][column] != sum)
-        fail_msg("%d columns, rows of %d%s and %d%s: at %d, %d found %g, expected %g", t->columns, t->width_a,
-                 t->trans_a ? " transposed" : "", t->width_b, t->trans_b ? " transposed" : "", row, column,
-                 (double)t->d[row][column], (double)sum);
+        fail_msg("%d columns, rows of %d%s and %d%s: at %d, %d found %g, expected %g", t->columns,
+                 t->width_a, t->trans_a ? " transposed" : "", t->width_b,
+                 t->trans_b ? " transposed" : "", row, column, (double)t->d[row][column],
+                 (double)sum);
     }
   }
 }
@@ -267,7 +281,8 @@ static void test_products(void **state) {
   for (int bits = 0; bits < 16; bits++) {
     for (int columns = 8; columns <= MOST_COLUMNS; columns *= 2) {
       for (int width = 16; width <= 64; width *= 2) {
-        t = (trial){.columns = columns, .width_a = 16 + 48 * (bits & 1), .width_b = width, .depth = 32};
+        t = (trial){
+            .columns = columns, .width_a = 16 + 48 * (bits & 1), .width_b = width, .depth = 32};
         t.trans_a = bits >> 1 & 1;
         t.trans_b = bits >> 2 & 1;
         t.registers = bits >> 3 & 1;
@@ -294,17 +309,20 @@ static void test_faults(void **state) {
       [OTHER_OPERANDS] = "other warps of its warpgroup",
       [BETWEEN_ROWS] = "multiplies by a that begins 128 bytes behind a pattern of 1024",
       [OVER_A_ROW] = "multiplies by a from byte 112 to 144 of rows of 128",
-      [OTHER_STRIDE] = "multiplies by b that begins 0 bytes behind a pattern of 1024, 8 rows after 1152 bytes",
+      [OTHER_STRIDE] =
+          "multiplies by b that begins 0 bytes behind a pattern of 1024, 8 rows after 1152 bytes",
   };
   static trial t;
   for (int fault = NO_FAULT + 1; fault < FAULTS; fault++) {
     for (uint64_t seed = 0; seed < 4; seed++) {
       char message[SIMT_MESSAGE] = "";
-      t = (trial){.columns = 32, .width_a = 64, .width_b = 64, .depth = 64, .scale = 1, .fault = fault};
+      t = (trial){
+          .columns = 32, .width_a = 64, .width_b = 64, .depth = 64, .scale = 1, .fault = fault};
       fill(&t, 3);
       simt_answer answer = run(&t, seed, message);
       if (answer != SIMT_FAULT || !strstr(message, found[fault]))
-        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", fault, (int)seed, found[fault], answer, message);
+        fail_msg("fault %d, seed %d: expected `%s`, found %d `%s`", fault, (int)seed, found[fault],
+                 answer, message);
     }
   }
 }

@@ -1,5 +1,5 @@
-// The executor's ops against plain computations. Where a register lies in a matrix is derived a second time here,
-// from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h.
+// The executor's ops against plain computations. Where a register lies in a matrix is derived a
+// second time here, from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,8 @@
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>
 
-static void run(void (*kernel)(const void *), const void *parameters, int threads, int64_t shared_bytes) {
+static void run(void (*kernel)(const void *), const void *parameters, int threads,
+                int64_t shared_bytes) {
   char message[SIMT_MESSAGE] = "";
   for (uint64_t seed = 0; seed < 3; seed++) {
     simt_launch launch = {.kernel = "test",
@@ -31,13 +32,15 @@ static void run(void (*kernel)(const void *), const void *parameters, int thread
 
 // ---- layouts ---------------------------------------------------------------------------------
 
-// The position of element `row`, `column` of a matrix of blocks. Blocks are numbered down the columns of blocks. A lane has
-// `run` elements of a row of each block, and the rows of a block follow each other.
+// The position of element `row`, `column` of a matrix of blocks. Blocks are numbered down the
+// columns of blocks. A lane has `run` elements of a row of each block, and the rows of a block
+// follow each other.
 typedef struct place {
   int lane, element;
 } place;
 
-static place place_in_blocks(int row, int column, int block_rows, int block_columns, int blocks_down, int run) {
+static place place_in_blocks(int row, int column, int block_rows, int block_columns,
+                             int blocks_down, int run) {
   int block = row / block_rows + column / block_columns * blocks_down;
   int inside = row % block_rows * block_columns + column % block_columns;
   return (place){inside / run, block * run + inside % run};
@@ -49,7 +52,9 @@ static place place_c_16x8(int row, int column) { return place_in_blocks(row, col
 static place place_a_16x8(int row, int column) { return place_in_blocks(row, column, 8, 4, 2, 1); }
 static place place_b_8x8(int row, int column) { return place_in_blocks(column, row, 8, 4, 1, 1); }
 static place place_load(int row, int column) { return place_in_blocks(row, column, 8, 8, 1, 2); }
-static place place_load_trans(int row, int column) { return place_in_blocks(column, row, 8, 8, 1, 2); }
+static place place_load_trans(int row, int column) {
+  return place_in_blocks(column, row, 8, 8, 1, 2);
+}
 
 typedef struct layout {
   const char *name;
@@ -80,7 +85,8 @@ static void test_layouts_cover_each_element_once(void **state) {
         assert_in_range(at.column, 0, l->columns - 1);
         count[at.row][at.column]++;
         place second = l->second(at.row, at.column);
-        if (second.lane != lane || second.element != element) fail_msg("%s: element %d of lane %d", l->name, element, lane);
+        if (second.lane != lane || second.element != element)
+          fail_msg("%s: element %d of lane %d", l->name, element, lane);
       }
     }
     for (int row = 0; row < l->rows; row++)
@@ -117,7 +123,10 @@ static void test_shuffles(void **state) {
     for (int thread = 0; thread < THREADS; thread++) {
       int lane = thread % 32, warp = thread - lane;
       for (int by = 0; by < 32; by++) {
-        int source = way == 0 ? lane ^ by : way == 1 ? (by + lane) % 32 : way == 2 ? lane + by : lane - by;
+        int source = way == 0   ? lane ^ by
+                     : way == 1 ? (by + lane) % 32
+                     : way == 2 ? lane + by
+                                : lane - by;
         if (source < 0 || source > 31) source = lane;
         assert_true(out[thread * 32 + by] == (float)(warp + source));
       }
@@ -151,11 +160,16 @@ static void test_blocks_on_any_threads(void **state) {
   char message[SIMT_MESSAGE] = "";
   simt_counts counts = {0};
   numbers p = {out, 0};
-  simt_launch launch = {
-      .kernel = "sum", .function = kernel_sum, .parameters = &p, .blocks = BLOCKS, .threads = 128, .shared_bytes = 16};
+  simt_launch launch = {.kernel = "sum",
+                        .function = kernel_sum,
+                        .parameters = &p,
+                        .blocks = BLOCKS,
+                        .threads = 128,
+                        .shared_bytes = 16};
   assert_int_equal(simt_run(&launch, 0, 4, &counts, message), SIMT_DONE);
   assert_int_equal(simt_run(&launch, 4, BLOCKS, &counts, message), SIMT_DONE);
-  for (int i = 0; i < BLOCKS * 128; i++) assert_true(out[i] == (float)(128 * 127 / 2 + 128 * (i / 128)));
+  for (int i = 0; i < BLOCKS * 128; i++)
+    assert_true(out[i] == (float)(128 * 127 / 2 + 128 * (i / 128)));
   assert_int_equal(counts.barriers, BLOCKS);
   assert_int_equal(counts.collectives, BLOCKS * 4 * 5);
 }
@@ -243,12 +257,16 @@ static void kernel_product(const void *parameters) {
       if (at.lane == lane) c[at.element] = p->c[row][column];
     }
   }
-  if (p->type == BF16) simt_mma_m16n8k16_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
-  if (p->type == F16) simt_mma_m16n8k16_f16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
-  if (p->type == TF32) simt_mma_m16n8k8_tf32(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == BF16)
+    simt_mma_m16n8k16_bf16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == F16)
+    simt_mma_m16n8k16_f16(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
+  if (p->type == TF32)
+    simt_mma_m16n8k8_tf32(d, a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]);
   for (int row = 0; row < 16; row++)
     for (int column = 0; column < 8; column++)
-      if (place_c_16x8(row, column).lane == lane) p->d[row][column] = d[place_c_16x8(row, column).element];
+      if (place_c_16x8(row, column).lane == lane)
+        p->d[row][column] = d[place_c_16x8(row, column).element];
 }
 
 // Small whole numbers: exact in every type, with sums that are exact, too.
@@ -259,7 +277,8 @@ static void test_products(void **state) {
   for (p.type = BF16; p.type <= TF32; p.type++) {
     p.depth = p.type == TF32 ? 8 : 16;
     for (int i = 0; i < 16; i++) {
-      for (int k = 0; k < 16; k++) p.a[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 24) - 128);
+      for (int k = 0; k < 16; k++)
+        p.a[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 24) - 128);
       for (int k = 0; k < 8; k++) {
         p.b[i][k] = (float)((int)((random = random * 1664525 + 1013904223) >> 26) - 32);
         p.c[i][k] = (float)i - (float)k / 8;
@@ -348,8 +367,10 @@ static void test_functions(void **state) {
   assert_true(simt_log2_f32(0.25f) == -2 && simt_log2_f32(0x1p-130f) == -130);
   assert_true(simt_rcp_f32(4) == 0.25f && simt_rcp_f32(0x1p127f) == 0);
   assert_true(simt_rcp_f32(-0x1p-127f) == -INFINITY);
-  assert_true(simt_rsqrt_f32(4) == 0.5f && isnan(simt_rsqrt_f32(-1)) && simt_rsqrt_f32(0x1p-128f) == 0x1p64f);
-  assert_true(simt_sqrt_f32(0.25f) == 0.5f && simt_sqrt_f32(0) == 0 && simt_sqrt_f32(0x1p-128f) == 0x1p-64f);
+  assert_true(simt_rsqrt_f32(4) == 0.5f && isnan(simt_rsqrt_f32(-1)) &&
+              simt_rsqrt_f32(0x1p-128f) == 0x1p64f);
+  assert_true(simt_sqrt_f32(0.25f) == 0.5f && simt_sqrt_f32(0) == 0 &&
+              simt_sqrt_f32(0x1p-128f) == 0x1p-64f);
   assert_true(simt_div_f32(0x1p127f, -0x1p127f) == -1 && simt_div_f32(0x1p-126f, 0x1p-127f) == 2);
 }
 

@@ -48,7 +48,18 @@ enum { CHUNK = 4 };
 
 // ---- the kernels -----------------------------------------------------------------------------
 
-enum { SLOT_X, SLOT_KEY, SLOT_A, SLOT_C, SLOT_H0, SLOT_N0, SLOT_Y, SLOT_HT, SLOT_NT, FORWARD_SLOTS };
+enum {
+  SLOT_X,
+  SLOT_KEY,
+  SLOT_A,
+  SLOT_C,
+  SLOT_H0,
+  SLOT_N0,
+  SLOT_Y,
+  SLOT_HT,
+  SLOT_NT,
+  FORWARD_SLOTS
+};
 enum {
   BACK_X = 0,
   BACK_KEY,
@@ -70,7 +81,8 @@ static float read_at(const rec_frame *f, int slot, int64_t batch, int64_t step, 
   return s->data ? ((float *)s->data)[batch * s->batch_stride + step * s->time_stride + index] : 0;
 }
 
-static void write_at(const rec_frame *f, int slot, int64_t batch, int64_t step, int64_t index, float value, bool add) {
+static void write_at(const rec_frame *f, int slot, int64_t batch, int64_t step, int64_t index,
+                     float value, bool add) {
   const rec_slot *s = &f->slots[slot];
   if (!s->data) return;
   float *place = (float *)s->data + batch * s->batch_stride + step * s->time_stride + index;
@@ -81,7 +93,8 @@ static float *saved_at(const rec_frame *f, int64_t batch, int64_t chunk) {
   return (float *)f->saved + batch * f->saved_batch_stride + chunk * f->saved_chunk_stride;
 }
 
-static void forward_one(const rec_frame *f, int64_t batch, int64_t first, int64_t last, void *scratch) {
+static void forward_one(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                        void *scratch) {
   int64_t keys = f->axis_size[K];
   float *h = scratch, *n = h + keys;
   for (int64_t g = first; g < last; g++) {
@@ -96,9 +109,11 @@ static void forward_one(const rec_frame *f, int64_t batch, int64_t first, int64_
       }
       for (int64_t k = 0; k < keys; k++) {
         float key = read_at(f, SLOT_KEY, batch, t, k);
-        h[k] = read_at(f, SLOT_A, 0, 0, g) * h[k] + key * read_at(f, SLOT_X, batch, t, g * keys + k);
+        h[k] =
+            read_at(f, SLOT_A, 0, 0, g) * h[k] + key * read_at(f, SLOT_X, batch, t, g * keys + k);
         n[k] += key;
-        write_at(f, SLOT_Y, batch, t, g * keys + k, h[k] + read_at(f, SLOT_C, 0, 0, k) + n[k], false);
+        write_at(f, SLOT_Y, batch, t, g * keys + k, h[k] + read_at(f, SLOT_C, 0, 0, k) + n[k],
+                 false);
       }
     }
     for (int64_t k = 0; k < keys; k++) {
@@ -113,7 +128,8 @@ static float state_before(const rec_frame *f, int64_t batch, int64_t g, int64_t 
   int64_t keys = f->axis_size[K];
   float h = saved_at(f, batch, t / CHUNK)[g * keys + k];
   for (int64_t s = t / CHUNK * CHUNK; s < t; s++)
-    h = read_at(f, BACK_A, 0, 0, g) * h + read_at(f, BACK_KEY, batch, s, k) * read_at(f, BACK_X, batch, s, g * keys + k);
+    h = read_at(f, BACK_A, 0, 0, g) * h +
+        read_at(f, BACK_KEY, batch, s, k) * read_at(f, BACK_X, batch, s, g * keys + k);
   return h;
 }
 
@@ -125,7 +141,8 @@ static void backward_one(const rec_frame *f, int64_t batch, int64_t first, int64
       float dh = read_at(f, BACK_DHT, batch, 0, g * keys + k);
       float dn = g == 0 ? read_at(f, BACK_DNT, batch, 0, k) : 0;
       for (int64_t t = f->time - 1; t >= 0; t--) {
-        float dy = read_at(f, BACK_DY, batch, t, g * keys + k), key = read_at(f, BACK_KEY, batch, t, k);
+        float dy = read_at(f, BACK_DY, batch, t, g * keys + k),
+              key = read_at(f, BACK_KEY, batch, t, k);
         float x = read_at(f, BACK_X, batch, t, g * keys + k);
         dh += dy;
         dn += dy;
@@ -150,12 +167,14 @@ static void count_call(const rec_frame *f) {
   atomic_fetch_add(f->sequences == 1 ? &one_by_one : &together, 1);
 }
 
-static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last, void *scratch) {
+static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                           void *scratch) {
   count_call(f);
   for (int64_t s = 0; s < f->sequences; s++) forward_one(f, batch + s, first, last, scratch);
 }
 
-static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last, void *scratch) {
+static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                            void *scratch) {
   (void)scratch;
   count_call(f);
   for (int64_t s = 0; s < f->sequences; s++) backward_one(f, batch + s, first, last);
@@ -164,7 +183,8 @@ static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, in
 // ---- the table -------------------------------------------------------------------------------
 
 static typed_tensor tensor(tensor_kind kind, const char *name, int count, int *axes) {
-  typed_tensor t = {.kind = kind, .name = name, .axis_count = count, .axes = axes, .assigned = NO_VALUE};
+  typed_tensor t = {
+      .kind = kind, .name = name, .axis_count = count, .axes = axes, .assigned = NO_VALUE};
   for (int i = 0; i < count; i++) t.axis_set |= axis_bit(axes[i]);
   return t;
 }
@@ -177,7 +197,8 @@ typedef struct fixture {
 } fixture;
 
 static codegen_slot slot(tile_role role, int tensor_index, bool time, bool per_batch) {
-  return (codegen_slot){.role = role, .tensor = tensor_index, .lag = -1, .time = time, .per_batch = per_batch};
+  return (codegen_slot){
+      .role = role, .tensor = tensor_index, .lag = -1, .time = time, .per_batch = per_batch};
 }
 
 static codegen_slot result(codegen_slot s, bool accumulated, axis_set summed) {
@@ -187,7 +208,8 @@ static codegen_slot result(codegen_slot s, bool accumulated, axis_set summed) {
   return s;
 }
 
-static codegen_kernel compiled(arena *a, const kernel *k, const char *symbol, const codegen_slot *slots, int count) {
+static codegen_kernel compiled(arena *a, const kernel *k, const char *symbol,
+                               const codegen_slot *slots, int count) {
   codegen_kernel c = {.kernel = k, .symbols = {symbol, symbol, symbol}, .chunk = CHUNK};
   for (int i = 0; i < count; i++) vec_push(a, &c.slots, slots[i]);
   vec_push(a, &c.scratch.terms, (codegen_bytes_term){8, axis_bit(K)});
@@ -238,8 +260,12 @@ static int set_up_for(void **state, int sequences) {
   codegen_kernel all[4];
   const kernel_kind kinds[] = {KERNEL_FORWARD, KERNEL_STEP, KERNEL_STATES, KERNEL_BACKWARD};
   for (int i = 0; i < 4; i++) {
-    kernels[i] =
-        (kernel){.kind = kinds[i], .chunk = CHUNK, .grid_count = 1, .grid_axes = {G}, .lane_axis = -1, .lane_block = 1};
+    kernels[i] = (kernel){.kind = kinds[i],
+                          .chunk = CHUNK,
+                          .grid_count = 1,
+                          .grid_axes = {G},
+                          .lane_axis = -1,
+                          .lane_block = 1};
     bool back = kinds[i] == KERNEL_BACKWARD;
     all[i] = compiled(a, &kernels[i], back ? "backward" : "forward", back ? backward : forward,
                       back ? BACKWARD_SLOTS : FORWARD_SLOTS);
@@ -249,11 +275,13 @@ static int set_up_for(void **state, int sequences) {
   artifact_kernels made = {0};
   for (int i = 0; i < 4; i++) vec_push(a, &made.host, all[i]);
   codegen_blob blob =
-      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, &made, NUMBER_F32, "f.table");
+      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, &made,
+                     NUMBER_F32, "f.table");
   f->table = arena_alloc(a, (size_t)blob.size);
   memcpy(f->table, blob.bytes, (size_t)blob.size);
   for (int i = 0; i < blob.address_count; i++) {
-    rec_kernel_function function = strcmp(blob.addresses[i].symbol, "forward") == 0 ? forward_kernel : backward_kernel;
+    rec_kernel_function function =
+        strcmp(blob.addresses[i].symbol, "forward") == 0 ? forward_kernel : backward_kernel;
     memcpy(f->table + blob.addresses[i].offset, &function, sizeof function);
   }
   *state = f;
@@ -317,7 +345,8 @@ static f_arguments make_tensors(arena *a, int64_t steps, int64_t entries, int64_
   f.d_hT_h = numbers(a, state, 8);
   f.d_hT_n = numbers(a, entries * 3, 9);
   // Results start as garbage: whatever is not written shows.
-  float **results[] = {&f.y, &f.hT_h, &f.hT_n, &f.d_x, &f.d_k, &f.d_a, &f.d_c, &f.d_h0_h, &f.d_h0_n};
+  float **results[] = {&f.y,   &f.hT_h, &f.hT_n,   &f.d_x,   &f.d_k,
+                       &f.d_a, &f.d_c,  &f.d_h0_h, &f.d_h0_n};
   int64_t counts[] = {token, state, entries * 3, token, steps * 3, groups, 3, state, entries * 3};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     *results[i] = ARENA_ARRAY(a, float, counts[i] + 1);
@@ -333,7 +362,8 @@ static f_arguments make_arguments(arena *a, int64_t batch, int64_t time, int64_t
   return f;
 }
 
-static f_arguments make_packed(arena *a, const int32_t *offsets, int64_t sequences, int64_t groups) {
+static f_arguments make_packed(arena *a, const int32_t *offsets, int64_t sequences,
+                               int64_t groups) {
   f_arguments f = make_tensors(a, offsets[sequences], sequences, groups);
   f.batch = 1;
   f.time = offsets[sequences];
@@ -342,15 +372,18 @@ static f_arguments make_packed(arena *a, const int32_t *offsets, int64_t sequenc
   return f;
 }
 
-static rec_launch make_launch(fixture *f, const f_arguments *arguments, int64_t threads, bool keep) {
+static rec_launch make_launch(fixture *f, const f_arguments *arguments, int64_t threads,
+                              bool keep) {
   rec_sizes sizes = {.size = sizeof sizes};
   assert_int_equal(rec_sizes_entry((rec_table *)(void *)f->table, arguments, &sizes), REC_OK);
   rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .threads = threads};
   launch.workspace_bytes = sizes.workspace;
-  launch.workspace = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.workspace + 1, REC_ALIGNMENT));
+  launch.workspace =
+      aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.workspace + 1, REC_ALIGNMENT));
   memset(launch.workspace, 0x7f, (size_t)sizes.workspace);
   launch.saved_bytes = sizes.saved;
-  if (keep) launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.saved + 1, REC_ALIGNMENT));
+  if (keep)
+    launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.saved + 1, REC_ALIGNMENT));
   return launch;
 }
 
@@ -378,7 +411,8 @@ static void check_sums(const f_arguments *f) {
         double *h = calloc((size_t)f->time + 1, sizeof *h);
         h[0] = f->h0_h[(b * groups + g) * 3 + k];
         for (int64_t t = 0; t < f->time; t++)
-          h[t + 1] = f->a[g] * h[t] + f->k[(b * f->time + t) * 3 + k] * f->x[((b * f->time + t) * groups + g) * 3 + k];
+          h[t + 1] = f->a[g] * h[t] + f->k[(b * f->time + t) * 3 + k] *
+                                          f->x[((b * f->time + t) * groups + g) * 3 + k];
         double dh = f->d_hT_h[(b * groups + g) * 3 + k], dn = g ? 0 : f->d_hT_n[b * 3 + k];
         for (int64_t t = f->time - 1; t >= 0; t--) {
           double dy = f->d_y[((b * f->time + t) * groups + g) * 3 + k];
@@ -393,7 +427,8 @@ static void check_sums(const f_arguments *f) {
         d_n0 += dn;
         free(h);
       }
-      for (int64_t t = 0; t < f->time; t++) assert_float_equal(f->d_k[(b * f->time + t) * 3 + k], d_k[t], 1e-3);
+      for (int64_t t = 0; t < f->time; t++)
+        assert_float_equal(f->d_k[(b * f->time + t) * 3 + k], d_k[t], 1e-3);
       assert_float_equal(f->d_h0_n[b * 3 + k], d_n0, 1e-3);
       free(d_k);
     }
@@ -415,7 +450,9 @@ static void sums_are_those_of_plain_loops(void **state) {
   }
 }
 
-static void assert_same(const float *x, const float *y, int64_t count) { assert_memory_equal(x, y, (size_t)count * sizeof *x); }
+static void assert_same(const float *x, const float *y, int64_t count) {
+  assert_memory_equal(x, y, (size_t)count * sizeof *x);
+}
 
 static void results_equal_for_any_thread_count(void **state) {
   fixture *f = *state;
@@ -439,7 +476,8 @@ static void backwards(void *context, int64_t count, rec_task task, void *argumen
 
 static void callers_parallel_for_gives_the_same(void **state) {
   fixture *f = *state;
-  f_arguments one = make_arguments(f->memory, 2, 50, 200), two = make_arguments(f->memory, 2, 50, 200);
+  f_arguments one = make_arguments(f->memory, 2, 50, 200),
+              two = make_arguments(f->memory, 2, 50, 200);
   run_both(f, &one, 1, true);
   rec_launch launch = make_launch(f, &two, 0, false);
   int used = 0;
@@ -456,14 +494,17 @@ static void callers_parallel_for_gives_the_same(void **state) {
 
 static void strided_tensors(void **state) {
   fixture *f = *state;
-  f_arguments dense = make_arguments(f->memory, 2, 11, 4), loose = make_arguments(f->memory, 2, 11, 4);
+  f_arguments dense = make_arguments(f->memory, 2, 11, 4),
+              loose = make_arguments(f->memory, 2, 11, 4);
   run_both(f, &dense, 2, true);
   // Time before batch, and gaps behind every step.
   enum { STEP = 4 * 3 + 5, BATCH = 2 };
-  float *x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11), *d_x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11);
+  float *x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11),
+        *d_x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11);
   float *d_k = ARENA_ARRAY(f->memory, float, 7 * BATCH * 11);
   for (int b = 0; b < BATCH; b++)
-    for (int t = 0; t < 11; t++) memcpy(x + (t * BATCH + b) * STEP, dense.x + (b * 11 + t) * 12, 12 * sizeof *x);
+    for (int t = 0; t < 11; t++)
+      memcpy(x + (t * BATCH + b) * STEP, dense.x + (b * 11 + t) * 12, 12 * sizeof *x);
   loose.x = x, loose.x_batch_stride = STEP, loose.x_time_stride = STEP * BATCH;
   loose.d_x = d_x, loose.d_x_batch_stride = STEP, loose.d_x_time_stride = STEP * BATCH;
   loose.d_k = d_k, loose.d_k_batch_stride = 7, loose.d_k_time_stride = 7 * BATCH;
@@ -499,7 +540,8 @@ static void no_steps_and_no_batch(void **state) {
 // hT may be h0 itself, for the state that every instance reads, too.
 static void final_state_in_place(void **state) {
   fixture *f = *state;
-  f_arguments apart = make_arguments(f->memory, 2, 40, 160), same = make_arguments(f->memory, 2, 40, 160);
+  f_arguments apart = make_arguments(f->memory, 2, 40, 160),
+              same = make_arguments(f->memory, 2, 40, 160);
   run_both(f, &apart, 4, true);
   same.hT_h = same.h0_h;
   same.hT_n = same.h0_n;
@@ -593,13 +635,15 @@ static void assert_calls(call_counts expected) {
 
 static void forget_calls(void) { atomic_store(&together, 0), atomic_store(&one_by_one, 0); }
 
-// Both kernels once for each group of instances; those behind the last four one by one, and all where two tasks are not left.
+// Both kernels once for each group of instances; those behind the last four one by one, and all
+// where two tasks are not left.
 static void batch_entries_together(void **state) {
   fixture *f = *state;
   const struct {
     int64_t batch, groups;
     call_counts calls;
-  } cases[] = {{8, 1, {4, 0}}, {11, 1, {4, 6}}, {7, 1, {0, 14}}, {4, 2, {4, 0}}, {1, 8, {0, 16}}, {600, 1, {300, 0}}};
+  } cases[] = {{8, 1, {4, 0}}, {11, 1, {4, 6}}, {7, 1, {0, 14}},
+               {4, 2, {4, 0}}, {1, 8, {0, 16}}, {600, 1, {300, 0}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     f_arguments arguments = make_arguments(f->memory, cases[i].batch, 6, cases[i].groups);
     forget_calls();
@@ -613,7 +657,8 @@ static void batch_entries_together(void **state) {
 static void packed_sequences_together(void **state) {
   fixture *f = *state;
   int32_t whole[12], rest[12], uneven[12];
-  for (int i = 0; i < 12; i++) whole[i] = 2 * CHUNK * i, rest[i] = (2 * CHUNK + 1) * i, uneven[i] = whole[i] + (i == 11);
+  for (int i = 0; i < 12; i++)
+    whole[i] = 2 * CHUNK * i, rest[i] = (2 * CHUNK + 1) * i, uneven[i] = whole[i] + (i == 11);
   check_packed(f, whole, 11, 1);
   check_packed(f, rest, 11, 1);
   check_packed(f, uneven, 11, 5);
@@ -632,7 +677,8 @@ static void packed_strides(void **state) {
   fixture *f = *state;
   const int32_t offsets[] = {0, 0, 5, 6, 40};
   enum { STEP = 4 * 3 + 5, KEY_STEP = 7, STEPS = 40 };
-  f_arguments dense = make_packed(f->memory, offsets, 4, 4), loose = make_packed(f->memory, offsets, 4, 4);
+  f_arguments dense = make_packed(f->memory, offsets, 4, 4),
+              loose = make_packed(f->memory, offsets, 4, 4);
   run_both(f, &dense, 2, true);
   loose.x = ARENA_ARRAY(f->memory, float, STEP *STEPS), loose.x_time_stride = STEP;
   loose.y = ARENA_ARRAY(f->memory, float, STEP *STEPS), loose.y_time_stride = STEP;
@@ -668,7 +714,8 @@ static void packed_step(void **state) {
   fixture *f = *state;
   const int32_t offsets[] = {0, 1, 1, 2, 3, 3}, two[] = {0, 2};
   const rec_table *table = (rec_table *)(void *)f->table;
-  f_arguments forward = make_packed(f->memory, offsets, 5, 20), step = make_packed(f->memory, offsets, 5, 20);
+  f_arguments forward = make_packed(f->memory, offsets, 5, 20),
+              step = make_packed(f->memory, offsets, 5, 20);
   run_both(f, &forward, 2, true);
   step.hT_h = step.h0_h;
   step.hT_n = step.h0_n;
@@ -679,7 +726,8 @@ static void packed_step(void **state) {
   assert_same(forward.hT_n, step.h0_n, 5 * 3);
   step.time = 2, step.sequences = 1, step.cu_seqlens = two;
   assert_int_equal(rec_step_entry(table, &step, &launch), REC_ERROR_ARGUMENT);
-  assert_string_equal(rec_error(), "f_step: expected packed sequences of at most 1 step, found one of 2");
+  assert_string_equal(rec_error(),
+                      "f_step: expected packed sequences of at most 1 step, found one of 2");
   free_launch(&launch);
 }
 
@@ -695,7 +743,8 @@ static void unwanted_results(void **state) {
 
 static void survives_fork(void **state) {
   fixture *f = *state;
-  f_arguments parent = make_arguments(f->memory, 2, 50, 200), child = make_arguments(f->memory, 2, 50, 200);
+  f_arguments parent = make_arguments(f->memory, 2, 50, 200),
+              child = make_arguments(f->memory, 2, 50, 200);
   run_both(f, &parent, 3, true);  // the pool exists now
   pid_t process = fork();
   if (process == 0) {
@@ -719,7 +768,9 @@ static void *call_often(void *pointer) {
   for (int i = 0; i < 20; i++) {
     rec_launch launch = make_launch(c->f, &c->arguments, 2 + i % 3, true);
     const rec_table *table = (rec_table *)(void *)c->f->table;
-    if (rec_forward_entry(table, &c->arguments, &launch) || rec_backward_entry(table, &c->arguments, &launch)) return c;
+    if (rec_forward_entry(table, &c->arguments, &launch) ||
+        rec_backward_entry(table, &c->arguments, &launch))
+      return c;
     free_launch(&launch);
   }
   return NULL;
@@ -759,7 +810,8 @@ static void denormals_are_0_in_kernels_alone(void **state) {
 
 // ---- what is refused -------------------------------------------------------------------------
 
-static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_status status, const char *message) {
+static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_status status,
+                    const char *message) {
   char words[REC_ERROR_TEXT_MAX];
   snprintf(words, sizeof words, "%s", message);
   assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &arguments, &launch), status);
@@ -780,17 +832,23 @@ static void packed_mistakes_are_named(void **state) {
           "f_forward: expected batch = 1 and sequences of at least 0 with packed sequences, found "
           "batch = 1, sequences = -1");
   bad = good, bad.cu_seqlens = NULL;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens with sequences = 2, found NULL");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens with sequences = 2, found NULL");
   bad = good, bad.cu_seqlens = (int32_t[]){1, 4, 9};
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens to start at 0, found 1");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to start at 0, found 1");
   bad = good, bad.cu_seqlens = (int32_t[]){0, 10, 9};
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens that never fall, found 9 after 10");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens that never fall, found 9 after 10");
   bad = good, bad.cu_seqlens = (int32_t[]){0, INT32_MIN, 9};
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens that never fall, found -2147483648 after 0");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens that never fall, found -2147483648 after 0");
   bad = good, bad.cu_seqlens = (int32_t[]){0, 4, 8};
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens to end at time = 9, found 8");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to end at time = 9, found 8");
   bad = good, bad.sequences = 0, bad.cu_seqlens = (int32_t[]){0};
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected cu_seqlens to end at time = 9, found 0");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to end at time = 9, found 0");
   bad = good, bad.sequences = (int64_t)1 << 60;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected sizes that fit in memory, found h0_h[batch,G,K] of more than 2^56 "
@@ -808,17 +866,21 @@ static void mistakes_are_named(void **state) {
           "f_forward: expected arguments of at least 296 bytes, found size = 24; set it to "
           "sizeof(f_arguments)");
   bad = good, bad.batch = -1;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected batch and time of at least 0, found batch = -1, time = 9");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected batch and time of at least 0, found batch = -1, time = 9");
   bad = good, bad.K = 4;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected K = 3, its compile-time size, found 4");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected K = 3, its compile-time size, found 4");
   bad = good, bad.G = 0;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected a size of at least 1 for axis G, found 0");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected a size of at least 1 for axis G, found 0");
   bad = good, bad.G = (int64_t)1 << 60;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected sizes that fit in memory, found x[batch,time,G,K] of more than 2^56 "
           "numbers");
   bad = good, bad.k = NULL;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected data for k[batch,time,K], found NULL");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected data for k[batch,time,K], found NULL");
   bad = good, bad.y_time_stride = 7;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected strides of at least 15 (or 0: dense) for y[batch,time,G,K], found "
@@ -850,17 +912,21 @@ static void mistakes_are_named(void **state) {
           "f_forward: expected a library with code for the executor, found none; compile it with "
           "--target simt");
   wrong = launch, wrong.workspace_bytes = 8;
-  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_ERROR_WORKSPACE);
+  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong),
+                   REC_ERROR_WORKSPACE);
   assert_non_null(strstr(rec_error(), "found 8; ask f_sizes"));
   wrong = launch, wrong.workspace = (char *)launch.workspace + 4;
-  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_ERROR_WORKSPACE);
+  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong),
+                   REC_ERROR_WORKSPACE);
   assert_non_null(strstr(rec_error(), "expected a workspace aligned to 64 bytes"));
   bad = good, bad.time = 2;
-  assert_int_equal(rec_step_entry((rec_table *)(void *)f->table, &bad, &launch), REC_ERROR_ARGUMENT);
+  assert_int_equal(rec_step_entry((rec_table *)(void *)f->table, &bad, &launch),
+                   REC_ERROR_ARGUMENT);
   assert_string_equal(rec_error(), "f_step: expected time = 1, found 2");
   wrong = launch, wrong.threads = 0;
   setenv("REC_NUM_THREADS", "many", 1);
-  refused(f, good, wrong, REC_ERROR_ARGUMENT, "expected REC_NUM_THREADS to be a number of at least 1, found 'many'");
+  refused(f, good, wrong, REC_ERROR_ARGUMENT,
+          "expected REC_NUM_THREADS to be a number of at least 1, found 'many'");
   setenv("REC_NUM_THREADS", "2", 1);
   assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_OK);
   unsetenv("REC_NUM_THREADS");

@@ -131,7 +131,8 @@ static ast_stmts some_statements(arena *a, int depth) {
 
 static void random_leaf(arena *a, ast_expr *e) {
   static const char *const numbers[] = {"0", "17", "0.5", "1e-3", "2.5e+10"};
-  e->kind = (ast_expr_kind[]){AST_NUMBER, AST_PERCENT, AST_STRING, AST_NAME, AST_PATH, AST_INDEXED, AST_LAG}[random_below(7)];
+  e->kind = (ast_expr_kind[]){AST_NUMBER, AST_PERCENT, AST_STRING, AST_NAME,
+                              AST_PATH,   AST_INDEXED, AST_LAG}[random_below(7)];
   switch (e->kind) {
     case AST_NUMBER: *e = *number(a, numbers[random_below(5)]); break;
     case AST_PERCENT: e->percent.text = "10%"; break;
@@ -227,7 +228,8 @@ static VEC(const char *) corpus;  // paths
 
 static int collect(const char *path, const struct stat *status, int kind, struct FTW *walk) {
   (void)status;
-  if (kind == FTW_D && (strcmp(path + walk->base, "build") == 0 || path[walk->base] == '.') && walk->level > 0) {
+  if (kind == FTW_D && (strcmp(path + walk->base, "build") == 0 || path[walk->base] == '.') &&
+      walk->level > 0) {
     return FTW_SKIP_SUBTREE;
   }
   size_t length = strlen(path);
@@ -291,7 +293,8 @@ static char *joined(arena *a, const lexemes *list, bool random_space) {
     if (!random_space) {
       fputc(breaks ? '\n' : ' ', out);
     } else if (choice >= 7) {
-      fprintf(out, "%s// comment %d%s\n", choice == 7 ? " " : "\n", i, random_below(2) ? " \xC3\xA4" : "");
+      fprintf(out, "%s// comment %d%s\n", choice == 7 ? " " : "\n", i,
+              random_below(2) ? " \xC3\xA4" : "");
     } else {
       fputs(spaces[choice], out);
     }
@@ -302,7 +305,8 @@ static char *joined(arena *a, const lexemes *list, bool random_space) {
   return copy;
 }
 
-static void assert_formatting_keeps(arena *a, const char *path, const char *text, const char *tree) {
+static void assert_formatting_keeps(arena *a, const char *path, const char *text,
+                                    const char *tree) {
   parsed p = parse_text(a, text);
   if (p.errors) {
     print_error("%s does not parse with other space\n", path);
@@ -312,7 +316,8 @@ static void assert_formatting_keeps(arena *a, const char *path, const char *text
   assert_string_equal(p.tree, tree);
   assert_non_null(p.formatted);
   parsed again = parse_text(a, p.formatted);
-  if (again.errors || strcmp(p.formatted, again.formatted) != 0) print_error("%s:\n%s\n", path, text);
+  if (again.errors || strcmp(p.formatted, again.formatted) != 0)
+    print_error("%s:\n%s\n", path, text);
   assert_int_equal(again.errors, 0);
   assert_string_equal(again.tree, tree);
   assert_string_equal(again.formatted, p.formatted);
@@ -343,9 +348,10 @@ static void space_and_formatting_keep_the_program(void **state) {
 // ---- damage -------------------------------------------------------------------------------------
 
 static void damage(arena *a, lexemes *list) {
-  static const char *const words[] = {"(",      ")", "[", "]",   "{",   "}",     ",",  ":", ".",   "..",    "->",
-                                      "~",      "=", "+", "-",   "*",   "/",     "^",  "<", "let", "state", "layer",
-                                      "repeat", "x", "3", "0.5", "10%", "\"s\"", "**", ";", "@"};
+  static const char *const words[] = {"(", ")",   "[",   "]",     "{",     "}",     ",",      ":",
+                                      ".", "..",  "->",  "~",     "=",     "+",     "-",      "*",
+                                      "/", "^",   "<",   "let",   "state", "layer", "repeat", "x",
+                                      "3", "0.5", "10%", "\"s\"", "**",    ";",     "@"};
   char *word = arena_strdup(a, words[random_below(sizeof words / sizeof *words)]);
   int at = (int)random_below((unsigned)list->count);
   switch (random_below(4)) {
@@ -388,15 +394,16 @@ static void one_damaged_token_gives_few_messages(void **state) {
       arena_free(a);
     }
   }
-  print_message("%d damaged programs: one message for %.1f %%, at most two for %.1f %%\n", rejected, 100.0 * one / rejected,
-                100.0 * two / rejected);
+  print_message("%d damaged programs: one message for %.1f %%, at most two for %.1f %%\n", rejected,
+                100.0 * one / rejected, 100.0 * two / rejected);
   assert_true(one >= 0.9 * rejected);
 }
 
 static int set_up(void **state) {
   (void)state;
   const char *seed = getenv("REC_SEED");
-  random_state = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+  random_state =
+      seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
   print_message("REC_SEED=%llu\n", (unsigned long long)random_state);
   if (random_state == 0) random_state = 1;
   corpus_memory = arena_new();

@@ -1,4 +1,5 @@
-// Operations on axes of tile programs: what the interpreter makes of them, and derived gradients against differences.
+// Operations on axes of tile programs: what the interpreter makes of them, and derived gradients
+// against differences.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ static tile_program *parse(arena *a, const char *text) {
   return p;
 }
 
-// ---- one run of a program -----------------------------------------------------------------------------------------------
+// ---- one run of a program
+// -----------------------------------------------------------------------------------------------
 
 static tile_id value_of_argument(const tile_program *p, int argument) {
   for (int i = 0; i < p->values.count; i++) {
@@ -86,7 +88,8 @@ static double loss(pair_of_machines *m) {
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     tile_role role = place->role == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
-    tile_id d = argument_of(m->backward.program, role, place->tensor), y = p->results.items[i].value;
+    tile_id d = argument_of(m->backward.program, role, place->tensor),
+            y = p->results.items[i].value;
     if (d == NO_TILE) continue;
     for (int64_t k = 0; k < m->forward.count[y]; k++) {
       if (padded(&m->forward, y, k)) continue;
@@ -112,8 +115,8 @@ static void compare_gradient(pair_of_machines *m, const tile_result *result, til
     f->data[x][k] = kept;
     double measured = (above - below) / (2 * h), derived = m->backward.data[result->value][k];
     if (fabs(measured - derived) > 1e-7 * (1 + fabs(measured))) {
-      fail_msg("%s: gradient %lld of %s is %.10g, differences give %.10g", f->program->name, (long long)k, result->place.name,
-               derived, measured);
+      fail_msg("%s: gradient %lld of %s is %.10g, differences give %.10g", f->program->name,
+               (long long)k, result->place.name, derived, measured);
     }
   }
 }
@@ -160,7 +163,8 @@ static void check_gradients(arena *a, const tile_program *p, int64_t valid) {
   tile_machine_free(&m.backward);
 }
 
-// ---- programs -------------------------------------------------------------------------------------------------------------
+// ---- programs
+// -------------------------------------------------------------------------------------------------------------
 
 #define CHUNK_OF_8                                                                               \
   "axis K 3\naxis V 2\ntime t 8\npair s 8\nlocal u 4\nlocal i 2\nlocal w 2\nlocal h 2\nlocal j " \
@@ -243,7 +247,8 @@ static const char *const programs[] = {
     "%13 [K,V] = mul %11 %3\n"
     "%14 [K,V] = mul %12 %13\n"
     "result next S[K,V] tensor 3 = %14\n" OUTPUT "%8\n",
-    // Triangular systems: forward with a batch axis, and the transposed one with the matrix along columns.
+    // Triangular systems: forward with a batch axis, and the transposed one with the matrix along
+    // columns.
     "program systems chunk 8\n" CHUNK_OF_8 INPUTS
     "%4 [s,K] = rename %1 t -> s\n"
     "%5 [t,s] = dot %0 %4 over K\n"
@@ -283,7 +288,8 @@ static void text_reads_back(void **state) {
   }
 }
 
-// ---- values ---------------------------------------------------------------------------------------------------------------
+// ---- values
+// ---------------------------------------------------------------------------------------------------------------
 
 // Runs the body of a program whose argument 0 holds 1, 2, .. and returns the array of a value.
 static double *body_value(arena *a, const char *text, int64_t valid, tile_id id) {
@@ -316,9 +322,12 @@ static void entries_move_as_the_rows_say(void **state) {
   (void)state;
   arena *a = arena_new();
   // Arrays lie in the order of positions: u before i.
-  expect(body_value(a, STEPS_OF_6 "%1 [u,i] = split %0 t -> u,i\n%2 [u] = slice %1 i = 1\n", 6, 2), (double[]){2, 4, 6}, 3);
-  expect(body_value(a, STEPS_OF_6 "%1 [t] = shift %0 t by 2\n", 6, 1), (double[]){0, 0, 1, 2, 3, 4}, 6);
-  expect(body_value(a, STEPS_OF_6 "%1 [t] = shift %0 t by -4\n", 6, 1), (double[]){5, 6, 0, 0, 0, 0}, 6);
+  expect(body_value(a, STEPS_OF_6 "%1 [u,i] = split %0 t -> u,i\n%2 [u] = slice %1 i = 1\n", 6, 2),
+         (double[]){2, 4, 6}, 3);
+  expect(body_value(a, STEPS_OF_6 "%1 [t] = shift %0 t by 2\n", 6, 1), (double[]){0, 0, 1, 2, 3, 4},
+         6);
+  expect(body_value(a, STEPS_OF_6 "%1 [t] = shift %0 t by -4\n", 6, 1),
+         (double[]){5, 6, 0, 0, 0, 0}, 6);
   expect(body_value(a, STEPS_OF_6 "%1 [t] = at_end 0\n", 4, 1), (double[]){0, 0, 0, 1, 0, 0}, 6);
   expect(body_value(a, STEPS_OF_6 "%1 [t] = at_end 3\n", 4, 1), (double[]){1, 0, 0, 0, 0, 0}, 6);
   expect(body_value(a, STEPS_OF_6 "%1 [t] = at_end 4\n", 4, 1), (double[]){0, 0, 0, 0, 0, 0}, 6);
@@ -330,18 +339,21 @@ static void entries_move_as_the_rows_say(void **state) {
                     6, 4),
          (double[]){1, 1, 2, 4, 8, 16}, 6);
   // Read from the transposed side: only pairs that lead from later steps.
-  expect(body_value(a,
-                    STEPS_OF_6 "%1 [s] = rename %0 t -> s\n%2 [t,s] = mul %0 %1\n%3 [t] = at_end 3\n"
-                               "%4 [t] = solve %2 %3 along t,s transposed\n",
-                    6, 4),
-         (double[]){15, 6, 1, 0, 0, 0}, 6);
+  expect(
+      body_value(a,
+                 STEPS_OF_6 "%1 [s] = rename %0 t -> s\n%2 [t,s] = mul %0 %1\n%3 [t] = at_end 3\n"
+                            "%4 [t] = solve %2 %3 along t,s transposed\n",
+                 6, 4),
+      (double[]){15, 6, 1, 0, 0, 0}, 6);
   arena_free(a);
 }
 
-// ---- simplification ---------------------------------------------------------------------------------------------------
+// ---- simplification
+// ---------------------------------------------------------------------------------------------------
 
 static tile_program *empty(arena *a) {
-  return parse(a, "program p chunk 8\naxis K 3\ntime t 8\npair s 8\nlocal u 4\nlocal i 2\nlocal f 4\n");
+  return parse(
+      a, "program p chunk 8\naxis K 3\ntime t 8\npair s 8\nlocal u 4\nlocal i 2\nlocal f 4\n");
 }
 
 static void regrouping_simplifies(void **state) {
@@ -354,7 +366,8 @@ static void regrouping_simplifies(void **state) {
   tile_id x = tile_argument(p, place);
   tile_id split = tile_regroup(p, TILE_SPLIT, x, T, U, I);
   assert_int_equal(tile_regroup(p, TILE_JOIN, split, T, U, I), x);
-  tile_id other = tile_unary(p, TILE_EXP, split), joined = tile_regroup(p, TILE_JOIN, other, T, U, I);
+  tile_id other = tile_unary(p, TILE_EXP, split),
+          joined = tile_regroup(p, TILE_JOIN, other, T, U, I);
   assert_int_equal(tile_regroup(p, TILE_SPLIT, joined, T, U, I), other);
   // Along an axis that a value lacks it is the same everywhere.
   tile_id one = tile_number(p, 1);
@@ -365,7 +378,8 @@ static void regrouping_simplifies(void **state) {
   assert_int_equal(renamed, tile_regroup(p, TILE_SPLIT, x, T, F, I));
   tile_id at_s = tile_indexed(p, TILE_RENAME, x, T, S);
   assert_int_equal(tile_regroup(p, TILE_SPLIT, at_s, S, U, I), split);
-  assert_int_equal(tile_indexed(p, TILE_RENAME, joined, T, S), tile_regroup(p, TILE_JOIN, other, S, U, I));
+  assert_int_equal(tile_indexed(p, TILE_RENAME, joined, T, S),
+                   tile_regroup(p, TILE_JOIN, other, S, U, I));
   tile_id sum = tile_reduce(p, TILE_SUM, split, axis_bit(U) | axis_bit(I));
   assert_int_equal(sum, tile_reduce(p, TILE_SUM, x, axis_bit(T)));
   tile_id minus = tile_unary(p, TILE_NEG, x);

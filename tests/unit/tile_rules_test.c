@@ -21,7 +21,8 @@ static recurrence *from_source(fixture *s, const char *text) {
   const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
   ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
   sema_options options = {.override_count = 0};
-  typed_program *program = sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
+  typed_program *program =
+      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
   if (diag_has_errors(s->messages)) {
     diag_print(s->messages, stderr);
     abort();
@@ -29,7 +30,8 @@ static recurrence *from_source(fixture *s, const char *text) {
   return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
-// ---- matrix products --------------------------------------------------------------------------------------------------
+// ---- matrix products
+// --------------------------------------------------------------------------------------------------
 
 #define MAMBA2(G, R, P, N)                                     \
   "recurrence ssd(G = " #G ", R = " #R ", P = " #P ", N = " #N \
@@ -64,17 +66,20 @@ static recurrence *from_source(fixture *s, const char *text) {
   "  y = sum[K](q * S) / (1 + abs(sum[K](q * z)))\n" \
   "}\n"
 
-// MFLOP of matrix products in a chunk of 64 steps and for each head, the whole square of each mask counted. The
-// backward figures are those of the best formulas known, written by hand.
+// MFLOP of matrix products in a chunk of 64 steps and for each head, the whole square of each mask
+// counted. The backward figures are those of the best formulas known, written by hand.
 static const struct {
   const char *source;
   int heads;
   double forward, backward;
   int forward_dots, backward_dots;
 } costs[] = {
-    {LINEAR_ATTENTION(64, 64), 1, 2.10, 4.72, 4, 9}, {LINEAR_ATTENTION(128, 128), 1, 6.29, 13.63, 4, 9},
-    {NORMALISED(128, 128), 1, 6.32, 13.66, 6, 11},   {MAMBA2(1, 1, 64, 64), 1, 2.10, 4.72, 4, 9},
-    {MAMBA2(1, 1, 128, 128), 1, 6.29, 13.63, 4, 9},  {MAMBA2(1, 1, 64, 128), 1, 3.67, 8.39, 4, 9},
+    {LINEAR_ATTENTION(64, 64), 1, 2.10, 4.72, 4, 9},
+    {LINEAR_ATTENTION(128, 128), 1, 6.29, 13.63, 4, 9},
+    {NORMALISED(128, 128), 1, 6.32, 13.66, 6, 11},
+    {MAMBA2(1, 1, 64, 64), 1, 2.10, 4.72, 4, 9},
+    {MAMBA2(1, 1, 128, 128), 1, 6.29, 13.63, 4, 9},
+    {MAMBA2(1, 1, 64, 128), 1, 3.67, 8.39, 4, 9},
     {MAMBA2(1, 4, 64, 128), 4, 2.88, 6.03, 4, 9},
 };
 
@@ -113,7 +118,8 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
   }
 }
 
-// ---- spellings --------------------------------------------------------------------------------------------------------
+// ---- spellings
+// --------------------------------------------------------------------------------------------------------
 
 #define MODES(READ)                                     \
   "recurrence modes(N = 8, W = 6) {\n"                  \
@@ -129,10 +135,13 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
 
 // Two ways to write one recurrence. The second is what the first becomes.
 static const char *const spellings[][2] = {
-    {MODES("re(sum[N](complex(C_re, C_im) * h))"), MODES("sum[N](C_re * re(h)) - sum[N](C_im * im(h))")},
+    {MODES("re(sum[N](complex(C_re, C_im) * h))"),
+     MODES("sum[N](C_re * re(h)) - sum[N](C_im * im(h))")},
     {MODES("sum[N](C_re * re(h) + E * x)"), MODES("sum[N](C_re * re(h)) + sum[N](E * x)")},
-    {MODES("sum[N](x * (C_re * re(h) - E * im(h)))"), MODES("sum[N](x * C_re * re(h)) - sum[N](x * E * im(h))")},
-    {MODES("sum[N](g * x * F - C_im * im(h) + F * x)"), MODES("sum[N](g * x * F + F * x) - sum[N](C_im * im(h))")},
+    {MODES("sum[N](x * (C_re * re(h) - E * im(h)))"),
+     MODES("sum[N](x * C_re * re(h)) - sum[N](x * E * im(h))")},
+    {MODES("sum[N](g * x * F - C_im * im(h) + F * x)"),
+     MODES("sum[N](g * x * F + F * x) - sum[N](C_im * im(h))")},
 };
 
 static tile_program *chunks_of(fixture *s, const char *text) {
@@ -159,7 +168,8 @@ static void spellings_cost_the_same(void **state) {
   }
 }
 
-// Elementwise work on the state of Mamba-1: operations on [D,N] in the body, the exponential counted as one.
+// Elementwise work on the state of Mamba-1: operations on [D,N] in the body, the exponential
+// counted as one.
 static void the_backward_of_an_elementwise_step_is_short(void **state) {
   (void)state;
   fixture s = fixture_open();
@@ -192,7 +202,8 @@ static void the_backward_of_an_elementwise_step_is_short(void **state) {
   fixture_close(&s);
 }
 
-// Powers are products of shared squares: taken apart, they would have as many factors as the exponent says.
+// Powers are products of shared squares: taken apart, they would have as many factors as the
+// exponent says.
 static void high_powers_stay_short(void **state) {
   (void)state;
   fixture s = fixture_open();
@@ -231,7 +242,8 @@ static void high_powers_in_chunks_end(void **state) {
   fixture_close(&s);
 }
 
-// ---- rules ------------------------------------------------------------------------------------------------------------
+// ---- rules
+// ------------------------------------------------------------------------------------------------------------
 
 static const char gated[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -285,8 +297,8 @@ static bool may_vanish(const tile_program *p, const tile_value *v) {
   return !tile_padding_is_1(p, x) && !tile_is_positive(p, x);
 }
 
-// A quotient may be no number on a padded row. Its divisor is 1 there, or a mask stands between it and every operation that
-// joins steps.
+// A quotient may be no number on a padded row. Its divisor is 1 there, or a mask stands between it
+// and every operation that joins steps.
 static const char *quotient_rule(arena *a, const tile_program *p) {
   bool *exposed = ARENA_ARRAY(a, bool, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
@@ -299,7 +311,8 @@ static const char *quotient_rule(arena *a, const tile_program *p) {
       if (question == TILE_VALID || question == TILE_EQUAL) risky = false;
     }
     if (risky && joins_steps(p, v)) {
-      return arena_printf(a, "%%%d (%s) joins steps of an unmasked quotient", i, tile_op_text(v->op));
+      return arena_printf(a, "%%%d (%s) joins steps of an unmasked quotient", i,
+                          tile_op_text(v->op));
     }
     exposed[i] = risky;
   }
@@ -347,10 +360,11 @@ static void the_rules_see_violations(void **state) {
   fixture_close(&s);
 }
 
-// ---- axes that are not cut --------------------------------------------------------------------------------------------
+// ---- axes that are not cut
+// --------------------------------------------------------------------------------------------
 
-// The state n lacks V, so its share of a gradient that is partial over V is counted for the first entry of V alone. A kernel
-// that does not cut V needs no such question; one that does keeps it.
+// The state n lacks V, so its share of a gradient that is partial over V is counted for the first
+// entry of V alone. A kernel that does not cut V needs no such question; one that does keeps it.
 static void whole_axes_need_no_first_entry(void **state) {
   (void)state;
   fixture s = fixture_open();

@@ -25,8 +25,12 @@ static tile_program *empty(arena *a, tile_form form) {
 }
 
 static tile_id input(tile_program *p, const char *name, axis_set axes, bool time) {
-  tile_place place = {
-      .role = time ? TILE_INPUT : TILE_STATE, .tensor = p->arguments.count, .lag = -1, .stash = -1, .time = time, .name = name};
+  tile_place place = {.role = time ? TILE_INPUT : TILE_STATE,
+                      .tensor = p->arguments.count,
+                      .lag = -1,
+                      .stash = -1,
+                      .time = time,
+                      .name = name};
   for (int i = 0; i < 3; i++) {
     if (axis_in(axes, i)) place.axes[place.axis_count++] = i;
   }
@@ -34,7 +38,8 @@ static tile_id input(tile_program *p, const char *name, axis_set axes, bool time
 }
 
 static tile_place output(axis_set axes, bool time) {
-  tile_place place = {.role = TILE_OUTPUT, .tensor = 9, .lag = -1, .stash = -1, .time = time, .name = "y"};
+  tile_place place = {
+      .role = TILE_OUTPUT, .tensor = 9, .lag = -1, .stash = -1, .time = time, .name = "y"};
   for (int i = 0; i < 3; i++) {
     if (axis_in(axes, i)) place.axes[place.axis_count++] = i;
   }
@@ -72,7 +77,8 @@ static void appending_simplifies(void **state) {
   assert_int_equal(tile_unary(p, TILE_NEG, minus_x), x);
   assert_int_equal(tile_binary(p, TILE_ADD, y, minus_x), tile_binary(p, TILE_SUB, y, x));
   assert_int_equal(tile_binary(p, TILE_MUL, minus_x, minus_y), tile_binary(p, TILE_MUL, x, y));
-  assert_int_equal(tile_unary(p, TILE_NEG, tile_binary(p, TILE_SUB, x, y)), tile_binary(p, TILE_SUB, y, x));
+  assert_int_equal(tile_unary(p, TILE_NEG, tile_binary(p, TILE_SUB, x, y)),
+                   tile_binary(p, TILE_SUB, y, x));
   tile_id four_x = tile_binary(p, TILE_MUL, two, tile_binary(p, TILE_MUL, x, two));
   assert_true(tile_is_number(p, p->values.items[four_x].args[0], 4));
   assert_true(tile_is_number(p, tile_unary(p, TILE_EXP, zero), 1));
@@ -81,7 +87,8 @@ static void appending_simplifies(void **state) {
   tile_id inner = tile_select(p, c, x, zero);
   assert_int_equal(tile_select(p, c, inner, y), tile_select(p, c, x, y));
   // Masks of disjoint sides meet in one.
-  assert_int_equal(tile_binary(p, TILE_ADD, inner, tile_select(p, c, zero, y)), tile_select(p, c, x, y));
+  assert_int_equal(tile_binary(p, TILE_ADD, inner, tile_select(p, c, zero, y)),
+                   tile_select(p, c, x, y));
   arena_free(a);
 }
 
@@ -128,7 +135,8 @@ static tile_program *sample(arena *a) {
   tile_id decay = tile_unary(p, TILE_EXP, tile_indexed(p, TILE_SEGMENT, x, 0, 0));
   tile_id causal = tile_leaf(p, TILE_CAUSAL, 0);
   tile_id masked = tile_select(p, causal, decay, tile_number(p, 0));
-  tile_id y = tile_dot(p, tile_binary(p, TILE_MUL, scores, masked), tile_indexed(p, TILE_RENAME, x, t, s), axis_bit(s));
+  tile_id y = tile_dot(p, tile_binary(p, TILE_MUL, scores, masked),
+                       tile_indexed(p, TILE_RENAME, x, t, s), axis_bit(s));
   y = tile_binary(p, TILE_ADD, y, tile_binary(p, TILE_MUL, tile_number(p, 0.1), h));
   tile_id total = tile_reduce(p, TILE_SUM, tile_indexed(p, TILE_PREFIX, x, 3, 0), n);
   y = tile_binary(p, TILE_ADD, y, total);
@@ -165,7 +173,8 @@ static void text_reads_back(void **state) {
   assert_string_equal(tile_print(a, again), text);
   assert_int_equal(again->grid, p->grid);
   free(message);
-  tile_program *commented = parse(a, arena_printf(a, "// a note\n\n  %s  // the end", text), &message);
+  tile_program *commented =
+      parse(a, arena_printf(a, "// a note\n\n  %s  // the end", text), &message);
   assert_non_null(commented);
   assert_string_equal(tile_print(a, commented), text);
   free(message);
@@ -246,7 +255,8 @@ static void sections_follow_from_operands(void **state) {
   (void)state;
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
-  tile_place place = {.role = TILE_PARAM, .tensor = 0, .lag = -1, .stash = -1, .axis_count = 1, .axes = {N}};
+  tile_place place = {
+      .role = TILE_PARAM, .tensor = 0, .lag = -1, .stash = -1, .axis_count = 1, .axes = {N}};
   tile_id w = tile_argument(p, place);
   tile_id ew = tile_unary(p, TILE_EXP, w);
   tile_id x = input(p, "x", axis_bit(N), true);
@@ -287,10 +297,14 @@ static void a_part_of_a_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equal_values_are_one),         cmocka_unit_test(appending_simplifies),
-      cmocka_unit_test(reductions_and_axes_simplify), cmocka_unit_test(text_reads_back),
-      cmocka_unit_test(damaged_text_gets_a_message),  cmocka_unit_test(damaged_bytes_do_no_harm),
-      cmocka_unit_test(the_verifier_sees_damage),     cmocka_unit_test(sections_follow_from_operands),
+      cmocka_unit_test(equal_values_are_one),
+      cmocka_unit_test(appending_simplifies),
+      cmocka_unit_test(reductions_and_axes_simplify),
+      cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(damaged_text_gets_a_message),
+      cmocka_unit_test(damaged_bytes_do_no_harm),
+      cmocka_unit_test(the_verifier_sees_damage),
+      cmocka_unit_test(sections_follow_from_operands),
       cmocka_unit_test(a_part_of_a_program),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

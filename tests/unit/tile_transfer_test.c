@@ -1,4 +1,5 @@
-// What a part of time leaves of a state: the factors that tile_transfer finds, and why there are none elsewhere.
+// What a part of time leaves of a state: the factors that tile_transfer finds, and why there are
+// none elsewhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static found transfer_of(const char *text, int chunk, tile_role states) {
   found x = {.f = fixture_open()};
   recurrence *r = fixture_analyse(&x.f, text);
   const char *reason = NULL;
-  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason) : chunk_build_step(x.f.memory, r);
+  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason)
+                          : chunk_build_step(x.f.memory, r);
   assert_non_null(p);
   if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
   x.program = tile_transfer(x.f.memory, p, states, false, p->grid, &x.columns, &x.why);
@@ -39,7 +41,8 @@ static const char *factors_of(const found *x) {
     if (!place->transfer) continue;
     text = arena_printf(x->f.memory, "%s%s%s[", text, *text ? "; " : "", place->name);
     for (int k = 0; k < place->axis_count; k++)
-      text = arena_printf(x->f.memory, "%s%s%s", text, k ? "," : "", x->program->axes.items[place->axes[k]].name);
+      text = arena_printf(x->f.memory, "%s%s%s", text, k ? "," : "",
+                          x->program->axes.items[place->axes[k]].name);
     text = arena_printf(x->f.memory, "%s]", text);
   }
   return text;
@@ -68,7 +71,8 @@ static void expect_none(const char *text, tile_role states, const char *why) {
   "recurrence test(H = 2, K = 8, V = 8) {\n"               \
   "  input q[H,K], k[H,K], v[H,V], g[H], a[H,K], b[H,V]\n" \
   "  state S[H,K,V]\n  output y[H,V]\n" update "  y = sum[K](q * S) + g * b * sum[K](a)\n}\n"
-#define CHANNELS(rest) "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
+#define CHANNELS(rest) \
+  "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
 
 // A factor has the axes of the decay, in either direction, step by step and in chunks.
 static void test_axes(void **state) {
@@ -101,31 +105,37 @@ static void expect_columns(const char *text, const char *axis) {
   }
 }
 
-// States that mix their entries, the same way in each column; what is written has the axis, and is 0 without it.
+// States that mix their entries, the same way in each column; what is written has the axis, and is
+// 0 without it.
 static void test_columns(void **state) {
   (void)state;
   expect_columns(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), "V");
-  expect_columns(MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"), "V");
-  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e + a\n"), TILE_NEXT_STATE,
-              "entries of S are made of others, and not alike in columns");
-  expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
-              "entries of S are made of others, and not alike in columns");
+  expect_columns(
+      MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"),
+      "V");
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e + a\n"),
+              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
+  expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"),
+              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
   expect_none(MATRIX("  let e = v * sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
               "entries of S are made of others, and not alike in columns");
 }
 
 static int results_of(const tile_program *p, const char *name) {
   int count = 0;
-  for (int i = 0; i < p->results.count; i++) count += strcmp(p->results.items[i].place.name, name) == 0;
+  for (int i = 0; i < p->results.count; i++)
+    count += strcmp(p->results.items[i].place.name, name) == 0;
   return count;
 }
 
-// States that are made of each other, entry by entry: a factor for each pair that a path leads between, at most four states.
+// States that are made of each other, entry by entry: a factor for each pair that a path leads
+// between, at most four states.
 static void test_pairs(void **state) {
   (void)state;
   static const char chain[] =
       "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D]\n  output y[D]\n"
-      "  a = sigmoid(f) * a[t-1] + x\n  b = 0.5 * b[t-1] + f * a[t-1]\n  c = f * c[t-1] + x * b[t-1]\n"
+      "  a = sigmoid(f) * a[t-1] + x\n  b = 0.5 * b[t-1] + f * a[t-1]\n  c = f * c[t-1] + x * "
+      "b[t-1]\n"
       "  y = c\n}\n";
   for (int back = 0; back < 2; back++) {
     found x = transfer_of(chain, 0, back ? TILE_D_STATE : TILE_NEXT_STATE);
@@ -136,7 +146,8 @@ static void test_pairs(void **state) {
     fixture_close(&x.f);
   }
   expect_none(
-      "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D], d[D], e[D]\n  output y[D]\n"
+      "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D], d[D], e[D]\n  "
+      "output y[D]\n"
       "  a = f * a[t-1] + x\n  b = f * b[t-1] + a[t-1]\n  c = f * c[t-1] + b[t-1]\n"
       "  d = f * d[t-1] + c[t-1]\n  e = f * e[t-1] + d[t-1]\n  y = e\n}\n",
       TILE_NEXT_STATE, "b is made of other states");
@@ -150,7 +161,8 @@ static void test_unread(void **state) {
   fixture_close(&x.f);
   x = transfer_of(
       "recurrence test(D = 8) {\n  input z[D], x[D]\n  state m[D], a[D]\n  output y[D]\n"
-      "  m = stop_gradient(max(m[t-1] - 1, z))\n  a = exp(m[t-1] - 1 - m) * a[t-1] + x\n  y = a\n}\n",
+      "  m = stop_gradient(max(m[t-1] - 1, z))\n  a = exp(m[t-1] - 1 - m) * a[t-1] + x\n  y = "
+      "a\n}\n",
       0, TILE_D_STATE);
   assert_non_null(x.program);
   assert_int_equal(results_of(x.program, "m"), 0);
@@ -160,13 +172,16 @@ static void test_unread(void **state) {
 
 static void test_none(void **state) {
   (void)state;
-  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"), TILE_NEXT_STATE,
-              "entries of S are made of others, and not alike in columns");
-  expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE, "h is not linear in itself");
-  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE, "earlier steps are states, too");
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
+              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
+  expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
+              "h is not linear in itself");
+  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE,
+              "earlier steps are states, too");
 }
 
-// Earlier steps: tokens make them, in chunks that hold enough of them; a chunk makes their cotangents.
+// Earlier steps: tokens make them, in chunks that hold enough of them; a chunk makes their
+// cotangents.
 static void test_earlier_steps(void **state) {
   (void)state;
   const char *text = CHANNELS("  h = 0.5 * h[t-1] + x[t-1] * x\n  y = h\n");
@@ -177,13 +192,15 @@ static void test_earlier_steps(void **state) {
   x = transfer_of(text, 16, TILE_D_STATE);
   assert_non_null(x.program);
   assert_string_equal(factors_of(&x), "h[]");
-  for (int i = 0; i < x.program->results.count; i++) assert_true(x.program->results.items[i].place.lag < 0);
+  for (int i = 0; i < x.program->results.count; i++)
+    assert_true(x.program->results.items[i].place.lag < 0);
   fixture_close(&x.f);
   x = transfer_of(text, 0, TILE_D_STATE);
   assert_null(x.program);
   assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
-  x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16, TILE_NEXT_STATE);
+  x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16,
+                  TILE_NEXT_STATE);
   assert_null(x.program);
   assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
@@ -195,7 +212,8 @@ static bool reads_state(const tile_program *p) {
   return false;
 }
 
-// Backward, states before are known: cotangents may be made of them, but not the matrix of all columns.
+// Backward, states before are known: cotangents may be made of them, but not the matrix of all
+// columns.
 static void test_states_before(void **state) {
   (void)state;
   const char *text = CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n");
@@ -203,8 +221,8 @@ static void test_states_before(void **state) {
   found x = transfer_of(text, 0, TILE_D_STATE);
   assert_true(reads_state(x.program));
   fixture_close(&x.f);
-  expect_none(MATRIX("  let e = v + sum[K](k * tanh(S[t-1]))\n  S = S[t-1] + k * e\n"), TILE_D_STATE,
-              "entries of S are made of others, and not alike in columns");
+  expect_none(MATRIX("  let e = v + sum[K](k * tanh(S[t-1]))\n  S = S[t-1] + k * e\n"),
+              TILE_D_STATE, "entries of S are made of others, and not alike in columns");
 }
 
 // The factor of a step is the gate times the factor so far.
@@ -230,9 +248,11 @@ static void test_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_axes),          cmocka_unit_test(test_complex),       cmocka_unit_test(test_columns),
-      cmocka_unit_test(test_pairs),         cmocka_unit_test(test_unread),        cmocka_unit_test(test_none),
-      cmocka_unit_test(test_earlier_steps), cmocka_unit_test(test_states_before), cmocka_unit_test(test_step),
+      cmocka_unit_test(test_axes),          cmocka_unit_test(test_complex),
+      cmocka_unit_test(test_columns),       cmocka_unit_test(test_pairs),
+      cmocka_unit_test(test_unread),        cmocka_unit_test(test_none),
+      cmocka_unit_test(test_earlier_steps), cmocka_unit_test(test_states_before),
+      cmocka_unit_test(test_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// A text that is cut into blocks at every place that allows it has the tokens of the whole, and tokens that come one by one the text
-// of all. What a file asks for and rec lacks is refused by name. tests/tokenize compares with the package itself.
+// A text that is cut into blocks at every place that allows it has the tokens of the whole, and
+// tokens that come one by one the text of all. What a file asks for and rec lacks is refused by
+// name. tests/tokenize compares with the package itself.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,14 +11,16 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- files ------------------------------------------------------------------------------------------
+// ---- files
+// ------------------------------------------------------------------------------------------
 
 // Byte characters, the other characters of the texts below, and what the merges make of them.
 static void print_bpe(FILE *out, const char *settings) {
   static const char *const extra[] = {"日", "▁",  "▁▁",  "th",   "the", "▁t", "▁a", "▁the",
                                       "at", "Ġt", "Ġth", "Ġthe", "ĠĠ",  "ĊĊ", "Ã©"};
   static const char *const merges =
-      "\"t h\", \"th e\", \"Ġ t\", \"Ġ th\", \"Ġt h\", \"Ġth e\", \"Ġ Ġ\", \"Ċ Ċ\", \"Ã ©\", \"▁ ▁\", \"▁ t\", \"▁ a\", \"▁ "
+      "\"t h\", \"th e\", \"Ġ t\", \"Ġ th\", \"Ġt h\", \"Ġth e\", \"Ġ Ġ\", \"Ċ Ċ\", \"Ã ©\", \"▁ "
+      "▁\", \"▁ t\", \"▁ a\", \"▁ "
       "the\", \"a t\"";
   char character[5] = "";
   fprintf(out, "\"model\": {\"type\": \"BPE\", %s \"vocab\": {", settings);
@@ -26,15 +29,18 @@ static void print_bpe(FILE *out, const char *settings) {
     fprintf(out, "\"%s%s\": %d, ", strchr("\"\\", *character) ? "\\" : "", character, b);
   }
   for (int i = 0; i < 256; i++) fprintf(out, "\"<0x%02X>\": %d, ", (unsigned)i, 256 + i);
-  for (size_t i = 0; i < sizeof extra / sizeof *extra; i++) fprintf(out, "\"%s\": %zu, ", extra[i], 512 + i);
+  for (size_t i = 0; i < sizeof extra / sizeof *extra; i++)
+    fprintf(out, "\"%s\": %zu, ", extra[i], 512 + i);
   fprintf(out, "\"<unk>\": 527}, \"merges\": [%s]}", merges);
 }
 
 static void print_unigram(FILE *out) {
   fprintf(out,
-          "\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0], [\"▁\", -2], [\"a\", -3.5], [\"t\", "
+          "\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0], [\"▁\", "
+          "-2], [\"a\", -3.5], [\"t\", "
           "-3], [\"h\", -4], "
-          "[\"e\", -3.25], [\"th\", -4], [\"he\", -4.5], [\"▁the\", -5], [\"▁t\", -3.75], [\"at\", -4.125], [\".\", -6]]}");
+          "[\"e\", -3.25], [\"th\", -4], [\"he\", -4.5], [\"▁the\", -5], [\"▁t\", -3.75], [\"at\", "
+          "-4.125], [\".\", -6]]}");
 }
 
 static char *file_of(const char *members, const char *settings) {
@@ -62,7 +68,8 @@ static tokenizer *opened(const char *members, const char *settings) {
   return t;
 }
 
-// ---- texts ------------------------------------------------------------------------------------------
+// ---- texts
+// ------------------------------------------------------------------------------------------
 
 static uint64_t state = 1;
 static unsigned draw(unsigned below) {
@@ -71,9 +78,10 @@ static unsigned draw(unsigned below) {
 }
 
 static size_t draw_text(char *to) {
-  static const char *const parts[] = {" ",      " ",       " ",   "\n",  "\n", "\r", "\t", "a",    "t",        "h", "e", "the",
-                                      "s",      "'s",      "1",   "23",  ".",  "!?", "é",  "日",   "́",         "▁", " ", "<e>",
-                                      "<left>", "<right>", "<w>", "a b", "ﱞ",  "²",  "  ", "\xff", "\xe6\x97", "İ"};
+  static const char *const parts[] = {
+      " ",      " ",       " ",   "\n",  "\n", "\r", "\t", "a",    "t",        "h", "e", "the",
+      "s",      "'s",      "1",   "23",  ".",  "!?", "é",  "日",   "́",         "▁", " ", "<e>",
+      "<left>", "<right>", "<w>", "a b", "ﱞ",  "²",  "  ", "\xff", "\xe6\x97", "İ"};
   size_t size = 0;
   for (unsigned count = draw(40); count; count--) {
     const char *part = parts[draw(sizeof parts / sizeof *parts)];
@@ -85,7 +93,8 @@ static size_t draw_text(char *to) {
 
 enum { MOST = 4096 };
 
-static void encode(const tokenizer *t, const char *text, size_t size, bool whole, token_id *tokens, size_t *count) {
+static void encode(const tokenizer *t, const char *text, size_t size, bool whole, token_id *tokens,
+                   size_t *count) {
   encoder *e;
   assert_int_equal(encoder_new(t, &e), REC_OK);
   e->block = e->wanted = whole ? MOST : 1;
@@ -110,13 +119,16 @@ static void is_whole(const char *bytes, size_t size) {
   free(copy.bytes);
 }
 
-static size_t decode(const tokenizer *t, const token_id *tokens, size_t count, size_t at_once, char *text) {
+static size_t decode(const tokenizer *t, const token_id *tokens, size_t count, size_t at_once,
+                     char *text) {
   decoder *d;
   const char *part;
   size_t length, size = 0;
   assert_int_equal(decoder_new(t, &d), REC_OK);
   for (size_t at = 0; at < count; at += at_once) {
-    assert_int_equal(decoder_take(d, tokens + at, at_once < count - at ? at_once : count - at, &part, &length), REC_OK);
+    assert_int_equal(
+        decoder_take(d, tokens + at, at_once < count - at ? at_once : count - at, &part, &length),
+        REC_OK);
     is_whole(part, length);
     memcpy(text + size, part, length);
     size += length;
@@ -138,7 +150,8 @@ static void holds(const char *members, const char *settings, int cuts) {
     encode(t, text, size, true, tokens, &count);
     encode(t, text, size, false, others, &other_count);
     if (count != other_count || memcmp(tokens, others, count * sizeof *tokens) != 0)
-      fail_msg("%.60s: %zu tokens, %zu in blocks, of `%.*s`", members, count, other_count, (int)size, text);
+      fail_msg("%.60s: %zu tokens, %zu in blocks, of `%.*s`", members, count, other_count,
+               (int)size, text);
     size_t length = decode(t, tokens, count, MOST, back);
     assert_int_equal(decode(t, tokens, count, 1, other), length);
     assert_memory_equal(back, other, length);
@@ -151,25 +164,35 @@ static void holds(const char *members, const char *settings, int cuts) {
   "\"added_tokens\": [" ADDED(528, "<e>", ", \"normalized\": false") ", " ADDED(                   \
       529, "<left>", ", \"lstrip\": true") ", " ADDED(530, "<right>",                              \
                                                       ", \"rstrip\": true") ", " ADDED(531, "<w>", \
-                                                                                       ", \"single_word\": true") "]"
+                                                                                       ", "        \
+                                                                                       "\"single_" \
+                                                                                       "word\": "  \
+                                                                                       "true") "]"
 #define LLAMA3                                                                           \
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| " \
   "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*"                                              \
   "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define SPLIT(pattern) \
-  "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"behavior\": \"Isolated\", \"invert\": false}"
-#define BYTES(prefix, regex) "{\"type\": \"ByteLevel\", \"add_prefix_space\": " prefix ", \"use_regex\": " regex "}"
+#define SPLIT(pattern)                                        \
+  "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern \
+  "\"}, \"behavior\": \"Isolated\", \"invert\": false}"
+#define BYTES(prefix, regex) \
+  "{\"type\": \"ByteLevel\", \"add_prefix_space\": " prefix ", \"use_regex\": " regex "}"
 #define SEQUENCE(kind, list) "{\"type\": \"Sequence\", \"" kind "\": [" list "]}"
-#define META(scheme) "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"" scheme "\", \"split\": true}"
-#define LLAMA2_NORMAL                                                                                              \
-  "\"normalizer\": " SEQUENCE("normalizers",                                                                       \
-                              "{\"type\": \"Prepend\", \"prepend\": \"▁\"}, {\"type\": \"Replace\", \"pattern\": " \
-                              "{\"String\": \" \"}, \"content\": \"▁\"}")
-#define LLAMA2_BACK                                                                                                         \
-  "\"decoder\": " SEQUENCE("decoders",                                                                                      \
-                           "{\"type\": \"Replace\", \"pattern\": {\"String\": \"▁\"}, \"content\": \" \"}, "                \
-                           "{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" \", " \
-                           "\"start\": 1, \"stop\": 0}")
+#define META(scheme)                                                                \
+  "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"" scheme \
+  "\", \"split\": true}"
+#define LLAMA2_NORMAL                                                                      \
+  "\"normalizer\": " SEQUENCE(                                                             \
+      "normalizers",                                                                       \
+      "{\"type\": \"Prepend\", \"prepend\": \"▁\"}, {\"type\": \"Replace\", \"pattern\": " \
+      "{\"String\": \" \"}, \"content\": \"▁\"}")
+#define LLAMA2_BACK                                                                                \
+  "\"decoder\": " SEQUENCE(                                                                        \
+      "decoders",                                                                                  \
+      "{\"type\": \"Replace\", \"pattern\": {\"String\": \"▁\"}, \"content\": \" \"}, "            \
+      "{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" " \
+      "\", "                                                                                       \
+      "\"start\": 1, \"stop\": 0}")
 #define BY_BYTES "\"decoder\": {\"type\": \"ByteLevel\"}"
 
 static void test_blocks(void **unused) {
@@ -178,11 +201,13 @@ static void test_blocks(void **unused) {
   holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES, "", both);
   holds("\"pre_tokenizer\": " BYTES("true", "true") ", " BY_BYTES ", " ADDED_TOKENS, "", CUT_SPACE);
   holds("\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": " SEQUENCE(
-            "pretokenizers", SPLIT(LLAMA3) ", " BYTES("false", "false")) ", " BY_BYTES ", " ADDED_TOKENS,
+            "pretokenizers", SPLIT(LLAMA3) ", " BYTES("false", "false")) ", " BY_BYTES
+                                                                         ", " ADDED_TOKENS,
         "\"ignore_merges\": true,", both);
   holds("\"normalizer\": {\"type\": \"NFKC\"}, \"pre_tokenizer\": " SEQUENCE(
-            "pretokenizers", "{\"type\": \"Digits\", \"individual_digits\": true}, {\"type\": \"Punctuation\"}, " BYTES(
-                                 "false", "true")) ", " BY_BYTES,
+            "pretokenizers",
+            "{\"type\": \"Digits\", \"individual_digits\": true}, {\"type\": "
+            "\"Punctuation\"}, " BYTES("false", "true")) ", " BY_BYTES,
         "", both);
   holds("\"normalizer\": " SEQUENCE(
             "normalizers",
@@ -190,24 +215,29 @@ static void test_blocks(void **unused) {
         "", CUT_SPACE);
   holds(LLAMA2_NORMAL ", " LLAMA2_BACK ", " ADDED_TOKENS,
         "\"byte_fallback\": true, \"unk_token\": \"<unk>\", \"fuse_unk\": true,", CUT_SPACE);
-  holds("\"pre_tokenizer\": " META("first") ", \"decoder\": " META("first"), "\"unk_token\": \"<unk>\",", CUT_SPACE);
-  holds("\"pre_tokenizer\": " SEQUENCE("pretokenizers", "{\"type\": \"WhitespaceSplit\"}, " META("always")), NULL, CUT_SPACE);
+  holds("\"pre_tokenizer\": " META("first") ", \"decoder\": " META("first"),
+        "\"unk_token\": \"<unk>\",", CUT_SPACE);
+  holds("\"pre_tokenizer\": " SEQUENCE("pretokenizers",
+                                       "{\"type\": \"WhitespaceSplit\"}, " META("always")),
+        NULL, CUT_SPACE);
   holds("\"pre_tokenizer\": {\"type\": \"Whitespace\"}", "\"unk_token\": \"<unk>\",", both);
-  holds("\"normalizer\": {\"type\": \"NFKD\"}, \"pre_tokenizer\": " META("always"), NULL, CUT_SPACE);
-  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES
-                                                     ", \"added_tokens\": [" ADDED(516, "the", ", \"rstrip\": true") "]",
+  holds("\"normalizer\": {\"type\": \"NFKD\"}, \"pre_tokenizer\": " META("always"), NULL,
+        CUT_SPACE);
+  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES ", \"added_tokens\": [" ADDED(
+            516, "the", ", \"rstrip\": true") "]",
         "", CUT_LINE);
-  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES
-                                                     ", \"added_tokens\": [" ADDED(516, "the", ", \"lstrip\": true") "]",
+  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES ", \"added_tokens\": [" ADDED(
+            516, "the", ", \"lstrip\": true") "]",
         "", CUT_SPACE);
   // Nothing is known of these: they are encoded as a whole.
   holds("\"pre_tokenizer\": " SPLIT("a|.{3}") ", \"decoder\": {\"type\": \"Fuse\"}", "", 0);
-  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES ", \"added_tokens\": [" ADDED(528, "a b", "") ", " ADDED(
-            529, "\\nt", "") "]",
+  holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES ", \"added_tokens\": [" ADDED(
+            528, "a b", "") ", " ADDED(529, "\\nt", "") "]",
         "", 0);
   holds(LLAMA2_NORMAL ", \"pre_tokenizer\": " BYTES("false", "true"), "", 0);
   holds(
-      "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \" {2,}\"}, \"content\": \" \"}, "
+      "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \" {2,}\"}, \"content\": "
+      "\" \"}, "
       "\"pre_tokenizer\": " META("always"),
       NULL, 0);
 }
@@ -220,8 +250,11 @@ static void test_longest(void **unused) {
   static token_id tokens[MOST], others[MOST];
   char text[MOST];
   size_t used = 0, count, other_count;
-  for (int b = 0; b < 256; b++) used += (size_t)sprintf(lines + used, "%d b'\\x%02x' 1\n", b + 1, (unsigned)b);
-  sprintf(lines + used, "300 'the' 3\n301 \"'s\" 2\n302 'é\\n' 3\n303 b'\\xe6\\x97' 2\n304 ' the a' 6\n305 '\\u65e5' 3\n");
+  for (int b = 0; b < 256; b++)
+    used += (size_t)sprintf(lines + used, "%d b'\\x%02x' 1\n", b + 1, (unsigned)b);
+  sprintf(lines + used,
+          "300 'the' 3\n301 \"'s\" 2\n302 'é\\n' 3\n303 b'\\xe6\\x97' 2\n304 ' the a' 6\n305 "
+          "'\\u65e5' 3\n");
   assert_int_equal(tokenizer_read("lines", lines, strlen(lines), &t), REC_OK);
   assert_int_equal(tokenizer_size(t), 306);
   assert_int_equal(tokenizer_find(t, " the a"), 304);
@@ -235,7 +268,8 @@ static void test_longest(void **unused) {
   tokenizer_close(t);
 }
 
-// ---- what is refused ----------------------------------------------------------------------------------
+// ---- what is refused
+// ----------------------------------------------------------------------------------
 
 static void refuses_text(const char *text, const char *message) {
   tokenizer *t = NULL;
@@ -254,7 +288,8 @@ static void refuses(const char *members, const char *settings, const char *messa
 static void test_refused(void **unused) {
   (void)unused;
   refuses("\"version\": \"1.0\", \"other\": 1", "",
-          "t.json: tokenizer: expected version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder "
+          "t.json: tokenizer: expected version truncation padding added_tokens normalizer "
+          "pre_tokenizer post_processor decoder "
           "model, "
           "found the member other, which rec does not know");
   refuses("\"truncation\": {}", "", "t.json: tokenizer.truncation: expected null, found {}");
@@ -263,29 +298,38 @@ static void test_refused(void **unused) {
   refuses("\"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}", "",
           "t.json: pre_tokenizer.type: expected one that rec has, found BertPreTokenizer");
   refuses("\"pre_tokenizer\": " SPLIT("("), "",
-          "t.json: pre_tokenizer: expected a pattern, found `(`: end pattern with unmatched parenthesis");
+          "t.json: pre_tokenizer: expected a pattern, found `(`: end pattern with unmatched "
+          "parenthesis");
   refuses("\"decoder\": {\"type\": \"Strip\", \"content\": \" \", \"start\": 0, \"stop\": 1}", "",
           "t.json: decoder.stop: expected 0, found 1");
-  refuses("\"decoder\": " SEQUENCE("decoders", "{\"type\": \"Fuse\"}, {\"type\": \"ByteLevel\"}"), "",
-          "t.json: decoder.decoders[1]: expected Fuse or Strip behind steps that join tokens, found another");
+  refuses("\"decoder\": " SEQUENCE("decoders", "{\"type\": \"Fuse\"}, {\"type\": \"ByteLevel\"}"),
+          "",
+          "t.json: decoder.decoders[1]: expected Fuse or Strip behind steps that join tokens, "
+          "found another");
+  refuses("\"post_processor\": {\"type\": \"BertProcessing\"}", "",
+          "t.json: post_processor.type: expected ByteLevel, TemplateProcessing or a Sequence of "
+          "them, found \"BertProcessing\"");
   refuses(
-      "\"post_processor\": {\"type\": \"BertProcessing\"}", "",
-      "t.json: post_processor.type: expected ByteLevel, TemplateProcessing or a Sequence of them, found \"BertProcessing\"");
-  refuses("\"added_tokens\": [" ADDED(700, "new", "") "]", "",
-          "t.json: added_tokens: expected the id 528 for new, as the package counts them, found 700");
+      "\"added_tokens\": [" ADDED(700, "new", "") "]", "",
+      "t.json: added_tokens: expected the id 528 for new, as the package counts them, found 700");
   refuses("\"version\": null", "\"end_of_word_suffix\": \"</w>\",",
           "t.json: model.end_of_word_suffix: expected none, found \"</w>\"");
-  refuses("\"version\": null", "\"dropout\": 0.1,", "t.json: model.dropout: expected none, found 0.1");
-  refuses_text("{\"model\": {\"type\": \"WordPiece\"}}", "t.json: model.type: expected BPE or Unigram, found \"WordPiece\"");
+  refuses("\"version\": null", "\"dropout\": 0.1,",
+          "t.json: model.dropout: expected none, found 0.1");
+  refuses_text("{\"model\": {\"type\": \"WordPiece\"}}",
+               "t.json: model.type: expected BPE or Unigram, found \"WordPiece\"");
   refuses_text("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
                "t.json: model.vocab: expected one token of number 0, found a and b");
-  refuses_text("{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [\"a b\"]}}",
-               "t.json: model.merges[0]: expected tokens of model.vocab, found a and b");
+  refuses_text(
+      "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [\"a b\"]}}",
+      "t.json: model.merges[0]: expected tokens of model.vocab, found a and b");
   refuses_text("{\"model\": {\"vocab\": {\"a\\u0000b\": 0}}}",
                "t.json: expected tokens without the character \\u0000, found one with it");
   refuses_text("{\"a\xff\": 1}", "t.json: expected JSON in UTF-8, found other bytes");
   refuses_text("[]", "t.json: expected a JSON object, found something else");
-  refuses_text("1 'ab' 3\n", "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");
+  refuses_text(
+      "1 'ab' 3\n",
+      "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");
 }
 
 int main(void) {

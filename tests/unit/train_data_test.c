@@ -1,5 +1,5 @@
-// Files of tokens in every format: what is well formed is read as it was written, what is not costs one
-// message that names it. Windows: random, streaming, documents apart.
+// Files of tokens in every format: what is well formed is read as it was written, what is not costs
+// one message that names it. Windows: random, streaming, documents apart.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ static const char *in_folder(const char *name) {
   return path[turn];
 }
 
-static void write_file(const char *name, const void *head, size_t head_size, const void *bytes, size_t size) {
+static void write_file(const char *name, const void *head, size_t head_size, const void *bytes,
+                       size_t size) {
   FILE *file = fopen(in_folder(name), "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(head, 1, head_size, file), head_size);
@@ -82,7 +83,9 @@ static void refuses_bits(const char *name, token_format format, int bits, const 
   assert_null(file.numbers);
 }
 
-static void refuses(const char *name, token_format format, const char *message) { refuses_bits(name, format, 0, message); }
+static void refuses(const char *name, token_format format, const char *message) {
+  refuses_bits(name, format, 0, message);
+}
 
 static void reads_bits(const char *name, token_format format, int bits, int64_t documents) {
   token_file file;
@@ -101,7 +104,9 @@ static void reads_bits(const char *name, token_format format, int bits, int64_t 
   token_file_close(&file);
 }
 
-static void reads(const char *name, token_format format, int64_t documents) { reads_bits(name, format, 0, documents); }
+static void reads(const char *name, token_format format, int64_t documents) {
+  reads_bits(name, format, 0, documents);
+}
 
 static void formats_are_read(void **state) {
   (void)state;
@@ -135,7 +140,8 @@ static void malformed_files_are_named(void **state) {
   refuses("long.bin", FORMAT_BY_CONTENT, "expected 999 tokens");
   write_llmc("wide.bin", 20240801, 7, TOKENS);
   refuses("wide.bin", FORMAT_BY_CONTENT,
-          "expected 1000 tokens of 32 bits, as its header says, found 2000 bytes: the file is truncated");
+          "expected 1000 tokens of 32 bits, as its header says, found 2000 bytes: the file is "
+          "truncated");
   write_llmc("version.bin", 20240520, 2, TOKENS);
   refuses("version.bin", FORMAT_BY_CONTENT, "version 2");
   refuses("raw.bin", FORMAT_LLMC, "expected a header that begins with 20240520");
@@ -144,14 +150,17 @@ static void malformed_files_are_named(void **state) {
   refuses("raw.bin", FORMAT_MEGATRON, "raw.idx: expected an index, found none");
 }
 
-// ---- types of numbers -----------------------------------------------------------------------------
+// ---- types of numbers
+// -----------------------------------------------------------------------------
 
 // The same tokens as numbers of another type.
-static size_t write_numbers(const char *name, const char *head, size_t head_size, int bytes, bool swapped) {
+static size_t write_numbers(const char *name, const char *head, size_t head_size, int bytes,
+                            bool swapped) {
   static char numbers[8 * TOKENS];
   for (int i = 0; i < TOKENS; i++)
     for (int k = 0; k < bytes; k++)
-      numbers[i * bytes + (swapped ? bytes - 1 - k : k)] = k < 2 ? (char)(token_at(i) >> (8 * k)) : 0;
+      numbers[i * bytes + (swapped ? bytes - 1 - k : k)] =
+          k < 2 ? (char)(token_at(i) >> (8 * k)) : 0;
   write_file(name, head, head_size, numbers, (size_t)(TOKENS * bytes));
   return (size_t)(TOKENS * bytes);
 }
@@ -161,7 +170,8 @@ static void numbers_of_more_bits_are_read_where_they_are_declared(void **state) 
   write_numbers("raw.bin", "", 0, 4, false);
   reads_bits("raw.bin", FORMAT_BY_CONTENT, 32, 0);
   reads_bits("raw.bin", FORMAT_RAW, 32, 0);
-  refuses("raw.bin", FORMAT_BY_CONTENT, "expected tokens of 16 bits, found 32 bits by the look of the numbers; say bits = 32");
+  refuses("raw.bin", FORMAT_BY_CONTENT,
+          "expected tokens of 16 bits, found 32 bits by the look of the numbers; say bits = 32");
   token_file file;
   assert_int_equal(token_file_open(in_folder("raw.bin"), FORMAT_RAW, 0, &file), REC_OK);
   assert_int_equal(file.count, 2 * TOKENS);
@@ -175,7 +185,8 @@ static void numbers_of_more_bits_are_read_where_they_are_declared(void **state) 
   uint32_t header[256] = {20240801, 7, TOKENS};
   write_numbers("wide.bin", (const char *)header, sizeof header, 4, false);
   reads("wide.bin", FORMAT_BY_CONTENT, 0);
-  refuses_bits("wide.bin", FORMAT_LLMC, 16, "expected tokens of 16 bits, as the program says, found 32 bits in the header");
+  refuses_bits("wide.bin", FORMAT_LLMC, 16,
+               "expected tokens of 16 bits, as the program says, found 32 bits in the header");
   const uint32_t large[] = {5, 70000, 0x7FFFFFFF, 0x80000000};
   token_id found[4];
   write_file("raw.bin", "", 0, large, sizeof large);
@@ -197,15 +208,18 @@ static void an_index_says_the_type(void **state) {
   memcpy(m.bytes + 50, places, sizeof places);
   write_file("both.idx", "", 0, m.bytes, m.size);
   reads("both.bin", FORMAT_BY_CONTENT, 3);
-  refuses_bits("both.bin", FORMAT_BY_CONTENT, 16, "both.idx: expected tokens of 16 bits, as the program says, found 32 bits");
+  refuses_bits("both.bin", FORMAT_BY_CONTENT, 16,
+               "both.idx: expected tokens of 16 bits, as the program says, found 32 bits");
 }
 
 // NumPy's file of that type; `shape` and `version` as they stand there.
 static void write_npy(const char *type, const char *shape, int version) {
   char head[256], text[128];
-  int pad = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+  int pad = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n",
+                     type, shape);
   memcpy(head, "\x93NUMPY", 6);
-  head[6] = (char)version, head[7] = 0, head[8] = (char)pad, head[9] = 0, head[10] = 0, head[11] = 0;
+  head[6] = (char)version, head[7] = 0, head[8] = (char)pad, head[9] = 0, head[10] = 0,
+  head[11] = 0;
   size_t begin = version == 1 ? 10 : 12;
   memcpy(head + begin, text, (size_t)pad);
   write_numbers("raw.bin", head, begin + (size_t)pad, type[2] - '0', type[0] == '>');
@@ -213,7 +227,8 @@ static void write_npy(const char *type, const char *shape, int version) {
 
 static void files_of_numpy_say_their_type(void **state) {
   (void)state;
-  static const char *const types[] = {"<u2", "<i2", ">u2", "<u4", "<i4", ">i4", "<i8", "<u8", ">i8"};
+  static const char *const types[] = {"<u2", "<i2", ">u2", "<u4", "<i4",
+                                      ">i4", "<i8", "<u8", ">i8"};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     write_npy(types[i], "(1000,)", 1 + (int)(i % 2));
     reads("raw.bin", FORMAT_BY_CONTENT, 0);
@@ -227,14 +242,17 @@ static void files_of_numpy_say_their_type(void **state) {
   refuses("raw.bin", FORMAT_BY_CONTENT, "expected one axis, as in (1000,), found (10, 100)");
   write_npy("<i4", "(1001,)", 1);
   refuses("raw.bin", FORMAT_BY_CONTENT,
-          "expected 1001 tokens of 32 bits, as its header says, found 4000 bytes: the file is truncated");
+          "expected 1001 tokens of 32 bits, as its header says, found 4000 bytes: the file is "
+          "truncated");
   write_file("raw.bin", "\x93NUMPY\1\0\xFF\x7F", 10, "{}", 2);
-  refuses("raw.bin", FORMAT_BY_CONTENT, "expected a header of at most 2 bytes, found 32767: the file is truncated");
+  refuses("raw.bin", FORMAT_BY_CONTENT,
+          "expected a header of at most 2 bytes, found 32767: the file is truncated");
   write_raw("raw.bin");
   refuses("raw.bin", FORMAT_NPY, "expected NumPy's header, found other bytes");
 }
 
-// Each sign as the beginning of a file of tokens and of a text, which are refused; as they are, they are read.
+// Each sign as the beginning of a file of tokens and of a text, which are refused; as they are,
+// they are read.
 static void other_files_are_named(void **state) {
   (void)state;
   static const struct {
@@ -249,13 +267,15 @@ static void other_files_are_named(void **state) {
   train_windows windows = {8, 4, TOKENS};
   train_data data;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    write_file("raw.bin", others[i].bytes, others[i].size, some_tokens(), TOKENS * 2 - others[i].size % 2);
+    write_file("raw.bin", others[i].bytes, others[i].size, some_tokens(),
+               TOKENS * 2 - others[i].size % 2);
     refuses("raw.bin", FORMAT_BY_CONTENT, others[i].message);
     refuses_bits("raw.bin", FORMAT_BY_CONTENT, 32, others[i].message);
     for (int kind = SOURCE_BYTES; kind <= SOURCE_CHARACTERS; kind++) {
       const train_source text = {.kind = (source_kind)kind, .split = 0.9};
       assert_int_not_equal(train_data_open(in_folder("raw.bin"), &text, &windows, &data), REC_OK);
-      if (!strstr(rec_message(), others[i].message)) fail_msg("expected '%s' in '%s'", others[i].message, rec_message());
+      if (!strstr(rec_message(), others[i].message))
+        fail_msg("expected '%s' in '%s'", others[i].message, rec_message());
     }
     const train_source raw = {.kind = SOURCE_BYTES, .format = FORMAT_RAW, .split = 0.9};
     assert_int_equal(train_data_open(in_folder("raw.bin"), &raw, &windows, &data), REC_OK);
@@ -274,14 +294,16 @@ static void a_text_is_no_file_of_tokens_nor_the_other_way_round(void **state) {
   char prose[2000];
   for (int i = 0; i < 2000; i++) prose[i] = "GGUF, caf\xC3\xA9.\n"[i % 13];
   write_file("text", "", 0, prose, 1998);
-  refuses("text", FORMAT_BY_CONTENT, "text: expected tokens, found text; rec tokenize makes tokens of it");
+  refuses("text", FORMAT_BY_CONTENT,
+          "text: expected tokens, found text; rec tokenize makes tokens of it");
   write_file("text", "", 0, prose, 1998);
   assert_int_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
   train_data_close(&data);
   write_file("text", "", 0, some_tokens(), 2 * TOKENS);
   assert_int_not_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
-  assert_non_null(
-      strstr(rec_message(), "text: expected text, found bytes 0, which no text has; format = raw takes the bytes as"));
+  assert_non_null(strstr(
+      rec_message(),
+      "text: expected text, found bytes 0, which no text has; format = raw takes the bytes as"));
   write_file("text", "\xFF\xFE", 2, "a\0b\0", 4);
   assert_int_not_equal(train_data_open(in_folder("text"), &text, &windows, &data), REC_OK);
   assert_non_null(strstr(rec_message(), "found UTF-16; iconv -f utf-16 -t utf-8"));
@@ -385,10 +407,12 @@ static void documents_stay_apart(void **state) {
   // Documents 0..299, 300..499, 500..899: 38 + 25 + 50 pieces.
   assert_int_equal(data.pieces_before[3], 113);
   int begins = 0;
-  for (int step = 0; step < 113; step++) begins += train_data_begins(&data, 0, 0, (uint64_t)step * 4);
+  for (int step = 0; step < 113; step++)
+    begins += train_data_begins(&data, 0, 0, (uint64_t)step * 4);
   assert_int_equal(begins, 3);
   count_targets(&data, 113, seen);
-  for (int i = 0; i < TOKENS; i++) assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
+  for (int i = 0; i < TOKENS; i++)
+    assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
   train_data_close(&data);
   open_data("both.bin", (train_source){.apart = true, .separator = -1}, &data);
   memset(seen, 0, sizeof seen);
@@ -433,7 +457,8 @@ static void what_does_not_fit_is_named(void **state) {
   refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .separator = -1},
                "expected more than 8 tokens to train on and 2 held out, found 8 and 1");
   write_file("few.bin", "", 0, some_tokens(), 100);
-  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .apart = true, .separator = -1}, "expected marks of documents");
+  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .apart = true, .separator = -1},
+               "expected marks of documents");
 }
 
 // ---- text ---------------------------------------------------------------------------------------
@@ -473,10 +498,12 @@ static void characters_are_numbered(void **state) {
   }
   train_text_close(&read);
   assert_int_not_equal(open_text(4, &read), REC_OK);
-  assert_non_null(strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
+  assert_non_null(
+      strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
 }
 
-// Characters of one to four bytes: from any place on they are those of the whole text, which is not copied.
+// Characters of one to four bytes: from any place on they are those of the whole text, which is not
+// copied.
 static void characters_are_read_from_any_place(void **state) {
   (void)state;
   enum { CHARACTERS = 3000 };
@@ -515,7 +542,10 @@ static void characters_are_data_like_tokens(void **state) {
   size_t size = 0;
   for (int i = 0; i < CHARACTERS; i++) {
     tokens[i] = i % 37 == 0 ? 0 : (uint16_t)(1 + i * i / 3 % 2);
-    size += (size_t)sprintf(text + size, "%s", tokens[i] == 0 ? "a" : tokens[i] == 1 ? "b" : "\xC3\xA4");
+    size += (size_t)sprintf(text + size, "%s",
+                            tokens[i] == 0   ? "a"
+                            : tokens[i] == 1 ? "b"
+                                             : "\xC3\xA4");
   }
   write_file("text", "", 0, text, size);
   write_file("raw.bin", "", 0, tokens, sizeof tokens);
@@ -523,7 +553,8 @@ static void characters_are_data_like_tokens(void **state) {
   source.kind = SOURCE_TOKENS;
   assert_int_equal(train_data_open(in_folder("raw.bin"), &source, &windows, &of_tokens), REC_OK);
   assert_int_equal(of_text.document_count, of_tokens.document_count);
-  assert_memory_equal(of_text.starts, of_tokens.starts, (size_t)of_text.document_count * sizeof *of_text.starts);
+  assert_memory_equal(of_text.starts, of_tokens.starts,
+                      (size_t)of_text.document_count * sizeof *of_text.starts);
   for (uint64_t position = 0; position < 400; position++) {
     window one = read_window(&of_text, position), other = read_window(&of_tokens, position);
     assert_int_equal(one.count, other.count);
@@ -539,8 +570,8 @@ static void characters_are_data_like_tokens(void **state) {
 static void bytes_that_are_no_characters_are_named(void **state) {
   (void)state;
   // A lone continuation, an overlong form, a surrogate, beyond the last code point, cut off, NUL.
-  static const char *const wrong[] = {"abc\x80",     "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80",
-                                      "abc\xE2\x82", "abc\0"};
+  static const char *const wrong[] = {
+      "abc\x80", "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80", "abc\xE2\x82", "abc\0"};
   for (int i = 0; i < 6; i++) {
     train_text read;
     write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
@@ -557,8 +588,9 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  static const char *const names[] = {"raw.bin",  "llmc.bin", "both.bin", "both.idx",  "odd.bin",     "cut.bin",
-                                      "long.bin", "wide.bin", "few.bin",  "short.bin", "version.bin", "text"};
+  static const char *const names[] = {"raw.bin", "llmc.bin",  "both.bin",    "both.idx",
+                                      "odd.bin", "cut.bin",   "long.bin",    "wide.bin",
+                                      "few.bin", "short.bin", "version.bin", "text"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(in_folder(names[i]));
   return rmdir(folder);
 }

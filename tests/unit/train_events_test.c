@@ -127,7 +127,8 @@ static void put(const char *folder, int64_t open_at, int64_t step, double value)
 static void scalars_by_step(void **state) {
   const char *folder = *state;
   put(folder, 0, 300, 2.5);
-  expect(folder, "events.out.tfevents.0000000000", "version brain.Event:2\n0: status 1\n300: loss=2.5 lr=0.25\n");
+  expect(folder, "events.out.tfevents.0000000000",
+         "version brain.Event:2\n0: status 1\n300: loss=2.5 lr=0.25\n");
 }
 
 static bool exists(const char *folder, const char *name) {
@@ -143,7 +144,8 @@ static void a_later_file_goes_on_and_an_earlier_one_begins_anew(void **state) {
   put(folder, 100, 100, 3);
   assert_true(exists(folder, "events.out.tfevents.0000000000"));
   assert_false(exists(folder, "events.out.tfevents.0000000200"));
-  expect(folder, "events.out.tfevents.0000000100", "version brain.Event:2\n100: status 1\n100: loss=3 lr=0.25\n");
+  expect(folder, "events.out.tfevents.0000000100",
+         "version brain.Event:2\n100: status 1\n100: loss=3 lr=0.25\n");
 }
 
 static void write_text(const char *folder, const char *name, const char *text) {
@@ -157,9 +159,12 @@ static void write_text(const char *folder, const char *name, const char *text) {
 
 static void tables_become_scalars(void **state) {
   const char *folder = *state;
-  write_text(folder, "ranges.csv", "from,to,bits_per_byte,perplexity,bytes\n0,16,2.5,5.6,9\n16,32,3,8,9\n");
-  write_text(folder, "state_norm.csv", "position,layer,mean,deviation,norm,largest,state\n1,0,0.5,1,2,9,layers.0.h\n");
-  write_text(folder, "accuracy.csv", "length,character_accuracy,exact_accuracy,answers,sequences\n20,1,0.5,40,2\n");
+  write_text(folder, "ranges.csv",
+             "from,to,bits_per_byte,perplexity,bytes\n0,16,2.5,5.6,9\n16,32,3,8,9\n");
+  write_text(folder, "state_norm.csv",
+             "position,layer,mean,deviation,norm,largest,state\n1,0,0.5,1,2,9,layers.0.h\n");
+  write_text(folder, "accuracy.csv",
+             "length,character_accuracy,exact_accuracy,answers,sequences\n20,1,0.5,40,2\n");
   assert_int_equal(events_of_tables(folder), REC_OK);
   expect(folder, "events.out.tfevents.judged",
          "version brain.Event:2\n0: status 1\n16: bits_per_byte=2.5\n32: bits_per_byte=3\n"
@@ -185,7 +190,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_checksum_is_castagnolis),
       cmocka_unit_test_setup_teardown(scalars_by_step, make_folder, remove_folder),
-      cmocka_unit_test_setup_teardown(a_later_file_goes_on_and_an_earlier_one_begins_anew, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(a_later_file_goes_on_and_an_earlier_one_begins_anew,
+                                      make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(tables_become_scalars, make_folder, remove_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

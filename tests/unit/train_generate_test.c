@@ -1,4 +1,5 @@
-// Generation: what is drawn from given logits, and a model that reads a text whole, in parts and byte by byte.
+// Generation: what is drawn from given logits, and a model that reads a text whole, in parts and
+// byte by byte.
 #include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +21,8 @@
 
 // ---- the sampler --------------------------------------------------------------------------------
 
-static void assert_distribution(sample_options o, int count, const double *weights, const double *expected) {
+static void assert_distribution(sample_options o, int count, const double *weights,
+                                const double *expected) {
   double logits[8];
   sampler s;
   assert_true(sampler_open(&s, &o, count));
@@ -40,22 +42,28 @@ static void distributions_are_exact(void **state) {
   const double weights[] = {0.125, 0.5, 0.125, 0.25};
   assert_distribution((sample_options){1, 0, 1, 0}, 4, weights, weights);
   // 1/64, 1/4, 1/64, 1/16 of 11/32
-  assert_distribution((sample_options){0.5, 0, 1, 0}, 4, weights, (double[]){1. / 22, 16. / 22, 1. / 22, 4. / 22});
+  assert_distribution((sample_options){0.5, 0, 1, 0}, 4, weights,
+                      (double[]){1. / 22, 16. / 22, 1. / 22, 4. / 22});
   assert_distribution((sample_options){1, 1, 1, 0}, 4, weights, (double[]){0, 1, 0, 0});
   assert_distribution((sample_options){1, 2, 1, 0}, 4, weights, (double[]){0, 2. / 3, 0, 1. / 3});
   // of two equal ones the lower stays
-  assert_distribution((sample_options){1, 3, 1, 0}, 4, weights, (double[]){1. / 7, 4. / 7, 0, 2. / 7});
+  assert_distribution((sample_options){1, 3, 1, 0}, 4, weights,
+                      (double[]){1. / 7, 4. / 7, 0, 2. / 7});
   assert_distribution((sample_options){1, 9, 1, 0}, 4, weights, weights);
   assert_distribution((sample_options){1, 0, 0.4, 0}, 4, weights, (double[]){0, 1, 0, 0});
-  assert_distribution((sample_options){1, 0, 0.74, 0}, 4, weights, (double[]){0, 2. / 3, 0, 1. / 3});
-  assert_distribution((sample_options){1, 0, 0.76, 0}, 4, weights, (double[]){1. / 7, 4. / 7, 0, 2. / 7});
+  assert_distribution((sample_options){1, 0, 0.74, 0}, 4, weights,
+                      (double[]){0, 2. / 3, 0, 1. / 3});
+  assert_distribution((sample_options){1, 0, 0.76, 0}, 4, weights,
+                      (double[]){1. / 7, 4. / 7, 0, 2. / 7});
   assert_distribution((sample_options){1, 0, 0, 0}, 4, weights, (double[]){0, 1, 0, 0});
   // top_p counts what top_k left: 0.5 and 0.25 are two thirds and one third
   assert_distribution((sample_options){1, 2, 0.66, 0}, 4, weights, (double[]){0, 1, 0, 0});
-  assert_distribution((sample_options){1, 2, 0.67, 0}, 4, weights, (double[]){0, 2. / 3, 0, 1. / 3});
+  assert_distribution((sample_options){1, 2, 0.67, 0}, 4, weights,
+                      (double[]){0, 2. / 3, 0, 1. / 3});
   assert_distribution((sample_options){0, 0, 1, 0}, 4, weights, (double[]){0, 1, 0, 0});
   // what has no probability is never kept by a sum that needs it
-  assert_distribution((sample_options){1, 0, 1, 0}, 3, (double[]){0.5, 0, 0.5}, (double[]){0.5, 0, 0.5});
+  assert_distribution((sample_options){1, 0, 1, 0}, 3, (double[]){0.5, 0, 0.5},
+                      (double[]){0.5, 0, 0.5});
 }
 
 static void extreme_logits_have_distributions(void **state) {
@@ -66,7 +74,8 @@ static void extreme_logits_have_distributions(void **state) {
   assert_true(sample_distribution(&o, (double[]){1e300, -1e300, 1e300}));
   assert_true(o.probabilities[0] == 0.5 && o.probabilities[1] == 0 && o.probabilities[2] == 0.5);
   assert_true(sample_distribution(&hot, (double[]){1, 2, 2}));
-  assert_true(hot.probabilities[0] == 0 && hot.probabilities[1] == 0.5 && hot.probabilities[2] == 0.5);
+  assert_true(hot.probabilities[0] == 0 && hot.probabilities[1] == 0.5 &&
+              hot.probabilities[2] == 0.5);
   assert_false(sample_distribution(&o, (double[]){0, NAN, 0}));
   assert_false(sample_distribution(&o, (double[]){0, INFINITY, 0}));
   assert_false(sample_distribution(&o, (double[]){-INFINITY, -INFINITY, -INFINITY}));
@@ -93,7 +102,8 @@ static void tokens_are_picked_by_their_share(void **state) {
   assert_true(sampler_open(&s, &(sample_options){1, 0, 1, 11}, 6));
   for (int i = 0; i < DRAWS; i++) counts[sample_token(&s, logits, (uint64_t)i)]++;
   sampler_close(&s);
-  for (int i = 0; i < 6; i++) assert_true(fabs(counts[i] - DRAWS * p[i]) <= 5 * sqrt(DRAWS * p[i] * (1 - p[i])));
+  for (int i = 0; i < 6; i++)
+    assert_true(fabs(counts[i] - DRAWS * p[i]) <= 5 * sqrt(DRAWS * p[i] * (1 - p[i])));
 }
 
 static void one_candidate_is_the_most_probable(void **state) {
@@ -151,7 +161,8 @@ typedef struct subject {
 static void open_subject(subject *t, const char *program, const char *type) {
   char library[] = "/tmp/rec_generate.XXXXXX.so", command[2048];
   close(mkstemps(library, 3));
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype %s -O1 %s -o %s", type, program, library);
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype %s -O1 %s -o %s", type,
+           program, library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &t->module), REC_OK);
   unlink(library);
@@ -178,7 +189,8 @@ static generator *new_generator(const subject *t, int threads) {
 }
 
 // Reads `tokens` cut at the places of `cuts`, the rest one by one if `steps`.
-static void read_parts(generator *g, const token_id *tokens, int64_t count, const int64_t *cuts, int cut_count, bool steps) {
+static void read_parts(generator *g, const token_id *tokens, int64_t count, const int64_t *cuts,
+                       int cut_count, bool steps) {
   int64_t at = 0;
   for (int i = 0; i < cut_count; i++) {
     assert_int_equal(generator_read(g, tokens + at, cuts[i] - at), REC_OK);
@@ -194,12 +206,14 @@ static double rms_of(const double *x, int count) {
   return sqrt(sum / count);
 }
 
-static void assert_same_logits(const subject *t, const generator *a, const generator *b, const char *what) {
+static void assert_same_logits(const subject *t, const generator *a, const generator *b,
+                               const char *what) {
   int count = t->of.model->vocabulary;
   const double *x = generator_logits(a), *y = generator_logits(b);
   double tolerance = (t->of.dtype == REC_F64 ? 1e-11 : 1e-4) * rms_of(x, count);
   for (int i = 0; i < count; i++)
-    if (!(fabs(x[i] - y[i]) <= tolerance)) fail_msg("%s: logit %d: %.9g after one call, %.9g in parts", what, i, x[i], y[i]);
+    if (!(fabs(x[i] - y[i]) <= tolerance))
+      fail_msg("%s: logit %d: %.9g after one call, %.9g in parts", what, i, x[i], y[i]);
 }
 
 enum { TEXT = 1300 };  // longer than one window
@@ -233,17 +247,20 @@ static void check_parts(const subject *t) {
 // Whole and in steps, with 1 and with 3 threads: the same bits.
 static void check_threads(const subject *t) {
   token_id tokens[200];
-  for (int i = 0; i < 200; i++) tokens[i] = (token_id)random_below(1, 3, (uint64_t)i, t->of.model->vocabulary);
+  for (int i = 0; i < 200; i++)
+    tokens[i] = (token_id)random_below(1, 3, (uint64_t)i, t->of.model->vocabulary);
   generator *one = new_generator(t, 1), *three = new_generator(t, 3);
   const int64_t cut = 190;
   read_parts(one, tokens, 200, &cut, 1, true);
   read_parts(three, tokens, 200, &cut, 1, true);
-  assert_memory_equal(generator_logits(one), generator_logits(three), (size_t)t->of.model->vocabulary * sizeof(double));
+  assert_memory_equal(generator_logits(one), generator_logits(three),
+                      (size_t)t->of.model->vocabulary * sizeof(double));
   generator_free(one);
   generator_free(three);
 }
 
-// Nothing is left behind by a token (a sanitizer's allocator counts nothing here, and finds leaks by itself).
+// Nothing is left behind by a token (a sanitizer's allocator counts nothing here, and finds leaks
+// by itself).
 static void check_memory(const subject *t) {
   generator *g = new_generator(t, 1);
   const token_id token = 3;

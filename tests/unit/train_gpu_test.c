@@ -1,5 +1,5 @@
-// The kernels of models on the executor against the host's arithmetic, for rows of f32 and of bf16. Sizes are divided by no
-// tile, rows are cut out of wider ones, and some results are not wanted.
+// The kernels of models on the executor against the host's arithmetic, for rows of f32 and of bf16.
+// Sizes are divided by no tile, rows are cut out of wider ones, and some results are not wanted.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,8 @@ typedef struct pair {
 typedef struct places {
   gpu_place *gpu;
   const compute *host, *device;
-  pair x, y, dx, weight, bias, d_weight, d_bias, moment1, moment2, room, tokens, targets, weights, losses;
+  pair x, y, dx, weight, bias, d_weight, d_bias, moment1, moment2, room, tokens, targets, weights,
+      losses;
 } places;
 
 static pair new_pair(const places *p, int64_t bytes) {
@@ -40,14 +41,16 @@ static void send(const places *p, const pair *what) {
 
 static pair new_rows(const places *p, uint64_t stream) {
   pair made = new_pair(p, NUMBERS * p->host->n->token_size);
-  for (int i = 0; i < NUMBERS; i++) p->host->n->store_token(made.here, i, random_normal(1, stream, (uint64_t)i));
+  for (int i = 0; i < NUMBERS; i++)
+    p->host->n->store_token(made.here, i, random_normal(1, stream, (uint64_t)i));
   send(p, &made);
   return made;
 }
 
 static pair new_weights(const places *p, uint64_t stream) {
   pair made = new_pair(p, NUMBERS * p->host->n->element_size);
-  for (int i = 0; i < NUMBERS; i++) p->host->n->store(made.here, i, random_normal(1, stream, (uint64_t)i));
+  for (int i = 0; i < NUMBERS; i++)
+    p->host->n->store(made.here, i, random_normal(1, stream, (uint64_t)i));
   send(p, &made);
   return made;
 }
@@ -66,17 +69,20 @@ static places open_places(rec_dtype tokens) {
   p.targets = new_pair(&p, ROWS * (int64_t)sizeof(token_id));
   for (int i = 0; i < ROWS; i++) {
     ((token_id *)p.tokens.here)[i] = (token_id)random_below(1, 10, (uint64_t)i, SYMBOLS);
-    ((token_id *)p.targets.here)[i] = (token_id)(i % 7 ? random_below(1, 11, (uint64_t)i, SYMBOLS) : NO_TARGET);
+    ((token_id *)p.targets.here)[i] =
+        (token_id)(i % 7 ? random_below(1, 11, (uint64_t)i, SYMBOLS) : NO_TARGET);
     ((float *)p.weights.here)[i] = (float)(i % 3);
   }
-  for (int i = 0; i < NUMBERS; i++) ((float *)p.moment2.here)[i] = fabsf(((float *)p.moment2.here)[i]);
+  for (int i = 0; i < NUMBERS; i++)
+    ((float *)p.moment2.here)[i] = fabsf(((float *)p.moment2.here)[i]);
   send(&p, &p.tokens), send(&p, &p.targets), send(&p, &p.weights), send(&p, &p.moment2);
   return p;
 }
 
 static void close_places(places *p) {
-  pair *all[] = {&p->x,       &p->y,       &p->dx,   &p->weight, &p->bias,    &p->d_weight, &p->d_bias,
-                 &p->moment1, &p->moment2, &p->room, &p->tokens, &p->targets, &p->weights,  &p->losses};
+  pair *all[] = {&p->x,        &p->y,       &p->dx,      &p->weight,  &p->bias,
+                 &p->d_weight, &p->d_bias,  &p->moment1, &p->moment2, &p->room,
+                 &p->tokens,   &p->targets, &p->weights, &p->losses};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     p->host->ops->release(p->host, all[i]->here);
     p->device->ops->release(p->device, all[i]->there);
@@ -84,10 +90,15 @@ static void close_places(places *p) {
   gpu_place_close(p->gpu);
 }
 
-static rows here(const pair *x, int64_t count, int64_t width) { return (rows){x->here, count, width, STRIDE}; }
-static rows there(const pair *x, int64_t count, int64_t width) { return (rows){x->there, count, width, STRIDE}; }
+static rows here(const pair *x, int64_t count, int64_t width) {
+  return (rows){x->here, count, width, STRIDE};
+}
+static rows there(const pair *x, int64_t count, int64_t width) {
+  return (rows){x->there, count, width, STRIDE};
+}
 
-// Every number, those between the rows included, is the host's but for `rounding`, relative to the largest.
+// Every number, those between the rows included, is the host's but for `rounding`, relative to the
+// largest.
 static void check(const places *p, const pair *what, bool narrow, double rounding) {
   const numeric *n = p->host->n;
   double (*load)(const void *, int64_t) = narrow ? n->load_token : n->load, most = 1, worst = 0;
@@ -95,7 +106,8 @@ static void check(const places *p, const pair *what, bool narrow, double roundin
   void *found = malloc((size_t)what->bytes);
   assert_int_equal(p->device->ops->download(p->device, found, what->there, what->bytes), REC_OK);
   for (int64_t i = 0; i < count; i++) {
-    double difference = fabs(load(found, i) - load(what->here, i)), size = fabs(load(what->here, i));
+    double difference = fabs(load(found, i) - load(what->here, i)),
+           size = fabs(load(what->here, i));
     worst = !(difference <= worst) ? difference : worst;
     most = size > most ? size : most;
   }
@@ -110,13 +122,15 @@ static void products(rec_dtype type) {
   const compute *places_of[] = {p.host, p.device};
   for (int i = 0; i < 2; i++) {
     const compute *c = places_of[i];
-    rows x = i ? there(&p.x, ROWS, IN) : here(&p.x, ROWS, IN), y = i ? there(&p.y, ROWS, OUT) : here(&p.y, ROWS, OUT);
+    rows x = i ? there(&p.x, ROWS, IN) : here(&p.x, ROWS, IN),
+         y = i ? there(&p.y, ROWS, OUT) : here(&p.y, ROWS, OUT);
     rows dx = i ? there(&p.dx, ROWS, IN) : here(&p.dx, ROWS, IN);
     void *weight = i ? p.weight.there : p.weight.here, *bias = i ? p.bias.there : p.bias.here;
     void *dw = i ? p.d_weight.there : p.d_weight.here, *db = i ? p.d_bias.there : p.d_bias.here;
     void *room = i ? p.room.there : p.room.here;
     assert_int_equal(c->ops->linear_backward(c, x, weight, y, dx, true, dw, db, room), REC_OK);
-    assert_int_equal(c->ops->linear_backward(c, x, weight, y, (rows){0}, false, dw, NULL, room), REC_OK);
+    assert_int_equal(c->ops->linear_backward(c, x, weight, y, (rows){0}, false, dw, NULL, room),
+                     REC_OK);
     assert_int_equal(c->ops->linear(c, x, weight, bias, y, room), REC_OK);
     x.count = y.count = 1;
     assert_int_equal(c->ops->linear(c, x, weight, NULL, y, room), REC_OK);
@@ -133,30 +147,36 @@ static void tables_and_loss(rec_dtype type) {
   const compute *c = p.device;
   const numeric *n = p.host->n;
   n->embed(p.tokens.here, p.weight.here, here(&p.x, ROWS, STRIDE));
-  assert_int_equal(c->ops->embed(c, p.tokens.there, p.weight.there, there(&p.x, ROWS, STRIDE)), REC_OK);
+  assert_int_equal(c->ops->embed(c, p.tokens.there, p.weight.there, there(&p.x, ROWS, STRIDE)),
+                   REC_OK);
   check(&p, &p.x, true, 0);
   n->embed_backward(p.tokens.here, here(&p.y, ROWS, IN), p.d_weight.here);
-  assert_int_equal(c->ops->embed_backward(c, p.tokens.there, there(&p.y, ROWS, IN), p.d_weight.there), REC_OK);
+  assert_int_equal(
+      c->ops->embed_backward(c, p.tokens.there, there(&p.y, ROWS, IN), p.d_weight.there), REC_OK);
   check(&p, &p.d_weight, false, 0);
   float row[SYMBOLS];
-  double total, expected = n->cross_entropy(here(&p.y, ROWS, SYMBOLS), p.targets.here, p.weights.here, 0.25,
-                                            here(&p.y, ROWS, SYMBOLS), p.losses.here, row);
-  assert_int_equal(c->ops->cross_entropy(c, there(&p.y, ROWS, SYMBOLS), p.targets.there, p.weights.there, 0.25,
-                                         there(&p.y, ROWS, SYMBOLS), p.losses.there, NULL, &total),
-                   REC_OK);
+  double total,
+      expected = n->cross_entropy(here(&p.y, ROWS, SYMBOLS), p.targets.here, p.weights.here, 0.25,
+                                  here(&p.y, ROWS, SYMBOLS), p.losses.here, row);
+  assert_int_equal(
+      c->ops->cross_entropy(c, there(&p.y, ROWS, SYMBOLS), p.targets.there, p.weights.there, 0.25,
+                            there(&p.y, ROWS, SYMBOLS), p.losses.there, NULL, &total),
+      REC_OK);
   assert_true(fabs(total - expected) <= 1e-6 * expected);
   check(&p, &p.y, true, rounding_of(&p));
   check(&p, &p.losses, false, 1e-6);
-  expected = n->cross_entropy(here(&p.dx, ROWS, SYMBOLS), p.targets.here, NULL, 1, (rows){0}, NULL, row);
-  assert_int_equal(
-      c->ops->cross_entropy(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, NULL, 1, (rows){0}, p.losses.there, NULL, &total),
-      REC_OK);
+  expected =
+      n->cross_entropy(here(&p.dx, ROWS, SYMBOLS), p.targets.here, NULL, 1, (rows){0}, NULL, row);
+  assert_int_equal(c->ops->cross_entropy(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, NULL, 1,
+                                         (rows){0}, p.losses.there, NULL, &total),
+                   REC_OK);
   assert_true(fabs(total - expected) <= 1e-6 * expected);
   check(&p, &p.dx, true, 0);
   uint8_t hits[ROWS];
   pair found = new_pair(&p, ROWS);
   n->hits(here(&p.dx, ROWS, SYMBOLS), p.targets.here, hits);
-  assert_int_equal(c->ops->hits(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, found.there), REC_OK);
+  assert_int_equal(c->ops->hits(c, there(&p.dx, ROWS, SYMBOLS), p.targets.there, found.there),
+                   REC_OK);
   assert_int_equal(c->ops->download(c, found.here, found.there, ROWS), REC_OK);
   assert_memory_equal(hits, found.here, ROWS);
   p.host->ops->release(p.host, found.here);
@@ -190,7 +210,8 @@ static void sums_and_steps(rec_dtype type) {
   assert_true(sums[0] > 0 && sums[1] == sum && sums[2] == 0);
   adamw_step step = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.4, 0.3, 0.7};
   n->adamw(p.weight.here, p.d_weight.here, p.moment1.here, p.moment2.here, NUMBERS - 3, &step);
-  assert_int_equal(c->ops->adamw(c, p.weight.there, p.d_weight.there, p.moment1.there, p.moment2.there, NUMBERS - 3, &step),
+  assert_int_equal(c->ops->adamw(c, p.weight.there, p.d_weight.there, p.moment1.there,
+                                 p.moment2.there, NUMBERS - 3, &step),
                    REC_OK);
   check(&p, &p.weight, false, 1e-6);
   check(&p, &p.moment1, false, 1e-6);

@@ -1,4 +1,5 @@
-// The tree that sums follow: its nodes, and that a sum has the same bits however many processes share the tree.
+// The tree that sums follow: its nodes, and that a sum has the same bits however many processes
+// share the tree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,9 +39,11 @@ static void a_node_is_its_two_halves(void **state) {
     for (int level = 0; 1 << level <= count; level++)
       for (int i = 0; i < 1 << level; i++) {
         tree_node node = {count, level, i};
-        leaf_range covered = tree_range(node), left = tree_range(tree_left(node)), right = tree_range(tree_right(node));
+        leaf_range covered = tree_range(node), left = tree_range(tree_left(node)),
+                   right = tree_range(tree_right(node));
         if (covered.end - covered.first == 1) continue;
-        assert_true(left.first == covered.first && left.end == right.first && right.end == covered.end);
+        assert_true(left.first == covered.first && left.end == right.first &&
+                    right.end == covered.end);
         assert_true(left.end > left.first && right.end > right.first);
       }
 }
@@ -109,14 +112,17 @@ static void sizes_alone_decide_the_leaves(void **state) {
     assert_int_equal(l.segments, cases[i].sizes.segments);
     assert_int_equal(leaves_first_sequence(&l, 0), 0);
     assert_int_equal(leaves_first_sequence(&l, l.shards), cases[i].sizes.batch);
-    for (int s = 0; s < l.shards; s++) assert_true(leaves_first_sequence(&l, s) < leaves_first_sequence(&l, s + 1));
+    for (int s = 0; s < l.shards; s++)
+      assert_true(leaves_first_sequence(&l, s) < leaves_first_sequence(&l, s + 1));
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_level_covers_every_leaf_once),    cmocka_unit_test(a_node_is_its_two_halves),
-      cmocka_unit_test(levels_are_as_narrow_as_asked_for), cmocka_unit_test(processes_do_not_change_a_bit),
+      cmocka_unit_test(a_level_covers_every_leaf_once),
+      cmocka_unit_test(a_node_is_its_two_halves),
+      cmocka_unit_test(levels_are_as_narrow_as_asked_for),
+      cmocka_unit_test(processes_do_not_change_a_bit),
       cmocka_unit_test(sizes_alone_decide_the_leaves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

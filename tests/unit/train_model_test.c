@@ -1,5 +1,6 @@
-// Whole models in double precision, their recurrences by the reference interpreter. The backward pass of the graph is compared
-// with finite differences of the loss. Windows with the state carried between them are compared with one long window.
+// Whole models in double precision, their recurrences by the reference interpreter. The backward
+// pass of the graph is compared with finite differences of the loss. Windows with the state carried
+// between them are compared with one long window.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,10 +31,14 @@ typedef struct reference_kernel {
 
 static rec_signature signature_of(arena *a, const typed_body *body) {
   rec_axis *axes = ARENA_ARRAY(a, rec_axis, body->axes.count + 1);
-  rec_variable *variables = ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
-  static const rec_kind kinds[] = {
-      [TENSOR_INPUT] = REC_INPUT, [TENSOR_PARAM] = REC_PARAM, [TENSOR_STATE] = REC_STATE, [TENSOR_OUTPUT] = REC_OUTPUT};
-  for (int i = 0; i < body->axes.count; i++) axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
+  rec_variable *variables =
+      ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
+  static const rec_kind kinds[] = {[TENSOR_INPUT] = REC_INPUT,
+                                   [TENSOR_PARAM] = REC_PARAM,
+                                   [TENSOR_STATE] = REC_STATE,
+                                   [TENSOR_OUTPUT] = REC_OUTPUT};
+  for (int i = 0; i < body->axes.count; i++)
+    axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     variables[i] = (rec_variable){t->name, kinds[t->kind], t->axis_count, t->axes, t->complex, 0};
@@ -43,7 +48,8 @@ static rec_signature signature_of(arena *a, const typed_body *body) {
     int *order = ARENA_ARRAY(a, int, TYPED_MAX_AXES), count = 0;
     for (int k = 0; k < body->axes.count; k++)
       if (axis_in(lag->axes, k)) order[count++] = k;
-    variables[body->tensors.count + i] = (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
+    variables[body->tensors.count + i] =
+        (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
   }
   return (rec_signature){.name = body->name,
                          .token_type = REC_F64,
@@ -60,14 +66,16 @@ static int64_t numbers(const rec_signature *s, int variable) {
   return rec_variable_numbers(s, variable, sizes);
 }
 
-static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, kernel_sizes *sizes) {
+static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time,
+                           kernel_sizes *sizes) {
   (void)k, (void)batch, (void)time;
   *sizes = (kernel_sizes){0};
   return REC_OK;
 }
 
 // Rows with strides to dense rows (`in`), or back.
-static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width, double *dense, bool in) {
+static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width,
+                      double *dense, bool in) {
   for (int64_t b = 0; b < call->batch; b++)
     for (int64_t t = 0; t < call->time; t++) {
       double *row = (double *)memory->data + b * memory->batch_stride + t * memory->time_stride;
@@ -76,13 +84,15 @@ static void copy_rows(const kernel_call *call, const kernel_memory *memory, int6
     }
 }
 
-static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call, bool backward) {
+static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call,
+                                     bool backward) {
   const reference_kernel *k = kernel->code;
   const typed_body *body = &k->recurrence->body;
   const rec_signature *s = &k->signature;
   enum { MOST = 64 };
-  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0}, d_initial[MOST] = {0}, lags[MOST] = {0},
-                   final_lags[MOST] = {0}, d_lags[MOST] = {0}, d_finals[MOST] = {0}, d_final_lags[MOST] = {0};
+  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0},
+                   d_initial[MOST] = {0}, lags[MOST] = {0}, final_lags[MOST] = {0},
+                   d_lags[MOST] = {0}, d_finals[MOST] = {0}, d_final_lags[MOST] = {0};
   int64_t sizes[TYPED_MAX_AXES];
   double *dense[MOST] = {0}, *d_dense[MOST] = {0};
   for (int i = 0; i < s->axis_count; i++) sizes[i] = s->axes[i].size;
@@ -101,7 +111,8 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
       tensors[i].data = call->value[i].data;
       if (kind == REC_PARAM) d_tensors[i].data = call->gradient[i].data;
       if (kind == REC_STATE && !backward) finals[i].data = call->final[i];
-      if (kind == REC_STATE && backward) d_initial[i].data = call->gradient[i].data, d_finals[i].data = call->d_final[i];
+      if (kind == REC_STATE && backward)
+        d_initial[i].data = call->gradient[i].data, d_finals[i].data = call->d_final[i];
     }
   }
   for (int i = 0; i < body->lags.count; i++) {
@@ -124,7 +135,8 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
                        .d_initial_lags = d_lags};
   bool good = reference_execute(k->recurrence, &run, backward);
   for (int i = 0; i < body->tensors.count; i++) {
-    if (!backward && s->variables[i].kind == REC_OUTPUT) copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
+    if (!backward && s->variables[i].kind == REC_OUTPUT)
+      copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
     if (backward && s->variables[i].kind == REC_INPUT && d_dense[i])
       copy_rows(call, &call->gradient[i], numbers(s, i), d_dense[i], false);
     free(dense[i]);
@@ -201,7 +213,8 @@ static void close_fixture(fixture *f) {
 
 enum { BATCH = 2, TIME = 7, MOST_STATES = 32 };
 enum { SEGMENT = 3, SEGMENTS = 3 };  // the last one has one token
-static const executor_form training_in_segments = {.batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true};
+static const executor_form training_in_segments = {
+    .batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true};
 static const executor_form training_by_chain = {
     .batch = BATCH, .time = TIME, .segment = SEGMENT, .backward = true, .chain = true};
 static const executor_form training = {.batch = BATCH, .time = TIME, .backward = true},
@@ -250,7 +263,8 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
   void *blocks[TIME] = {gradients};
   int64_t numbers_of_all = f->model->parameter_elements;
   for (int k = 1; k < f->segments; k++) blocks[k] = malloc((size_t)numbers_of_all * sizeof(double));
-  assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients ? blocks : NULL, losses, NULL), REC_OK);
+  assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients ? blocks : NULL, losses, NULL),
+                   REC_OK);
   for (int k = 0; k < TIME; k++) loss += losses[k];
   for (int k = 1; k < f->segments; k++) {
     if (gradients) numeric_f64.sum_into(gradients, blocks[k], numbers_of_all);
@@ -264,7 +278,8 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
 static void spread_weights(fixture *f) {
   for (int i = 0; i < f->model->parameter_count; i++)
     for (int64_t k = 0; k < f->model->parameters[i].elements; k++)
-      f->parameters[f->model->parameters[i].place + k] += 0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
+      f->parameters[f->model->parameters[i].place + k] +=
+          0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
 }
 
 typedef struct slope_run {
@@ -287,7 +302,9 @@ static double slope(const slope_run *r, double *value, double step) {
 static double expected_slope(const slope_run *r, double *value, double found) {
   double expected = slope(r, value, 1e-5);
   // Where the loss bends much, two steps cancel the error of one.
-  return fabs(expected - found) > 1e-7 * (1 + fabs(expected)) ? (4 * expected - slope(r, value, 2e-5)) / 3 : expected;
+  return fabs(expected - found) > 1e-7 * (1 + fabs(expected))
+             ? (4 * expected - slope(r, value, 2e-5)) / 3
+             : expected;
 }
 
 static void check_state_gradients(const slope_run *r, void *const *d_before) {
@@ -295,9 +312,11 @@ static void check_state_gradients(const slope_run *r, void *const *d_before) {
   for (int i = 0; i < m->state_count; i++) {
     int64_t count = m->states[i].elements * BATCH, stride = count / 7 + 1;
     for (int64_t k = 0; k < count; k += stride) {
-      double found = ((const double *)d_before[i])[k], expected = expected_slope(r, (double *)r->before[i] + k, found);
+      double found = ((const double *)d_before[i])[k],
+             expected = expected_slope(r, (double *)r->before[i] + k, found);
       if (fabs(expected - found) > 1e-7 * (1 + fabs(expected)))
-        fail_msg("%s[%lld]: expected %.12g, found %.12g", m->states[i].name, (long long)k, expected, found);
+        fail_msg("%s[%lld]: expected %.12g, found %.12g", m->states[i].name, (long long)k, expected,
+                 found);
     }
   }
 }
@@ -357,8 +376,9 @@ static void gradients_of_norms_of_groups(void **state) {
 }
 
 // Every layer of the standard library, two of them in a model.
-static const char *const standard_layers[] = {"std-mamba1", "std-mamba2", "std-gla", "std-rwkv6",
-                                              "std-rwkv7",  "std-s4d",    "std-lru", "std-gated_deltanet"};
+static const char *const standard_layers[] = {"std-mamba1", "std-mamba2",        "std-gla",
+                                              "std-rwkv6",  "std-rwkv7",         "std-s4d",
+                                              "std-lru",    "std-gated_deltanet"};
 enum { STANDARD_LAYERS = sizeof standard_layers / sizeof *standard_layers };
 
 static void gradients_of_the_standard_library(void **state) {
@@ -382,12 +402,14 @@ static void count_part(void *context, int op, run_part part, double amount) {
   part_counts *counts = context;
   int kernel = counts->model->ops[op].kernel;
   (void)amount;
-  if (!counts->name || (kernel >= 0 && !strcmp(counts->kernels[kernel].signature->name, counts->name))) counts->of[part]++;
+  if (!counts->name ||
+      (kernel >= 0 && !strcmp(counts->kernels[kernel].signature->name, counts->name)))
+    counts->of[part]++;
 }
 
 // Loss and gradients of a fixture with other kernels, against the reference's in one segment.
-static part_counts check_kernels(fixture *f, const char *name, const train_kernel *kernels, const executor_form *form,
-                                 const char *counted) {
+static part_counts check_kernels(fixture *f, const char *name, const train_kernel *kernels,
+                                 const executor_form *form, const char *counted) {
   part_counts counts = {kernels, f->model, counted, {0}};
   executor *x, *other;
   window w = random_window(f->model);
@@ -407,12 +429,14 @@ static part_counts check_kernels(fixture *f, const char *name, const train_kerne
     for (int64_t k = 0; k < f->model->states[i].elements * BATCH; k++) {
       double e = ((double *)d_expected[i])[k], g = ((double *)d_found[i])[k];
       if (fabs(e - g) > 1e-9 * (1 + fabs(e)))
-        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name, f->model->states[i].name, (long long)k, e, g);
+        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name,
+                 f->model->states[i].name, (long long)k, e, g);
     }
   assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
   for (int64_t i = 0; i < f->model->parameter_elements; i++)
     if (fabs(f->gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f->gradients[i])))
-      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f->gradients[i], gradients[i]);
+      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i,
+               f->gradients[i], gradients[i]);
   free(gradients);
   free_states(before);
   free_states(d_expected);
@@ -433,7 +457,8 @@ static void open_compiled(const char *name, compiled_fixture *c) {
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
   snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 --summary %s -o %s", program, library);
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 --summary %s -o %s",
+           program, library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &c->module), REC_OK);
   open_fixture(&c->f, program);
@@ -450,7 +475,8 @@ static void close_compiled(compiled_fixture *c) {
   close_fixture(&c->f);
 }
 
-// Loss and gradients are the reference's, in segments too; of `chained` recurrences states pass by summaries.
+// Loss and gradients are the reference's, in segments too; of `chained` recurrences states pass by
+// summaries.
 static void check_compiled(const char *name, bool chained) {
   compiled_fixture c;
   open_compiled(name, &c);
@@ -469,7 +495,8 @@ static void compiled_models_equal_the_reference(void **state) {
   check_compiled("layers-of-all-kinds", true);
   check_compiled("odd-shapes", true);
   check_compiled("norms-of-groups", true);
-  for (int i = 0; i < STANDARD_LAYERS; i++) check_compiled(standard_layers[i], strcmp(standard_layers[i], "std-s4d") != 0);
+  for (int i = 0; i < STANDARD_LAYERS; i++)
+    check_compiled(standard_layers[i], strcmp(standard_layers[i], "std-s4d") != 0);
 }
 
 // Where a summary is out of range the kernel leaves the states: always, or for some segments.
@@ -477,7 +504,8 @@ static void kernels_pass_states_where_summaries_cannot(void **state) {
   (void)state;
   compiled_fixture c;
   open_compiled("transfers-out-of-range", &c);
-  const part_counts growing = check_kernels(&c.f, "growing", c.kernels, &training_by_chain, "M.growing"),
+  const part_counts growing =
+                        check_kernels(&c.f, "growing", c.kernels, &training_by_chain, "M.growing"),
                     gated = check_kernels(&c.f, "gated", c.kernels, &training_by_chain, "M.gated");
   for (int back = 0; back < 2; back++) {
     int summaries = gated.of[RAN_SUMMARY + back], folds = gated.of[RAN_FOLD + back];
@@ -499,15 +527,18 @@ static void carried_states_continue_the_window(void **state) {
   spread_weights(&f);
   window w = random_window(f.model);
   assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, &reading, &x), REC_OK);
-  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)}, *nowhere[MOST_STATES] = {0};
+  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)},
+       *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
   shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL, 0, 0};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     token_id tokens[BATCH], targets[BATCH];
-    for (int b = 0; b < BATCH; b++) tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
-    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL, 0, 0};
+    for (int b = 0; b < BATCH; b++)
+      tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
+    shard one = {BATCH, 1,    1, tokens, targets, states[t % 2], states[(t + 1) % 2],
+                 NULL,  NULL, 0, 0};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
   }
@@ -519,7 +550,8 @@ static void carried_states_continue_the_window(void **state) {
 
 static double value_at(const fixture *f, const char *name, int64_t element) {
   for (int i = 0; i < f->model->parameter_count; i++)
-    if (!strcmp(f->model->parameters[i].name, name)) return f->parameters[f->model->parameters[i].place + element];
+    if (!strcmp(f->model->parameters[i].name, name))
+      return f->parameters[f->model->parameters[i].place + element];
   fail_msg("no weight %s", name);
   return 0;
 }
@@ -529,15 +561,18 @@ static void weights_start_as_the_init_says(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 && value_at(&f, "layers.0.conv1d.weight", 2) == 0);
+  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 &&
+              value_at(&f, "layers.0.conv1d.weight", 2) == 0);
   assert_true(fabs(log1p(exp(value_at(&f, "layers.1.dt_bias", 1))) - 1) < 1e-12);
   double a = value_at(&f, "layers.0.A_log", 0);
   assert_true(a <= 0 && a >= -8 * log(16));
   assert_true(a != value_at(&f, "layers.1.A_log", 0));
   // in_proj rows: z 8, x 8, B 3, C 3, dt 2, each of 6 columns
   for (int64_t i = 0; i < 3 * 6; i++) {
-    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i), c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
-    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) && c != 0);  // c - b / 2 is half of a draw within the bound
+    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i),
+           c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
+    // c - b / 2 is half of a draw within the bound
+    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) && c != 0);
   }
   assert_true(value_at(&f, "layers.1.in_proj.weight", 22 * 6) == 0);
   close_fixture(&f);
@@ -556,7 +591,8 @@ static void starts_know_their_layer_and_hippo_legs(void **state) {
   legs_spectrum(4, imaginary, input);
   for (int i = 0; i < 4; i++) assert_true(value_at(&f, "layers.1.freq", i) == imaginary[i]);
   legs_spectrum(8, imaginary, input);
-  for (int i = 0; i < 4; i++) assert_true(fabs(value_at(&f, "layers.2.half", 8 + i) - imaginary[i] / sqrt(2)) < 1e-14);
+  for (int i = 0; i < 4; i++)
+    assert_true(fabs(value_at(&f, "layers.2.half", 8 + i) - imaginary[i] / sqrt(2)) < 1e-14);
   legs_spectrum(7, imaginary, input);
   for (int i = 0; i < 4; i++) assert_true(value_at(&f, "layers.0.into", i) == input[i]);
   close_fixture(&f);
@@ -567,7 +603,8 @@ static void damaged_programs_are_refused(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  const char *keys[] = {"vocabulary", "row", "logits", "parameters", "states", "tensors", "ops", "backward", "name"};
+  const char *keys[] = {"vocabulary", "row", "logits",   "parameters", "states",
+                        "tensors",    "ops", "backward", "name"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     cJSON *copy = cJSON_Duplicate(f.json, true);
     cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItem(copy, "models"), 0);

@@ -16,7 +16,8 @@ enum { COUNT = 40000 };
 static void moments(const double *values, int64_t count, double *mean, double *variance) {
   *mean = *variance = 0;
   for (int64_t i = 0; i < count; i++) *mean += values[i] / (double)count;
-  for (int64_t i = 0; i < count; i++) *variance += (values[i] - *mean) * (values[i] - *mean) / (double)count;
+  for (int64_t i = 0; i < count; i++)
+    *variance += (values[i] - *mean) * (values[i] - *mean) / (double)count;
 }
 
 static void random_noise_has_its_deviation(void **state) {
@@ -51,7 +52,8 @@ static void draws_depend_on_their_position_alone(void **state) {
 }
 
 // The values of all sequences at once, as one leaf has them.
-static void fit(const double *values, int64_t sequences, int64_t elements, double beta, bool first, noise_groups *g) {
+static void fit(const double *values, int64_t sequences, int64_t elements, double beta, bool first,
+                noise_groups *g) {
   double mean[8], variance[8];
   noise_sums(&numeric_f64, values, sequences, elements, g, NULL, mean);
   noise_divide(g, sequences, elements, mean);
@@ -84,7 +86,8 @@ static void groups_are_along_the_axes_asked_for(void **state) {
   (void)state;
   double values[48], mean[8], variance[8];
   noise_groups groups = {2, {{2, 12}, {4, 1}}, 8, mean, variance};
-  for (int i = 0; i < 48; i++) values[i] = 10 * (i % 24 / 12) + i % 4 + 100 * (i / 4 % 3 - 1) * (i < 24 ? 1 : 2);
+  for (int i = 0; i < 48; i++)
+    values[i] = 10 * (i % 24 / 12) + i % 4 + 100 * (i / 4 % 3 - 1) * (i < 24 ? 1 : 2);
   fit(values, 2, 24, 0.1, true, &groups);
   for (int g = 0; g < 8; g++) {
     assert_int_equal(noise_group(&groups, g / 4 * 12 + 4 + g % 4), g);
@@ -110,8 +113,10 @@ static void fitted_noise_has_the_statistics_of_its_head(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_noise_has_its_deviation),       cmocka_unit_test(statistics_are_those_of_each_head),
-      cmocka_unit_test(groups_are_along_the_axes_asked_for),  cmocka_unit_test(fitted_noise_has_the_statistics_of_its_head),
+      cmocka_unit_test(random_noise_has_its_deviation),
+      cmocka_unit_test(statistics_are_those_of_each_head),
+      cmocka_unit_test(groups_are_along_the_axes_asked_for),
+      cmocka_unit_test(fitted_noise_has_the_statistics_of_its_head),
       cmocka_unit_test(draws_depend_on_their_position_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,8 @@ static double loss_of(problem *p, double *d_logits) {
   double logits[TOKENS * OUT], row[OUT];
   rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
   numeric_f64.linear(x, p->weight, p->bias, y, NULL);
-  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL, row);
+  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL,
+                                   row);
 }
 
 static void check_gradient(problem *p, double *values, const double *gradient, int count) {
@@ -150,8 +151,8 @@ static void gradients_equal_differences(void **state) {
 
 // ---- rows in bfloat16 ---------------------------------------------------------------------------
 
-// More rows than a panel has, cut out of wider rows; small whole numbers, exact in bfloat16 unless a
-// test wants them rounded.
+// More rows than a panel has, cut out of wider rows; small whole numbers, exact in bfloat16 unless
+// a test wants them rounded.
 enum { MANY = 300, WIDE_IN = 5, WIDE_OUT = 7, STRIDE = 11 };
 
 typedef struct narrow_problem {
@@ -171,7 +172,8 @@ static narrow_problem *new_narrow_problem(void) {
     numeric_bf16.store_token(p.x, i, (double)random_below(1, 5, (uint64_t)i, 5) - 2);
     numeric_bf16.store_token(p.dx, i, 3);
   }
-  for (int i = 0; i < WIDE_OUT * WIDE_IN; i++) p.weight[i] = (float)random_below(1, 6, (uint64_t)i, 9) - 4;
+  for (int i = 0; i < WIDE_OUT * WIDE_IN; i++)
+    p.weight[i] = (float)random_below(1, 6, (uint64_t)i, 9) - 4;
   for (int i = 0; i < WIDE_OUT; i++) p.bias[i] = (float)i;
   assert_true(numeric_bf16.linear_room(WIDE_IN, WIDE_OUT) <= (int64_t)sizeof p.room);
   return &p;
@@ -180,7 +182,8 @@ static narrow_problem *new_narrow_problem(void) {
 static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
   (void)state;
   narrow_problem *p = new_narrow_problem();
-  rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE}, dx = {p->dx, MANY, WIDE_IN, STRIDE};
+  rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE},
+       dx = {p->dx, MANY, WIDE_IN, STRIDE};
   numeric_bf16.linear(x, p->weight, p->bias, y, p->room);
   numeric_bf16.linear_backward(x, p->weight, y, dx, true, p->dw, p->db, p->room);
   double dw[WIDE_OUT][WIDE_IN] = {0}, db[WIDE_OUT] = {0};
@@ -205,7 +208,8 @@ static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
   }
 }
 
-// Few rows are multiplied by another function, block by block of the weight: two blocks here. Small whole numbers are exact.
+// Few rows are multiplied by another function, block by block of the weight: two blocks here. Small
+// whole numbers are exact.
 static void few_rows_and_many_are_alike(void **state) {
   (void)state;
   enum { INPUTS = 80, RESULTS = 900, MOST = 10, PAD = 3 };
@@ -216,7 +220,8 @@ static void few_rows_and_many_are_alike(void **state) {
     void *weight = calloc(INPUTS * RESULTS, 8), *bias = calloc(RESULTS, 8),
          *room = calloc(1, (size_t)n->linear_room(INPUTS, RESULTS) + 1);
     void *x = calloc(MOST * (INPUTS + PAD), 8), *y = calloc(MOST * (RESULTS + PAD), 8);
-    for (int i = 0; i < INPUTS * RESULTS; i++) (f64 ? numeric_f64 : numeric_f32).store(weight, i, i % 5 - 2);
+    for (int i = 0; i < INPUTS * RESULTS; i++)
+      (f64 ? numeric_f64 : numeric_f32).store(weight, i, i % 5 - 2);
     for (int i = 0; i < RESULTS; i++) (f64 ? numeric_f64 : numeric_f32).store(bias, i, i % 4);
     for (int i = 0; i < MOST * (INPUTS + PAD); i++) n->store_token(x, i, i % 3 - 1);
     for (int count = 1; count <= MOST; count++) {
@@ -228,7 +233,8 @@ static void few_rows_and_many_are_alike(void **state) {
           double sum = count % 2 ? o % 4 : 0;
           for (int i = 0; i < INPUTS && o < RESULTS; i++)
             sum += ((o * INPUTS + i) % 5 - 2) * ((t * (INPUTS + PAD) + i) % 3 - 1);
-          assert_true(n->load_token(y, t * (RESULTS + PAD) + o) == (t < count && o < RESULTS ? sum : 0));
+          assert_true(n->load_token(y, t * (RESULTS + PAD) + o) ==
+                      (t < count && o < RESULTS ? sum : 0));
         }
       }
     }
@@ -236,7 +242,8 @@ static void few_rows_and_many_are_alike(void **state) {
   }
 }
 
-// 1 + 2^-8 lies between two numbers of bfloat16 and goes to the even one, 1; 1 + 3 * 2^-9 to 1 + 2^-7.
+// 1 + 2^-8 lies between two numbers of bfloat16 and goes to the even one, 1; 1 + 3 * 2^-9 to 1 +
+// 2^-7.
 static void weights_are_rounded_where_they_are_read(void **state) {
   (void)state;
   narrow_problem *p = new_narrow_problem();
@@ -264,7 +271,8 @@ static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
          found = numeric_bf16.cross_entropy(few, p.targets, NULL, 0.5, few, NULL, row);
   assert_true(found == expected);
   for (int i = 0; i < TOKENS * OUT; i++)
-    assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <= fabs((double)wide[i]) / 256);
+    assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <=
+                fabs((double)wide[i]) / 256);
   numeric_bf16.store_token(narrow, 0, NAN);
   assert_true(isnan(numeric_bf16.load_token(narrow, 0)) && isnan(numeric_bf16.row_squares(few)));
 }

@@ -1,5 +1,5 @@
-// The steps of optimizers against their formulas in double precision, on the host in every type and on the executor; which weights
-// Muon takes.
+// The steps of optimizers against their formulas in double precision, on the host in every type and
+// on the executor; which weights Muon takes.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,11 +15,17 @@
 
 enum { MOST = 40 * 90, STEPS = 3 };
 
-static const train_block block = {
-    .optimizer = OPTIMIZER_MUON, .optimizer_own = 0.95, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
+static const train_block block = {.optimizer = OPTIMIZER_MUON,
+                                  .optimizer_own = 0.95,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.95,
+                                  .epsilon = 1e-8,
+                                  .weight_decay = 0.1};
 static const double rate = 0.02, scale = 0.7;
 
-static double drawn(int stream, int place) { return random_normal(5, (uint64_t)stream, (uint64_t)place); }
+static double drawn(int stream, int place) {
+  return random_normal(5, (uint64_t)stream, (uint64_t)place);
+}
 
 // ---- the formulas -------------------------------------------------------------------------------
 
@@ -38,7 +44,8 @@ static void transpose(int h, int w, const double *a, double *to) {
     for (int j = 0; j < w; j++) to[j * h + i] = a[i * w + j];
 }
 
-// x = a x + (b G + c G G) x, G = x x^T: as written in Jordan et al. 2024, of a matrix that is not tall.
+// x = a x + (b G + c G G) x, G = x x^T: as written in Jordan et al. 2024, of a matrix that is not
+// tall.
 static void orthogonalize(int h, int w, double *x) {
   static double turned[MOST], gram[MOST], square[MOST], moved[MOST];
   double norm = 0;
@@ -67,7 +74,8 @@ static void muon(int h, int w, const double *g, double *m, double *p) {
   } else {
     orthogonalize(h, w, x);
   }
-  for (int i = 0; i < h * w; i++) p[i] = (1 - rate * 0.1) * p[i] - rate * 0.2 * sqrt(h > w ? h : w) * x[i];
+  for (int i = 0; i < h * w; i++)
+    p[i] = (1 - rate * 0.1) * p[i] - rate * 0.2 * sqrt(h > w ? h : w) * x[i];
 }
 
 static void adamw(int count, int step, const double *g, double *m, double *v, double *p) {
@@ -75,7 +83,8 @@ static void adamw(int count, int step, const double *g, double *m, double *v, do
     double d = scale * g[i];
     m[i] = 0.9 * m[i] + 0.1 * d;
     v[i] = 0.95 * v[i] + 0.05 * d * d;
-    p[i] = (1 - rate * 0.1) * p[i] - rate * m[i] / (1 - pow(0.9, step)) / (sqrt(v[i] / (1 - pow(0.95, step))) + 1e-8);
+    p[i] = (1 - rate * 0.1) * p[i] -
+           rate * m[i] / (1 - pow(0.9, step)) / (sqrt(v[i] / (1 - pow(0.95, step))) + 1e-8);
   }
 }
 
@@ -88,16 +97,21 @@ typedef struct place {
   void *here;
 } place;
 
-static char *there(const place *p, int64_t numbers) { return p->memory + numbers * p->n->element_size; }
+static char *there(const place *p, int64_t numbers) {
+  return p->memory + numbers * p->n->element_size;
+}
 
 static void send(const place *p, const double *numbers, int count, char *to) {
   for (int i = 0; i < count; i++) p->n->store(p->here, i, numbers[i]);
-  assert_int_equal(p->c->ops->upload(p->c, to, p->here, (int64_t)count * p->n->element_size), REC_OK);
+  assert_int_equal(p->c->ops->upload(p->c, to, p->here, (int64_t)count * p->n->element_size),
+                   REC_OK);
 }
 
-static void hold(const place *p, const double *expected, int count, const char *from, double rounding) {
+static void hold(const place *p, const double *expected, int count, const char *from,
+                 double rounding) {
   double worst = 0;
-  assert_int_equal(p->c->ops->download(p->c, p->here, from, (int64_t)count * p->n->element_size), REC_OK);
+  assert_int_equal(p->c->ops->download(p->c, p->here, from, (int64_t)count * p->n->element_size),
+                   REC_OK);
   for (int i = 0; i < count; i++) {
     double off = fabs(p->n->load(p->here, i) - expected[i]);
     worst = !(off <= worst) ? off : worst;
@@ -137,9 +151,11 @@ static void everywhere(const compute *c, double rounding) {
   static const int sizes[][2] = {{5, 9}, {12, 4}, {8, 8}, {1, 7}, {40, 90}, {67, 3}};
   place at = {.c = c, .n = c->n, .here = calloc(MOST, sizeof(double))};
   assert_non_null(at.here);
-  assert_int_equal(c->ops->allocate(c, (int64_t)8 * MOST * c->n->element_size, (void **)&at.memory), REC_OK);
+  assert_int_equal(c->ops->allocate(c, (int64_t)8 * MOST * c->n->element_size, (void **)&at.memory),
+                   REC_OK);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    for (int kind = 0; kind < OPTIMIZERS; kind++) steps(&at, (optimizer_kind)kind, sizes[i][0], sizes[i][1], rounding);
+    for (int kind = 0; kind < OPTIMIZERS; kind++)
+      steps(&at, (optimizer_kind)kind, sizes[i][0], sizes[i][1], rounding);
   c->ops->release(c, at.memory);
   free(at.here);
 }
@@ -162,12 +178,14 @@ static void a_gpu_follows_the_formulas(void **state) {
   }
 }
 
-// A first step is a matrix with singular values from 0.6 to 1.3, so its length is near that of AdamW's; no gradient, no step.
+// A first step is a matrix with singular values from 0.6 to 1.3, so its length is near that of
+// AdamW's; no gradient, no step.
 static void a_step_is_as_long_as_adamw(void **state) {
   (void)state;
   enum { H = 20, W = 50 };
   static double p[H * W], g[H * W], m[H * W], room[4 * MOST];
-  stepped_weights w = {.values = p, .gradient = g, .states = {m}, .room = room, .rows = H, .columns = W};
+  stepped_weights w = {
+      .values = p, .gradient = g, .states = {m}, .room = room, .rows = H, .columns = W};
   const optimizer_step s = {&block, rate, 1e-9, 1};
   assert_int_equal(optimizers[OPTIMIZER_MUON].step(&compute_host_f64, &s, &w), REC_OK);
   for (int i = 0; i < H * W; i++) assert_true(p[i] == 0);
@@ -185,19 +203,27 @@ static void a_step_is_as_long_as_adamw(void **state) {
 static void hidden_matrices_are_muons(void **state) {
   (void)state;
   const model_parameter parameters[] = {
-      {.kind = PARAMETER_EMBEDDING, .elements = 50}, {.kind = PARAMETER_LINEAR, .elements = 30, .part_count = 2},
-      {.kind = PARAMETER_BIAS, .elements = 5},       {.kind = PARAMETER_CONVOLUTION, .elements = 9},
-      {.kind = PARAMETER_OWN, .elements = 4},        {.kind = PARAMETER_LINEAR, .elements = 60, .part_count = 1}};
+      {.kind = PARAMETER_EMBEDDING, .elements = 50},
+      {.kind = PARAMETER_LINEAR, .elements = 30, .part_count = 2},
+      {.kind = PARAMETER_BIAS, .elements = 5},
+      {.kind = PARAMETER_CONVOLUTION, .elements = 9},
+      {.kind = PARAMETER_OWN, .elements = 4},
+      {.kind = PARAMETER_LINEAR, .elements = 60, .part_count = 1}};
   const model_use uses[] = {{1, 0}, {5, 0}};
   const int hidden = 2, logits = 3;
   const model_op ops[] = {{.kind = OP_LINEAR, .uses = &uses[0], .out_count = 1, .out = &hidden},
                           {.kind = OP_LINEAR, .uses = &uses[1], .out_count = 1, .out = &logits}};
-  const train_model model = {
-      .parameters = parameters, .parameter_count = 6, .ops = ops, .op_count = 2, .logits = logits, .weight_count = 158};
+  const train_model model = {.parameters = parameters,
+                             .parameter_count = 6,
+                             .ops = ops,
+                             .op_count = 2,
+                             .logits = logits,
+                             .weight_count = 158};
   char text[OPTIMIZER_TEXT];
   for (int i = 0; i < model.parameter_count; i++)
     assert_int_equal(optimizer_of(&model, &block, i), i == 1 ? OPTIMIZER_MUON : OPTIMIZER_ADAMW);
-  assert_string_equal(optimizer_text(&model, &block, text), "muon for 2 matrices of 30 weights, adamw for 128");
+  assert_string_equal(optimizer_text(&model, &block, text),
+                      "muon for 2 matrices of 30 weights, adamw for 128");
   const train_block other = {.optimizer = OPTIMIZER_ADAMW};
   assert_string_equal(optimizer_text(&model, &other, text), "adamw");
 }

@@ -1,4 +1,5 @@
-// Which rank owns which slot of the weights: after all rounds every slot has one owner, and has met every rank's sum once.
+// Which rank owns which slot of the weights: after all rounds every slot has one owner, and has met
+// every rank's sum once.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -56,7 +57,8 @@ static void every_slot_ends_whole_with_one_owner(void **state) {
     }
 }
 
-// The tree of leaves.h adds neighbours first: what two ranks exchange, both have of the same number of neighbouring ranks.
+// The tree of leaves.h adds neighbours first: what two ranks exchange, both have of the same number
+// of neighbouring ranks.
 static void rounds_follow_the_tree(void **state) {
   (void)state;
   for (int data = 0; data < 8; data++)
@@ -79,7 +81,8 @@ static void slots_are_of_equal_size_but_for_a_piece(void **state) {
     assert_int_equal(owners_first_piece(before, PIECES, 0, slots), 0);
     assert_int_equal(owners_first_piece(before, PIECES, slots, slots), PIECES);
     for (int k = 0; k < slots; k++) {
-      int first = owners_first_piece(before, PIECES, k, slots), end = owners_first_piece(before, PIECES, k + 1, slots);
+      int first = owners_first_piece(before, PIECES, k, slots),
+          end = owners_first_piece(before, PIECES, k + 1, slots);
       assert_true(first <= end);
       assert_true(before[end] - before[first] <= before[PIECES] / slots + most + 1);
       assert_int_equal(first, owners_first_piece(before, PIECES, 2 * k, 2 * slots));

@@ -28,7 +28,8 @@ static void distributions_without_overlap_are_at_one(void **state) {
 static void distances_by_hand(void **state) {
   (void)state;
   const double a[] = {0, 0}, b[] = {log(3), 0};
-  double shannon = (0.5 * log2(0.8) + 0.5 * log2(4.0 / 3) + 0.75 * log2(1.2) + 0.25 * log2(2.0 / 3)) / 2;
+  double shannon =
+      (0.5 * log2(0.8) + 0.5 * log2(4.0 / 3) + 0.75 * log2(1.2) + 0.25 * log2(2.0 / 3)) / 2;
   assert_true(fabs(distance_of(DISTANCE_TOTAL_VARIATION, a, b, 2) - 0.25) < 1e-12);
   assert_true(fabs(distance_of(DISTANCE_JENSEN_SHANNON, a, b, 2) - shannon) < 1e-12);
   assert_true(fabs(distance_of(DISTANCE_COSINE, a, b, 2) - (1 - 2 / sqrt(5))) < 1e-12);

@@ -1,4 +1,5 @@
-// Checksums of tensor files: parts add up to the whole, every change shows, and files with the first kind of checksum are read.
+// Checksums of tensor files: parts add up to the whole, every change shows, and files with the
+// first kind of checksum are read.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,8 @@ static void parts_add_up_wherever_they_are_cut(void **state) {
   const int cuts[] = {1, 2047, 2048, 2049, 4096, 9999};
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
     size_t cut = (size_t)cuts[i] * sizeof *values;
-    assert_true(seal_of_part("w", 0, values, cut) + seal_of_part("w", (int64_t)cut, values + cuts[i], sizeof values - cut) ==
+    assert_true(seal_of_part("w", 0, values, cut) +
+                    seal_of_part("w", (int64_t)cut, values + cuts[i], sizeof values - cut) ==
                 whole);
   }
   assert_true(seal_of_part("v", 0, values, sizeof values) != whole);
@@ -74,7 +76,12 @@ static rec_status check_file(const char *checksum) {
   int64_t shape[] = {3};
   float values[] = {1, 2, 3};
   rec_file *file = NULL;
-  rec_tensor tensor = {.name = "w", .dtype = REC_F32, .rank = 1, .shape = shape, .data = values, .bytes = sizeof values};
+  rec_tensor tensor = {.name = "w",
+                       .dtype = REC_F32,
+                       .rank = 1,
+                       .shape = shape,
+                       .data = values,
+                       .bytes = sizeof values};
   const rec_metadata metadata[] = {{"rec.step", "7"}, {"rec.checksum", checksum}};
   close(mkstemp(path));
   assert_int_equal(rec_file_write(path, &tensor, 1, metadata, checksum ? 2 : 1), REC_OK);
@@ -91,7 +98,8 @@ static void files_of_both_kinds_are_held_to_their_checksum(void **state) {
   char text[SEAL_TEXT];
   rec_tensor tensor = {.name = "w"};
   const rec_metadata metadata[] = {{"rec.step", "7"}, {"other", "x"}};
-  seal_text(seal_of_header(&tensor, 1, metadata, 2) + seal_of_part("w", 0, values, sizeof values), text);
+  seal_text(seal_of_header(&tensor, 1, metadata, 2) + seal_of_part("w", 0, values, sizeof values),
+            text);
   assert_int_equal(check_file(text), REC_OK);
   text[5] ^= 1;
   assert_int_equal(check_file(text), REC_ERROR_FORMAT);

@@ -1,5 +1,5 @@
-// Generated tasks: every sequence obeys the definition of its task. Answers stand where the task has them and nowhere else.
-// Draws depend on seed and position alone.
+// Generated tasks: every sequence obeys the definition of its task. Answers stand where the task
+// has them and nowhere else. Draws depend on seed and position alone.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,11 +42,14 @@ static int find_token(const sequence *s, int token) {
   return place;
 }
 
-static int ascending(const void *a, const void *b) { return *(const token_id *)a - *(const token_id *)b; }
+static int ascending(const void *a, const void *b) {
+  return *(const token_id *)a - *(const token_id *)b;
+}
 
 // The answer that the letters of a sequence of this kind have.
 static void expected_answer(task_kind kind, const token_id *letters, int count, token_id *answer) {
-  for (int i = 0; i < count; i++) answer[i] = letters[kind == TASK_STACK_COPYING ? count - 1 - i : i];
+  for (int i = 0; i < count; i++)
+    answer[i] = letters[kind == TASK_STACK_COPYING ? count - 1 - i : i];
   if (kind == TASK_SORTING) qsort(answer, (size_t)count, sizeof *answer, ascending);
 }
 
@@ -76,7 +79,8 @@ static void copies_hold_their_answers(void **state) {
 
 static void selected_letters_are_asked_for_in_order(void **state) {
   (void)state;
-  train_task t = {.kind = TASK_SELECTIVE_COPYING, .shortest = 40, .length = 40, .alphabet = 16, .count = 5};
+  train_task t = {
+      .kind = TASK_SELECTIVE_COPYING, .shortest = 40, .length = 40, .alphabet = 16, .count = 5};
   int at[40] = {0};
   for (uint64_t p = 0; p < SEQUENCES; p++) {
     sequence s = draw(&t, p);
@@ -148,10 +152,11 @@ static void pass_key_is_told_once_and_asked_for(void **state) {
   }
 }
 
-static const train_task each[TASK_KINDS] = {{TASK_COPYING, 2, 20, 26, 0, false}, {TASK_STACK_COPYING, 2, 20, 26, 0, false},
-                                            {TASK_SORTING, 2, 20, 26, 0, false}, {TASK_SELECTIVE_COPYING, 20, 40, 26, 8, false},
-                                            {TASK_MQAR, 40, 80, 64, 8, false},   {TASK_PASSKEY, 130, 200, 0, 0, false},
-                                            {TASK_BABI, 250, 290, 2, 4, false}};
+static const train_task each[TASK_KINDS] = {
+    {TASK_COPYING, 2, 20, 26, 0, false}, {TASK_STACK_COPYING, 2, 20, 26, 0, false},
+    {TASK_SORTING, 2, 20, 26, 0, false}, {TASK_SELECTIVE_COPYING, 20, 40, 26, 8, false},
+    {TASK_MQAR, 40, 80, 64, 8, false},   {TASK_PASSKEY, 130, 200, 0, 0, false},
+    {TASK_BABI, 250, 290, 2, 4, false}};
 
 static void sequences_follow_from_seed_stream_and_position(void **state) {
   (void)state;
@@ -198,7 +203,8 @@ static const char *const babi_people[] = {"Mary ", "John ", "Daniel ", "Sandra "
 static const char *const babi_things[] = {"apple", "football", "milk"};
 
 // Where the last sentence of a person that contains `words` begins; NULL: nowhere.
-static const char *last_of(const char *text, const char *end, const char *person, const char *words) {
+static const char *last_of(const char *text, const char *end, const char *person,
+                           const char *words) {
   const char *found = NULL;
   for (const char *at = text; (at = strstr(at, person)) && at < end; at++) {
     const char *stop = strchr(at, '.'), *there = strstr(at, words);
@@ -233,7 +239,8 @@ static void check_babi(const train_task *t, uint64_t position) {
       for (int o = 0; o < 3; o++) {
         const char *got = last_of(text, question, babi_people[p], babi_things[o]);
         bool later = false;
-        for (int other = 0; other < 4; other++) later |= last_of(text, question, babi_people[other], babi_things[o]) > got;
+        for (int other = 0; other < 4; other++)
+          later |= last_of(text, question, babi_people[other], babi_things[o]) > got;
         if (!got || later || !strstr(question, babi_things[o])) continue;
         expect_place(moved, answer);
         assert_int_equal(moved - text, fact);
@@ -242,7 +249,8 @@ static void check_babi(const train_task *t, uint64_t position) {
       if (t->alphabet == 1) expect_place(moved, answer);
       const char *asked = strstr(question, " in the "), *place = strstr(moved, " to the ") + 8;
       size_t length = strcspn(place, ".");
-      if (t->alphabet == 6) assert_string_equal(answer, !strncmp(asked + 8, place, length) ? "yes." : "no.");
+      if (t->alphabet == 6)
+        assert_string_equal(answer, !strncmp(asked + 8, place, length) ? "yes." : "no.");
       assert_int_equal(moved - text, fact);
     }
   }
@@ -252,7 +260,8 @@ static void babi_answers_follow_from_the_facts(void **state) {
   (void)state;
   for (int task = 1; task <= 6; task++) {
     if (task > 2 && task < 6) continue;
-    train_task t = {.kind = TASK_BABI, .shortest = 240, .length = ROOM, .alphabet = task, .count = 4};
+    train_task t = {
+        .kind = TASK_BABI, .shortest = 240, .length = ROOM, .alphabet = task, .count = 4};
     int yes = 0;
     for (uint64_t i = 0; i < SEQUENCES; i++) {
       check_babi(&t, i);

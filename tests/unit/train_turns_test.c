@@ -1,4 +1,5 @@
-// The order of the shards of a rank: all of each is run once, few are under way, and ranks that share sequences never all wait.
+// The order of the shards of a rank: all of each is run once, few are under way, and ranks that
+// share sequences never all wait.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,13 @@
 
 #include <cmocka.h>
 
-enum { MOST_LAYERS = 9, OF_LAYER = 3, MOST_OPS = MOST_LAYERS * OF_LAYER, MOST_COUNT = 11, MOST_PLACES = 23 };
+enum {
+  MOST_LAYERS = 9,
+  OF_LAYER = 3,
+  MOST_OPS = MOST_LAYERS * OF_LAYER,
+  MOST_COUNT = 11,
+  MOST_PLACES = 23
+};
 
 // Layers of operations of which the second has a state.
 typedef struct layered {
@@ -19,7 +26,10 @@ typedef struct layered {
 } layered;
 
 static const train_model *make(layered *l, int layers) {
-  *l = (layered){.model = {.op_count = layers * OF_LAYER, .state_count = layers, .ops = l->ops, .states = l->states}};
+  *l = (layered){.model = {.op_count = layers * OF_LAYER,
+                           .state_count = layers,
+                           .ops = l->ops,
+                           .states = l->states}};
   for (int i = 0; i < layers; i++) {
     l->states[i].layer = i;
     l->ops[i * OF_LAYER + 1].state_count = 1;
@@ -36,7 +46,9 @@ typedef struct rank_work {
   bool busy;  // there is a turn
 } rank_work;
 
-static bool ends_turn(const rank_work *w) { return w->at == (w->now.backward ? w->turns.operations : w->now.operations.end); }
+static bool ends_turn(const rank_work *w) {
+  return w->at == (w->now.backward ? w->turns.operations : w->now.operations.end);
+}
 
 static void begin_turn(rank_work *w) {
   w->busy = turns_next(&w->turns, &w->now);
@@ -45,7 +57,8 @@ static void begin_turn(rank_work *w) {
 
 static int under_way(const rank_work *w) {
   int count = 0;
-  for (int i = 0; i < w->turns.count; i++) count += w->done[i] > 0 && w->back[i] < w->turns.operations;
+  for (int i = 0; i < w->turns.count; i++)
+    count += w->done[i] > 0 && w->back[i] < w->turns.operations;
   return count;
 }
 
@@ -53,7 +66,9 @@ static int under_way(const rank_work *w) {
 static bool may_run(const layered *l, const rank_work *all, int place, int places) {
   const rank_work *w = &all[place];
   int64_t k = w->now.shard, n = w->turns.operations;
-  if (w->now.backward) return place + 1 == places || !l->ops[n - 1 - w->at].state_count || all[place + 1].back[k] > w->at;
+  if (w->now.backward)
+    return place + 1 == places || !l->ops[n - 1 - w->at].state_count ||
+           all[place + 1].back[k] > w->at;
   return place == 0 || !l->ops[w->at].state_count || all[place - 1].done[k] > w->at;
 }
 
@@ -83,7 +98,8 @@ static void run_row(const layered *l, const train_model *m, int places, int coun
   int64_t left = 2L * m->op_count * count * places;
   for (int i = 0; i < places; i++) {
     all[i] = (rank_work){.turns = turns_of(m, &(turn_line){places, count, most}, i)};
-    assert_in_range(turns_under_way(&all[i].turns), 1, i ? turns_under_way(&all[i - 1].turns) : most);
+    assert_in_range(turns_under_way(&all[i].turns), 1,
+                    i ? turns_under_way(&all[i - 1].turns) : most);
     begin_turn(&all[i]);
   }
   for (int64_t run = 1; run; left -= run) {
@@ -99,7 +115,8 @@ static void rows_of_ranks_come_to_the_end(void **state) {
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int places = 1; places <= MOST_PLACES; places += 1 + places / 4)
       for (int count = 1; count <= MOST_COUNT; count++)
-        for (int most = 1; most <= MOST_UNDER_WAY + 2; most++) run_row(&l, make(&l, layers), places, count, most);
+        for (int most = 1; most <= MOST_UNDER_WAY + 2; most++)
+          run_row(&l, make(&l, layers), places, count, most);
 }
 
 // ---- messages that have one order ---------------------------------------------------------------
@@ -124,7 +141,8 @@ static void add_passed(passed_list *list, int places, passed p) {
 static void add_range(const layered *l, passed_list *list, int places, int pair, turn_range range) {
   for (int64_t i = range.first; i < range.end; i++) {
     int op = (int)(i % l->model.op_count);
-    if (l->ops[op].state_count) add_passed(list, places, (passed){pair, i / l->model.op_count, op, false});
+    if (l->ops[op].state_count)
+      add_passed(list, places, (passed){pair, i / l->model.op_count, op, false});
   }
 }
 
@@ -133,12 +151,14 @@ static void add_forward(const layered *l, passed_list *list, int place, int plac
   for (int64_t i = t->operations.first; i < t->operations.end; i++) {
     int64_t number = t->shard * l->model.op_count + i;
     turn_range one = {number, number + 1};
-    if (number >= t->takes.first && number < t->takes.end) add_range(l, list, places, place - 1, one);
+    if (number >= t->takes.first && number < t->takes.end)
+      add_range(l, list, places, place - 1, one);
     if (number >= t->gives.first && number < t->gives.end) add_range(l, list, places, place, one);
   }
 }
 
-static void add_backward(const layered *l, passed_list *list, int place, int places, const turn *t) {
+static void add_backward(const layered *l, passed_list *list, int place, int places,
+                         const turn *t) {
   int last = 0;
   while (!l->ops[last].state_count) last++;
   for (int op = l->model.op_count - 1; op >= 0; op--) {
@@ -154,12 +174,15 @@ static void add_backward(const layered *l, passed_list *list, int place, int pla
 static bool meet(passed_list *a, passed_list *b) {
   if (a->done == a->count || b->done == b->count) return false;
   const passed *x = &a->of[a->done], *y = &b->of[b->done];
-  if (x->pair != y->pair || x->shard != y->shard || x->operation != y->operation || x->backward != y->backward) return false;
+  if (x->pair != y->pair || x->shard != y->shard || x->operation != y->operation ||
+      x->backward != y->backward)
+    return false;
   a->done++, b->done++;
   return true;
 }
 
-// A message passes when both of its ranks have come to it. Of the states of an operation each passes once.
+// A message passes when both of its ranks have come to it. Of the states of an operation each
+// passes once.
 static void pass_in_order(const layered *l, const turn_line *line) {
   static passed_list all[MOST_PLACES];
   const int places = (int)line->places, layers = l->model.state_count;
@@ -190,17 +213,20 @@ static void messages_with_one_order_never_wait_in_a_circle(void **state) {
         }
 }
 
-// The executor of a shard whose states come early has no shard at work but the one whose cotangents they come with.
+// The executor of a shard whose states come early has no shard at work but the one whose cotangents
+// they come with.
 static void states_come_where_no_shard_is_at_work(void **state) {
   layered l;
   turn next;
   (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int place = 1; place < MOST_PLACES; place++)
-      for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, MOST_COUNT}, place);
+      for (turns t =
+               turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, MOST_COUNT}, place);
            turns_next(&t, &next);)
         if (next.backward && next.takes.first < next.takes.end)
-          assert_in_range((next.takes.end - 1) / t.operations, next.shard + 1, next.shard + turns_under_way(&t));
+          assert_in_range((next.takes.end - 1) / t.operations, next.shard + 1,
+                          next.shard + turns_under_way(&t));
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -212,8 +238,10 @@ static void passes_are_cut_before_states(void **state) {
   (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int place = 0; place < MOST_PLACES; place++)
-      for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, 0}, place); turns_next(&t, &next);)
-        assert_true(next.backward || next.operations.first == 0 || l.ops[next.operations.first].state_count);
+      for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, 0}, place);
+           turns_next(&t, &next);)
+        assert_true(next.backward || next.operations.first == 0 ||
+                    l.ops[next.operations.first].state_count);
 }
 
 static void one_rank_runs_shard_after_shard(void **state) {
@@ -232,8 +260,10 @@ static void one_rank_runs_shard_after_shard(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_of_ranks_come_to_the_end), cmocka_unit_test(messages_with_one_order_never_wait_in_a_circle),
-      cmocka_unit_test(states_come_where_no_shard_is_at_work), cmocka_unit_test(passes_are_cut_before_states),
+      cmocka_unit_test(rows_of_ranks_come_to_the_end),
+      cmocka_unit_test(messages_with_one_order_never_wait_in_a_circle),
+      cmocka_unit_test(states_come_where_no_shard_is_at_work),
+      cmocka_unit_test(passes_are_cut_before_states),
       cmocka_unit_test(one_rank_runs_shard_after_shard)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// A handler of XLA's typed FFI that does nothing: what bindings_jax.py measures beside those of a library.
+// A handler of XLA's typed FFI that does nothing: what bindings_jax.py measures beside those of a
+// library.
 #include "runtime/support/xla.h"
 
 void *xla_empty(const xla_frame *frame);

@@ -1,6 +1,7 @@
-// The recurrences of a library on the GPU against its code for the host. Backward runs with and without what forward keeps,
-// token by token, packed, and packed in time slices. Lengths go from 1 to several chunks. Where results lie further apart than
-// is usual, the interpreter says how far rounding moves them (tests/runtime/problem.h).
+// The recurrences of a library on the GPU against its code for the host. Backward runs with and
+// without what forward keeps, token by token, packed, and packed in time slices. Lengths go from 1
+// to several chunks. Where results lie further apart than is usual, the interpreter says how far
+// rounding moves them (tests/runtime/problem.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ typedef struct subject {
 static const grid_case *case_of(const rec_recurrence *recurrence) {
   const char *name = rec_recurrence_signature(recurrence)->name;
   for (int i = 0; i < grid_case_count; i++)
-    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 && strcmp(grid_cases[i].recurrence, name) == 0) return &grid_cases[i];
+    if (strncmp(grid_cases[i].path, "stdlib/", 7) == 0 &&
+        strcmp(grid_cases[i].recurrence, name) == 0)
+      return &grid_cases[i];
   return NULL;
 }
 
@@ -35,7 +38,8 @@ static double in_domain(domain d, double x) {
 
 static domain domain_of(const grid_case *c, const char *variable) {
   for (int d = 0; c && d < 4; d++)
-    if (c->domains[d].name && strcmp(c->domains[d].name, variable) == 0) return c->domains[d].domain;
+    if (c->domains[d].name && strcmp(c->domains[d].name, variable) == 0)
+      return c->domains[d].domain;
   return ANY;
 }
 
@@ -47,33 +51,41 @@ void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed
   problem_draw(p, seed, 0.7);
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
-    domain d = v->kind == REC_OUTPUT || !p->value[i] ? ANY : domain_of(case_of(recurrence), v->name);
-    for (int64_t k = 0; d != ANY && k < problem_numbers(p, i); k++) p->value[i][k] = (float)in_domain(d, p->value[i][k]);
+    domain d =
+        v->kind == REC_OUTPUT || !p->value[i] ? ANY : domain_of(case_of(recurrence), v->name);
+    for (int64_t k = 0; d != ANY && k < problem_numbers(p, i); k++)
+      p->value[i][k] = (float)in_domain(d, p->value[i][k]);
   }
   problem_retype(p, p->signature);
 }
 
 static double rounding_of(const rec_signature *signature) {
-  return signature->token_type == REC_BF16 ? 0x1p-8 : signature->token_type == REC_F16 ? 0x1p-11 : 0x1p-24;
+  return signature->token_type == REC_BF16  ? 0x1p-8
+         : signature->token_type == REC_F16 ? 0x1p-11
+                                            : 0x1p-24;
 }
 
 // Two results that each may lie as far from the exact one as rounding moves it.
-static double tolerance_of(const subject *s, const problem *inputs, bool backward, double error, double least) {
+static double tolerance_of(const subject *s, const problem *inputs, bool backward, double error,
+                           double least) {
   if (error <= least) return least;
   const rec_run_options options = {.backward = backward};
   problem *exact = problem_copy(inputs);
   double tolerance = least;
   if (problem_run(exact, s->recurrence, "reference", &options))
-    tolerance = 2 * (s->signature->token_type == REC_F32
-                         ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
-                         : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s->signature) / 50, backward));
+    tolerance =
+        2 * (s->signature->token_type == REC_F32
+                 ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
+                 : problem_tolerance(inputs, exact, s->recurrence, least,
+                                     rounding_of(s->signature) / 50, backward));
   problem_free(exact);
   return tolerance;
 }
 
-void print_check(const char *members, bool passed, double error, double tolerance, const char *where) {
-  printf("{%s, \"passed\": %s, \"error\": %.3g, \"tolerance\": %.3g, \"where\": \"", members, passed ? "true" : "false",
-         isfinite(error) ? error : -1, tolerance);
+void print_check(const char *members, bool passed, double error, double tolerance,
+                 const char *where) {
+  printf("{%s, \"passed\": %s, \"error\": %.3g, \"tolerance\": %.3g, \"where\": \"", members,
+         passed ? "true" : "false", isfinite(error) ? error : -1, tolerance);
   for (const char *c = where; *c; c++)
     if (*c != '"' && *c != '\\' && *c >= ' ') putchar(*c);
   printf("\"}\n");
@@ -84,13 +96,14 @@ double least_tolerance(const rec_recurrence *recurrence) {
   return least[rec_recurrence_signature(recurrence)->token_type];
 }
 
-double error_of_call(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options, char *where,
-                     size_t size) {
+double error_of_call(const rec_recurrence *recurrence, const problem *inputs,
+                     rec_run_options options, char *where, size_t size) {
   rec_run_options on_host = options;
   double error = INFINITY;
   on_host.recompute = false;
   problem *host = problem_copy(inputs), *got = problem_copy(inputs);
-  if (problem_run(host, recurrence, "host", &on_host) && problem_run(got, recurrence, "cuda", &options))
+  if (problem_run(host, recurrence, "host", &on_host) &&
+      problem_run(got, recurrence, "cuda", &options))
     error = problem_compare(host, got, options.backward, 1e-4, where, size);
   else
     snprintf(where, size, "%s", rec_message());
@@ -99,17 +112,20 @@ double error_of_call(const rec_recurrence *recurrence, const problem *inputs, re
   return error;
 }
 
-double movement_on_host(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options) {
+double movement_on_host(const rec_recurrence *recurrence, const problem *inputs,
+                        rec_run_options options) {
   char where[256];
   uint64_t seed = 1;
   double moved = 0, rounding = rounding_of(inputs->signature);
   problem *host = problem_copy(inputs), *shaken = problem_copy(inputs);
   for (int i = 0; i < inputs->signature->variable_count; i++) {
     bool given = inputs->signature->variables[i].kind != REC_OUTPUT && shaken->value[i];
-    for (int64_t k = 0; given && k < problem_numbers(shaken, i); k++) shaken->value[i][k] *= 1 - rounding * next_uniform(&seed);
+    for (int64_t k = 0; given && k < problem_numbers(shaken, i); k++)
+      shaken->value[i][k] *= 1 - rounding * next_uniform(&seed);
   }
   problem_retype(shaken, inputs->signature);
-  if (problem_run(host, recurrence, "host", &options) && problem_run(shaken, recurrence, "host", &options))
+  if (problem_run(host, recurrence, "host", &options) &&
+      problem_run(shaken, recurrence, "host", &options))
     moved = problem_compare(host, shaken, options.backward, 1e-4, where, sizeof where);
   problem_free(host);
   problem_free(shaken);
@@ -117,15 +133,18 @@ double movement_on_host(const rec_recurrence *recurrence, const problem *inputs,
 }
 
 static void compare(subject *s, const problem *inputs, const char *way, rec_run_options options) {
-  static const char *const types[] = {[REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
+  static const char *const types[] = {
+      [REC_F32] = "f32", [REC_F64] = "f64", [REC_BF16] = "bf16", [REC_F16] = "f16"};
   char where[256] = "", members[256];
   double error = error_of_call(s->recurrence, inputs, options, where, sizeof where), tolerance = 0;
-  if (isfinite(error)) tolerance = tolerance_of(s, inputs, options.backward, error, least_tolerance(s->recurrence));
+  if (isfinite(error))
+    tolerance = tolerance_of(s, inputs, options.backward, error, least_tolerance(s->recurrence));
   bool passed = isfinite(error) && error <= tolerance;
-  snprintf(
-      members, sizeof members,
-      "\"kind\": \"check\", \"library\": \"%s\", \"recurrence\": \"%s\", \"type\": \"%s\", \"way\": \"%s\", \"time\": %lld",
-      s->path, s->signature->name, types[s->signature->token_type], way, (long long)inputs->time);
+  snprintf(members, sizeof members,
+           "\"kind\": \"check\", \"library\": \"%s\", \"recurrence\": \"%s\", \"type\": \"%s\", "
+           "\"way\": \"%s\", \"time\": %lld",
+           s->path, s->signature->name, types[s->signature->token_type], way,
+           (long long)inputs->time);
   print_check(members, passed, error, tolerance, where);
   s->failed += !passed;
 }
@@ -134,7 +153,8 @@ void time_loading(const rec_recurrence *recurrence, const char *path, problem *o
   draw_in_domains(recurrence, one, 1);
   double start = seconds_now();
   if (problem_run(one, recurrence, "cuda", &(rec_run_options){0}))
-    printf("{\"kind\": \"load\", \"library\": \"%s\", \"milliseconds\": %.2f}\n", path, 1e3 * (seconds_now() - start));
+    printf("{\"kind\": \"load\", \"library\": \"%s\", \"milliseconds\": %.2f}\n", path,
+           1e3 * (seconds_now() - start));
   problem_free(one);
 }
 
@@ -148,14 +168,17 @@ static void check_recurrence(subject *s) {
     if (lengths[i] == 17) compare(s, p, "step", (rec_run_options){.step = true});
     problem_free(p);
   }
-  problem *p = problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
+  problem *p =
+      problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
   draw_in_domains(s->recurrence, p, 1000);
   compare(s, p, "packed", (rec_run_options){.backward = true});
   problem_free(p);
-  p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed, s->run_time_size);
+  p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed,
+                     s->run_time_size);
   draw_in_domains(s->recurrence, p, 2000);
   compare(s, p, "slices", (rec_run_options){.backward = true, .time_slices = 4});
-  compare(s, p, "slices, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_slices = 4});
+  compare(s, p, "slices, nothing saved",
+          (rec_run_options){.backward = true, .recompute = true, .time_slices = 4});
   problem_free(p);
 }
 

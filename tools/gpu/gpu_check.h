@@ -1,4 +1,5 @@
-// rec-gpu-check: what a machine with a GPU and nothing else runs. Every finding is one line of JSON on standard output.
+// rec-gpu-check: what a machine with a GPU and nothing else runs. Every finding is one line of JSON
+// on standard output.
 #ifndef REC_GPU_CHECK_H
 #define REC_GPU_CHECK_H
 
@@ -26,7 +27,8 @@ typedef struct gpu_operation {
 bool gpu_open(gpu *g);
 // The text of gpu_ops, gpu_ops_sm_90a, machine or micro; NULL: no such module.
 const char *gpu_ptx(const char *name);
-// A module: the file cubins/NAME.cubin where there is one, else its PTX. Then a kernel of it. False after a message.
+// A module: the file cubins/NAME.cubin where there is one, else its PTX. Then a kernel of it. False
+// after a message.
 bool gpu_module(const gpu *g, const char *name, cuda_module *module);
 bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function);
 // False after the driver's message.
@@ -37,7 +39,8 @@ typedef bool timed_call(void *data);
 double seconds_of(const gpu *g, timed_call *call, void *data);
 double median_of(double *figures, int count);
 
-// Both bodies of an operation that four warps are needed for: the largest difference, or infinity after a message.
+// Both bodies of an operation that four warps are needed for: the largest difference, or infinity
+// after a message.
 bool is_group_operation(const gpu_operation *o);
 double compare_group_operation(const gpu *g, const gpu_operation *o, cuda_function function);
 
@@ -49,7 +52,8 @@ int measure_machine(const gpu *g);
 int measure_micros(const gpu *g);
 // `once`: one call of each pass, not timed and not checked.
 int measure_shapes(const gpu *g, const char *folder, const char *shapes, bool once);
-// The first shape of the file is timed in turn with the others, whose labels say what their libraries are made without.
+// The first shape of the file is timed in turn with the others, whose labels say what their
+// libraries are made without.
 int measure_passes(const gpu *g, const char *folder, const char *shapes);
 void print_op_names(void);
 char *micro_ptx(void);
@@ -57,17 +61,20 @@ char *micro_ptx(void);
 // Numbers in the domains of the recurrence's case (tests/runtime/grid_cases.h).
 void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed);
 double in_domain_of(const rec_recurrence *recurrence, const char *variable, double x);
-// The largest error of a call on the GPU against the host, and how large rounding to the tokens' type may make it; infinity with
-// a message in `where` if one of them did not run.
-double error_of_call(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options, char *where,
-                     size_t size);
+// The largest error of a call on the GPU against the host, and how large rounding to the tokens'
+// type may make it; infinity with a message in `where` if one of them did not run.
+double error_of_call(const rec_recurrence *recurrence, const problem *inputs,
+                     rec_run_options options, char *where, size_t size);
 double least_tolerance(const rec_recurrence *recurrence);
-// How far the host's results move where each input is smaller by at most one rounding to the tokens' type. The interpreter, which
-// says the same, takes too long for large shapes.
-double movement_on_host(const rec_recurrence *recurrence, const problem *inputs, rec_run_options options);
-// Prints how long a first call on the GPU takes, which loads all kernels of the recurrence. Frees the problem, of one step.
+// How far the host's results move where each input is smaller by at most one rounding to the
+// tokens' type. The interpreter, which says the same, takes too long for large shapes.
+double movement_on_host(const rec_recurrence *recurrence, const problem *inputs,
+                        rec_run_options options);
+// Prints how long a first call on the GPU takes, which loads all kernels of the recurrence. Frees
+// the problem, of one step.
 void time_loading(const rec_recurrence *recurrence, const char *path, problem *one);
 // A line of JSON with the members that come first.
-void print_check(const char *members, bool passed, double error, double tolerance, const char *where);
+void print_check(const char *members, bool passed, double error, double tolerance,
+                 const char *where);
 
 #endif

@@ -1,7 +1,9 @@
-// The operations of sm_90a that work on shared memory beside the threads, by the kernels of op_kernels_sm_90a.c.
+// The operations of sm_90a that work on shared memory beside the threads, by the kernels of
+// op_kernels_sm_90a.c.
 //
-// Products: shared memory is full of whole numbers of 16 bits, and descriptors select the operands. A body that takes one
-// operand for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same.
+// Products: shared memory is full of whole numbers of 16 bits, and descriptors select the operands.
+// A body that takes one operand for another has other sums. Sums of whole numbers are exact in any
+// order: both bodies have the same.
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +13,11 @@
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"
 
-enum { ROUNDS = 36, THREADS = GPU_GROUP_OP_THREADS, OUTPUT = GPU_FORMS * GPU_GROUP_OP_SUMS * THREADS };
+enum {
+  ROUNDS = 36,
+  THREADS = GPU_GROUP_OP_THREADS,
+  OUTPUT = GPU_FORMS * GPU_GROUP_OP_SUMS * THREADS
+};
 
 // What both runs read, and what each of them has written.
 typedef struct trial {
@@ -25,7 +31,9 @@ typedef struct parameter {
 
 _Static_assert(sizeof(parameter) == GPU_GROUP_OP_PARAMETER, "as the kernels have it");
 
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
 bool is_group_operation(const gpu_operation *o) { return begins(o->name, "wgmma_"); }
 
@@ -57,12 +65,15 @@ static uint64_t descriptor(uint32_t from, int width, uint32_t leading) {
   return from >> 4 | (uint64_t)(leading >> 4) << 16 | (uint64_t)width << 32 | mode << 62;
 }
 
-// Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from a multiple of 16 on, and
-// some of the columns if a row has more than the product takes. Else tiles of rows, one after another.
+// Of rows along k: lines from a group of 8 on, from a multiple of 16 along k on. Transposed: k from
+// a multiple of 16 on, and some of the columns if a row has more than the product takes. Else tiles
+// of rows, one after another.
 static void draw_descriptors(uint64_t to[2], uint32_t base, int lines, int width, uint32_t *seed) {
   uint32_t rows = 16 * (uint32_t)width, tile = rows * (2 + below(seed, 3));
-  uint32_t columns = lines < width ? 2 * (uint32_t)lines * below(seed, (uint32_t)(width / lines)) : 0;
-  to[0] = descriptor(base + rows * below(seed, 3) + 32 * below(seed, (uint32_t)width / 16), width, 16);
+  uint32_t columns =
+      lines < width ? 2 * (uint32_t)lines * below(seed, (uint32_t)(width / lines)) : 0;
+  to[0] =
+      descriptor(base + rows * below(seed, 3) + 32 * below(seed, (uint32_t)width / 16), width, 16);
   to[1] = descriptor(base + 2 * rows * below(seed, 3) + columns, width, tile);
 }
 
@@ -88,9 +99,11 @@ static double difference_of_sums(const gpu_operation *o, const trial *t) {
     if (x == y) continue;
     int sum = i / THREADS, form = sum / GPU_GROUP_OP_SUMS;
     if (worst == 0)
-      fprintf(stderr, "rec-gpu-check: %s: %s%s%ssum %d of thread %d is %g, by the executor %g\n", o->name,
-              form & GPU_FORM_MINUS ? "minus, " : "", form & GPU_FORM_TRANS_A ? "a transposed, " : "",
-              form & GPU_FORM_TRANS_B ? "b transposed, " : "", sum % GPU_GROUP_OP_SUMS, i % THREADS, (double)x, (double)y);
+      fprintf(stderr, "rec-gpu-check: %s: %s%s%ssum %d of thread %d is %g, by the executor %g\n",
+              o->name, form & GPU_FORM_MINUS ? "minus, " : "",
+              form & GPU_FORM_TRANS_A ? "a transposed, " : "",
+              form & GPU_FORM_TRANS_B ? "b transposed, " : "", sum % GPU_GROUP_OP_SUMS, i % THREADS,
+              (double)x, (double)y);
     worst = isnan(x - y) ? INFINITY : fmax(worst, fabs((double)x - (double)y));
   }
   return worst;
@@ -119,7 +132,9 @@ static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory
   parameter p = {.in = (void *)(uintptr_t)memory, .out = (void *)(uintptr_t)out};
   void *parameters[] = {&p};
   return gpu_good(g, d->upload(memory, t, sizeof *t), "cuMemcpyHtoD") &&
-         gpu_good(g, d->launch(function, 1, 1, 1, THREADS, 1, 1, 4 * GPU_GROUP_OP_IMAGE, NULL, parameters, NULL),
+         gpu_good(g,
+                  d->launch(function, 1, 1, 1, THREADS, 1, 1, 4 * GPU_GROUP_OP_IMAGE, NULL,
+                            parameters, NULL),
                   "cuLaunchKernel") &&
          gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
          gpu_good(g, d->download(t->by_gpu, out, sizeof t->by_gpu), "cuMemcpyDtoH");

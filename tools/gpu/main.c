@@ -1,4 +1,5 @@
-// The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER SHAPES
+// The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed
+// FOLDER SHAPES | once FOLDER SHAPES
 //                            | passes FOLDER SHAPES | ptx MODULE | cases | names
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,13 @@ bool gpu_open(gpu *g) {
   }
   int major = 0, minor = 0;
   const cuda_driver *d = g->driver;
-  bool good = gpu_good(g, d->context_device(&device), "cuCtxGetDevice") &&
-              gpu_good(g, d->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device), "cuDeviceGetAttribute") &&
-              gpu_good(g, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device), "cuDeviceGetAttribute") &&
-              gpu_good(g, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device), "cuDeviceGetAttribute");
+  bool good =
+      gpu_good(g, d->context_device(&device), "cuCtxGetDevice") &&
+      gpu_good(g, d->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device),
+               "cuDeviceGetAttribute") &&
+      gpu_good(g, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device),
+               "cuDeviceGetAttribute") &&
+      gpu_good(g, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device), "cuDeviceGetAttribute");
   g->capability = 10 * major + minor;
   return good;
 }
@@ -54,14 +58,16 @@ static char *read_cubin(const char *name) {
   FILE *file = fopen(path, "rb");
   if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
   if (size > 0) bytes = malloc((size_t)size);
-  bool whole = bytes && fseek(file, 0, SEEK_SET) == 0 && fread(bytes, 1, (size_t)size, file) == (size_t)size;
+  bool whole =
+      bytes && fseek(file, 0, SEEK_SET) == 0 && fread(bytes, 1, (size_t)size, file) == (size_t)size;
   if (file) fclose(file);
   return whole ? bytes : NULL;
 }
 
 bool gpu_module(const gpu *g, const char *name, cuda_module *module) {
   const char *cubin = g->capability == 90 ? read_cubin(name) : NULL;
-  return gpu_good(g, g->driver->module_load(module, cubin ? cubin : gpu_ptx(name), 0, NULL, NULL), "cuModuleLoadDataEx");
+  return gpu_good(g, g->driver->module_load(module, cubin ? cubin : gpu_ptx(name), 0, NULL, NULL),
+                  "cuModuleLoadDataEx");
 }
 
 bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function) {
@@ -76,7 +82,8 @@ int check_device(const gpu *g) {
   printf(
       "{\"kind\": \"device\", \"name\": \"%s\", \"capability\": \"%d.%d\", \"multiprocessors\": "
       "%d, \"driver\": \"%d.%d\"}\n",
-      name, g->capability / 10, g->capability % 10, g->multiprocessors, version / 1000, version % 1000 / 10);
+      name, g->capability / 10, g->capability % 10, g->multiprocessors, version / 1000,
+      version % 1000 / 10);
   return 0;
 }
 
@@ -105,16 +112,18 @@ static int check_libraries(int count, char **paths) {
 
 int main(int count, char **words) {
   static const char usage[] =
-      "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed FOLDER SHAPES | once FOLDER "
+      "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed "
+      "FOLDER SHAPES | once FOLDER "
       "SHAPES | passes FOLDER SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);
   if (strcmp(what, "cases") == 0) return print_cases();
   if (strcmp(what, "names") == 0) return print_op_names(), 0;
-  bool shapes = (!strcmp(what, "speed") || !strcmp(what, "once")) && count == 4, passes = !strcmp(what, "passes") && count == 4;
-  bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") || !strcmp(what, "micro") ||
-               shapes || passes || (!strcmp(what, "check") && count > 2);
+  bool shapes = (!strcmp(what, "speed") || !strcmp(what, "once")) && count == 4,
+       passes = !strcmp(what, "passes") && count == 4;
+  bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") ||
+               !strcmp(what, "micro") || shapes || passes || (!strcmp(what, "check") && count > 2);
   if (!known) return fputs(usage, stderr), 2;
   if (!gpu_open(&g)) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0);

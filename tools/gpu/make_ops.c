@@ -1,5 +1,5 @@
-// Writes the kernels of gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
-// the build.
+// Writes the kernels of gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same
+// for the executor. Part of the build.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@ int main(int count, char **words) {
   if (count != 2) return 2;
   arena *a = arena_new();
   const char *wrong = NULL;
-  const codegen_gpu_object *ops = gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SM_90A | 1u << GPU_SIMT);
+  const codegen_gpu_object *ops =
+      gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SM_90A | 1u << GPU_SIMT);
   for (int i = 0; i < ops->images.count && !wrong; i++) {
     const codegen_gpu_image *image = &ops->images.items[i];
     bool ptx = image->target != GPU_SIMT;

@@ -2,10 +2,11 @@
 //
 //   rec_op_shfl_bfly_f32({in, out}):   out[0][thread] = rec.shfl_bfly_f32(in[0][thread], in[1][thread])
 //
-// Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words of in[16 ..] at the start.
-// Pointers to shared memory are 16 times the argument's word behind its start, those to global memory the thread's four words.
-// An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An
-// address counts from the start of shared memory. Products of warpgroups have kernels of op_kernels_sm_90a.c.
+// Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words
+// of in[16 ..] at the start. Pointers to shared memory are 16 times the argument's word behind its
+// start, those to global memory the thread's four words. An operation without a result is seen by
+// what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An address counts
+// from the start of shared memory. Products of warpgroups have kernels of op_kernels_sm_90a.c.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -27,7 +28,9 @@ static ir pointer_field(emitter *e, ir frame, int64_t offset) {
   return LLVMBuildLoad2(e->b, e->data, at, "");
 }
 
-static ir word_of(const op_kernel *k, ir base, ir index) { return element(k->e, k->e->i32, base, index); }
+static ir word_of(const op_kernel *k, ir base, ir index) {
+  return element(k->e, k->e->i32, base, index);
+}
 
 // The thread's own words in shared memory, or in the input behind the arguments.
 static ir own_words(const op_kernel *k, ir thread, int word) {
@@ -57,9 +60,12 @@ static ir argument(const op_kernel *k, int i) {
   }
 }
 
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
-// What the group operations are about: one copy in a group of its own, and as many empty ones as may be under way.
+// What the group operations are about: one copy in a group of its own, and as many empty ones as
+// may be under way.
 static void start_copy(const op_kernel *k) {
   emitter *e = k->e;
   ir to = word_of(k, k->shared, own_words(k, k->thread, 0));

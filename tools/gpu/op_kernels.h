@@ -4,12 +4,14 @@
 
 #include "compiler/target/target.h"
 
-// A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what it does.
+// A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: op_kernels.c says what
+// it does.
 enum { GPU_OP_THREADS = 64 };
-// The operations of sm_90a alone, except shared_address and fence_async (op_kernels_sm_90a.c), run in blocks of a warpgroup
-// with an image of shared memory. After it in `in` come words: four descriptors of 64 bits (a, a transposed, b, b
-// transposed), and four registers of a, then sums. Of registers, sums and `out` each thread has one of 128 that lie side by side.
-// The parameter: two pointers.
+// The operations of sm_90a alone, except shared_address and fence_async (op_kernels_sm_90a.c), run
+// in blocks of a warpgroup with an image of shared memory. After it in `in` come words: four
+// descriptors of 64 bits (a, a transposed, b, b transposed), and four registers of a, then sums. Of
+// registers, sums and `out` each thread has one of 128 that lie side by side. The parameter: two
+// pointers.
 enum {
   GPU_GROUP_OP_THREADS = 128,
   GPU_GROUP_OP_SUMS = 32,

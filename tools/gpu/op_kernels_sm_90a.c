@@ -1,9 +1,11 @@
-// Kernels for the operations of sm_90a alone, as op_kernels.c has them for all others: blocks of one warpgroup.
+// Kernels for the operations of sm_90a alone, as op_kernels.c has them for all others: blocks of
+// one warpgroup.
 //
 //   rec_op_wgmma_n8_bf16({in, out}):   shared = in.image; for each form: out[form] = +-a b + in.sums, by the descriptors in `in`
 //
-// What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
-// begins. Operations without a result are checked by their purpose: fences, commits and waits by a product.
+// What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the
+// address where shared memory begins. Operations without a result are checked by their purpose:
+// fences, commits and waits by a product.
 #include "tools/gpu/op_kernels_sm_90a.h"
 
 #include <string.h>
@@ -19,9 +21,13 @@ typedef struct group_kernel {
   ir frame, in, out, thread, shared;
 } group_kernel;
 
-static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
 
-static ir word_of(const group_kernel *k, ir base, ir index) { return element(k->e, k->e->i32, base, index); }
+static ir word_of(const group_kernel *k, ir base, ir index) {
+  return element(k->e, k->e->i32, base, index);
+}
 
 // Word `i` of those that each thread has one of.
 static ir own_word(const group_kernel *k, ir base, int64_t first, ir i) {
@@ -30,7 +36,9 @@ static ir own_word(const group_kernel *k, ir base, int64_t first, ir i) {
   return word_of(k, base, int_add(e, int_add(e, of_others, k->thread), integer(e, first)));
 }
 
-static ir load_word(const group_kernel *k, LLVMTypeRef type, ir address) { return LLVMBuildLoad2(k->e->b, type, address, ""); }
+static ir load_word(const group_kernel *k, LLVMTypeRef type, ir address) {
+  return LLVMBuildLoad2(k->e->b, type, address, "");
+}
 
 static ir byte_at(emitter *e, ir base, int64_t offset) {
   return element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
@@ -38,7 +46,8 @@ static ir byte_at(emitter *e, ir base, int64_t offset) {
 
 static void fill_shared(const group_kernel *k) {
   emitter *e = k->e;
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, GPU_GROUP_OP_IMAGE / THREADS), 1, "word");
+  emit_loop loop =
+      loop_begin(e, integer(e, 0), integer(e, GPU_GROUP_OP_IMAGE / THREADS), 1, "word");
   ir x = load_word(k, e->i32, own_word(k, k->in, 0, loop.index));
   LLVMBuildStore(e->b, x, own_word(k, k->shared, 0, loop.index));
   loop_end(e, &loop);
@@ -67,7 +76,8 @@ static gpu_op row_with(const char *begin, const char *sums) {
 }
 
 // Sums go in and out.
-static void call_with_sums(emitter *e, gpu_op op, ir *sums, int count, const ir *more, int more_count) {
+static void call_with_sums(emitter *e, gpu_op op, ir *sums, int count, const ir *more,
+                           int more_count) {
   ir args[GPU_MOST_ARGUMENTS] = {0};
   for (int i = 0; i < count; i++) args[i] = sums[i];
   for (int i = 0; i < more_count; i++) args[count + i] = more[i];
@@ -98,13 +108,16 @@ static void one_form(const group_kernel *k, gpu_op op, int form) {
   const char *letters = gpu_ops[op].result;
   ir sums[MOST_SUMS], more[MOST_OPERANDS];
   int count = gpu_result_count(&gpu_ops[op]), operands = operands_of(k, op, form, more);
-  if (count > MOST_SUMS) ICE("target", "rec.%s has more sums than `in` and `out`", gpu_ops[op].name);
-  for (int i = 0; i < count; i++) sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
+  if (count > MOST_SUMS)
+    ICE("target", "rec.%s has more sums than `in` and `out`", gpu_ops[op].name);
+  for (int i = 0; i < count; i++)
+    sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
   call_with_sums(e, row_with("wgmma_fence_n", letters), sums, count, NULL, 0);
   call_with_sums(e, op, sums, count, more, operands);
   gpu_call(e, GPU_WGMMA_COMMIT, NULL, 0);
   call_with_sums(e, row_with("wgmma_wait_n", letters), sums, count, NULL, 0);
-  for (int i = 0; i < count; i++) LLVMBuildStore(e->b, sums[i], own_word(k, k->out, 0, integer(e, form * MOST_SUMS + i)));
+  for (int i = 0; i < count; i++)
+    LLVMBuildStore(e->b, sums[i], own_word(k, k->out, 0, integer(e, form * MOST_SUMS + i)));
 }
 
 static void multiply_all(const group_kernel *k) {

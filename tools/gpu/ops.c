@@ -1,4 +1,5 @@
-// The table of abstract operations (compiler/emit/gpu_ops.def): the same kernel by the GPU and by the executor.
+// The table of abstract operations (compiler/emit/gpu_ops.def): the same kernel by the GPU and by
+// the executor.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ typedef gpu_operation op;
 #undef GPU_OP
 
 static const op ops[] = {
-#define GPU_OP(id, name, result, arguments, kind, section, map) {name, result, arguments, rec_op_##id},
+#define GPU_OP(id, name, result, arguments, kind, section, map) \
+  {name, result, arguments, rec_op_##id},
 #include "compiler/emit/gpu_ops.def"
 #undef GPU_OP
 };
@@ -69,7 +71,8 @@ static float float_of(uint32_t bits) {
 
 static float uniform(uint32_t *seed) { return (float)(next(seed) % 65536) / 8192 - 4; }
 
-// Words of a register of mma: two numbers of 16 bits, or one of tf32, of which the last 13 bits are not read.
+// Words of a register of mma: two numbers of 16 bits, or one of tf32, of which the last 13 bits are
+// not read.
 static uint32_t matrix_word(const op *o, uint32_t *seed) {
   if (strstr(o->name, "tf32")) return (bits_of(uniform(seed)) & ~0x1fffu) | next(seed) % 0x2000;
   bool bf16 = strstr(o->name, "bf16");
@@ -91,7 +94,8 @@ static uint32_t word_of(const op *o, char letter, int lane, uint32_t *seed) {
 static void draw(const op *o, trial *t, uint32_t seed) {
   memset(t, 0, sizeof *t);
   for (int a = 0; o->arguments[a]; a++)
-    for (int lane = 0; lane < LANES; lane++) t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
+    for (int lane = 0; lane < LANES; lane++)
+      t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
   for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] = next(&seed) ^ next(&seed) << 8;
 }
 
@@ -115,13 +119,17 @@ static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory
   pointers p = {(void *)(uintptr_t)memory, (void *)(uintptr_t)(memory + sizeof t->in)};
   void *parameters[] = {&p};
   return gpu_good(g, d->upload(memory, t->in, sizeof t->in), "cuMemcpyHtoD") &&
-         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu), "cuMemcpyHtoD") &&
-         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL), "cuLaunchKernel") &&
+         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu),
+                  "cuMemcpyHtoD") &&
+         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL),
+                  "cuLaunchKernel") &&
          gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
-         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu), "cuMemcpyDtoH");
+         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu),
+                  "cuMemcpyDtoH");
 }
 
-// Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last bit.
+// Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last
+// bit.
 static double tolerance_of(const op *o) {
   static const char *const near[] = {"exp2", "log2", "rcp", "rsqrt", "sqrt", "div", "mma"};
   for (size_t i = 0; i < sizeof near / sizeof *near; i++)
@@ -159,10 +167,11 @@ static int check_op(const gpu *g, cuda_module module, const op *o, cuda_pointer 
   cuda_function function;
   snprintf(name, sizeof name, "rec_op_%s", o->name);
   if (gpu_function(g, module, name, &function))
-    worst = is_group_operation(o) ? compare_group_operation(g, o, function) : compare(g, o, function, memory);
+    worst = is_group_operation(o) ? compare_group_operation(g, o, function)
+                                  : compare(g, o, function, memory);
   bool passed = worst <= tolerance_of(o);
-  printf("{\"kind\": \"op\", \"name\": \"%s\", \"passed\": %s, \"difference\": %.3g}\n", o->name, passed ? "true" : "false",
-         isfinite(worst) ? worst : -1);
+  printf("{\"kind\": \"op\", \"name\": \"%s\", \"passed\": %s, \"difference\": %.3g}\n", o->name,
+         passed ? "true" : "false", isfinite(worst) ? worst : -1);
   return !passed;
 }
 

@@ -3,12 +3,13 @@
 //   mamba2-256k mamba2.so ssd 32 8192 G=1 R=128
 //       a label, a library, its recurrence, batch, steps (or: step), sizes
 //
-// Before a shape is timed, its library is held against the host: the same sizes, but at most four entries of at most 512 steps.
-// Errors may be as large as is usual, or as twice what one rounding of the inputs moves.
-// Tensors lie on the GPU. A figure is the median of five rounds, each of as many calls as take a tenth of a second. The device
-// is idle before and after each round. Bytes are those of inputs and outputs once; backward adds cotangents and gradients.
-// Libraries of one shape that are made without a pass each (recc --without) are timed in turn, round by round.
-// Operations are those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
+// Before a shape is timed, its library is held against the host: the same sizes, but at most four
+// entries of at most 512 steps. Errors may be as large as is usual, or as twice what one rounding
+// of the inputs moves. Tensors lie on the GPU. A figure is the median of five rounds, each of as
+// many calls as take a tenth of a second. The device is idle before and after each round. Bytes are
+// those of inputs and outputs once; backward adds cotangents and gradients. Libraries of one shape
+// that are made without a pass each (recc --without) are timed in turn, round by round. Operations
+// are those of the cheapest algorithm known (runtime/limit.h), 2.2 times as many backward.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,13 @@ static double seconds_of_round(const gpu *g, timed_call *call, void *data, int c
   double start = seconds_now();
   for (int i = 0; i < count; i++)
     if (!call(data)) return 0;
-  return gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize") ? (seconds_now() - start) / count : 0;
+  return gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")
+             ? (seconds_now() - start) / count
+             : 0;
 }
 
-// How many calls take `seconds`; 0 after a call that failed. The first call may load what the others find.
+// How many calls take `seconds`; 0 after a call that failed. The first call may load what the
+// others find.
 static int calls_of_round(const gpu *g, timed_call *call, void *data, double seconds) {
   double each = seconds_of_round(g, call, data, 1) > 0 ? seconds_of_round(g, call, data, 1) : 0;
   return each > 0 ? (int)fmin(1000, fmax(1, ceil(seconds / fmax(each, 1e-6)))) : 0;
@@ -65,8 +69,10 @@ typedef struct machine_kernel {
 static bool call_machine(void *data) {
   machine_kernel *m = data;
   void *parameters[] = {m->parameter};
-  return gpu_good(m->g, m->g->driver->launch(m->function, m->blocks, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL),
-                  "cuLaunchKernel");
+  return gpu_good(
+      m->g,
+      m->g->driver->launch(m->function, m->blocks, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL),
+      "cuLaunchKernel");
 }
 
 int measure_machine(const gpu *g) {
@@ -74,18 +80,23 @@ int measure_machine(const gpu *g) {
   cuda_module module;
   machine_kernel copy = {.g = g, .blocks = (unsigned)(8 * g->multiprocessors)}, mma = copy;
   cuda_pointer to = 0, from = 0;
-  bool good = gpu_module(g, "machine", &module) && gpu_function(g, module, "rec_copy", &copy.function) &&
+  bool good = gpu_module(g, "machine", &module) &&
+              gpu_function(g, module, "rec_copy", &copy.function) &&
               gpu_function(g, module, "rec_mma", &mma.function) &&
               gpu_good(g, g->driver->allocate(&to, COPY_BYTES), "cuMemAlloc") &&
               gpu_good(g, g->driver->allocate(&from, COPY_BYTES), "cuMemAlloc");
   if (good) {
-    memcpy(copy.parameter, (int64_t[]){(int64_t)to, (int64_t)from, COPY_BYTES / 16}, sizeof copy.parameter);
+    memcpy(copy.parameter, (int64_t[]){(int64_t)to, (int64_t)from, COPY_BYTES / 16},
+           sizeof copy.parameter);
     memcpy(mma.parameter, (int64_t[]){(int64_t)to, MMA_ROUNDS, 0}, sizeof mma.parameter);
-    double copying = seconds_of(g, call_machine, &copy), multiplying = seconds_of(g, call_machine, &mma);
+    double copying = seconds_of(g, call_machine, &copy),
+           multiplying = seconds_of(g, call_machine, &mma);
     good = copying > 0 && multiplying > 0;
     if (good)
-      printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n",
-             2e-9 * COPY_BYTES / copying, 2e-12 * 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying);
+      printf(
+          "{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n",
+          2e-9 * COPY_BYTES / copying,
+          2e-12 * 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying);
   }
   if (to) g->driver->release(to);
   if (from) g->driver->release(from);
@@ -126,9 +137,11 @@ static bool choose_sizes(measured *m, const recurrence *program) {
       if (strncmp(text, axis->name, length) == 0 && text[length] == '=')
         m->axis_sizes[i] = strtoll(text + length + 1, NULL, 10);
     }
-    if (m->axis_sizes[i] < 0 && axis->expression) rec_front_size(program, i, m->axis_sizes, &m->axis_sizes[i]);
+    if (m->axis_sizes[i] < 0 && axis->expression)
+      rec_front_size(program, i, m->axis_sizes, &m->axis_sizes[i]);
     if (m->axis_sizes[i] > 0) continue;
-    fprintf(stderr, "rec-gpu-check: %s: expected a size for the axis %s\n", m->shape->label, axis->name);
+    fprintf(stderr, "rec-gpu-check: %s: expected a size for the axis %s\n", m->shape->label,
+            axis->name);
     return false;
   }
   return true;
@@ -138,7 +151,8 @@ static int64_t bytes_of(const measured *m, int i) {
   const rec_variable *v = &m->signature->variables[i];
   int64_t entries = is_token(v) ? m->call.batch * m->call.time : is_carried(v) ? m->call.batch : 1;
   rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
-  return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) * (int64_t)rec_dtype_size(type);
+  return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) *
+         (int64_t)rec_dtype_size(type);
 }
 
 // The tensor's first bytes on the GPU, copied behind themselves until it is full.
@@ -152,7 +166,8 @@ static bool fill_tensor(const gpu *g, cuda_pointer memory, size_t bytes, const c
   return good;
 }
 
-// Allocates a tensor on the GPU. Small numbers of both signs fill it, or what the recurrence's case says.
+// Allocates a tensor on the GPU. Small numbers of both signs fill it, or what the recurrence's case
+// says.
 static bool make_tensor(const measured *m, int i, void **at) {
   const rec_variable *v = &m->signature->variables[i];
   rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
@@ -197,14 +212,20 @@ static bool answered(rec_status status) {
   return status == REC_OK;
 }
 
-static bool call_forward(void *data) { return answered(rec_host_forward(&((measured *)data)->session)); }
-static bool call_backward(void *data) { return answered(rec_host_backward(&((measured *)data)->session)); }
+static bool call_forward(void *data) {
+  return answered(rec_host_forward(&((measured *)data)->session));
+}
+static bool call_backward(void *data) {
+  return answered(rec_host_backward(&((measured *)data)->session));
+}
 static bool call_step(void *data) { return answered(rec_host_step(&((measured *)data)->session)); }
 
 // seconds < 0: not timed.
-static int print_figure(const measured *m, const char *pass, double seconds, double bytes, double operations) {
+static int print_figure(const measured *m, const char *pass, double seconds, double bytes,
+                        double operations) {
   printf(
-      "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": %lld, \"time\": %lld, "
+      "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": "
+      "%lld, \"time\": %lld, "
       "\"bytes\": %.0f, \"operations\": %.4g",
       m->shape->label, pass, (long long)m->call.batch, (long long)m->call.time, bytes, operations);
   if (seconds > 0) printf(", \"milliseconds\": %.4f", 1e3 * seconds);
@@ -214,15 +235,18 @@ static int print_figure(const measured *m, const char *pass, double seconds, dou
 
 static double time_of(measured *m, timed_call *call) {
   if (!m->once) return seconds_of(m->g, call, m);
-  return call(m) && gpu_good(m->g, m->g->driver->context_synchronize(), "cuCtxSynchronize") ? -1 : 0;
+  return call(m) && gpu_good(m->g, m->g->driver->context_synchronize(), "cuCtxSynchronize") ? -1
+                                                                                            : 0;
 }
 
 static int measure_calls(measured *m) {
   double tokens = m->operations * (double)(m->call.batch * m->call.time);
-  if (m->shape->steps) return print_figure(m, "step", time_of(m, call_step), m->forward_bytes, tokens);
+  if (m->shape->steps)
+    return print_figure(m, "step", time_of(m, call_step), m->forward_bytes, tokens);
   int failed = print_figure(m, "forward", time_of(m, call_forward), m->forward_bytes, tokens);
   double backward = failed ? 0 : time_of(m, call_backward);
-  return failed + print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
+  return failed +
+         print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
 }
 
 static int64_t least_of(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -233,14 +257,17 @@ static problem *problem_of(const measured *m, int64_t entries, int64_t steps) {
   return p;
 }
 
-// Few entries and steps, so that the host is not long at it; 512 steps, where there are not too many numbers, can be cut.
+// Few entries and steps, so that the host is not long at it; 512 steps, where there are not too
+// many numbers, can be cut.
 static problem *smaller_problem(const measured *m) {
   enum { ENTRIES = 4, STEPS = 512, NUMBERS = 1 << 24 };
   const shape *s = m->shape;
-  int64_t entries = s->steps ? least_of(s->batch, 8 * ENTRIES) : least_of(s->batch, ENTRIES), steps = least_of(s->time, STEPS);
+  int64_t entries = s->steps ? least_of(s->batch, 8 * ENTRIES) : least_of(s->batch, ENTRIES),
+          steps = least_of(s->time, STEPS);
   int64_t numbers = 0;
   for (int i = 0; i < m->signature->variable_count; i++)
-    if (is_token(&m->signature->variables[i])) numbers += rec_variable_numbers(m->signature, i, m->axis_sizes);
+    if (is_token(&m->signature->variables[i]))
+      numbers += rec_variable_numbers(m->signature, i, m->axis_sizes);
   while (steps > 64 && entries * steps * numbers > NUMBERS) steps /= 2;
   return problem_of(m, entries, steps);
 }
@@ -250,10 +277,13 @@ static int check_shape(const measured *m, rec_run_options options) {
   time_loading(m->recurrence, m->shape->library, problem_of(m, 1, 1));
   problem *p = smaller_problem(m);
   draw_in_domains(m->recurrence, p, 1);
-  double error = error_of_call(m->recurrence, p, options, where, sizeof where), tolerance = least_tolerance(m->recurrence);
-  if (isfinite(error) && error > tolerance) tolerance = fmax(tolerance, 2 * movement_on_host(m->recurrence, p, options));
-  snprintf(members, sizeof members, "\"kind\": \"shape\", \"label\": \"%s\", \"batch\": %lld, \"time\": %lld", m->shape->label,
-           (long long)p->batch, (long long)p->time);
+  double error = error_of_call(m->recurrence, p, options, where, sizeof where),
+         tolerance = least_tolerance(m->recurrence);
+  if (isfinite(error) && error > tolerance)
+    tolerance = fmax(tolerance, 2 * movement_on_host(m->recurrence, p, options));
+  snprintf(members, sizeof members,
+           "\"kind\": \"shape\", \"label\": \"%s\", \"batch\": %lld, \"time\": %lld",
+           m->shape->label, (long long)p->batch, (long long)p->time);
   print_check(members, error <= tolerance, error, tolerance, where);
   problem_free(p);
   return !(error <= tolerance);
@@ -290,13 +320,16 @@ static bool open_shape(measured *m, const char *folder) {
 
 static bool open_session(measured *m) {
   const rec_run_options options = {.backward = !m->shape->steps, .step = m->shape->steps};
-  return answered(rec_library_open(m->recurrence, &m->call, &options, &rec_cuda_memory, &m->session));
+  return answered(
+      rec_library_open(m->recurrence, &m->call, &options, &rec_cuda_memory, &m->session));
 }
 
 static int measure_shape(const gpu *g, const char *folder, const shape *s, bool once) {
   measured m = {.g = g, .shape = s, .once = once};
   bool good = open_shape(&m, folder);
-  int failed = good && !once ? check_shape(&m, (rec_run_options){.backward = !s->steps, .step = s->steps}) : 0;
+  int failed = good && !once
+                   ? check_shape(&m, (rec_run_options){.backward = !s->steps, .step = s->steps})
+                   : 0;
   good = good && make_tensors(&m) && open_session(&m);
   failed += good ? measure_calls(&m) : 1;
   if (!m.tables) return failed;
@@ -317,7 +350,8 @@ static bool read_shape(char *line, shape *s) {
     if (i == 3) s->batch = strtoll(word, NULL, 10);
     if (i == 4) s->steps = strcmp(word, "step") == 0;
     if (i == 4) s->time = s->steps ? 1 : strtoll(word, NULL, 10);
-    if (i > 4 && s->size_count < SIZES_MOST) snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
+    if (i > 4 && s->size_count < SIZES_MOST)
+      snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
   }
   return s->time > 0 && strcmp(s->label, "library") != 0 && strcmp(s->label, "passes") != 0;
 }
@@ -356,7 +390,8 @@ static bool read_variants(variants *v, const char *shapes) {
   char line[512];
   FILE *file = open_shapes(shapes);
   if (!file) return false;
-  while (v->count < VARIANTS_MOST && fgets(line, sizeof line, file)) v->count += read_shape(line, &v->shapes[v->count]);
+  while (v->count < VARIANTS_MOST && fgets(line, sizeof line, file))
+    v->count += read_shape(line, &v->shapes[v->count]);
   fclose(file);
   return v->count > 0;
 }
@@ -384,13 +419,18 @@ static int measure_pass(variants *v, const char *pass, timed_call *call) {
     calls[i] = v->ready[i] ? calls_of_round(v->libraries[i].g, call, &v->libraries[i], seconds) : 0;
   for (int r = 0; r < ROUNDS; r++)
     for (int i = 0; i < v->count; i++)
-      rounds[i][r] = calls[i] ? seconds_of_round(v->libraries[i].g, call, &v->libraries[i], calls[i]) : 0;
+      rounds[i][r] =
+          calls[i] ? seconds_of_round(v->libraries[i].g, call, &v->libraries[i], calls[i]) : 0;
   for (int i = 0; i < v->count; i++) {
     qsort(rounds[i], ROUNDS, sizeof *rounds[i], by_size);
     bool good = rounds[i][0] > 0;
-    printf("{\"kind\": \"pass\", \"label\": \"%s\", \"without\": \"%s\", \"pass\": \"%s\", \"passed\": %s", v->shapes[0].label,
-           i ? v->shapes[i].label : "", pass, good ? "true" : "false");
-    if (good) printf(", \"milliseconds\": %.4f, \"least\": %.4f", 1e3 * rounds[i][ROUNDS / 2], 1e3 * rounds[i][0]);
+    printf(
+        "{\"kind\": \"pass\", \"label\": \"%s\", \"without\": \"%s\", \"pass\": \"%s\", "
+        "\"passed\": %s",
+        v->shapes[0].label, i ? v->shapes[i].label : "", pass, good ? "true" : "false");
+    if (good)
+      printf(", \"milliseconds\": %.4f, \"least\": %.4f", 1e3 * rounds[i][ROUNDS / 2],
+             1e3 * rounds[i][0]);
     printf("}\n");
     failed += !good;
   }
@@ -400,7 +440,8 @@ static int measure_pass(variants *v, const char *pass, timed_call *call) {
 int measure_passes(const gpu *g, const char *folder, const char *shapes) {
   static variants v;
   if (!read_variants(&v, shapes) || !open_variants(&v, g, folder)) return 1;
-  int failed = measure_pass(&v, "forward", call_forward) + measure_pass(&v, "backward", call_backward);
+  int failed =
+      measure_pass(&v, "forward", call_forward) + measure_pass(&v, "backward", call_backward);
   for (int i = 0; i < v.count; i++)
     if (v.ready[i]) rec_host_close(&v.libraries[i].session);
   free_tensors(&v.libraries[0]);

@@ -1,5 +1,5 @@
-// Functions that glibc has had for a few years only, for programs that run on older machines as well (REC_STATIC). Those that have
-// an older version are in old_glibc.list.
+// Functions that glibc has had for a few years only, for programs that run on older machines as
+// well (REC_STATIC). Those that have an older version are in old_glibc.list.
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -17,9 +17,12 @@ int lstat(const char *path, struct stat *about) { return (int)syscall(SYS_lstat,
 
 int fstat(int file, struct stat *about) { return (int)syscall(SYS_fstat, file, about); }
 
-int memfd_create(const char *name, unsigned flags) { return (int)syscall(SYS_memfd_create, name, flags); }
+int memfd_create(const char *name, unsigned flags) {
+  return (int)syscall(SYS_memfd_create, name, flags);
+}
 
-// ---- chance --------------------------------------------------------------------------------------
+// ---- chance
+// --------------------------------------------------------------------------------------
 
 int getentropy(void *bytes, size_t size) {
   long got;
@@ -34,14 +37,17 @@ uint32_t arc4random(void) {
   return number;
 }
 
-// ---- memory and threads --------------------------------------------------------------------------
+// ---- memory and threads
+// --------------------------------------------------------------------------
 
 struct mallinfo2 mallinfo2(void) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   struct mallinfo known = mallinfo();
 #pragma GCC diagnostic pop
-  return (struct mallinfo2){.arena = (size_t)known.arena, .hblkhd = (size_t)known.hblkhd, .uordblks = (size_t)known.uordblks};
+  return (struct mallinfo2){.arena = (size_t)known.arena,
+                            .hblkhd = (size_t)known.hblkhd,
+                            .uordblks = (size_t)known.uordblks};
 }
 
 // Never: a program that asks takes the slower way, which is right with one thread, too.

@@ -1,4 +1,5 @@
-// The kernel `rec_gpu_rows` moves rows of tokens and lag buffers in time (runtime/support/delay.c), a thread for each element.
+// The kernel `rec_gpu_rows` moves rows of tokens and lag buffers in time (runtime/support/delay.c),
+// a thread for each element.
 //
 //   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
 #include <stddef.h>
@@ -41,13 +42,15 @@ static ir row_at(const row_entry *x, ir side, ir row) {
 }
 
 static void add_as(emitter *e, ir stored, ir data, ir at, ir sum) {
-  static const number_type types[] = {
-      [REC_STORED_NUMBER] = NUMBER_F32, [REC_STORED_BF16] = NUMBER_BF16, [REC_STORED_F16] = NUMBER_F16};
+  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
+                                      [REC_STORED_BF16] = NUMBER_BF16,
+                                      [REC_STORED_F16] = NUMBER_F16};
   for (int kind = REC_STORED_NUMBER; kind <= REC_ROWS_ONE; kind++) {
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
-    ir x = kind == REC_ROWS_ONE        ? real_number(e, 1, 0)
-           : kind == REC_STORED_NUMBER ? load_real(e, element(e, e->real, data, at), 0)
-                                       : load_narrow(e, types[kind], element(e, e->i16, data, at), NULL, NULL, 0);
+    ir x = kind == REC_ROWS_ONE ? real_number(e, 1, 0)
+           : kind == REC_STORED_NUMBER
+               ? load_real(e, element(e, e->real, data, at), 0)
+               : load_narrow(e, types[kind], element(e, e->i16, data, at), NULL, NULL, 0);
     store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
     branch_end(e, &branch);
   }
@@ -59,7 +62,8 @@ static void add_row(const row_entry *x, ir side, ir row, ir number, ir sum) {
   ir from = int_add(e, row, moved), data = SIDE(side, e->data, data);
   ir inside = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, from, integer(e, 0)),
                            int_compare(e, LLVMIntSLT, from, rows_of(x, side)), "");
-  emit_branch branch = branch_begin(e, LLVMBuildAnd(e->b, inside, LLVMBuildIsNotNull(e->b, data, ""), ""));
+  emit_branch branch =
+      branch_begin(e, LLVMBuildAnd(e->b, inside, LLVMBuildIsNotNull(e->b, data, ""), ""));
   add_as(e, SIDE(side, e->i64, stored), data, int_add(e, row_at(x, side, from), number), sum);
   branch_end(e, &branch);
 }
@@ -72,15 +76,17 @@ static void make_number(const row_entry *x, ir rows, ir index) {
   store_real(e, real_number(e, 0, 0), sum);
   emit_loop loop = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, count), 1, "source");
   ir first = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, from)));
-  add_row(x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))), row, number, sum);
+  add_row(x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))),
+          row, number, sum);
   loop_end(e, &loop);
   ir to = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, to)));
-  gpu_store_as(e, SIDE(to, e->i64, stored), SIDE(to, e->data, data), int_add(e, row_at(x, to, row), number),
-               load_real(e, sum, 0));
+  gpu_store_as(e, SIDE(to, e->i64, stored), SIDE(to, e->data, data),
+               int_add(e, row_at(x, to, row), number), load_real(e, sum, 0));
 }
 
 static ir offset_of(emitter *e, ir cu_seqlens, ir entry) {
-  return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
+  return LLVMBuildSExt(
+      e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
 }
 
 // Reads the steps of an entry, and where they begin.
@@ -90,22 +96,26 @@ static row_entry read_entry(emitter *e, ir rows, ir number) {
   LLVMBuildStore(e->b, integer(e, 0), begin);
   LLVMBuildStore(e->b, ROWS(rows, e->i64, time), steps);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, cu_seqlens, ""));
-  ir first = offset_of(e, cu_seqlens, number), end = offset_of(e, cu_seqlens, int_add(e, number, integer(e, 1)));
+  ir first = offset_of(e, cu_seqlens, number),
+     end = offset_of(e, cu_seqlens, int_add(e, number, integer(e, 1)));
   LLVMBuildStore(e->b, first, begin);
   LLVMBuildStore(e->b, int_sub(e, end, first), steps);
   branch_end(e, &branch);
-  return (row_entry){e, number, LLVMBuildLoad2(e->b, e->i64, begin, ""), LLVMBuildLoad2(e->b, e->i64, steps, "")};
+  return (row_entry){e, number, LLVMBuildLoad2(e->b, e->i64, begin, ""),
+                     LLVMBuildLoad2(e->b, e->i64, steps, "")};
 }
 
 void gpu_delay_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
-  ir kernel_function = gpu_kernel_function(e, "rec_gpu_rows", sizeof(rec_gpu_rows), REC_GPU_SUM_THREADS);
+  ir kernel_function =
+      gpu_kernel_function(e, "rec_gpu_rows", sizeof(rec_gpu_rows), REC_GPU_SUM_THREADS);
   ir rows = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_SUM_THREADS);
   ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
   ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop entries = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, entries), 1, "entry");
   row_entry x = read_entry(e, rows, entries.index);
-  ir to = element(e, LLVMInt8TypeInContext(e->context), rows, integer(e, offsetof(rec_gpu_rows, to)));
+  ir to =
+      element(e, LLVMInt8TypeInContext(e->context), rows, integer(e, offsetof(rec_gpu_rows, to)));
   ir total = int_mul(e, rows_of(&x, to), ROWS(rows, e->i64, numbers));
   emit_loop loop = loop_begin_by(e, first, total, all, "number");
   make_number(&x, rows, loop.index);

@@ -1,5 +1,5 @@
-// The kernel `rec_gpu_fold` joins states with the summary of a segment of time, or the summaries of two segments
-// (runtime/shared/gpu_fold.h), a thread for each number.
+// The kernel `rec_gpu_fold` joins states with the summary of a segment of time, or the summaries of
+// two segments (runtime/shared/gpu_fold.h), a thread for each number.
 //
 //   to[i] = own[i] + sum over terms and rows of sign * factor[i, row] * from[i, row]
 #include <stddef.h>
@@ -32,7 +32,8 @@ static void find_places(emitter *e, ir fold, ir index, const ir *operands, int c
   LLVMBuildStore(e->b, index, rest);
   ir axes = FOLD(fold, e->i64, axis_count), sizes = at_byte(e, fold, offsetof(rec_gpu_fold, size));
   emit_loop loop = loop_begin(e, integer(e, 0), axes, 1, "axis");
-  ir axis = int_sub(e, int_sub(e, axes, one), loop.index), all = LLVMBuildLoad2(e->b, e->i64, rest, "");
+  ir axis = int_sub(e, int_sub(e, axes, one), loop.index),
+     all = LLVMBuildLoad2(e->b, e->i64, rest, "");
   ir entry = int_split(e, &all, LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, sizes, axis), ""));
   LLVMBuildStore(e->b, all, rest);
   for (int i = 0; i < count; i++) {
@@ -43,7 +44,9 @@ static void find_places(emitter *e, ir fold, ir index, const ir *operands, int c
   for (int i = 0; i < count; i++) places[i] = LLVMBuildLoad2(e->b, e->i64, slots[i], "");
 }
 
-static ir number_at(emitter *e, ir data, ir place) { return load_real(e, element(e, e->real, data, place), 0); }
+static ir number_at(emitter *e, ir data, ir place) {
+  return load_real(e, element(e, e->real, data, place), 0);
+}
 
 // A term, at the number that a thread makes.
 typedef struct fold_term {
@@ -80,9 +83,11 @@ static void add_from(const fold_term *t, ir sum) {
 static void add_rows(const fold_term *t, ir sum) {
   emitter *e = t->e;
   ir sign = TERM(t->term, e->real, sign);
-  ir factor_stride = TERM(t->term, e->i64, factor_stride), from_stride = TERM(t->term, e->i64, from_stride);
+  ir factor_stride = TERM(t->term, e->i64, factor_stride),
+     from_stride = TERM(t->term, e->i64, from_stride);
   emit_loop loop = loop_begin(e, integer(e, 0), TERM(t->term, e->i64, rows), 1, "row");
-  ir factor = number_at(e, t->factor, int_add(e, t->factor_at, int_mul(e, loop.index, factor_stride)));
+  ir factor =
+      number_at(e, t->factor, int_add(e, t->factor_at, int_mul(e, loop.index, factor_stride)));
   ir from = number_at(e, t->from, int_add(e, t->from_at, int_mul(e, loop.index, from_stride)));
   store_real(e, real_fma(e, real_mul(e, sign, factor), from, load_real(e, sum, 0)), sum);
   loop_end_kept(e, &loop);
@@ -90,7 +95,8 @@ static void add_rows(const fold_term *t, ir sum) {
 
 static void take_maximum(const fold_term *t, ir sum) {
   emitter *e = t->e;
-  ir shifted = real_add(e, number_at(e, t->factor, t->factor_at), number_at(e, t->from, t->from_at));
+  ir shifted =
+      real_add(e, number_at(e, t->factor, t->factor_at), number_at(e, t->from, t->from_at));
   store_real(e, expr_apply(e, TILE_MAX, (ir[]){shifted, load_real(e, sum, 0)}), sum);
 }
 
@@ -99,7 +105,8 @@ static ir power_of(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
 static void add_relative(const fold_term *t, ir sum) {
   emitter *e = t->e;
   ir above = number_at(e, t->by, t->by_at), below = real_neg(e, above), zero = real_number(e, 0, 0);
-  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}), writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
+  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
+     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
   keeps = real_add(e, keeps, number_at(e, t->factor, t->factor_at));
   ir own = real_mul(e, power_of(e, writes), load_real(e, sum, 0));
   store_real(e, real_fma(e, power_of(e, keeps), number_at(e, t->from, t->from_at), own), sum);
@@ -113,7 +120,8 @@ static void apply_term(const fold_term *t, ir sum) {
   emitter *e = t->e;
   if (!t->maxima) add_rows(t, sum);
   for (int kind = 0; t->maxima && kind <= REC_GPU_FOLD_RELATIVE; kind++) {
-    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, TERM(t->term, e->i64, kind), integer(e, kind)));
+    emit_branch branch =
+        branch_begin(e, int_compare(e, LLVMIntEQ, TERM(t->term, e->i64, kind), integer(e, kind)));
     kinds[kind](t, sum);
     branch_end(e, &branch);
   }
@@ -122,15 +130,19 @@ static void apply_term(const fold_term *t, ir sum) {
 // Threads that mark the same place all write the same. What is no number is beyond every limit.
 static void mark(emitter *e, ir fold, ir to, ir number) {
   ir size = expr_apply(e, TILE_ABS, &number);
-  emit_branch branch = branch_begin(e, real_compare(e, LLVMRealUGT, size, FOLD(fold, e->real, most)));
+  emit_branch branch =
+      branch_begin(e, real_compare(e, LLVMRealUGT, size, FOLD(fold, e->real, most)));
   LLVMBuildStore(e->b, LLVMBuildTrunc(e->b, FOLD(fold, e->i64, mark), e->i32, ""), to);
   branch_end(e, &branch);
 }
 
 static void make_number(emitter *e, ir fold, ir index, bool maxima) {
-  ir operands[] = {at_byte(e, fold, offsetof(rec_gpu_fold, to)), at_byte(e, fold, offsetof(rec_gpu_fold, own))}, places[2];
+  ir operands[] = {at_byte(e, fold, offsetof(rec_gpu_fold, to)),
+                   at_byte(e, fold, offsetof(rec_gpu_fold, own))},
+     places[2];
   find_places(e, fold, index, operands, 2, places);
-  ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data), sum = stack_slot(e, e->real, "sum");
+  ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data),
+     sum = stack_slot(e, e->real, "sum");
   store_real(e, FOLD(fold, e->real, absent), sum);
   emit_branch own = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
   store_real(e, number_at(e, from, places[1]), sum);
@@ -138,11 +150,13 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   ir terms = at_byte(e, fold, offsetof(rec_gpu_fold, terms));
   emit_loop loop = loop_begin(e, integer(e, 0), FOLD(fold, e->i64, term_count), 1, "term");
   ir at = int_mul(e, loop.index, integer(e, sizeof(rec_gpu_fold_term)));
-  fold_term t = open_term(e, fold, element(e, LLVMInt8TypeInContext(e->context), terms, at), index, maxima);
+  fold_term t =
+      open_term(e, fold, element(e, LLVMInt8TypeInContext(e->context), terms, at), index, maxima);
   apply_term(&t, sum);
   loop_end_kept(e, &loop);
   to = element(e, e->real, to, places[0]);
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntNE, FOLD(fold, e->i64, mark), integer(e, 0)));
+  emit_branch branch =
+      branch_begin(e, int_compare(e, LLVMIntNE, FOLD(fold, e->i64, mark), integer(e, 0)));
   mark(e, fold, to, load_real(e, sum, 0));
   branch_else(e, &branch);
   store_real(e, load_real(e, sum, 0), to);
@@ -151,10 +165,13 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
 
 void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
-  ir kernel_function = gpu_kernel_function(e, "rec_gpu_fold", sizeof(rec_gpu_fold), REC_GPU_FOLD_THREADS);
+  ir kernel_function =
+      gpu_kernel_function(e, "rec_gpu_fold", sizeof(rec_gpu_fold), REC_GPU_FOLD_THREADS);
   ir fold = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_FOLD_THREADS);
-  ir thread = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
-  ir first = int_add(e, FOLD(fold, e->i64, first), thread), all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
+  ir thread =
+      int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
+  ir first = int_add(e, FOLD(fold, e->i64, first), thread),
+     all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop loop = loop_begin_by(e, first, FOLD(fold, e->i64, end), all, "number");
   make_number(e, fold, loop.index, maxima);
   loop_end(e, &loop);

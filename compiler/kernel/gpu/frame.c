@@ -1,9 +1,12 @@
-// GPU: what the files of a kernel's frame ask of it: its fields, and states in memory or in registers.
+// GPU: what the files of a kernel's frame ask of it: its fields, and states in memory or in
+// registers.
 #include "compiler/kernel/gpu/frame.h"
 
 #include "compiler/lower/gpu/nests.h"
 
-ir gpu_frame_number(kernel_frame *h, size_t offset) { return frame_field(h, h->frame, (int64_t)offset, h->e->i64); }
+ir gpu_frame_number(kernel_frame *h, size_t offset) {
+  return frame_field(h, h->frame, (int64_t)offset, h->e->i64);
+}
 
 kernel_frame gpu_copy_of(const kernel_frame *h) {
   kernel_frame copy = *h;
@@ -28,7 +31,8 @@ const register_accumulators *gpu_registers_of(const frame_program *p, const view
   return NULL;
 }
 
-void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside) {
+void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
+                    const view *to, bool beside) {
   p->l.outside = h->at;
   if (gpu_registers_of(p, to)) {
     gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
@@ -50,5 +54,6 @@ void gpu_show_states(kernel_frame *h, frame_program *p) {
 }
 
 ir gpu_by_this_thread(kernel_frame *h, ir condition) {
-  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->gpu->team.inside, "") : condition;
+  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->gpu->team.inside, "")
+                                  : condition;
 }

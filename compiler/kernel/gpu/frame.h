@@ -1,5 +1,5 @@
-// The frame of a GPU kernel: its members in addition to the frame of any kernel, and functions that the files of kernel/gpu
-// share. Each section names its file.
+// The frame of a GPU kernel: its members in addition to the frame of any kernel, and functions that
+// the files of kernel/gpu share. Each section names its file.
 #ifndef REC_KERNEL_GPU_FRAME_H
 #define REC_KERNEL_GPU_FRAME_H
 
@@ -12,7 +12,8 @@ typedef struct gpu_frame {
   team team;
   ir entry_step, saved_first;  // the first step of the entry's tokens, and of its saved states
   ir copy;                     // the copy of sums over entries that this item adds to
-  ir lane_block, lane_end;     // number of the block of the lane axis; the end of that axis, or of the columns of the matrix
+  // number of the block of the lane axis; the end of that axis, or of the columns of the matrix
+  ir lane_block, lane_end;
   time_slice slice;
   value_tiles tiles;
 } gpu_frame;
@@ -25,7 +26,8 @@ kernel_frame gpu_copy_of(const kernel_frame *h);
 void gpu_open_program(kernel_frame *h, frame_program *p);
 // The accumulators that hold the state of this view; NULL: the state is in memory.
 const register_accumulators *gpu_registers_of(const frame_program *p, const view *v);
-void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to, bool beside);
+void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
+                    const view *to, bool beside);
 // Writes the 16-bit copies of register-resident states, which products read.
 void gpu_show_states(kernel_frame *h, frame_program *p);
 // i1: the condition holds, and this thread has an entry of the lane axis.
@@ -56,8 +58,8 @@ ir gpu_rows_place(kernel_frame *h, const staging_buffer *d, ir turn);
 ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes);
 // Before a loop over chunks: starts the copies of the first one, `any` (i1) if there is one.
 void gpu_open_chunks(kernel_frame *h, frame_program *p, ir first, ir any);
-// In iteration number `turn` of the loop: waits for the rows of this chunk, and starts the copies of chunk `next`. `more` (i1):
-// there is one.
+// In iteration number `turn` of the loop: waits for the rows of this chunk, and starts the copies
+// of chunk `next`. `more` (i1): there is one.
 void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir next, ir more);
 
 // step_rows.c: MAP_THREADS, tokens copied a chunk ahead.

@@ -1,4 +1,5 @@
-// GPU kernels: plans become functions of a module, whose kernels call abstract operations (emit/gpu_ops.def).
+// GPU kernels: plans become functions of a module, whose kernels call abstract operations
+// (emit/gpu_ops.def).
 #ifndef REC_KERNEL_GPU_GPU_H
 #define REC_KERNEL_GPU_GPU_H
 
@@ -6,7 +7,8 @@
 #include "compiler/kernel/description.h"
 #include "compiler/plan/tensor_cores.h"
 
-// The function attribute that holds the device class of a kernel, as a digit. Kernels for all devices lack it.
+// The function attribute that holds the device class of a kernel, as a digit. Kernels for all
+// devices lack it.
 extern const char gpu_class_attribute[];
 
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
@@ -17,12 +19,14 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k);
 void gpu_sum_kernel(arena *a, llvm_module *m);
 // Stores a number in the type that `stored` says (i64, REC_STORED_..).
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
-// kernel/gpu/fold.c: the kernel `rec_gpu_fold`, where there are summaries. Without `maxima` all terms are products.
+// kernel/gpu/fold.c: the kernel `rec_gpu_fold`, where there are summaries. Without `maxima` all
+// terms are products.
 void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima);
 // kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);
 bool gpu_has_delays(const recurrence *r);
-// kernel/gpu/begin.c: the kernel `rec_gpu_spread`, for recurrences whose states start from something.
+// kernel/gpu/begin.c: the kernel `rec_gpu_spread`, for recurrences whose states start from
+// something.
 void gpu_spread_kernel(arena *a, llvm_module *m);
 
 #endif

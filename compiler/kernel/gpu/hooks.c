@@ -9,7 +9,8 @@
 // The offset of this instance in a tensor: its first token, or its copy of a sum.
 static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place) {
   emitter *e = h->e;
-  const codegen_slot *slot = &h->described->slots.items[kernel_find_slot(h->described, role, place)];
+  const codegen_slot *slot =
+      &h->described->slots.items[kernel_find_slot(h->described, role, place)];
   ir offset = integer(e, 0);
   if (slot->time) {
     ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
@@ -56,7 +57,8 @@ static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at
   return v;
 }
 
-// A block that computes columns of a transition matrix reads 0 for tokens with the axis of the columns.
+// A block that computes columns of a transition matrix reads 0 for tokens with the axis of the
+// columns.
 static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
   emitter *e = h->e;
   if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->value_axis)) return;
@@ -66,9 +68,10 @@ static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
 
 // ---- results ----
 
-// Each instance that adds to a sum has a copy of it. It always stores its copy, and stores 0 if it adds nothing. Threads with
-// entries of the lane axis first sum over the block.
-static void open_target(kernel_frame *h, const frame_program *p, const tile_result *r, result_target *target, ir wanted) {
+// Each instance that adds to a sum has a copy of it. It always stores its copy, and stores 0 if it
+// adds nothing. Threads with entries of the lane axis first sum over the block.
+static void open_target(kernel_frame *h, const frame_program *p, const tile_result *r,
+                        result_target *target, ir wanted) {
   emitter *e = h->e;
   axis_set place = kernel_axes_of_place(&r->place);
   ir first = frame_stores_result(h, p, r);
@@ -88,13 +91,15 @@ static void open_target(kernel_frame *h, const frame_program *p, const tile_resu
   }
 }
 
-// A single copy is the tensor itself, in the tensor's type. For f32 that is also the type of copies.
+// A single copy is the tensor itself, in the tensor's type. For f32 that is also the type of
+// copies.
 static void single_target(kernel_frame *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
   if (!kernel_stores_narrow(&h->m, &r->place)) return;
   int slot = kernel_find_slot(h->described, r->place.role, &r->place);
   if (!h->described->slots.items[slot].single) return;
-  ir stride = frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  ir stride =
+      frame_slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
   view v = frame_view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
   target->tensor = v;

@@ -4,11 +4,11 @@
 //     entry, time slice, instance <- item
 //     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
 //
-// Where a step multiplies by matrices of parameters, an item may be several entries in one pass over time
-// (plan/kernel/batched.c).
+// Where a step multiplies by matrices of parameters, an item may be several entries in one pass
+// over time (plan/kernel/batched.c).
 //
-// In step form with a lane axis, every thread runs one entry of that axis alone. Otherwise the threads of a block run one
-// instance and divide the points of each nest.
+// In step form with a lane axis, every thread runs one entry of that axis alone. Otherwise the
+// threads of a block run one instance and divide the points of each nest.
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -24,7 +24,8 @@ const char gpu_class_attribute[] = "rec-room";
 
 // ---- work items ----
 
-// Packed sequences: the entry's first step and its number of steps. Otherwise 0 and the steps of the call.
+// Packed sequences: the entry's first step and its number of steps. Otherwise 0 and the steps of
+// the call.
 static void read_entry(kernel_frame *h) {
   emitter *e = h->e;
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
@@ -53,13 +54,14 @@ static void read_entry(kernel_frame *h) {
 static ir instance_count(kernel_frame *h) {
   emitter *e = h->e;
   ir count = integer(e, 1);
-  for (int i = 0; i < h->k->grid_count; i++) count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
+  for (int i = 0; i < h->k->grid_count; i++)
+    count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
   return int_mul(e, count, gpu_lane_blocks(h));
 }
 
-// Sets the indices of instance number `instance`; returns the number of the lane block. The outermost index is the last
-// quotient, which saves a division.
+// Sets the indices of instance number `instance`; returns the number of the lane block. The
+// outermost index is the last quotient, which saves a division.
 static ir split_instance(kernel_frame *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
@@ -115,11 +117,12 @@ static void parameter_attributes(LLVMContextRef context, ir function, int64_t by
   unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
   LLVMAddAttributeAtIndex(function, 1, LLVMCreateTypeAttribute(context, byval, type));
   align_parameter(context, function, 8);
-  LLVMAddAttributeAtIndex(function, 1, LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
+  LLVMAddAttributeAtIndex(function, 1,
+                          LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
 }
 
-// How many blocks a multiprocessor shall run at a time. ptxas divides the registers among so many; without a number it leaves room
-// for two, and spills.
+// How many blocks a multiprocessor shall run at a time. ptxas divides the registers among so many;
+// without a number it leaves room for two, and spills.
 static void ask_for_resident(emitter *e, ir function, int blocks) {
   char text[16];
   snprintf(text, sizeof text, "%d", blocks);
@@ -159,13 +162,15 @@ static int registers_of_states(const kernel_plan *w) {
   int registers = 0;
   for (int c = 0; c < p->carried_count; c++) {
     if (p->carried[c].accumulator < 0) continue;
-    accumulator_share own = plan_accumulator_share(&w->m, p->program, &p->nests.items[p->carried[c].accumulator].dot);
+    accumulator_share own =
+        plan_accumulator_share(&w->m, p->program, &p->nests.items[p->carried[c].accumulator].dot);
     registers += OF_TILE * own.blocks * own.tiles;
   }
   return registers;
 }
 
-static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block, int resident) {
+static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir block,
+                               int resident) {
   kernel_frame frame = frame_for(e->a, w, w->k->symbol, &gpu_hooks), *h = &frame;
   h->e = e;
   h->gpu = ARENA_NEW(e->a, gpu_frame);
@@ -174,7 +179,8 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
   h->gpu->team.axis = h->k->lane_axis;
   h->gpu->team.threads = w->threads;
   h->gpu->team.resident = resident;
-  h->gpu->team.lacks_registers = resident > 1 && 4 * registers_of_states(w) * w->threads * resident >= GPU_COST_REGISTERS;
+  h->gpu->team.lacks_registers =
+      resident > 1 && 4 * registers_of_states(w) * w->threads * resident >= GPU_COST_REGISTERS;
   h->frame = LLVMGetParam(function, 0);
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   int64_t first = sizeof(rec_gpu_frame), axes = h->k->recurrence->body.axes.count;
@@ -182,7 +188,8 @@ static kernel_frame open_frame(const kernel_plan *w, emitter *e, ir function, ir
   h->slots = element(e, bytes, h->frame, integer(e, first + 8 * axes));
   frame_read_sizes(h);
   h->gpu->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
-  if (h->gpu->team.shares) h->gpu->team.warp = gpu_warp_of_block(e, h->gpu->team.thread, h->gpu->team.threads);
+  if (h->gpu->team.shares)
+    h->gpu->team.warp = gpu_warp_of_block(e, h->gpu->team.thread, h->gpu->team.threads);
   h->shared = gpu_call(e, GPU_SHARED, NULL, 0);
   h->gpu->team.sums = frame_scratch_at(h, h->shared, h->plan->sums);
   ir scratch = frame_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
@@ -196,15 +203,19 @@ void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   char devices[] = {(char)('0' + k->base.kernel->gpu.device_class), 0};
-  if (k->base.kernel->gpu.device_class != CLASS_ANY) llvm_attribute(e->m, function, gpu_class_attribute, devices);
+  if (k->base.kernel->gpu.device_class != CLASS_ANY)
+    llvm_attribute(e->m, function, gpu_class_attribute, devices);
   ir first = gpu_call(e, GPU_BLOCK_X, NULL, 0), blocks = gpu_call(e, GPU_BLOCK_COUNT, NULL, 0);
   ir block = LLVMBuildZExt(e->b, first, e->i64, "");
   int resident = k->base.kernel->gpu.blocks_each > 1 ? k->base.kernel->gpu.blocks_each : 1;
-  if (!choice_is_left_out(w->k->without, CHOICE_REGISTERS_SHARED)) ask_for_resident(e, function, resident);
+  if (!choice_is_left_out(w->k->without, CHOICE_REGISTERS_SHARED))
+    ask_for_resident(e, function, resident);
   kernel_frame h = open_frame(w, e, function, block, resident), several = {0};
   if (w->batched) several = open_frame(w->batched, e, function, block, resident);
-  // The runtime refuses calls whose items are no 32-bit numbers: half as many registers hold the number of an item.
-  ir items = LLVMBuildTrunc(e->b, gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks)), e->i32, "");
+  // The runtime refuses calls whose items are no 32-bit numbers: half as many registers hold the
+  // number of an item.
+  ir items =
+      LLVMBuildTrunc(e->b, gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks)), e->i32, "");
   emit_loop loop = loop_begin_by(e, first, items, blocks, "item");
   ir item = LLVMBuildZExt(e->b, loop.index, e->i64, "");
   if (w->batched) lower_batched(&h, &several, item);

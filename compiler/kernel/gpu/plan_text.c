@@ -22,6 +22,7 @@ static kernel_words words_of(arena *a, const kernel *k, const void *data) {
   return (kernel_words){targets_of(a, k, *options), plan_of_gpu(a, k, *options)};
 }
 
-char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count,
+                        codegen_gpu_options options) {
   return kernel_plans(a, kernels, count, words_of, &options);
 }

@@ -1,5 +1,5 @@
-// The kernel `rec_gpu_sum` adds up the copies of results that work items made (runtime/shared/gpu_frame.h), in order, a thread
-// for each element.
+// The kernel `rec_gpu_sum` adds up the copies of results that work items made
+// (runtime/shared/gpu_frame.h), in order, a thread for each element.
 //
 //   to[entry][step][number] = from[0][..] + from[1][..] + ..
 #include <stddef.h>
@@ -23,7 +23,8 @@ typedef struct sum_task {
 #define LIST(list, type, field) load_field(e, list, offsetof(rec_gpu_sum_list, field), type)
 #define TASK(task, type, field) load_field(e, task, offsetof(rec_gpu_sum_task, field), type)
 
-// Adds up `count` elements of every copy at once, so that their loads overlap. A copy has `total` elements.
+// Adds up `count` elements of every copy at once, so that their loads overlap. A copy has `total`
+// elements.
 static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
   ir slots[MOST_AT_ONCE];
@@ -34,14 +35,16 @@ static void sum_copies(const sum_task *t, const ir *indices, int count, ir total
   emit_loop loop = loop_begin(e, integer(e, 0), t->copies, 1, "copy");
   ir from = element(e, e->real, t->from, int_mul(e, loop.index, total)), x[MOST_AT_ONCE];
   for (int i = 0; i < count; i++) x[i] = load_real(e, element(e, e->real, from, indices[i]), 0);
-  for (int i = 0; i < count; i++) store_real(e, real_add(e, load_real(e, slots[i], 0), x[i]), slots[i]);
+  for (int i = 0; i < count; i++)
+    store_real(e, real_add(e, load_real(e, slots[i], 0), x[i]), slots[i]);
   (count < MOST_AT_ONCE ? loop_end : loop_end_kept)(e, &loop);
   for (int i = 0; i < count; i++) sums[i] = load_real(e, slots[i], 0);
 }
 
 void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
-  static const number_type types[] = {
-      [REC_STORED_NUMBER] = NUMBER_F32, [REC_STORED_BF16] = NUMBER_BF16, [REC_STORED_F16] = NUMBER_F16};
+  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
+                                      [REC_STORED_BF16] = NUMBER_BF16,
+                                      [REC_STORED_F16] = NUMBER_F16};
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
@@ -68,8 +71,8 @@ static ir place_of_sum(const sum_task *t, ir index) {
   return LLVMBuildLoad2(e->b, e->i64, place, "");
 }
 
-// The gradient of a parameter in f32: each thread sums several elements at once, while all threads have as many. Returns the
-// first remaining element.
+// The gradient of a parameter in f32: each thread sums several elements at once, while all threads
+// have as many. Returns the first remaining element.
 static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total) {
   emitter *e = t->e;
   ir next = stack_slot(e, e->i64, "next"), at_once = int_mul(e, threads, integer(e, MOST_AT_ONCE));
@@ -79,9 +82,11 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
   ir end = int_choose(e, plain, int_sub(e, wanted, int_sub(e, at_once, threads)), integer(e, 0));
   LLVMBuildStore(e->b, first, next);
   emit_loop loop = loop_begin_by(e, first, end, at_once, "numbers");
-  for (int i = 0; i < MOST_AT_ONCE; i++) indices[i] = int_add(e, loop.index, int_mul(e, threads, integer(e, i)));
+  for (int i = 0; i < MOST_AT_ONCE; i++)
+    indices[i] = int_add(e, loop.index, int_mul(e, threads, integer(e, i)));
   sum_copies(t, indices, MOST_AT_ONCE, total, sums);
-  for (int i = 0; i < MOST_AT_ONCE; i++) store_real(e, sums[i], element(e, e->real, t->to, indices[i]));
+  for (int i = 0; i < MOST_AT_ONCE; i++)
+    store_real(e, sums[i], element(e, e->real, t->to, indices[i]));
   LLVMBuildStore(e->b, int_add(e, loop.index, at_once), next);
   loop_end(e, &loop);
   return LLVMBuildLoad2(e->b, e->i64, next, "");
@@ -90,7 +95,8 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
 static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   emitter *e = t->e;
   ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
-  emit_loop loop = loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
+  emit_loop loop =
+      loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
   sum_copies(t, &loop.index, 1, total, &sum);
   gpu_store_as(e, t->stored, t->to, place_of_sum(t, loop.index), sum);
   loop_end(e, &loop);
@@ -99,7 +105,8 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
 // `count` bits of an i32, from bit `first` on, as an i64.
 static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
   ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
-  return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""), integer(e, (INT64_C(1) << count) - 1), "");
+  return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""),
+                      integer(e, (INT64_C(1) << count) - 1), "");
 }
 
 static sum_task read_task(emitter *e, ir list, ir task) {
@@ -116,7 +123,8 @@ static sum_task read_task(emitter *e, ir list, ir task) {
                 .copies = bits_of(e, packed, 0, COPIES),
                 .stored = bits_of(e, packed, COPIES, STORED)};
   t.steps = int_choose(e, of_step, LIST(list, e->i64, steps), one);
-  ir entries = int_choose(e, of_step, LIST(list, e->i64, batch), int_choose(e, of_entry, LIST(list, e->i64, entries), one));
+  ir entries = int_choose(e, of_step, LIST(list, e->i64, batch),
+                          int_choose(e, of_entry, LIST(list, e->i64, entries), one));
   t.rows = int_mul(e, entries, t.steps);
   return t;
 }
@@ -124,12 +132,16 @@ static sum_task read_task(emitter *e, ir list, ir task) {
 // All tasks of a rec_gpu_sum_list, divided among `threads`; this thread has the number `first`.
 static void sum_all(emitter *e, ir list, ir first, ir threads) {
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
-  ir from = stack_slot(e, e->data, "from"), tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));
+  ir from = stack_slot(e, e->data, "from"),
+     tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));
   LLVMBuildStore(e->b, LIST(list, e->data, copies), from);
   emit_loop loop = loop_begin(e, integer(e, 0), LIST(list, e->i64, count), 1, "task");
-  sum_task t = read_task(e, list, element(e, bytes, tasks, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_sum_task)))));
+  sum_task t = read_task(
+      e, list,
+      element(e, bytes, tasks, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_sum_task)))));
   t.from = LLVMBuildLoad2(e->b, e->data, from, "");
-  ir total = int_mul(e, t.rows, t.numbers), all = int_mul(e, int_mul(e, total, t.copies), integer(e, sizeof(float)));
+  ir total = int_mul(e, t.rows, t.numbers),
+     all = int_mul(e, int_mul(e, total, t.copies), integer(e, sizeof(float)));
   ir lines = int_add(e, all, integer(e, REC_ALIGNMENT - 1));
   lines = LLVMBuildAnd(e->b, lines, integer(e, -REC_ALIGNMENT), "");
   LLVMBuildStore(e->b, element(e, bytes, t.from, lines), from);
@@ -139,8 +151,10 @@ static void sum_all(emitter *e, ir list, ir first, ir threads) {
 
 void gpu_sum_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
-  ir kernel_function = gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)), gpu_index(e, GPU_THREAD_X));
+  ir kernel_function =
+      gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
+  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)),
+                     gpu_index(e, GPU_THREAD_X));
   ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
   sum_all(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);

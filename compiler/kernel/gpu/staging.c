@@ -1,12 +1,14 @@
-// GPU: staging buffers. The rows of a chunk of every argument are copied into shared memory before they are read.
+// GPU: staging buffers. The rows of a chunk of every argument are copied into shared memory before
+// they are read.
 //
 //   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
 //
 //   start chunk 0
 //   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
 //
-// Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk. Unaligned 16-bit elements are
-// loaded and stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk.
+// Strides are known at run time: a kernel holds both kinds of copies and decides once a chunk.
+// Unaligned 16-bit elements are loaded and stored one by one. Rows without a second half are
+// copied, and waited for, at the start of their own chunk.
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
@@ -36,14 +38,19 @@ static ir bytes_if(lower *l, const staged *s, const place_in_loops *at, int64_t 
   return LLVMBuildSelect(e->b, inside, some, LLVMConstInt(e->i32, 0, 0), "");
 }
 
-static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op, int64_t bytes) {
+static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op,
+                       int64_t bytes) {
   ir to = view_address(l, &s->to, at, s->axes), from = view_address(l, &s->from, at, s->axes);
   gpu_call(l->e, op, (ir[]){to, from, bytes_if(l, s, at, bytes)}, 3);
 }
 
-static void copy_piece(lower *l, const place_in_loops *at, void *data) { start_copy(l, data, at, GPU_CP_ASYNC16, PIECE); }
+static void copy_piece(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC16, PIECE);
+}
 
-static void copy_word(lower *l, const place_in_loops *at, void *data) { start_copy(l, data, at, GPU_CP_ASYNC4, 4); }
+static void copy_word(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC4, 4);
+}
 
 static void copy_number(lower *l, const place_in_loops *at, void *data) {
   const staged *s = data;
@@ -72,14 +79,17 @@ static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argu
 static int numbers_of_piece(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
-  if (!p->at->staging_buffers[argument].at.in_shared || !place->axis_count || kernel_is_complex(h->k, place)) return 0;
+  if (!p->at->staging_buffers[argument].at.in_shared || !place->axis_count ||
+      kernel_is_complex(h->k, place))
+    return 0;
   int last = place->axes[place->axis_count - 1];
   if (axis_in(h->m.instance, last)) return 0;
   int64_t size = plan_axis_size(&h->m, p->program, last);
   return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
 }
 
-// i1: rows begin at multiples of 16 bytes. The first one is at `address`; the strides of `axes` decide about the others.
+// i1: rows begin at multiples of 16 bytes. The first one is at `address`; the strides of `axes`
+// decide about the others.
 static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
   ir bits = LLVMBuildPtrToInt(e->b, address, e->i64, "");
@@ -117,7 +127,8 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
 static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
-  staged s = {.t = p->program->time_axis, .axes = tile_place_axes(p->program, tile_argument_place(p->program, argument))};
+  staged s = {.t = p->program->time_axis,
+              .axes = tile_place_axes(p->program, tile_argument_place(p->program, argument))};
   s.from = p->memory[argument];
   s.from.base = p->row_start[argument];
   s.from = frame_at_time(h, s.from, begin, p->time_stride[argument]);
@@ -145,20 +156,23 @@ typedef struct row_copy {
 static const char *name_of_copy(lower *l, const row_copy *c) {
   arena *a = l->e->a;
   bool chip = gpu_in_shared_memory(c->s.to.base);
-  const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers, c->words ? "_words" : "",
-                                  chip ? "" : "_outside");
-  if (c->s.to.width) name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
+  const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers,
+                                  c->words ? "_words" : "", chip ? "" : "_outside");
+  if (c->s.to.width)
+    name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
   for (int i = 0; i < c->all.count; i++) {
     int axis = c->all.axes[i];
     int64_t from = 0, to = 0;
     int_known(c->s.from.stride[axis], &from);
     int_known(c->s.to.stride[axis], &to);
-    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis), (long long)from, (long long)to);
+    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis),
+                        (long long)from, (long long)to);
   }
   return gpu_short_name(l->e, "rows", name);
 }
 
-// Arguments: `to`, `from`, the rows inside the sequence, and strides that are known at run time alone.
+// Arguments: `to`, `from`, the rows inside the sequence, and strides that are known at run time
+// alone.
 static int arguments_of(const row_copy *c, ir *args) {
   int count = 3;
   int64_t known;
@@ -214,8 +228,9 @@ static void start_rows(lower *l, row_copy *c) {
 }
 
 static void start_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
-  row_copy c = {
-      .s = staged_of(h, p, argument, base, chunk), .all = axes_of(h, p, argument), .numbers = numbers_of_piece(h, p, argument)};
+  row_copy c = {.s = staged_of(h, p, argument, base, chunk),
+                .all = axes_of(h, p, argument),
+                .numbers = numbers_of_piece(h, p, argument)};
   c.words = !number_is_narrow(c.s.from.stored) && p->at->staging_buffers[argument].at.in_shared;
   start_rows(&p->l, &c);
 }
@@ -281,8 +296,8 @@ static void fence_rows(frame_program *p) {
   }
 }
 
-// The copies of this chunk were started one iteration ago. The wait comes before the barrier, which shows the copies to all
-// threads. After the barrier no thread reads the other half.
+// The copies of this chunk were started one iteration ago. The wait comes before the barrier, which
+// shows the copies to all threads. After the barrier no thread reads the other half.
 void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir next, ir more) {
   mark_place(h->e, "rows of the next chunk", (span){0});
   emitter *e = h->e;
@@ -305,6 +320,7 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (gpu_is_staged(p->at, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
+    if (gpu_is_staged(p->at, i))
+      p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
   }
 }

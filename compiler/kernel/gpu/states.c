@@ -1,13 +1,15 @@
-// GPU: states of an instance, in memory or in registers. A state is loaded from h0 or cleared, and combined from the summaries
-// of earlier slices. It is stored as hT or as the summary of the slice, and saved for backward.
+// GPU: states of an instance, in memory or in registers. A state is loaded from h0 or cleared, and
+// combined from the summaries of earlier slices. It is stored as hT or as the summary of the slice,
+// and saved for backward.
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
 // ---- before the first step ----
 
-// A thread block copies by a function, which handles an absent tensor itself: one call. A thread behind the end of the lane axis
-// repeats its last entry. It starts from 0: hT may lie where h0 does, and the thread of that entry may have written it already.
+// A thread block copies by a function, which handles an absent tensor itself: one call. A thread
+// behind the end of the lane axis repeats its last entry. It starts from 0: hT may lie where h0
+// does, and the thread of that entry may have written it already.
 static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory, ir there) {
   emitter *e = h->e;
   const tile_place *place = &p->carried.items[c].place;
@@ -23,7 +25,8 @@ static void load_or_clear(kernel_frame *h, frame_program *p, int c, view *memory
   branch_end(e, &branch);
 }
 
-// Does a slice summary begin with a zero state? Lag buffers of the first slice do not: they hold earlier steps.
+// Does a slice summary begin with a zero state? Lag buffers of the first slice do not: they hold
+// earlier steps.
 static bool begins_empty(const kernel *k, const tile_place *place) {
   return gpu_makes_summaries(k) && (place->lag < 0 || k->kind == KERNEL_SUMMARY_BACK);
 }
@@ -39,9 +42,11 @@ static void load_state(kernel_frame *h, frame_program *p, int c) {
   }
   ir data;
   view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-  ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
+  ir there =
+      LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
   if (gpu_makes_summaries(h->k))
-    there = LLVMBuildAnd(e->b, there, int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)), "");
+    there = LLVMBuildAnd(e->b, there,
+                         int_compare(e, LLVMIntEQ, h->gpu->slice.number, integer(e, 0)), "");
   load_or_clear(h, p, c, &memory, there);
 }
 
@@ -64,7 +69,8 @@ void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
     view memory = frame_saved_view(h, place, chunk);
     // a register-resident state is loaded once a group, so single loads do: no copy function
     bool alone = gpu_registers_of(p, &p->l.carried[c]);
-    if (h->gpu->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+    if (h->gpu->team.shares && !alone)
+      memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
   gpu_show_states(h, p);
@@ -80,7 +86,8 @@ static void store_states(kernel_frame *h, frame_program *p) {
     if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
-    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
+    ir wanted =
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
     if (h->described->combines) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_slice(h, p), "");
     emit_branch branch = branch_begin(e, gpu_by_this_thread(h, wanted));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
@@ -101,7 +108,8 @@ void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
     view memory = frame_saved_view(h, place, chunk);
-    if (h->gpu->team.shares) memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+    if (h->gpu->team.shares)
+      memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
     emit_branch first = branch_begin(e, gpu_by_this_thread(h, frame_writes_state(h, place)));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);

@@ -5,10 +5,12 @@
 //       x, b <- tokens of step t        ->      for t:    x, b <- shared memory
 //       h = a h + x b                                     h = a h + x b
 //
-// A token takes longer to load than a step to compute, and each step depends on the one before. Without a copy ahead, every
-// step would wait for its load. Each thread copies its own entry of a row along the lane axis; neighbouring threads copy
-// neighbours. All threads together copy a row that every thread reads. cp.async copies 32-bit elements. It takes no single
-// 16-bit elements, so these are loaded and stored, a whole chunk at once; those that every thread reads are widened on the way.
+// A token takes longer to load than a step to compute, and each step depends on the one before.
+// Without a copy ahead, every step would wait for its load. Each thread copies its own entry of a
+// row along the lane axis; neighbouring threads copy neighbours. All threads together copy a row
+// that every thread reads. cp.async copies 32-bit elements. It takes no single 16-bit elements, so
+// these are loaded and stored, a whole chunk at once; those that every thread reads are widened on
+// the way.
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
@@ -38,7 +40,9 @@ static view row_at(kernel_frame *h, const frame_program *p, int argument, ir bas
   emitter *e = h->e;
   const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
-  view v = {.stored = number_is_narrow(p->memory[argument].stored) && !s.narrow ? NUMBER_F32 : p->memory[argument].stored};
+  view v = {.stored = number_is_narrow(p->memory[argument].stored) && !s.narrow
+                          ? NUMBER_F32
+                          : p->memory[argument].stored};
   int64_t stride = s.lane ? h->gpu->team.threads : 1;
   for (int x = place->axis_count - 1; x >= 0; x--) {
     int axis = place->axes[x];
@@ -60,7 +64,8 @@ static ir half_of(kernel_frame *h, const staging_buffer *d, ir turn) {
 typedef struct row_copy {
   view from, to;
   axis_set axes;
-  ir there;  // i1: the step lies inside the sequence, and the tensor is present; NULL: both are known
+  // i1: the step lies inside the sequence, and the tensor is present; NULL: both are known
+  ir there;
 } row_copy;
 
 static void copy_by_hardware(lower *l, const place_in_loops *at, const row_copy *c) {
@@ -104,7 +109,8 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   branch_end(e, &branch);
 }
 
-static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir base, ir begin, ir step) {
+static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir base, ir begin,
+                             ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
   row_copy c = {.axes = kernel_axes_of_place(tile_argument_place(p->program, argument)),
@@ -115,7 +121,8 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
   return c;
 }
 
-// All steps of a chunk lie inside the sequence: addresses go on by a stride, and nothing is asked on the way.
+// All steps of a chunk lie inside the sequence: addresses go on by a stride, and nothing is asked
+// on the way.
 static void start_own_inside(kernel_frame *h, frame_program *p, int argument, ir base, ir begin) {
   row_copy c = copy_of_step(h, p, argument, base, begin, integer(h->e, 0));
   LLVMTypeRef number = view_type(h->e, &c.from);

@@ -1,4 +1,5 @@
-// GPU: loops over the chunks of a sequence (those over single steps: ../steps.c). They stage the rows of the next chunk.
+// GPU: loops over the chunks of a sequence (those over single steps: ../steps.c). They stage the
+// rows of the next chunk.
 //
 //   chunks:   for chunk:  rows of the next chunk; body                              forward; backward, if the states are given
 //   groups:   for group of chunks from the last:  states again, chunk after chunk; the same chunks back
@@ -13,11 +14,14 @@ static view row_of_operand(kernel_frame *h, frame_program *p, tile_id id, int pa
   tile_id root = plan_root(program, id);
   const tile_value *v = &program->values.items[root];
   int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
-  if (buffer >= 0) return frame_kept_row(h, &p->p->buffers.items[buffer], p->at->kept_at[buffer], step, &p->l);
+  if (buffer >= 0)
+    return frame_kept_row(h, &p->p->buffers.items[buffer], p->at->kept_at[buffer], step, &p->l);
   const tile_place *place = tile_place_of(program, v);
   int argument = tile_argument_number(v);
-  if (place->role == TILE_STATE) return frame_kept_row(h, &p->at->history[argument], p->at->history_at[argument], step, &p->l);
-  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step, &p->l);
+  if (place->role == TILE_STATE)
+    return frame_kept_row(h, &p->at->history[argument], p->at->history_at[argument], step, &p->l);
+  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step,
+                        &p->l);
 }
 
 static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, ir step) {
@@ -27,7 +31,8 @@ static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, i
   lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
 }
 
-// A product over steps has the length of a chunk, so rows of steps after the end of a sequence are 0.
+// A product over steps has the length of a chunk, so rows of steps after the end of a sequence are
+// 0.
 void gpu_clear_missing_steps(kernel_frame *h, ir steps) {
   frame_program *p = &h->main;
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
@@ -49,7 +54,8 @@ static void set_saved(kernel_frame *h, frame_program *p, ir chunk) {
     if (!kernel_is_saved(p->backward, place)) continue;
     view *saved = &p->l.arguments[i];
     *saved = frame_saved_view(h, place, chunk);
-    if (h->gpu->team.shares) saved->aligned = gpu_aligned(h, p, saved, tile_place_axes(p->program, place));
+    if (h->gpu->team.shares)
+      saved->aligned = gpu_aligned(h, p, saved, tile_place_axes(p->program, place));
   }
 }
 
@@ -73,13 +79,16 @@ static void set_chunk(kernel_frame *h, frame_program *p, ir chunk) {
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   p->l.rows = rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
-  ir stored = h->gpu->slice.in_warm_up ? int_choose(e, h->gpu->slice.in_warm_up, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
+  ir stored = h->gpu->slice.in_warm_up
+                  ? int_choose(e, h->gpu->slice.in_warm_up, LLVMConstNull(LLVMTypeOf(rows)), rows)
+                  : rows;
   set_saved(h, p, chunk);
   for (int i = 0; i < p->program->results.count; i++) set_result(h, p, i, chunk, begin, stored);
 }
 
-// Recomputes the addresses of tensors for each chunk, from an opaque offset of 0. Addresses kept through a chunk would take
-// registers that products need. Returns the offset that close_again restores.
+// Recomputes the addresses of tensors for each chunk, from an opaque offset of 0. Addresses kept
+// through a chunk would take registers that products need. Returns the offset that close_again
+// restores.
 static ir open_again(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
@@ -128,7 +137,8 @@ static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
-      p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
+      p->l.arguments[i] =
+          frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
@@ -140,7 +150,8 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   gpu_load_saved(h, &h->recompute, group);
   chunks_again(h, first, chunks);
   ir last = int_sub(e, chunks, integer(e, 1)), slots = h->slots;
-  gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
+  gpu_open_chunks(h, &h->main, int_add(e, first, last),
+                  int_compare(e, LLVMIntSGE, last, integer(e, 0)));
   emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
   chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);

@@ -1,12 +1,14 @@
-// GPU: backward kernels that compute value-axis tiles, or entries of the lane axis, one after another in each group of chunks.
+// GPU: backward kernels that compute value-axis tiles, or entries of the lane axis, one after
+// another in each group of chunks.
 //
 //   for group of chunks from the last:
-// for tile: cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
+// for tile: cotangents of its states in; recompute the states before each chunk of the group;
+// chunks from the last;
 //                cotangents out
 //
-// All tiles read shared rows, of q or of B, while these are in a cache. Their gradient is added up from tile to tile, and the
-// last tile stores it. Between tiles, the cotangents of states and the sums of a group lie in the scratch of the block. Only
-// the current tile has recomputed states.
+// All tiles read shared rows, of q or of B, while these are in a cache. Their gradient is added up
+// from tile to tile, and the last tile stores it. Between tiles, the cotangents of states and the
+// sums of a group lie in the scratch of the block. Only the current tile has recomputed states.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
@@ -29,7 +31,8 @@ static ir at_end_of(kernel_frame *h, axis_set axes, bool last) {
   return here;
 }
 
-void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, result_target *target) {
+void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
+                           result_target *target) {
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
   location at = h->plan->sums_at[result];
@@ -47,12 +50,14 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, 
     int axis = place->axes[x];
     if (axis_in(h->m.instance, axis)) continue;
     v.stride[axis] = integer(e, stride);
-    if (axis_in(h->m.tiled, axis)) v.base = element(e, e->real, v.base, int_mul(e, h->tile_first, v.stride[axis]));
+    if (axis_in(h->m.tiled, axis))
+      v.base = element(e, e->real, v.base, int_mul(e, h->tile_first, v.stride[axis]));
     stride *= gpu_whole_size(h->plan, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
   if (place->time && h->gpu->tiles.chunk)
-    v.base = element(e, e->real, v.base, int_mul(e, h->gpu->tiles.chunk, integer(e, stride * p->program->chunk)));
+    v.base = element(e, e->real, v.base,
+                     int_mul(e, h->gpu->tiles.chunk, integer(e, stride * p->program->chunk)));
   target->sums = v;
 }
 

@@ -17,6 +17,7 @@ void gpu_group_in_value_tiles(kernel_frame *h, ir group, ir first, ir chunks);
 // Clears the sums from chunk to chunk of all tiles.
 void gpu_clear_value_tiles(kernel_frame *h);
 // A result to which several tiles add: its sum in scratch.
-void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result, result_target *target);
+void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
+                           result_target *target);
 
 #endif

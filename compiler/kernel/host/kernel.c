@@ -6,8 +6,9 @@
 //       for t: body                          for chunk: body                 for instance: shared values if new; body
 //       store states; epilogue               store states; epilogue        for instance: store states; epilogue
 //
-// Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk from the saved state at its
-// start. It keeps the state before each step, and the values that the backward program asks for.
+// Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk
+// from the saved state at its start. It keeps the state before each step, and the values that the
+// backward program asks for.
 #include <stddef.h>
 
 #include "compiler/emit/lines.h"
@@ -28,22 +29,24 @@ static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   int block = 0;
   while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
   extent offset = {b->offset, b->numbers.sizes};
-  return element(h->e, h->e->real, frame_located(h, p->at->scratch[block]), lower_extent(h->e, h->axis_size, offset));
+  return element(h->e, h->e->real, frame_located(h, p->at->scratch[block]),
+                 lower_extent(h->e, h->axis_size, offset));
 }
 
 static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
   return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), before));
 }
 
-static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to,
-                       bool beside) {
+static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
+                       const view *to, bool beside) {
   p->l.outside = h->at;
   (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
 }
 
 static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
-  p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""), frame_stores_result(h, p, r), "");
+  p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""),
+                                        frame_stores_result(h, p, r), "");
 }
 
 static const kernel_hooks host_hooks = {
@@ -113,7 +116,8 @@ static void read_frame(kernel_frame *h) {
   frame_read_sizes(h);
 }
 
-// void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some.
+// void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its
+// lanes or some.
 static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVMTypeRef *type) {
   emitter *e = h->e;
   LLVMTypeRef types[3 + TYPED_MAX_AXES + 1] = {e->pointer, e->i64, e->pointer};
@@ -142,7 +146,8 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
     ir lane = LLVMGetParam(f, (unsigned)(count - 1));
     inner.at.index[h->m.lane_axis] = lane;
     if (masked) {
-      inner.at.mask = lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
+      inner.at.mask =
+          lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
   whole_instance(&inner);
@@ -241,8 +246,10 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  bool rest = host_has_rest(h->plan), always_masked = rest && kernel_is_long(h->k) && clone_targets[e->clone].masks;
-  f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
+  bool rest = host_has_rest(h->plan),
+       always_masked = rest && kernel_is_long(h->k) && clone_targets[e->clone].masks;
+  f.whole =
+      instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->plan->batched) f.batched = batched_function(h, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
@@ -265,7 +272,8 @@ static void place_instance(kernel_frame *h, ir instance, ir first) {
 // The next instance with this chunk; behind the last one, the first with the next chunk.
 static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir last) {
   emitter *e = h->e;
-  ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, frame_chunk_count(h), integer(e, 1));
+  ir next = int_add(e, instance, integer(e, 1)),
+     end = int_sub(e, frame_chunk_count(h), integer(e, 1));
   ir more = int_compare(e, LLVMIntSLT, next, last);
   ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
   place_in_loops here = h->at;

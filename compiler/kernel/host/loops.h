@@ -16,7 +16,8 @@ void host_loop_over_time(kernel_frame *h);
 void host_set_chunk(kernel_frame *h, frame_program *p, ir chunk, ir new_group);
 void host_chunk_body(kernel_frame *h, ir chunk);
 void host_arguments_of_step(kernel_frame *h, frame_program *p, ir t);
-// prefetch.c: before the body of a chunk, with the instance and the number of the chunk that come next (h->at).
+// prefetch.c: before the body of a chunk, with the instance and the number of the chunk that come
+// next (h->at).
 void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk);
 
 #endif

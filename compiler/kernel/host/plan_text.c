@@ -19,7 +19,8 @@ static kernel_words words_of(arena *a, const kernel *k, const void *data) {
   return (kernel_words){codegen_clone_name(o->clone), plan_of_host(a, k, o->clone, o->dtype)};
 }
 
-char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype) {
+char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone,
+                    number_type dtype) {
   text_options options = {clone, dtype};
   return kernel_plans(a, kernels, count, words_of, &options);
 }

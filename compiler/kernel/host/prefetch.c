@@ -1,13 +1,15 @@
-// Host, chunk form: while the products of a chunk run, they prefetch the rows that the next chunk reads and writes.
+// Host, chunk form: while the products of a chunk run, they prefetch the rows that the next chunk
+// reads and writes.
 //
 //   x [t, H, P]   ->   the 64 rows of the next instance, or of the next chunk, a few with each block of a product
 //
-// Elementwise nests wait for memory, products for the multiplier. Where there are many heads, the rows of a chunk lie far
-// apart, and no processor foresees them. They come into the second-level cache: the first level is for the products.
+// Elementwise nests wait for memory, products for the multiplier. Where there are many heads, the
+// rows of a chunk lie far apart, and no processor foresees them. They come into the second-level
+// cache: the first level is for the products.
 //
-// The list on the stack (lower.fetch) holds the address of the next entry, the address of the last one, and the entries. An
-// entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
-// on with it.
+// The list on the stack (lower.fetch) holds the address of the next entry, the address of the last
+// one, and the entries. An entry is the address of a few neighbouring lines. The last entry points
+// into the list itself: blocks that find no other go on with it.
 #include "compiler/kernel/host/loops.h"
 #include "compiler/lower/host/nests.h"
 
@@ -45,8 +47,8 @@ static int64_t row_numbers(const kernel_frame *h, const frame_program *p, const 
 // Instances of a group follow each other with the same chunk: tensors that they share are near.
 static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
-static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place, view v, ir stride,
-                     ir there, ir begin) {
+static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place,
+                     view v, ir stride, ir there, ir begin) {
   axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
@@ -60,7 +62,8 @@ static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, cons
                       .bytes = row_numbers(h, p, place) * bytes}));
 }
 
-static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place, ir chunk) {
+static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list,
+                      const tile_place *place, ir chunk) {
   axis_set axes = kernel_axes_of_place(place);
   if (is_near(h, axes) || h->recomputes) return;
   view v = frame_saved_view(h, place, chunk);
@@ -84,8 +87,8 @@ static fetched_list list_of(kernel_frame *h, frame_program *p, ir chunk) {
     }
   }
   for (int i = 0; i < p->program->results.count; i++)
-    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i], p->result_time_stride[i],
-             p->l.results[i].active, begin);
+    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i],
+             p->result_time_stride[i], p->l.results[i].active, begin);
   return list;
 }
 
@@ -100,11 +103,15 @@ static int lines_of_entry(const fetched_list *list) {
   return lines;
 }
 
-static int64_t entries_of(const fetched *f, int lines) { return f->rows * ((lines_of(f) + lines - 1) / lines); }
+static int64_t entries_of(const fetched *f, int lines) {
+  return f->rows * ((lines_of(f) + lines - 1) / lines);
+}
 
 // ---- the list ----
 
-static void set_entry(emitter *e, ir list, ir at, ir x) { LLVMBuildStore(e->b, x, element(e, e->i64, list, at)); }
+static void set_entry(emitter *e, ir list, ir at, ir x) {
+  LLVMBuildStore(e->b, x, element(e, e->i64, list, at));
+}
 
 static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines, int64_t at) {
   emitter *e = h->e;
@@ -119,11 +126,13 @@ static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines,
   ir row = int_add(e, address, int_mul(e, loop.index, distance));
   ir entry = int_add(e, int_mul(e, loop.index, integer(e, each)), integer(e, at));
   for (int64_t i = 0; i < each; i++)
-    set_entry(e, list, int_add(e, entry, integer(e, i)), int_add(e, row, integer(e, i * lines * LINE)));
+    set_entry(e, list, int_add(e, entry, integer(e, i)),
+              int_add(e, row, integer(e, i * lines * LINE)));
   loop_end(e, &loop);
 }
 
-static void write_list(kernel_frame *h, frame_program *p, const fetched_list *list, int64_t entries) {
+static void write_list(kernel_frame *h, frame_program *p, const fetched_list *list,
+                       int64_t entries) {
   emitter *e = h->e;
   ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
   int64_t at = FETCH_ENTRIES, bytes = 8;
@@ -134,7 +143,8 @@ static void write_list(kernel_frame *h, frame_program *p, const fetched_list *li
   }
   set_entry(e, to, integer(e, at), own);
   set_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
-  set_entry(e, to, integer(e, FETCH_LAST), int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
+  set_entry(e, to, integer(e, FETCH_LAST),
+            int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
 void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {

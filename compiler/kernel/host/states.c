@@ -11,17 +11,20 @@ typedef struct add_data {
 static void add_point(lower *l, const place_in_loops *at, void *data) {
   const add_data *c = data;
   ir x = view_load(l, c->from, at, c->axes);
-  view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
+  view_store(l, c->to, at, c->axes,
+             LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
 }
 
-static void add_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from, const view *to) {
+static void add_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
+                      const view *to) {
   add_data c = {.from = from, .to = to, .axes = kernel_axes_of_place(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
-// Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame).
+// Whether every row of every saved state begins on a cache line, as each chunk's states do
+// (rec_frame).
 static bool rows_are_aligned(const kernel_frame *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
@@ -49,7 +52,8 @@ void host_load_states(kernel_frame *h, frame_program *p) {
     }
     ir data;
     view memory = frame_memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-    ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_is_first(h, place->partial), "");
+    ir there = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
+                            frame_is_first(h, place->partial), "");
     emit_branch branch = branch_begin(e, there);
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
@@ -69,7 +73,8 @@ void host_store_states(kernel_frame *h, frame_program *p) {
     if (kernel_find_slot(h->described, role, place) < 0) continue;
     ir data;
     view memory = frame_memory_view(h, role, place, &data);
-    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
+    ir wanted =
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
     emit_branch branch = branch_begin(e, wanted);
     if (kernel_grid_of(h->k) & place->partial) {
       add_state(h, p, place, &p->l.carried[c], &memory);

@@ -1,4 +1,5 @@
-// Host: loops over the chunks of a sequence, in order or in reverse, and what a loop over single steps (../steps.c) prefetches.
+// Host: loops over the chunks of a sequence, in order or in reverse, and what a loop over single
+// steps (../steps.c) prefetches.
 //
 //   chunks:   for chunk: body                            forward; backward, if the states before each chunk are saved
 //   groups:   for group of chunks from the last:  load the states before it; chunk after chunk: keep the states, states again;
@@ -25,11 +26,13 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
   int bytes = number_is_narrow(d->row->stored) ? 2 : l->m->f64 ? 8 : 4;
   ir address = view_address(l, d->row, at, d->axes);
   for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes)
-    fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write, 3);
+    fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write,
+               3);
 }
 
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
-static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor, ir t, ir stride, bool write) {
+static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor,
+                         ir t, ir stride, bool write) {
   axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
@@ -50,10 +53,12 @@ static void fetch_ahead(kernel_frame *h, frame_program *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
   for (int i = 0; i < p->program->arguments.count; i++) {
-    fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
+    fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i],
+                 false);
   }
   for (int i = 0; i < p->program->results.count; i++) {
-    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead, p->result_time_stride[i], true);
+    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
+                 p->result_time_stride[i], true);
   }
 }
 
@@ -93,13 +98,15 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
     if (!b->stride[axis]) continue;
     int64_t x, y;
     bool same = int_known(a->stride[axis], &x) && int_known(b->stride[axis], &y) && x == y;
-    v.stride[axis] = same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
+    v.stride[axis] =
+        same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
   }
   return v;
 }
 
-// The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
-// instances share is made for the first of them (`new_group`; NULL: for each).
+// The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are
+// missing. The copy of what instances share is made for the first of them (`new_group`; NULL: for
+// each).
 static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;
@@ -133,7 +140,8 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));
   emit_branch branch = branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
-  pad_data data = {.from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
+  pad_data data = {
+      .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, axes), lanes, pad_point, &data);
   branch_end(e, &branch);
@@ -173,7 +181,9 @@ static void chunks_inside(kernel_frame *h) {
   ir chunk = frame_chunk_in_order(h, chunks.index);
   host_set_chunk(h, &h->main, chunk, NULL);
   ir last = int_sub(e, count, integer(e, 1));
-  host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
+  host_fetch_next(
+      h, &h->main,
+      frame_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);
 }
@@ -187,7 +197,8 @@ static bool keeps_values(const frame_program *again) {
 }
 
 static view row_of_stash(kernel_frame *h, lower *l, const tile_place *place, ir number) {
-  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], number, l);
+  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], number,
+                        l);
 }
 
 // Recomputes chunk `number` of the group that begins at `first`, and keeps what its backward reads.
@@ -199,15 +210,19 @@ static void chunk_again(kernel_frame *h, ir first, ir number) {
   for (int i = 0; i < again->program->results.count; i++) {
     const tile_place *place = &again->program->results.items[i].place;
     if (place->role != TILE_KEEP) continue;
-    again->l.results[i] = (result_target){.active = LLVMConstInt(e->i1, 1, 0), .at = row_of_stash(h, &again->l, place, number)};
+    again->l.results[i] = (result_target){.active = LLVMConstInt(e->i1, 1, 0),
+                                          .at = row_of_stash(h, &again->l, place, number)};
     again->l.results[i].limit = integer(e, again->program->chunk);
   }
-  host_fetch_next(h, again, int_min(e, int_add(e, chunk, integer(e, 1)), int_sub(e, frame_chunk_count(h), integer(e, 1))));
+  host_fetch_next(h, again,
+                  int_min(e, int_add(e, chunk, integer(e, 1)),
+                          int_sub(e, frame_chunk_count(h), integer(e, 1))));
   lower_region(&again->l, REGION_BODY);
   lower_commit(&again->l);
 }
 
-// Recomputes the states before each chunk of a group, and values of each. Nothing reads the states behind its last chunk.
+// Recomputes the states before each chunk of a group, and values of each. Nothing reads the states
+// behind its last chunk.
 static void chunks_again(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   bool keeps = keeps_values(&h->recompute);
@@ -228,7 +243,8 @@ static void chunk_back(kernel_frame *h, ir first, ir number) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     view *at = &p->l.arguments[i];
-    if (place->role == TILE_STATE) *at = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
+    if (place->role == TILE_STATE)
+      *at = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], number, &p->l);
     if (place->role == TILE_STASH) *at = row_of_stash(h, &p->l, place, number);
   }
   host_fetch_next(h, p, int_max(e, int_sub(e, chunk, integer(e, 1)), integer(e, 0)));

@@ -18,7 +18,8 @@ place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nes
 
 void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
   place_in_loops there = gpu_place_made(l, place, nest), *at = &there;
-  tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
+  tile_id into = l->p->values[nest->values.items[0]].into,
+          made = into != NO_TILE ? into : nest->values.items[0];
   tile_id begun = plan_begun_sum(l->p, nest);
   lower_forget(l);
   lower_read_states(l, at, nest);
@@ -44,7 +45,8 @@ ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_arg
   lower_forget(l);
   for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
     const tile_value *other = value(l, id);
-    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument) l->memo[id] = known.x;
+    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument)
+      l->memo[id] = known.x;
   }
   ir start = lower_value_at(l, at, x);
   lower_forget(l);

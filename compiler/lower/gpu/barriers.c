@@ -5,7 +5,8 @@ void gpu_forget_accesses(lower *l, bool known) {
   if (l->since) plan_forget_accesses(l->since, known);
 }
 
-// Without a barrier of warps, the assembler would begin with the loads of two nests that read scratch.
+// Without a barrier of warps, the assembler would begin with the loads of two nests that read
+// scratch.
 void gpu_before_nest(lower *l, const plan_nest *nest) {
   if (l->since && plan_waits(l->e->a, l->since, nest)) {
     lower_barrier(l);

@@ -2,7 +2,8 @@
 //
 //   S in shared memory <- h0, saved states; saved states, hT <- S      call rec_copy_..(to, from, strides)
 //
-// A kernel copies each of its states at several places, and each copy exists in two ways: by 16 bytes and by single numbers.
+// A kernel copies each of its states at several places, and each copy exists in two ways: by 16
+// bytes and by single numbers.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -11,7 +12,8 @@
 #include "compiler/lower/gpu/nests.h"
 
 const char *gpu_short_name(emitter *e, const char *what, const char *parts) {
-  return arena_printf(e->a, "rec_%s_%016llx", what, (unsigned long long)XXH64(parts, strlen(parts), 0));
+  return arena_printf(e->a, "rec_%s_%016llx", what,
+                      (unsigned long long)XXH64(parts, strlen(parts), 0));
 }
 
 // The members of a view that are known at run time alone, in order.
@@ -55,9 +57,10 @@ static const char *name_of_tiles(arena *a, const view *v) {
 
 static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   arena *a = l->e->a;
-  const char *name = arena_printf(a, "_%u%d_%d_%d_%d_%d%s%s%s%s", LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
-                                  v->layout.pattern, v->layout.line, v->layout.group, v->alignment, v->offset ? "_offset" : "",
-                                  v->aligned ? "_asks" : "", v->present ? "_optional" : "", name_of_tiles(a, v));
+  const char *name = arena_printf(
+      a, "_%u%d_%d_%d_%d_%d%s%s%s%s", LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
+      v->layout.pattern, v->layout.line, v->layout.group, v->alignment, v->offset ? "_offset" : "",
+      v->aligned ? "_asks" : "", v->present ? "_optional" : "", name_of_tiles(a, v));
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     int64_t stride = 0;
     if (!axis_in(tile, axis)) continue;
@@ -72,7 +75,8 @@ static const char *name_of_copy(lower *l, const view_copy *c, axis_set tile) {
   arena *a = l->e->a;
   const char *name = arena_printf(a, "_%d", l->team->threads);
   loop_axes all = lower_by_rank(l, tile);
-  for (int i = 0; i < all.count; i++) name = arena_printf(a, "%s_%lld", name, (long long)known_size(l, all.axes[i]));
+  for (int i = 0; i < all.count; i++)
+    name = arena_printf(a, "%s_%lld", name, (long long)known_size(l, all.axes[i]));
   name = arena_printf(a, "%s%s", name, name_of_view(l, &c->to, tile));
   return c->from ? arena_printf(a, "%s%s", name, name_of_view(l, c->from, tile)) : name;
 }
@@ -98,7 +102,8 @@ static bool copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
   const view *views[] = {&c->to, c->from};
   if (!l->team->shares || !plan_sized(l->p->program, tile)) return false;
   for (int i = 0; i < 2; i++) {
-    if (views[i] && LLVMGetPointerAddressSpace(LLVMTypeOf(views[i]->base)) == GPU_GLOBAL) return true;
+    if (views[i] && LLVMGetPointerAddressSpace(LLVMTypeOf(views[i]->base)) == GPU_GLOBAL)
+      return true;
   }
   return false;
 }
@@ -119,7 +124,8 @@ static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
     types[i] = LLVMTypeOf(args[i]);
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  if (emit_shared(e, gpu_short_name(e, "copy", name_of_copy(l, &c, tile)), type, &function, &inside, own)) {
+  if (emit_shared(e, gpu_short_name(e, "copy", name_of_copy(l, &c, tile)), type, &function, &inside,
+                  own)) {
     open_function(l, &inside, c, tile, own);
     emit_shared_end(&inside);
   }

@@ -2,12 +2,14 @@
 //
 //   [t, N]     for point = thread; point < t N; point += threads: ..
 //
-// A thread may take neighbours along the last axis as lanes of a vector, if all threads still have work.
+// A thread may take neighbours along the last axis as lanes of a vector, if all threads still have
+// work.
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
-// Turns of a loop that stand one behind the other, and the instructions of them all, as plans estimate them. A nest that reads
-// scratch has fewer: the assembler begins all of its loads at once, each into registers of its own.
+// Turns of a loop that stand one behind the other, and the instructions of them all, as plans
+// estimate them. A nest that reads scratch has fewer: the assembler begins all of its loads at
+// once, each into registers of its own.
 enum { MOST_TURNS = 8, MOST_WRITTEN_OUT = 1600, MOST_WITH_SCRATCH = 600 };
 
 int64_t gpu_point_count(const lower *l, const loop_axes *axes) {
@@ -53,20 +55,24 @@ static shared_pieces pieces_of(lower *l, const loop_axes *axes, int numbers) {
   shared_pieces s = {.axes = axes, .numbers = numbers, .count = integer(e, 1)};
   for (int i = 0; i < axes->count; i++) {
     s.sizes[i] = l->axis_size[axes->axes[i]];
-    if (i == axes->count - 1 && numbers > 1) s.sizes[i] = integer(e, known_size(l, axes->axes[i]) / numbers);
+    if (i == axes->count - 1 && numbers > 1)
+      s.sizes[i] = integer(e, known_size(l, axes->axes[i]) / numbers);
     s.count = int_mul(e, s.count, s.sizes[i]);
   }
   return s;
 }
 
-// A number of a piece: `own`, of the thread, below `step`, and `turn`, a multiple of it. Where sizes allow, quotients and rests
-// of the two are taken apart: those of the thread are the same in all turns, those of a turn that is known are constants.
+// A number of a piece: `own`, of the thread, below `step`, and `turn`, a multiple of it. Where
+// sizes allow, quotients and rests of the two are taken apart: those of the thread are the same in
+// all turns, those of a turn that is known are constants.
 typedef struct piece_number {
   ir own, turn;  // own: NULL: 0
   int64_t step;
 } piece_number;
 
-static ir number_of(emitter *e, const piece_number *n) { return n->own ? int_add(e, n->turn, n->own) : n->turn; }
+static ir number_of(emitter *e, const piece_number *n) {
+  return n->own ? int_add(e, n->turn, n->own) : n->turn;
+}
 
 // Takes the index along an axis of this size off the number.
 static ir take_index(emitter *e, piece_number *n, ir size) {
@@ -92,7 +98,8 @@ static void go_to_piece(lower *l, const shared_pieces *s, piece_number n, place_
   int last = s->axes->count - 1;
   for (int i = last; i > 0; i--) at->index[s->axes->axes[i]] = take_index(e, &n, s->sizes[i]);
   at->index[s->axes->axes[0]] = number_of(e, &n);
-  at->index[s->axes->axes[last]] = int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
+  at->index[s->axes->axes[last]] =
+      int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
 }
 
 static void at_piece(lower *l, const shared_pieces *s, piece_number n, const shared_body *b) {
@@ -107,7 +114,8 @@ static bool is_written_out(const lower *l, int64_t turns, int64_t instructions) 
   return turns <= MOST_TURNS && turns * instructions <= most;
 }
 
-// How many of these turns a loop takes at once. Where the loop is there because of scratch alone, several: they share addresses.
+// How many of these turns a loop takes at once. Where the loop is there because of scratch alone,
+// several: they share addresses.
 static int64_t turns_at_once(const lower *l, int64_t turns, int64_t instructions) {
   int64_t most = 1;
   for (int64_t n = 2; n <= MOST_TURNS && l->scratch == SCRATCH_READ; n++)
@@ -119,22 +127,25 @@ static ir in_order(emitter *e, const piece_share *share, ir turn) {
   return share->order ? LLVMBuildXor(e->b, share->order, turn, "") : turn;
 }
 
-// Turns of a thread whose numbers are first, first + step, .. below `count`. The first is below step.
-static void known_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, const shared_body *b) {
+// Turns of a thread whose numbers are first, first + step, .. below `count`. The first is below
+// step.
+static void known_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count,
+                        const shared_body *b) {
   emitter *e = l->e;
   for (int64_t turn = 0; turn < count; turn += share.step) {
     emit_branch branch = {0};
     bool some = turn + share.step > count;
     ir number = LLVMConstInt(e->i32, (unsigned long long)turn, 0);
-    if (some) branch = branch_begin(e, int_compare(e, LLVMIntSLT, share.first, integer(e, count - turn)));
+    if (some)
+      branch = branch_begin(e, int_compare(e, LLVMIntSLT, share.first, integer(e, count - turn)));
     at_piece(l, s, (piece_number){share.first, in_order(e, &share, number), share.step}, b);
     if (some) branch_end(e, &branch);
   }
 }
 
 // A loop over turns of which each thread has equally many.
-static void even_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count, int64_t instructions,
-                       const shared_body *b) {
+static void even_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count,
+                       int64_t instructions, const shared_body *b) {
   emitter *e = l->e;
   int64_t step = share.step, all = step * turns_at_once(l, count / step, instructions);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, count), all, "piece");
@@ -146,7 +157,8 @@ static void even_turns(lower *l, const shared_pieces *s, piece_share share, int6
   loop_end(e, &loop);
 }
 
-static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64_t instructions, const shared_body *b) {
+static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64_t instructions,
+                      const shared_body *b) {
   emitter *e = l->e;
   int64_t count;
   bool known = int_known(s->count, &count);
@@ -159,25 +171,26 @@ static void pieces_by(lower *l, const shared_pieces *s, piece_share share, int64
     even_turns(l, s, share, count, instructions, b);
     return;
   }
-  emit_loop loop = loop_begin(e, share.first, known ? integer(e, count) : s->count, share.step, "piece");
+  emit_loop loop =
+      loop_begin(e, share.first, known ? integer(e, count) : s->count, share.step, "piece");
   at_piece(l, s, (piece_number){NULL, loop.index, 1}, b);
   loop_end(e, &loop);
 }
 
-void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share, int64_t instructions, place_in_loops *at,
-                   nest_function *inner, void *data) {
+void gpu_pieces_of(lower *l, const loop_axes *axes, int numbers, piece_share share,
+                   int64_t instructions, place_in_loops *at, nest_function *inner, void *data) {
   shared_pieces s = pieces_of(l, axes, numbers);
   pieces_by(l, &s, share, instructions, &(shared_body){at, inner, data});
 }
 
-void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, int64_t instructions, place_in_loops *at,
-                       nest_function *inner, void *data) {
+void gpu_shared_pieces(lower *l, const loop_axes *axes, int numbers, int64_t instructions,
+                       place_in_loops *at, nest_function *inner, void *data) {
   piece_share share = {.first = l->team->thread, .step = l->team->threads};
   gpu_pieces_of(l, axes, numbers, share, instructions, at, inner, data);
 }
 
-void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place_in_loops *at, nest_function *inner,
-                    void *data) {
+void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place_in_loops *at,
+                    nest_function *inner, void *data) {
   if (!l->team->shares) {
     lower_loops_over(l, axes, 0, at, inner, data);
   } else if (axes->count) {
@@ -190,8 +203,8 @@ void gpu_each_point(lower *l, const loop_axes *axes, int64_t instructions, place
   }
 }
 
-void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instructions, place_in_loops *at, nest_function *inner,
-                    void *data) {
+void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instructions,
+                    place_in_loops *at, nest_function *inner, void *data) {
   if (lanes > 1) {
     at->vector_axis = axes->axes[axes->count - 1];
     at->lanes = lanes;
@@ -205,7 +218,8 @@ void gpu_wide_loops(lower *l, const loop_axes *axes, int lanes, int64_t instruct
 
 void gpu_vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data) {
   place_in_loops at = lower_start_place(l, false);
-  gpu_wide_loops(l, axes, copies ? neighbours_of_thread(l, axes) : 1, copies ? GPU_SHORT_BODY : GPU_LONG_BODY, &at, body, data);
+  gpu_wide_loops(l, axes, copies ? neighbours_of_thread(l, axes) : 1,
+                 copies ? GPU_SHORT_BODY : GPU_LONG_BODY, &at, body, data);
 }
 
 // Vectors that each thread takes at once, if all threads have as many.
@@ -245,7 +259,10 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
     at[i] = lower_start_place(l, false);
     if (lanes > 1) at[i].vector_axis = all.axes[all.count - 1], at[i].lanes = lanes;
     if (all.count)
-      go_to_piece(l, &s, (piece_number){NULL, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), 1}, &at[i]);
+      go_to_piece(l, &s,
+                  (piece_number){
+                      NULL, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), 1},
+                  &at[i]);
   }
   body(l, at, count, data);
   loop_end(e, &loop);

@@ -3,13 +3,15 @@
 //   %7 [D,G] = dot %h [E], %weight [G,D,E] over E      warp n: 16 rows of the matrix at a time, 16 steps of E at once,
 //                                                      times 8 columns: vectors, each in two parts
 //
-// A product on tensor cores has at least 8 columns. A vector has 32 bits and takes two of them: its first 8 bits, and the next 8.
-// The sum of both columns is in one lane. A column that no vector has repeats others, and nothing reads it. Nothing is left of an
-// infinity but a NaN, which the sum becomes.
+// A product on tensor cores has at least 8 columns. A vector has 32 bits and takes two of them: its
+// first 8 bits, and the next 8. The sum of both columns is in one lane. A column that no vector has
+// repeats others, and nothing reads it. Nothing is left of an infinity but a NaN, which the sum
+// becomes.
 //
-// The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from its copy, transposed where the
-// sum is across the rows of memory. A copy in scratch is read number by number. Each warp converts the parts of the vectors that
-// it multiplies. Where there are fewer blocks of rows than warps, warps share the summed axis.
+// The matrix is the A operand: in registers from the first step to the last, or by ldmatrix from
+// its copy, transposed where the sum is across the rows of memory. A copy in scratch is read number
+// by number. Each warp converts the parts of the vectors that it multiplies. Where there are fewer
+// blocks of rows than warps, warps share the summed axis.
 #include "compiler/lower/gpu/matrix_product.h"
 
 enum { ROWS = GPU_TILE_ROWS, DEPTH = 16, PARTS = 2, LANES_OF_ROW = 4 };
@@ -27,7 +29,8 @@ static warp_share share_of(lower *l, const matrix_product *p) {
   emitter *e = l->e;
   int64_t warps = l->team->threads / GPU_WARP_LANES, row_warps = warps / p->g.splits;
   ir warp = gpu_warp(l), lane = gpu_lane(l);
-  warp_share s = {.all_tiles = p->row_count / ROWS / row_warps, .steps = p->depth_count / DEPTH / p->g.splits};
+  warp_share s = {.all_tiles = p->row_count / ROWS / row_warps,
+                  .steps = p->depth_count / DEPTH / p->g.splits};
   s.tiles = (int)(s.all_tiles < GPU_MATRIX_TILES ? s.all_tiles : GPU_MATRIX_TILES);
   while (s.all_tiles % s.tiles) s.tiles--;
   s.split = int_div(e, warp, integer(e, row_warps));
@@ -36,17 +39,20 @@ static warp_share share_of(lower *l, const matrix_product *p) {
   s.group = int_div(e, lane, integer(e, LANES_OF_ROW));
   s.pair = int_rem(e, lane, integer(e, LANES_OF_ROW));
   ir second = int_compare(e, LLVMIntEQ, int_rem(e, s.group, integer(e, PARTS)), integer(e, 1));
-  s.taken = LLVMBuildSelect(e->b, second, LLVMConstInt(e->i32, 0xffff0000u, 0), LLVMConstInt(e->i32, 0, 0), "");
+  s.taken = LLVMBuildSelect(e->b, second, LLVMConstInt(e->i32, 0xffff0000u, 0),
+                            LLVMConstInt(e->i32, 0, 0), "");
   return s;
 }
 
 // ---- the matrix ----
 
-// From shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then the same of the next 8 of the
-// depth. A transposed matrix has rows along the depth.
-static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir step, ir a[4]) {
+// From shared memory. Lane 8 m + i has the address of row i of matrix m: rows 0-7 and 8-15, then
+// the same of the next 8 of the depth. A transposed matrix has rows along the depth.
+static void load_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row,
+                        ir step, ir a[4]) {
   emitter *e = l->e;
-  ir lane = gpu_lane(l), eight = integer(e, 8), line = int_rem(e, lane, eight), matrix = int_div(e, lane, eight);
+  ir lane = gpu_lane(l), eight = integer(e, 8), line = int_rem(e, lane, eight),
+     matrix = int_div(e, lane, eight);
   ir below = int_mul(e, int_rem(e, matrix, integer(e, 2)), eight),
      behind = int_mul(e, int_div(e, matrix, integer(e, 2)), eight);
   ir depth = int_add(e, int_mul(e, step, integer(e, DEPTH)), behind);
@@ -71,7 +77,8 @@ typedef struct block_place {
 } block_place;
 
 // A row's two neighbours along the depth.
-static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir depth) {
+static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops *at, ir row,
+                         ir depth) {
   emitter *e = l->e;
   ir x[2];
   for (int i = 0; i < 2; i++) {
@@ -84,8 +91,8 @@ static ir pair_of_matrix(lower *l, const matrix_product *p, const place_in_loops
 }
 
 // The same number by number, wherever the matrix lies.
-static void load_numbers(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, ir step,
-                         ir a[4]) {
+static void load_numbers(lower *l, const matrix_product *p, const warp_share *s,
+                         const place_in_loops *at, ir row, ir step, ir a[4]) {
   emitter *e = l->e;
   ir first = int_add(e, int_mul(e, step, integer(e, DEPTH)), int_mul(e, s->pair, integer(e, 2)));
   for (int r = 0; r < 4; r++) {
@@ -108,13 +115,14 @@ void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at
   l->matrices[p->nest - l->p->nests.items] = slots;
 }
 
-static void load_tile(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, block_place where,
-                      ir a[4]) {
+static void load_tile(lower *l, const matrix_product *p, const warp_share *s,
+                      const place_in_loops *at, block_place where, ir a[4]) {
   emitter *e = l->e;
   int64_t step;
   const ir *slots = l->matrices[p->nest - l->p->nests.items];
   if (!slots || !int_known(where.step, &step)) {
-    ir row = int_add(e, where.row, integer(e, where.tile * ROWS)), at_step = int_add(e, s->first_step, where.step);
+    ir row = int_add(e, where.row, integer(e, where.tile * ROWS)),
+       at_step = int_add(e, s->first_step, where.step);
     if (gpu_in_shared_memory(p->o->first.b.base)) {
       load_matrix(l, p, at, row, at_step, a);
     } else {
@@ -122,18 +130,21 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s, co
     }
     return;
   }
-  for (int r = 0; r < 4; r++) a[r] = LLVMBuildLoad2(e->b, e->i32, slots[4 * (where.tile * s->steps + step) + r], "");
+  for (int r = 0; r < 4; r++)
+    a[r] = LLVMBuildLoad2(e->b, e->i32, slots[4 * (where.tile * s->steps + step) + r], "");
 }
 
 // ---- the vectors ----
 
 static bool has_pairs(lower *l, const view *v, int axis) {
   int64_t stride;
-  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) && stride == 1;
+  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) &&
+         stride == 1;
 }
 
 // Two neighbours along the depth, of the vector that the lane's column has.
-static void load_pair(lower *l, const matrix_product *p, const place_in_loops *at, ir depth, ir x[2]) {
+static void load_pair(lower *l, const matrix_product *p, const place_in_loops *at, ir depth,
+                      ir x[2]) {
   emitter *e = l->e;
   const gpu_factors *f = &p->o->first;
   int last = p->depth.axes[p->depth.count - 1];
@@ -159,7 +170,8 @@ static ir upper_halves(emitter *e, ir low, ir high) {
 }
 
 // Column 2 c has the first 8 bits of vector c, column 2 c + 1 what is left of it.
-static void load_vectors(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir step, ir b[2]) {
+static void load_vectors(lower *l, const matrix_product *p, const warp_share *s,
+                         const place_in_loops *at, ir step, ir b[2]) {
   emitter *e = l->e;
   place_in_loops place = *at;
   int axis = p->g.vector_axis;
@@ -193,8 +205,8 @@ static tile_sums open_sums(lower *l, int tiles) {
   return sums;
 }
 
-static void multiply(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, ir step,
-                     const tile_sums *sums) {
+static void multiply(lower *l, const matrix_product *p, const warp_share *s,
+                     const place_in_loops *at, ir row, ir step, const tile_sums *sums) {
   emitter *e = l->e;
   ir args[10];
   load_vectors(l, p, s, at, int_add(e, s->first_step, step), args + 4);
@@ -202,23 +214,26 @@ static void multiply(lower *l, const matrix_product *p, const warp_share *s, con
     load_tile(l, p, s, at, (block_place){row, tile, step}, args);
     for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, sums->slots[tile][r], 0);
     ir d = gpu_call(e, GPU_MMA_M16N8K16_BF16, args, 10);
-    for (unsigned r = 0; r < 4; r++) store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), sums->slots[tile][r]);
+    for (unsigned r = 0; r < 4; r++)
+      store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), sums->slots[tile][r]);
   }
 }
 
-static void along_depth(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row,
-                        const tile_sums *sums) {
+static void along_depth(lower *l, const matrix_product *p, const warp_share *s,
+                        const place_in_loops *at, ir row, const tile_sums *sums) {
   enum { WRITTEN_OUT = 8 };
   emitter *e = l->e;
   bool written_out = s->steps <= WRITTEN_OUT || p->nest->dot.held_b;
-  for (int64_t k = 0; written_out && k < s->steps; k++) multiply(l, p, s, at, row, integer(e, k), sums);
+  for (int64_t k = 0; written_out && k < s->steps; k++)
+    multiply(l, p, s, at, row, integer(e, k), sums);
   if (written_out) return;
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, s->steps), 1, "k");
   multiply(l, p, s, at, row, loop.index, sums);
   loop_end(e, &loop);
 }
 
-static void end_sum(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, ir vector, ir x) {
+static void end_sum(lower *l, const matrix_product *p, const warp_share *s,
+                    const place_in_loops *at, ir row, ir vector, ir x) {
   if (p->g.splits == 1) {
     gpu_matrix_finish(l, p, at, row, vector, x);
   } else {
@@ -226,13 +241,14 @@ static void end_sum(lower *l, const matrix_product *p, const warp_share *s, cons
   }
 }
 
-// Of four lanes with the same rows, as many have sums as there are vectors. They share these rows with the others: number
-// `first` and the `others - 1` that follow.
-static void end_rows(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row, const ir *x,
-                     int first, int count) {
+// Of four lanes with the same rows, as many have sums as there are vectors. They share these rows
+// with the others: number `first` and the `others - 1` that follow.
+static void end_rows(lower *l, const matrix_product *p, const warp_share *s,
+                     const place_in_loops *at, ir row, const ir *x, int first, int count) {
   emitter *e = l->e;
   int others = LANES_OF_ROW / p->vectors;
-  ir vectors = integer(e, p->vectors), vector = int_rem(e, s->pair, vectors), own = int_div(e, s->pair, vectors);
+  ir vectors = integer(e, p->vectors), vector = int_rem(e, s->pair, vectors),
+     own = int_div(e, s->pair, vectors);
   ir maker = int_add(e, int_mul(e, s->group, integer(e, LANES_OF_ROW)), vector), sum = x[first];
   for (int i = 0; others > 1 && i < others && first + i < count; i++) {
     ir here = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x[first + i], maker}, 2);
@@ -241,12 +257,14 @@ static void end_rows(lower *l, const matrix_product *p, const warp_share *s, con
   ir number = int_add(e, own, integer(e, first));
   row = int_add(e, row, int_add(e, int_mul(e, number, integer(e, ROWS / 2)), s->group));
   emit_branch branch = {0};
-  if (first + others > count) branch = branch_begin(e, int_compare(e, LLVMIntSLT, number, integer(e, count)));
+  if (first + others > count)
+    branch = branch_begin(e, int_compare(e, LLVMIntSLT, number, integer(e, count)));
   end_sum(l, p, s, at, row, vector, sum);
   if (first + others > count) branch_end(e, &branch);
 }
 
-static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s, const place_in_loops *at, ir row) {
+static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s,
+                          const place_in_loops *at, ir row) {
   emitter *e = l->e;
   tile_sums sums = open_sums(l, s->tiles);
   ir x[2 * GPU_MATRIX_TILES];
@@ -255,7 +273,8 @@ static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s
     const ir *parts = &sums.slots[i / 2][i % 2 * PARTS];
     x[i] = real_add(e, load_real(e, parts[0], 0), load_real(e, parts[1], 0));
   }
-  for (int i = 0; i < 2 * s->tiles; i += LANES_OF_ROW / p->vectors) end_rows(l, p, s, at, row, x, i, 2 * s->tiles);
+  for (int i = 0; i < 2 * s->tiles; i += LANES_OF_ROW / p->vectors)
+    end_rows(l, p, s, at, row, x, i, 2 * s->tiles);
 }
 
 void gpu_matrix_mma(lower *l, const matrix_product *p, const place_in_loops *at) {
@@ -265,7 +284,8 @@ void gpu_matrix_mma(lower *l, const matrix_product *p, const place_in_loops *at)
     block_of_rows(l, p, &s, at, s.first_row);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, s.all_tiles / s.tiles), 1, "rows");
-    block_of_rows(l, p, &s, at, int_add(e, s.first_row, int_mul(e, loop.index, integer(e, s.tiles * ROWS))));
+    block_of_rows(l, p, &s, at,
+                  int_add(e, s.first_row, int_mul(e, loop.index, integer(e, s.tiles * ROWS))));
     loop_end(e, &loop);
   }
   if (p->g.splits > 1) gpu_matrix_add_up(l, p, at);

@@ -1,4 +1,5 @@
-// A matrix of parameters times a vector, or a few, while it is lowered: matrix_vector.c and matrix_mma.c share these.
+// A matrix of parameters times a vector, or a few, while it is lowered: matrix_vector.c and
+// matrix_mma.c share these.
 #ifndef REC_LOWER_GPU_MATRIX_PRODUCT_H
 #define REC_LOWER_GPU_MATRIX_PRODUCT_H
 
@@ -16,12 +17,13 @@ typedef struct matrix_product {
   view partial_sums;
 } matrix_product;
 
-// matrix_vector.c: the index of each axis at the point of this number; the same for an element of the matrix, where axes in line
-// are one.
+// matrix_vector.c: the index of each axis at the point of this number; the same for an element of
+// the matrix, where axes in line are one.
 void gpu_matrix_go_to(lower *l, const loop_axes *axes, ir number, place_in_loops *at);
 void gpu_matrix_go(lower *l, const loop_axes *axes, bool in_line, ir number, place_in_loops *at);
 // x is the finished product at this row, for this vector of the current ones.
-void gpu_matrix_finish(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir vector, ir x);
+void gpu_matrix_finish(lower *l, const matrix_product *p, const place_in_loops *at, ir row,
+                       ir vector, ir x);
 // The address of a partial sum. After all are stored: adds them up, and finishes each row.
 ir gpu_matrix_partial_sum(lower *l, const matrix_product *p, ir split, ir row, ir vector);
 void gpu_matrix_add_up(lower *l, const matrix_product *p, const place_in_loops *at);

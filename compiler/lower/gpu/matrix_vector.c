@@ -1,19 +1,26 @@
-// GPU, single steps: a matrix of parameters times a vector, or times a few of them, among all threads of a block.
+// GPU, single steps: a matrix of parameters times a vector, or times a few of them, among all
+// threads of a block.
 //
 //   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: lanes of a warp take whole
 //                                                        rows, up to sixteen each, and add up their sums of all at once
 //   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   the sum is across the rows: a thread takes neighbouring columns of
 //                                                        some rows; parts of a column meet in shuffles, then in shared memory
 //
-// Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
-// copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
-// bits.
+// Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves
+// forward and backward. The copy stays in shared memory from the first step to the last if it fits
+// (plan/products.c), with 16 bits where tokens have 16 bits.
 //
-// The other operand may have an axis that the matrix lacks. A thread then multiplies each loaded element of the matrix by up to
-// four entries of that axis (vectors).
+// The other operand may have an axis that the matrix lacks. A thread then multiplies each loaded
+// element of the matrix by up to four entries of that axis (vectors).
 #include "compiler/lower/gpu/matrix_product.h"
 
-enum { MOST_ROUNDS = 16, MOST_SUMS = 64, MOST_WIDTH = 8, MOST_VECTORS = GPU_MATRIX_VECTORS, FOUR = 4 };
+enum {
+  MOST_ROUNDS = 16,
+  MOST_SUMS = 64,
+  MOST_WIDTH = 8,
+  MOST_VECTORS = GPU_MATRIX_VECTORS,
+  FOUR = 4
+};
 
 // The axes by rank, with `last` moved to the end if it is among them.
 static loop_axes axes_to(const lower *l, axis_set axes, int last) {
@@ -31,12 +38,14 @@ void gpu_matrix_go_to(lower *l, const loop_axes *axes, ir number, place_in_loops
   if (axes->count) at->index[axes->axes[0]] = number;
 }
 
-// Does the axis of each number lie as far from the next one as it is long, so that all are one long axis?
+// Does the axis of each number lie as far from the next one as it is long, so that all are one long
+// axis?
 static bool is_in_line(lower *l, const view *v, const loop_axes *axes) {
   for (int i = axes->count - 1; i > 0; i--) {
     ir inner = v->stride[axes->axes[i]], outer = v->stride[axes->axes[i - 1]];
     int64_t of_inner, of_outer;
-    if (!inner || !outer || !int_known(inner, &of_inner) || !int_known(outer, &of_outer)) return false;
+    if (!inner || !outer || !int_known(inner, &of_inner) || !int_known(outer, &of_outer))
+      return false;
     if (of_outer != of_inner * known_size(l, axes->axes[i])) return false;
   }
   return true;
@@ -65,7 +74,8 @@ static ir matrix_at(lower *l, const matrix_product *p, const place_in_loops *at)
 }
 
 // The place for vector number `vector` of the current ones.
-static place_in_loops at_vector(lower *l, const matrix_product *p, const place_in_loops *at, ir vector) {
+static place_in_loops at_vector(lower *l, const matrix_product *p, const place_in_loops *at,
+                                ir vector) {
   place_in_loops place = *at;
   int axis = p->g.vector_axis;
   if (p->vectors > 1) place.index[axis] = int_add(l->e, place.index[axis], vector);
@@ -77,17 +87,20 @@ static ir load_vector(lower *l, const matrix_product *p, const place_in_loops *a
   return view_load(l, &p->o->first.a, &place, p->o->first.a_axes);
 }
 
-// The column of number `n`, a constant, of those that a thread loads at once, where `first` is the place of the first one.
+// The column of number `n`, a constant, of those that a thread loads at once, where `first` is the
+// place of the first one.
 static ir column_of(lower *l, const matrix_product *p, ir first, int n) {
   emitter *e = l->e;
   if (!p->g.fours_apart) return int_add(e, first, integer(e, n));
   ir all = integer(e, 2 * PLAN_FOURS_APART), two = integer(e, 2);
-  ir block = int_mul(e, int_div(e, first, all), all), four = int_div(e, int_rem(e, first, all), two);
+  ir block = int_mul(e, int_div(e, first, all), all),
+     four = int_div(e, int_rem(e, first, all), two);
   return int_add(e, int_add(e, block, four), integer(e, n / FOUR * PLAN_FOURS_APART + n % FOUR));
 }
 
 // The elements that belong to what a thread loads of a row at this place.
-static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_loops *at, int vector) {
+static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_loops *at,
+                             int vector) {
   place_in_loops place = wide(p, at);
   if (!p->g.fours_apart) return load_vector(l, p, &place, vector);
   ir fours[2], numbers[2 * FOUR];
@@ -97,7 +110,8 @@ static ir load_vector_of_row(lower *l, const matrix_product *p, const place_in_l
     fours[i] = load_vector(l, p, &place, vector);
   }
   for (int i = 0; i < 2 * FOUR; i++) numbers[i] = LLVMConstInt(l->e->i32, (unsigned)i, 0);
-  return LLVMBuildShuffleVector(l->e->b, fours[0], fours[1], LLVMConstVector(numbers, 2 * FOUR), "");
+  return LLVMBuildShuffleVector(l->e->b, fours[0], fours[1], LLVMConstVector(numbers, 2 * FOUR),
+                                "");
 }
 
 static ir lane_of(emitter *e, ir x, int lane) {
@@ -115,7 +129,8 @@ static void add_to_sum(lower *l, const matrix_product *p, ir matrix, ir x, ir sl
 }
 
 // x is the finished product at this row, for this vector.
-void gpu_matrix_finish(lower *l, const matrix_product *p, const place_in_loops *at, ir row, ir vector, ir x) {
+void gpu_matrix_finish(lower *l, const matrix_product *p, const place_in_loops *at, ir row,
+                       ir vector, ir x) {
   place_in_loops place = at_vector(l, p, at, vector);
   emitter *e = l->e;
   gpu_matrix_go_to(l, &p->rows, row, &place);
@@ -131,8 +146,10 @@ typedef struct rounds {
   int64_t turns;           // loads of a row that a lane makes
   int64_t side;            // rows of a warp in a round
   int64_t at_once, count;  // rows of all warps in a round; rounds
-  int batch, together;     // rounds at once; of these, rounds whose rows follow one another in a warp
-  int sums;                // of a batch: for each round those of all vectors, side by side, up to a power of two
+  // rounds at once; of these, rounds whose rows follow one another in a warp
+  int batch, together;
+  // of a batch: for each round those of all vectors, side by side, up to a power of two
+  int sums;
 } rounds;
 
 // All rounds at once if there are registers for their sums, or as many in each turn.
@@ -150,7 +167,8 @@ static rounds rounds_of(const lower *l, const matrix_product *p) {
   return r;
 }
 
-// A lane that adds to few sums at a time would wait for each: it has a sum for each number of a load.
+// A lane that adds to few sums at a time would wait for each: it has a sum for each number of a
+// load.
 static bool has_few_sums(const lower *l, const matrix_product *p) {
   enum { ENOUGH = 4 };
   const rounds r = rounds_of(l, p);
@@ -165,8 +183,8 @@ typedef struct shared_sums {
   ir here;              // in the end, i1: no lane before this one has the same
 } shared_sums;
 
-// Adds up the sums of the lanes by halving. Half of a lane's sums go to the lane on the other side, and as many come from
-// there, until each lane has one sum. Then lanes with equal sums remain.
+// Adds up the sums of the lanes by halving. Half of a lane's sums go to the lane on the other side,
+// and as many come from there, until each lane has one sum. Then lanes with equal sums remain.
 static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
   emitter *e = l->e;
   ir lane = gpu_lane(l);
@@ -183,7 +201,8 @@ static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
     ir bit = int_rem(e, int_div(e, lane, integer(e, mask)), integer(e, 2));
     ir upper = int_compare(e, LLVMIntNE, bit, integer(e, 0));
     for (int i = 0; i < count; i++) {
-      ir own = choose(e, upper, sums[i + count], sums[i]), other = choose(e, upper, sums[i], sums[i + count]);
+      ir own = choose(e, upper, sums[i + count], sums[i]),
+         other = choose(e, upper, sums[i], sums[i + count]);
       sums[i] = real_add(e, own, gpu_from_lane(l->e, GPU_SHFL_BFLY_F32, other, mask));
     }
     s->first = int_add(e, s->first, int_mul(e, bit, integer(e, count)));
@@ -193,31 +212,37 @@ static void add_up_lanes(lower *l, shared_sums *s, ir *sums) {
   s->here = int_compare(e, LLVMIntEQ, number, integer(e, 0));
 }
 
-// The row of a lane in the first round of a batch. As many rounds as a power of two follow one another in the rows of a warp, so
-// that its sums are neighbours in memory, and addresses are made of bits.
+// The row of a lane in the first round of a batch. As many rounds as a power of two follow one
+// another in the rows of a warp, so that its sums are neighbours in memory, and addresses are made
+// of bits.
 static ir first_row_of(lower *l, const rounds *r, ir first_round) {
   emitter *e = l->e;
-  ir own = int_div(e, gpu_lane(l), integer(e, r->lanes)), of_warp = int_mul(e, gpu_warp(l), integer(e, r->side * r->together));
+  ir own = int_div(e, gpu_lane(l), integer(e, r->lanes)),
+     of_warp = int_mul(e, gpu_warp(l), integer(e, r->side * r->together));
   return int_add(e, int_mul(e, first_round, integer(e, r->at_once)), int_add(e, of_warp, own));
 }
 
 static ir row_of(lower *l, const rounds *r, ir first, ir round) {
   emitter *e = l->e;
-  ir together = integer(e, r->together), beyond = int_mul(e, int_div(e, round, together), integer(e, r->at_once * r->together));
-  return int_add(e, first, int_add(e, beyond, int_mul(e, int_rem(e, round, together), integer(e, r->side))));
+  ir together = integer(e, r->together),
+     beyond = int_mul(e, int_div(e, round, together), integer(e, r->at_once * r->together));
+  return int_add(e, first,
+                 int_add(e, beyond, int_mul(e, int_rem(e, round, together), integer(e, r->side))));
 }
 
 // Adds one load of a row to the sums of all vectors.
-static void add_to_vectors(lower *l, const matrix_product *p, ir matrix, const ir *x, const ir *slots) {
+static void add_to_vectors(lower *l, const matrix_product *p, ir matrix, const ir *x,
+                           const ir *slots) {
   emitter *e = l->e;
   for (int n = 0; n < (p->lanes ? 1 : p->g.width); n++) {
     ir own = p->lanes ? matrix : lane_of(e, matrix, n);
-    for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, own, p->lanes ? x[c] : lane_of(e, x[c], n), slots[c]);
+    for (int c = 0; c < p->vectors; c++)
+      add_to_sum(l, p, own, p->lanes ? x[c] : lane_of(e, x[c], n), slots[c]);
   }
 }
 
-static void add_piece(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at, ir piece, const ir *rows,
-                      const ir *slots) {
+static void add_piece(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at,
+                      ir piece, const ir *rows, const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_VECTORS];
   place_in_loops place = *at;
@@ -235,7 +260,8 @@ static ir sum_of_slot(lower *l, const matrix_product *p, ir slot) {
   return p->lanes ? sum_of_lanes(l->e, sum) : sum;
 }
 
-static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at, ir first_round) {
+static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
+                           const place_in_loops *at, ir first_round) {
   emitter *e = l->e;
   ir of_row = int_rem(e, gpu_lane(l), integer(e, r->lanes));
   ir first_row = first_row_of(l, r, first_round), end = integer(e, p->row_count);
@@ -243,22 +269,27 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r, c
   bool whole = p->row_count % (r->at_once * r->batch) == 0;
   for (int i = 0; i < r->batch; i++) {
     rows[i] = row_of(l, r, first_row, integer(e, i));
-    if (!whole) rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
+    if (!whole)
+      rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
     for (int c = 0; c < p->vectors; c++) slots[i * p->vectors + c] = open_sum(l, p);
   }
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
-  add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows, slots);
+  add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows,
+            slots);
   loop_end(e, &turns);
   int made = r->batch * p->vectors;
-  for (int i = 0; i < r->sums; i++) sums[i] = i < made ? sum_of_slot(l, p, slots[i]) : real_number(e, 0, 0);
+  for (int i = 0; i < r->sums; i++)
+    sums[i] = i < made ? sum_of_slot(l, p, slots[i]) : real_number(e, 0, 0);
   shared_sums left = {.most = r->lanes / 2, .least = 1, .count = r->sums};
   add_up_lanes(l, &left, sums);
   ir vectors = integer(e, p->vectors);
   for (int i = 0; i < left.count; i++) {
     ir number = int_add(e, left.first, integer(e, i));
     ir row = row_of(l, r, first_row, int_div(e, number, vectors));
-    ir here = whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
-    if (made < r->sums) here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
+    ir here =
+        whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
+    if (made < r->sums)
+      here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntSLT, number, integer(e, made)), "");
     emit_branch branch = branch_begin(e, here);
     gpu_matrix_finish(l, p, at, row, int_rem(e, number, vectors), sums[i]);
     branch_end(e, &branch);
@@ -278,23 +309,29 @@ static void along_rows(lower *l, const matrix_product *p, const place_in_loops *
 static ir column_in_piece(lower *l, const matrix_product *p, ir piece, ir number) {
   emitter *e = l->e;
   if (!p->g.fours_apart) return int_add(e, piece, number);
-  ir four = integer(e, FOUR), apart = int_mul(e, int_div(e, number, four), integer(e, PLAN_FOURS_APART));
+  ir four = integer(e, FOUR),
+     apart = int_mul(e, int_div(e, number, four), integer(e, PLAN_FOURS_APART));
   return int_add(e, column_of(l, p, piece, 0), int_add(e, apart, int_rem(e, number, four)));
 }
 
 ir gpu_matrix_partial_sum(lower *l, const matrix_product *p, ir split, ir row, ir vector) {
   emitter *e = l->e;
   ir line = int_add(e, int_mul(e, split, integer(e, p->vectors)), vector);
-  return element(e, e->real, p->partial_sums.base, int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
+  return element(e, e->real, p->partial_sums.base,
+                 int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-static void add_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x, const ir *slots) {
+static void add_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x,
+                    const ir *slots) {
   ir matrix = matrix_at(l, p, at);
-  for (int c = 0; c < p->vectors; c++) add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
+  for (int c = 0; c < p->vectors; c++)
+    add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
 }
 
-// So many consecutive rows, which differ in the last axis of the depth alone. Their elements of x are one load.
-static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at, ir first, int count, const ir *slots) {
+// So many consecutive rows, which differ in the last axis of the depth alone. Their elements of x
+// are one load.
+static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at, ir first,
+                     int count, const ir *slots) {
   emitter *e = l->e;
   int last = p->depth.axes[p->depth.count - 1];
   ir x[MOST_VECTORS], own[MOST_VECTORS];
@@ -314,7 +351,8 @@ static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at
 
 enum { ROWS_IN_FLIGHT = 8 };
 
-// May a split take consecutive rows? Eight threads read all banks once, so rows of different splits must not share banks.
+// May a split take consecutive rows? Eight threads read all banks once, so rows of different splits
+// must not share banks.
 static int consecutive_rows(const lower *l, const matrix_product *p) {
   enum { THREADS_OF_BANKS = 8, MOST = 4 };
   int64_t last = known_size(l, p->depth.axes[p->depth.count - 1]);
@@ -331,7 +369,8 @@ static int turns_at_once(const matrix_product *p, int rows) {
 }
 
 // The sums of one split for all vectors; each element of x is loaded once.
-static void sums_of_split(lower *l, const matrix_product *p, const place_in_loops *at, ir split, ir *sums) {
+static void sums_of_split(lower *l, const matrix_product *p, const place_in_loops *at, ir split,
+                          ir *sums) {
   emitter *e = l->e;
   ir slots[MOST_VECTORS], begin = integer(e, 0), end = integer(e, p->depth_count);
   for (int c = 0; c < p->vectors; c++) slots[c] = open_sum(l, p);
@@ -341,8 +380,8 @@ static void sums_of_split(lower *l, const matrix_product *p, const place_in_loop
     loop_end(e, &loop);
   } else {
     int rows = consecutive_rows(l, p);
-    emit_groups groups =
-        groups_begin(e, begin, end, p->g.splits * rows, turns_at_once(p, rows), (group_names){"turns", "turn"});
+    emit_groups groups = groups_begin(e, begin, end, p->g.splits * rows, turns_at_once(p, rows),
+                                      (group_names){"turns", "turn"});
     add_rows(l, p, at, int_add(e, groups.index, int_mul(e, split, integer(e, rows))), rows, slots);
     groups_end(e, &groups);
   }
@@ -350,30 +389,36 @@ static void sums_of_split(lower *l, const matrix_product *p, const place_in_loop
 }
 
 // Stores neighbouring sums of a split as partial sums.
-static void store_partial_sums(lower *l, const matrix_product *p, ir split, ir row, ir vector, const ir *sums, int count) {
+static void store_partial_sums(lower *l, const matrix_product *p, ir split, ir row, ir vector,
+                               const ir *sums, int count) {
   emitter *e = l->e;
   ir all = sums[0];
   if (count > 1) all = LLVMGetPoison(real_type(e, count));
-  for (int i = 0; i < count && count > 1; i++) all = LLVMBuildInsertElement(e->b, all, sums[i], integer(e, i), "");
-  ir store = LLVMBuildStore(e->b, all, gpu_matrix_partial_sum(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
+  for (int i = 0; i < count && count > 1; i++)
+    all = LLVMBuildInsertElement(e->b, all, sums[i], integer(e, i), "");
+  ir store = LLVMBuildStore(
+      e->b, all,
+      gpu_matrix_partial_sum(l, p, int_div(e, split, integer(e, p->g.in_warp)), row, vector));
   LLVMSetAlignment(store, (unsigned)(4 * count));
 }
 
-// What a lane has of the sums of a piece: as partial sums, or as the finished product. Sum `i` of vector c is number
-// c * width + i.
-static void end_piece(lower *l, const matrix_product *p, const place_in_loops *at, ir split, ir row, const shared_sums *left,
-                      const ir *sums) {
+// What a lane has of the sums of a piece: as partial sums, or as the finished product. Sum `i` of
+// vector c is number c * width + i.
+static void end_piece(lower *l, const matrix_product *p, const place_in_loops *at, ir split, ir row,
+                      const shared_sums *left, const ir *sums) {
   emitter *e = l->e;
   int run = left->count < p->g.width ? left->count : p->g.width;
   if (run > FOUR) run = FOUR;
   for (int n = 0; n < left->count; n += run) {
     ir number = int_add(e, left->first, integer(e, n)), width = integer(e, p->g.width);
-    ir vector = int_div(e, number, width), first = column_in_piece(l, p, row, int_rem(e, number, width));
+    ir vector = int_div(e, number, width),
+       first = column_in_piece(l, p, row, int_rem(e, number, width));
     if (p->g.splits / p->g.in_warp > 1) {
       store_partial_sums(l, p, split, first, vector, sums + n, run);
       continue;
     }
-    for (int i = 0; i < run; i++) gpu_matrix_finish(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
+    for (int i = 0; i < run; i++)
+      gpu_matrix_finish(l, p, at, int_add(e, first, integer(e, i)), vector, sums[n + i]);
   }
 }
 
@@ -403,7 +448,8 @@ static void one_piece(lower *l, const matrix_product *p, const place_in_loops *a
 void gpu_matrix_add_up(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
   lower_barrier(l);
-  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->vectors), l->team->threads, "row");
+  emit_loop loop = loop_begin(e, l->team->thread, integer(e, p->row_count * p->vectors),
+                              l->team->threads, "row");
   ir rows = integer(e, p->row_count), sum = NULL;
   ir row = p->vectors > 1 ? int_rem(e, loop.index, rows) : loop.index;
   ir vector = p->vectors > 1 ? int_div(e, loop.index, rows) : integer(e, 0);
@@ -434,8 +480,10 @@ static void vectors_at_once(lower *l, const matrix_product *p, const place_in_lo
   p->g.mma ? gpu_matrix_mma(l, p, at) : p->g.along ? along_rows(l, p, at) : across_rows(l, p, at);
 }
 
-// `number` counts the points of the axes around the product, and within each point the blocks of vectors.
-static void around_vectors(lower *l, const matrix_product *p, const loop_axes *around, ir number, place_in_loops *at) {
+// `number` counts the points of the axes around the product, and within each point the blocks of
+// vectors.
+static void around_vectors(lower *l, const matrix_product *p, const loop_axes *around, ir number,
+                           place_in_loops *at) {
   emitter *e = l->e;
   int axis = p->g.vector_axis;
   if (axis >= 0) {

@@ -1,9 +1,11 @@
-// Products on tensor cores. A warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
+// Products on tensor cores. A warp takes 16 rows and up to 32 columns of the result, 16 steps of k
+// at a time (tf32: 8).
 //
 //   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
 //                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
 //
-// Operands have 16 bits, or are f32, split into two tf32 parts: three products for one (--tf32: one). Accumulators are f32.
+// Operands have 16 bits, or are f32, split into two tf32 parts: three products for one (--tf32:
+// one). Accumulators are f32.
 #include "compiler/lower/gpu/mma.h"
 
 #include <string.h>
@@ -17,15 +19,19 @@ enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 
 static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
   emitter *e = l->e;
   ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-  gpu_op op = gpu_mma_is_tf32(p) ? GPU_MMA_M16N8K8_TF32 : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16 : GPU_MMA_M16N8K16_F16;
+  gpu_op op = gpu_mma_is_tf32(p)       ? GPU_MMA_M16N8K8_TF32
+              : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
+                                       : GPU_MMA_M16N8K16_F16;
   for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
   ir d = gpu_call(e, op, args, 10);
-  for (unsigned r = 0; r < 4; r++) store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+  for (unsigned r = 0; r < 4; r++)
+    store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
 }
 
-// Splits f32 bits into a tf32 number and the rest. ptxas makes four instructions of cvt.rna, because it keeps every NaN.
-// Rounding by hand takes two; it may lose a NaN, but then the rest is a NaN. The rest has 12 bits, of which tensor cores read
-// the first 11. It has either sign, so the result has no bias.
+// Splits f32 bits into a tf32 number and the rest. ptxas makes four instructions of cvt.rna,
+// because it keeps every NaN. Rounding by hand takes two; it may lose a NaN, but then the rest is a
+// NaN. The rest has 12 bits, of which tensor cores read the first 11. It has either sign, so the
+// result has no bias.
 static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   emitter *e = l->e;
   ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
@@ -42,8 +48,8 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   }
 }
 
-// f32: 21 bits of each operand, in two parts. The product of the low parts is below an f32's last bit, so it is left out. Small
-// products go first.
+// f32: 21 bits of each operand, in two parts. The product of the low parts is below an f32's last
+// bit, so it is left out. Small products go first.
 static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
   gpu_mma_a(l, p, at, k, a);
@@ -76,10 +82,13 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   *begin = integer(e, 0);
   *end = integer(e, known_size(l, dot->k));
   ir columns = integer(e, p->depth);
-  if (is_causal(l, dot->a, dot->i, dot->k)) *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
+  if (is_causal(l, dot->a, dot->i, dot->k))
+    *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
   if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
-  if (is_causal(l, dot->b, dot->j, dot->k)) *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
-  if (is_causal(l, dot->b, dot->k, dot->j)) *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
+  if (is_causal(l, dot->b, dot->j, dot->k))
+    *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+  if (is_causal(l, dot->b, dot->k, dot->j))
+    *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
 static bool is_outside(const mma_operand *o) {
@@ -92,21 +101,23 @@ static int64_t numbers_of_turn(const mma *p) {
   return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
 }
 
-// Is the number of iterations always a multiple of `turns`? Where an operand is 0 above the diagonal, the current block's rows
-// or columns bound the loop.
+// Is the number of iterations always a multiple of `turns`? Where an operand is 0 above the
+// diagonal, the current block's rows or columns bound the loop.
 static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
   int64_t first, last, steps = turns * p->depth;
   if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
-  return known_size(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 && p->tiles * TILE_COLUMNS % steps == 0;
+  return known_size(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 &&
+         p->tiles * TILE_COLUMNS % steps == 0;
 }
 
-// The unroll factor; 0: the assembler chooses. It would unroll up to 64 times, with all loads in registers. Three products for
-// one hide the loads of the next iteration anyway.
+// The unroll factor; 0: the assembler chooses. It would unroll up to 64 times, with all loads in
+// registers. Three products for one hide the loads of the next iteration anyway.
 static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
   int64_t all = numbers * (known_size(l, p->factors->dot->k) / p->depth);
-  if (gpu_mma_is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
+  if (gpu_mma_is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS))
+    return OF_THREE_PRODUCTS;
   if (all < MANY) return 0;
   int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
   return in_groups_of(l, p, begin, end, turns) ? turns : 1;
@@ -116,8 +127,10 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   emitter *e = l->e;
   int64_t turns = turns_at_once(l, p, begin, end), first, last;
   enum { WRITTEN_OUT = 8 };
-  if (!turns && int_known(begin, &first) && int_known(end, &last) && (last - first) / p->depth <= WRITTEN_OUT) {
-    for (int64_t k = first; k < last; k += p->depth) multiply(l, p, at, LLVMConstInt(e->i32, (unsigned long long)k, 0));
+  if (!turns && int_known(begin, &first) && int_known(end, &last) &&
+      (last - first) / p->depth <= WRITTEN_OUT) {
+    for (int64_t k = first; k < last; k += p->depth)
+      multiply(l, p, at, LLVMConstInt(e->i32, (unsigned long long)k, 0));
     return;
   }
   if (!turns) {
@@ -127,7 +140,8 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
     return;
   }
   emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
-  ir group = int_multiple(e, g.groups.index, p->depth), turn = int_multiple(e, g.turns.index, p->depth);
+  ir group = int_multiple(e, g.groups.index, p->depth),
+     turn = int_multiple(e, g.turns.index, p->depth);
   multiply(l, p, at, int_add(e, group, turn));
   groups_end(e, &g);
 }
@@ -153,7 +167,8 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   along_k(l, p, at, begin, end);
 }
 
-// Called for each element of the result that this lane holds, or each pair side by side, with their slots.
+// Called for each element of the result that this lane holds, or each pair side by side, with their
+// slots.
 typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, const ir *slots);
 
 static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
@@ -191,7 +206,8 @@ static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const i
   if (!at->lanes) store_real(e, sum, slots[0]);
 }
 
-// May a lane handle two neighbours of a row as a vector? Rows of results end with the sequence, so time is in no vector.
+// May a lane handle two neighbours of a row as a vector? Rows of results end with the sequence, so
+// time is in no vector.
 static bool in_pairs(lower *l, const mma *p) {
   int j = p->factors->dot->j;
   bool time = j == l->p->program->time_axis && p->nest->results.count;
@@ -202,7 +218,8 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   int step = in_pairs(l, p) ? 2 : 1;
-  bool whole = known_size(l, dot->i) % TILE_ROWS == 0 && known_size(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  bool whole = known_size(l, dot->i) % TILE_ROWS == 0 &&
+               known_size(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
@@ -215,7 +232,8 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
       where.lanes = step == 2 ? 2 : 0;
       emit_branch branch = {0};
       if (!whole) {
-        ir inside = LLVMBuildAnd(e->b, gpu_mma_below(l, row, dot->i), gpu_mma_below(l, column, dot->j), "");
+        ir inside =
+            LLVMBuildAnd(e->b, gpu_mma_below(l, row, dot->i), gpu_mma_below(l, column, dot->j), "");
         branch = branch_begin(e, inside);
       }
       body(l, p, &where, &p->sums[tile][r]);
@@ -232,7 +250,8 @@ void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
-// The four warps of a warpgroup have four blocks of rows, one below the other. Blocks count columns next, then rows.
+// The four warps of a warpgroup have four blocks of rows, one below the other. Blocks count columns
+// next, then rows.
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   emitter *e = l->e;
   ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
@@ -284,7 +303,8 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   each_sum(l, p, &at, finish_sums);
 }
 
-static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks, const loop_axes *around) {
+static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks,
+                      const loop_axes *around) {
   place_in_loops at = l->outside;
   ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, transition_blocks}, index, &i, &j);
   gpu_go_to_point(l, around, rest, &at);
@@ -302,7 +322,8 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.depth = number_is_narrow(p.type) ? 16 : 8;
   gpu_mma_take(l, &p, &operands->first);
   loop_axes around = lower_by_rank(l, operands->around);
-  int64_t rows = blocks_up(known_size(l, dot->i), TILE_ROWS), outer = rows * gpu_point_count(l, &around);
+  int64_t rows = blocks_up(known_size(l, dot->i), TILE_ROWS),
+          outer = rows * gpu_point_count(l, &around);
   int64_t tiles = blocks_up(known_size(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
   p.tiles = plan_tiles_of_warp(l->m, l->p->program, dot, outer);
@@ -312,7 +333,8 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
   ir warp = gpu_warp(l);
-  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {  // every warp has as many blocks
+  // every warp has as many blocks
+  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {
     p.first_tile = block * p.tiles;
     ir index = int_add(e, warp, integer(e, block * warps));
     one_block(l, &p, index, rows, columns, &around);

@@ -29,9 +29,10 @@ typedef struct mma {
   ir group, pair;              // lane / 4, lane % 4
   ir lane;
   ir sums[GPU_MOST_KEPT][4];
-  ir others[GPU_MOST_KEPT][4];  // the accumulator of the first of two products, if it is scaled before the sum
+  // the accumulator of the first of two products, if it is scaled before the sum
+  ir others[GPU_MOST_KEPT][4];
   ir *row_sums
-      [2];        // by position in the nest: the sums of rows 0-7 and 8-15 of the block (row_sums.c); NULL: the value is no sum
+      [2];  // by position in the nest: the sums of rows 0-7 and 8-15 of the block (row_sums.c); NULL: the value is no sum
   int row_lanes;  // lanes of each of these sums
 } mma;
 
@@ -47,8 +48,8 @@ bool gpu_mma_is_tf32(const mma *p);
 ir gpu_mma_plus(lower *l, ir x, int64_t n);
 ir gpu_mma_below(lower *l, ir index, int axis);
 
-// row_sums.c: sums over the columns of a product. Opened before, stored after the columns of a warp. `lanes`: elements of a row
-// at once; 0: one by one.
+// row_sums.c: sums over the columns of a product. Opened before, stored after the columns of a
+// warp. `lanes`: elements of a row at once; 0: one by one.
 void gpu_rows_open(lower *l, mma *p, int lanes);
 void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block);
 // After all blocks: adds the partial sums of warps that share a row.

@@ -1,8 +1,8 @@
 // Operands of products on tensor cores, as registers of the lanes of a warp.
 //
-// ldmatrix loads an operand that lies in whole rows of 16 bytes in shared memory. It transposes 16-bit elements if the other
-// axis is contiguous. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0 beyond
-// their end.
+// ldmatrix loads an operand that lies in whole rows of 16 bytes in shared memory. It transposes
+// 16-bit elements if the other axis is contiguous. Of other operands each lane gathers its own
+// elements. Sizes that are no multiples of 16 read 0 beyond their end.
 #include "compiler/lower/gpu/mma.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
@@ -21,7 +21,8 @@ static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
   if (!gpu_in_shared_memory(o->v.base)) return false;
   if (o->v.alignment < row || number_is_narrow(o->v.stored) == gpu_mma_is_tf32(p)) return false;
-  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1) return false;
+  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
+    return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
     if (axis_in(l->m->instance, axis)) return false;
@@ -39,14 +40,17 @@ void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_
 
 typedef struct operand_place {
   place_in_loops at;
-  ir inside;  // i1: of the tensor; NULL: always. Outside of it the place is that of the first element.
+  // i1: of the tensor; NULL: always. Outside of it the place is that of the first element.
+  ir inside;
 } operand_place;
 
-static operand_place place_of_element(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+static operand_place place_of_element(lower *l, const mma *p, const mma_operand *o,
+                                      const place_in_loops *at, ir line, ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
-  bool whole_lines = known_size(l, o->line) % tile == 0, whole_depth = known_size(l, depth) % p->depth == 0;
+  bool whole_lines = known_size(l, o->line) % tile == 0,
+       whole_depth = known_size(l, depth) % p->depth == 0;
   ir inside = NULL;
   if (!whole_lines) inside = gpu_mma_below(l, line, o->line);
   if (!whole_depth) {
@@ -60,18 +64,22 @@ static operand_place place_of_element(lower *l, const mma *p, const mma_operand 
 }
 
 // One element of an operand, or neighbours; 0 outside of the tensor.
-static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                    ir k) {
   operand_place where = place_of_element(l, p, o, at, line, k);
   ir x = view_load(l, &o->v, &where.at, o->axes);
   return where.inside ? choose(l->e, where.inside, x, real_number(l->e, 0, ir_lanes(x))) : x;
 }
 
 static ir inside_or_zero(emitter *e, const operand_place *where, ir bits) {
-  return where->inside ? LLVMBuildSelect(e->b, where->inside, bits, LLVMConstInt(e->i32, 0, 0), "") : bits;
+  return where->inside ? LLVMBuildSelect(e->b, where->inside, bits, LLVMConstInt(e->i32, 0, 0), "")
+                       : bits;
 }
 
-// The bits of one element, or of a pair of neighbours (NULL: they are no word), where memory has the operand's type.
-static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+// The bits of one element, or of a pair of neighbours (NULL: they are no word), where memory has
+// the operand's type.
+static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                  ir k) {
   emitter *e = l->e;
   operand_place where = place_of_element(l, p, o, at, line, k);
   if (at->lanes) {
@@ -82,7 +90,9 @@ static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   return inside_or_zero(e, &where, LLVMBuildZExt(e->b, bits, e->i32, ""));
 }
 
-static bool has_bits(const mma *p, const mma_operand *o) { return o->v.stored == p->type && !o->v.present; }
+static bool has_bits(const mma *p, const mma_operand *o) {
+  return o->v.stored == p->type && !o->v.present;
+}
 
 static ir packed(lower *l, const mma *p, ir low, ir high) {
   gpu_op op = p->type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
@@ -92,10 +102,12 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
 // May two neighbouring elements be loaded together?
 static bool has_pairs(lower *l, const mma_operand *o, int k) {
   int64_t stride;
-  return known_size(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) && stride == 1;
+  return known_size(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
+         stride == 1;
 }
 
-static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k) {
+static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                  ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
   if (has_pairs(l, o, depth)) {
@@ -116,9 +128,10 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   return packed(l, p, number_at(l, p, o, at, line, k), number_at(l, p, o, at, line, next));
 }
 
-// Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `half` counts halves of the
-// instruction's depth.
-static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, ir k, int half) {
+// Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32.
+// `half` counts halves of the instruction's depth.
+static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                      ir line, ir k, int half) {
   emitter *e = l->e;
   if (!gpu_mma_is_tf32(p)) {
     ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
@@ -128,8 +141,9 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
-// Lane 8 m + i has row i of matrix m. The matrices of A are rows 0-7 and 8-15, then the same of the next half of k. A row has 8
-// elements of 16 bits, or 4 of 32 bits, whose two halves a lane gets together.
+// Lane 8 m + i has row i of matrix m. The matrices of A are rows 0-7 and 8-15, then the same of the
+// next half of k. A row has 8 elements of 16 bits, or 4 of 32 bits, whose two halves a lane gets
+// together.
 static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   const mma_operand *o = &p->a;
@@ -148,7 +162,8 @@ static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k
 }
 
 // B: 8 columns, matrices are the first and the other half of k.
-static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k, ir out[2]) {
+static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
+                          ir out[2]) {
   emitter *e = l->e;
   const mma_operand *o = &p->b;
   ir row = int_rem(e, p->lane, integer(e, 8));
@@ -168,7 +183,8 @@ void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]
   emitter *e = l->e;
   if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
-    for (int r = 0; r < 4; r++) out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
+    for (int r = 0; r < 4; r++)
+      out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
   } else {
     matrices_of_a(l, p, at, k, out);
   }
@@ -180,10 +196,11 @@ void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k,
   emitter *e = l->e;
   ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
-    // columns beyond the last are not stored; memory behind the matrix may be written at the same time, so the last ones are
-    // read instead
+    // columns beyond the last are not stored; memory behind the matrix may be written at the same
+    // time, so the last ones are read instead
     int64_t last = known_size(l, p->b.line) - TILE_COLUMNS;
-    if (known_size(l, p->b.line) % (p->tiles * TILE_COLUMNS)) column = int_min(e, column, integer(e, last));
+    if (known_size(l, p->b.line) % (p->tiles * TILE_COLUMNS))
+      column = int_min(e, column, integer(e, last));
     matrices_of_b(l, p, at, column, k, out);
     return;
   }

@@ -1,5 +1,5 @@
-// What nests become on GPUs. The threads of a block divide the points of a loop. Where each thread has an entry of the lane
-// axis, every thread runs the loop (team.shares).
+// What nests become on GPUs. The threads of a block divide the points of a loop. Where each thread
+// has an entry of the lane axis, every thread runs the loop (team.shares).
 #include "compiler/lower/nest_target.h"
 
 #include "compiler/lower/gpu/nests.h"
@@ -25,7 +25,9 @@ static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
   l->scratch = SCRATCH_NONE;
 }
 
-static void pack(lower *l, const plan_nest *nest) { lower_pack(l, nest, lower_buffer(l, nest->pack)); }
+static void pack(lower *l, const plan_nest *nest) {
+  lower_pack(l, nest, lower_buffer(l, nest->pack));
+}
 
 static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
   if (plan_levels_of(l->m, l->p->program, id)) return gpu_segment_at(l, at, id);
@@ -33,7 +35,8 @@ static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
   return view_load(l, &v, at, value(l, id)->axes);
 }
 
-// Threads that share nothing have a copy of a buffer each; equal elements of neighbouring threads lie side by side.
+// Threads that share nothing have a copy of a buffer each; equal elements of neighbouring threads
+// lie side by side.
 static int spacing(lower *l, const plan_buffer *b, ir *base) {
   if (l->m->kind != MAP_THREADS || b->stack) return 1;
   *base = element(l->e, l->e->real, *base, l->team->thread);
@@ -49,7 +52,8 @@ static bool by_bits(const lower *l, int_fields *f) {
 
 // Scratch has no banks, but products read 16 bits there as they read shared memory.
 static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
-  if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
+  if (number_is_narrow(b->stored))
+    return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
   return gpu_in_shared_memory(base) ? b->layout : (plan_layout){0};
 }
 
@@ -66,7 +70,8 @@ static void list(lower *l, arena *a, ir_list *into) {
   if (!LLVMIsConstant(l->team->sums)) vec_push(a, into, &l->team->sums);
 }
 
-static void points(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
+static void points(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                   void *data) {
   gpu_each_point(l, axes, GPU_BODY, at, inner, data);
 }
 

@@ -1,8 +1,8 @@
 // GPU: who a thread is in a nest, and what it takes from others of its warp.
 #include "compiler/lower/gpu/nests.h"
 
-// The thread's number, computed anew for each nest. Addresses made of it would otherwise be kept through a chunk, in a third of
-// the registers.
+// The thread's number, computed anew for each nest. Addresses made of it would otherwise be kept
+// through a chunk, in a third of the registers.
 team gpu_team_of_nest(const lower *l, int begin) {
   emitter *e = l->e;
   team own = *l->team;
@@ -22,7 +22,8 @@ team gpu_team_of_nest(const lower *l, int begin) {
 scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest) {
   if (!l->team->shares) return SCRATCH_NONE;
   int buffers = l->p->buffers.count, count = plan_memory_count(l->p);
-  bool *reads = ARENA_ARRAY(l->e->a, bool, count + 1), *writes = ARENA_ARRAY(l->e->a, bool, count + 1);
+  bool *reads = ARENA_ARRAY(l->e->a, bool, count + 1),
+       *writes = ARENA_ARRAY(l->e->a, bool, count + 1);
   plan_note_memory(l->p, nest, reads, writes);
   scratch_use use = SCRATCH_NONE;
   for (int i = 0; i < count && use != SCRATCH_READ; i++) {
@@ -32,7 +33,9 @@ scratch_use gpu_scratch_use(const lower *l, const plan_nest *nest) {
   return use;
 }
 
-bool gpu_lacks_registers(const lower *l) { return l->scratch != SCRATCH_NONE || l->team->lacks_registers; }
+bool gpu_lacks_registers(const lower *l) {
+  return l->scratch != SCRATCH_NONE || l->team->lacks_registers;
+}
 
 void gpu_place_of_nest(lower *l) {
   emitter *e = l->e;
@@ -64,7 +67,10 @@ ir gpu_from_lane(emitter *e, gpu_op op, ir x, int by) {
 }
 
 ir gpu_warp(const lower *l) {
-  return l->team->warp ? l->team->warp : int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
+  return l->team->warp ? l->team->warp
+                       : int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
 }
 
-ir gpu_lane(const lower *l) { return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES)); }
+ir gpu_lane(const lower *l) {
+  return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
+}

@@ -1,4 +1,5 @@
-// GPU: nests of elementwise values and reductions, divided among the threads of a block as the plan says (plan/gpu/threads.c).
+// GPU: nests of elementwise values and reductions, divided among the threads of a block as the plan
+// says (plan/gpu/threads.c).
 //
 //   [t, N]                      a thread takes a point, or neighbours of N
 //   [t, K] over K, 16 lanes     lane i takes K = 4 i .., 4 (i + 16) ..; shuffles add up the lanes, the first one stores
@@ -8,7 +9,8 @@
 static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
   int result = n->nest->results.items[position];
   if (!l->results[result].over_threads) return false;
-  team_stage(l, n->staged, position, at, lower_value_at(l, at, l->p->program->results.items[result].value));
+  team_stage(l, n->staged, position, at,
+             lower_value_at(l, at, l->p->program->results.items[result].value));
   return true;
 }
 
@@ -32,7 +34,8 @@ static void reduce_together(lower *l, point_nest *n) {
   int numbers = nest->threads.width > 1 ? nest->threads.width : 0;
   n->sum_lanes = numbers;
   lower_start_sums(l, n, n->sums, numbers);
-  gpu_wide_loops(l, &n->reduced, nest->threads.width, nest->instructions, &inner, lower_inner_point, n);
+  gpu_wide_loops(l, &n->reduced, nest->threads.width, nest->instructions, &inner, lower_inner_point,
+                 n);
   for (int i = 0; i < nest->values.count; i++) {
     tile_op op = value(l, nest->values.items[i])->op;
     if (!is_sum(l, nest, i)) continue;
@@ -54,8 +57,9 @@ static void reduce_together(lower *l, point_nest *n) {
 typedef struct sharing_lanes {
   point_nest *n;
   const plan_threads *threads;
-  ir lane, group;  // the number of this lane among those of its point; of these lanes among those of all points
-  ir row, order;   // the first of the reduced elements of this lane, and the order of its turns
+  // the number of this lane among those of its point; of these lanes among those of all points
+  ir lane, group;
+  ir row, order;  // the first of the reduced elements of this lane, and the order of its turns
   int64_t groups, side;
   bool uneven;  // some lanes of a warp may have a point while others have none
 } sharing_lanes;
@@ -63,7 +67,8 @@ typedef struct sharing_lanes {
 // plan_far_row, of a number in the code.
 static ir far_row(emitter *e, ir row) {
   ir two = integer(e, 2), half = int_div(e, row, two), quarter = int_div(e, half, two);
-  ir first = int_mul(e, int_rem(e, row, two), integer(e, 4)), second = int_mul(e, int_rem(e, half, two), two);
+  ir first = int_mul(e, int_rem(e, row, two), integer(e, 4)),
+     second = int_mul(e, int_rem(e, half, two), two);
   ir others = int_mul(e, int_div(e, quarter, two), integer(e, PLAN_FAR_ROWS));
   return int_add(e, int_add(e, others, first), int_add(e, second, int_rem(e, quarter, two)));
 }
@@ -71,19 +76,24 @@ static ir far_row(emitter *e, ir row) {
 static sharing_lanes lanes_of(lower *l, point_nest *n) {
   emitter *e = l->e;
   const plan_threads *t = &n->nest->threads;
-  sharing_lanes s = {.n = n, .threads = t, .side = GPU_WARP_LANES / t->lanes, .groups = l->team->threads / t->lanes};
+  sharing_lanes s = {.n = n,
+                     .threads = t,
+                     .side = GPU_WARP_LANES / t->lanes,
+                     .groups = l->team->threads / t->lanes};
   ir lane = gpu_lane(l), side = integer(e, s.side), lanes = integer(e, t->lanes);
   s.lane = t->apart ? int_div(e, lane, side) : int_rem(e, lane, lanes);
   s.row = t->far ? far_row(e, s.lane) : s.lane;
   ir beside = t->apart ? int_rem(e, lane, side) : int_div(e, lane, lanes);
   s.group = s.side == 1 ? gpu_warp(l) : int_add(e, int_mul(e, gpu_warp(l), side), beside);
-  if (t->orders > 1) s.order = int_mul(e, int_rem(e, s.group, integer(e, t->orders)), integer(e, t->lanes));
+  if (t->orders > 1)
+    s.order = int_mul(e, int_rem(e, s.group, integer(e, t->orders)), integer(e, t->lanes));
   int64_t points = gpu_point_count(l, &n->outer) / (n->vector_reduced ? 1 : t->width);
   s.uneven = points % s.side;
   return s;
 }
 
-// Does this thread have a point? The last of several axes counts fastest, so that the first one is beyond its end.
+// Does this thread have a point? The last of several axes counts fastest, so that the first one is
+// beyond its end.
 static ir has_point(lower *l, const sharing_lanes *s, const place_in_loops *at) {
   int first = s->n->outer.axes[0];
   return int_compare(l->e, LLVMIntSLT, at->index[first], l->axis_size[first]);
@@ -111,7 +121,8 @@ static ir total_of(lower *l, const sharing_lanes *s, tile_op op, ir x) {
   return x;
 }
 
-static void keep_sums(lower *l, const sharing_lanes *s, const place_in_loops *at, const ir *totals, ir inside) {
+static void keep_sums(lower *l, const sharing_lanes *s, const place_in_loops *at, const ir *totals,
+                      ir inside) {
   emitter *e = l->e;
   const plan_nest *nest = s->n->nest;
   ir first = int_compare(e, LLVMIntEQ, s->lane, integer(e, 0));
@@ -136,12 +147,13 @@ static void point_of_lanes(lower *l, const place_in_loops *at, void *data) {
   place_in_loops inner = *at;
   if (numbers && n->vector_reduced) inner.vector_axis = n->vector, inner.lanes = numbers;
   piece_share share = {.first = s->row, .order = s->order, .step = s->threads->lanes};
-  gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share, n->nest->instructions, &inner,
-                lower_inner_point, n);
+  gpu_pieces_of(l, &n->reduced, n->vector_reduced ? s->threads->width : 1, share,
+                n->nest->instructions, &inner, lower_inner_point, n);
   if (s->uneven) branch_end(l->e, &branch);
   for (int i = 0; i < n->nest->values.count; i++)
     if (is_sum(l, n->nest, i))
-      totals[i] = total_of(l, s, value(l, n->nest->values.items[i])->op, load_real(l->e, n->sums[i], numbers));
+      totals[i] = total_of(l, s, value(l, n->nest->values.items[i])->op,
+                           load_real(l->e, n->sums[i], numbers));
   keep_sums(l, s, at, totals, inside);
 }
 
@@ -150,10 +162,12 @@ static void reduce_by_lanes(lower *l, point_nest *n) {
   place_in_loops at = lower_start_place(l, false);
   bool of_points = s.threads->width > 1 && !n->vector_reduced;
   if (of_points) at.vector_axis = n->vector, at.lanes = s.threads->width;
-  int64_t sums = blocks_up(gpu_point_count(l, &n->reduced), (int64_t)s.threads->lanes * s.threads->width);
+  int64_t sums =
+      blocks_up(gpu_point_count(l, &n->reduced), (int64_t)s.threads->lanes * s.threads->width);
   int64_t instructions = sums > 0 ? sums * n->nest->instructions : GPU_LONG_BODY;
   piece_share share = {.first = s.group, .step = s.groups, .whole = s.uneven ? s.side : 0};
-  gpu_pieces_of(l, &n->outer, of_points ? s.threads->width : 1, share, instructions, &at, point_of_lanes, &s);
+  gpu_pieces_of(l, &n->outer, of_points ? s.threads->width : 1, share, instructions, &at,
+                point_of_lanes, &s);
 }
 
 // ---- a thread for each point ----

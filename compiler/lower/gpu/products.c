@@ -62,7 +62,8 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
     if (axis_in(axes, other)) axis = other;
   }
   if (axes) end = l->axis_size[axis];
-  if (!axes && p->range == RANGE_TO_ROW) end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_TO_ROW)
+    end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
   if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
   emit_loop loop = loop_begin(e, begin, end, 1, "k");
   at->index[axis] = loop.index;
@@ -87,7 +88,8 @@ ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir k
   return real_number(l->e, 0, lanes);
 }
 
-void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at, ir x) {
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
+                  ir x) {
   if (o->goes_on) {
     gpu_after_product(l, at, nest, x);
   } else if (!o->hidden) {
@@ -129,7 +131,8 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
   ir i = int_rem(e, rest, integer(e, rows));
   rest = int_div(e, rest, integer(e, rows));
   gpu_go_to_point(l, around, rest, &at);
-  for (int r = 0; r < p->rows; r++) s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
+  for (int r = 0; r < p->rows; r++)
+    s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
   summed_loops(l, &at, p, &s, p->o->first.summed);
@@ -158,7 +161,9 @@ static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   loop_end(e, &loop);
 }
 
-static view operand(lower *l, tile_id id, int pack) { return pack < 0 ? value_view(l, id) : lower_buffer(l, pack); }
+static view operand(lower *l, tile_id id, int pack) {
+  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
+}
 
 // REGION_STEPS: the rows of all steps of a chunk.
 static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
@@ -170,7 +175,8 @@ static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
 }
 
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
-  gpu_factors f = {.dot = dot, .a = operand(l, dot->a, dot->pack_a), .b = operand(l, dot->b, dot->pack_b)};
+  gpu_factors f = {
+      .dot = dot, .a = operand(l, dot->a, dot->pack_a), .b = operand(l, dot->b, dot->pack_b)};
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
   if (dot->k == l->p->steps) {
@@ -185,7 +191,8 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
 
 // Notes the register-resident state, if the sum is one.
 static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
-  int buffer = l->p->values[sum].buffer, carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
+  int buffer = l->p->values[sum].buffer,
+      carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
   if (carried < 0 || l->p->carried[carried].accumulator != (int)(nest - l->p->nests.items)) return;
   o->kept = &l->kept[carried];
   o->state = l->p->carried[carried].argument;

@@ -38,13 +38,14 @@ static first_pair first_of_block(lower *l, const register_accumulators *k, ir in
   gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, index, &row, &column);
   row = int_mul(e, row, integer(e, GPU_TILE_ROWS));
   column = int_mul(e, column, integer(e, width));
-  return (first_pair){int_add(e, row, int_div(e, lane, integer(e, 4))),
-                      int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
+  return (first_pair){
+      int_add(e, row, int_div(e, lane, integer(e, 4))),
+      int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
 }
 
 // Calls `body` at all pairs of a block, whose tiles begin at number `first`.
-static void pairs_of_block(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
-                           void *data) {
+static void pairs_of_block(lower *l, const register_accumulators *k, first_pair from, int first,
+                           pair_function *body, void *data) {
   emitter *e = l->e;
   place_in_loops at = lower_start_place(l, false);
   at.vector_axis = k->j;
@@ -70,10 +71,11 @@ static bool begin_at(lower *l, const register_accumulators *k, first_pair from, 
   return true;
 }
 
-typedef void block_function(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
-                            void *data);
+typedef void block_function(lower *l, const register_accumulators *k, first_pair from, int first,
+                            pair_function *body, void *data);
 
-static void each_block(lower *l, const register_accumulators *k, block_function *of_block, pair_function *body, void *data) {
+static void each_block(lower *l, const register_accumulators *k, block_function *of_block,
+                       pair_function *body, void *data) {
   emitter *e = l->e;
   team own = gpu_team_of_nest(l, 0);
   team *before = l->team;
@@ -86,24 +88,27 @@ static void each_block(lower *l, const register_accumulators *k, block_function 
   l->team = before;
 }
 
-void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_function *body, void *data) {
+void gpu_accumulators_each(lower *l, const register_accumulators *k, pair_function *body,
+                           void *data) {
   each_block(l, k, pairs_of_block, body, data);
 }
 
-static void meet_in_block(lower *l, const register_accumulators *k, first_pair from, int first, pair_function *body,
-                          void *data) {
+static void meet_in_block(lower *l, const register_accumulators *k, first_pair from, int first,
+                          pair_function *body, void *data) {
   const pair_views *views = data;
   view v, factor;
   pair_views at = *views;
   if (views->v) v = *views->v, at.v = &v;
   if (views->factor) factor = *views->factor, at.factor = &factor;
-  bool near = begin_at(l, k, from, views->v ? &v : NULL) && begin_at(l, k, from, views->factor ? &factor : NULL);
+  bool near = begin_at(l, k, from, views->v ? &v : NULL) &&
+              begin_at(l, k, from, views->factor ? &factor : NULL);
   if (near) from.row = from.column = integer(l->e, 0);
   pairs_of_block(l, k, from, first, body, near ? &at : data);
 }
 
 // Calls `body` at all pairs, with these views as its data.
-static void kept_meets(lower *l, const register_accumulators *k, const pair_views *views, pair_function *body) {
+static void kept_meets(lower *l, const register_accumulators *k, const pair_views *views,
+                       pair_function *body) {
   pair_views at = *views;
   each_block(l, k, meet_in_block, body, &at);
 }
@@ -115,7 +120,8 @@ ir gpu_pair_of(emitter *e, const ir *slots) {
 }
 
 void gpu_set_pair(emitter *e, const ir *slots, ir x) {
-  for (int i = 0; i < 2; i++) store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
+  for (int i = 0; i < 2; i++)
+    store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
 }
 
 static void load_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
@@ -144,7 +150,8 @@ static view of_pairs(const view *v, int alignment) {
   return pairs;
 }
 
-static void pairs_at(lower *l, const register_accumulators *k, pair_views *views, int alignment, pair_function *body) {
+static void pairs_at(lower *l, const register_accumulators *k, pair_views *views, int alignment,
+                     pair_function *body) {
   view v = of_pairs(views->v, alignment), factor;
   pair_views at = *views;
   at.v = &v;
@@ -153,7 +160,8 @@ static void pairs_at(lower *l, const register_accumulators *k, pair_views *views
 }
 
 // The same, with vector accesses where rows begin at multiples of 16 bytes.
-static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_views *views, pair_function *body) {
+static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_views *views,
+                               pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
     kept_meets(l, k, views, body);
@@ -168,22 +176,25 @@ static void pairs_by_alignment(lower *l, const register_accumulators *k, pair_vi
   branch_end(l->e, &branch);
 }
 
-void gpu_accumulators_load(lower *l, const register_accumulators *k, const view *from, axis_set axes) {
+void gpu_accumulators_load(lower *l, const register_accumulators *k, const view *from,
+                           axis_set axes) {
   pairs_by_alignment(l, k, &(pair_views){.v = from, .axes = axes}, load_pair);
 }
 
-void gpu_accumulators_combine(lower *l, const register_accumulators *k, const view *left, axis_set axes, const view *factor,
-                              axis_set factor_axes) {
+void gpu_accumulators_combine(lower *l, const register_accumulators *k, const view *left,
+                              axis_set axes, const view *factor, axis_set factor_axes) {
   pair_views views = {left, factor, axes, factor_axes};
   pairs_by_alignment(l, k, &views, join_pair);
 }
 
-void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy, axis_set axes) {
+void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy,
+                           axis_set axes) {
   gpu_wait(l);
   kept_meets(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
   if (copy->width) gpu_fence_groups(l);
 }
 
-void gpu_accumulators_store(lower *l, const register_accumulators *k, const view *to, axis_set axes) {
+void gpu_accumulators_store(lower *l, const register_accumulators *k, const view *to,
+                            axis_set axes) {
   pairs_by_alignment(l, k, &(pair_views){.v = to, .axes = axes}, store_pair);
 }

@@ -4,7 +4,8 @@
 #include "compiler/lower/gpu/nests.h"
 
 // Stores to the tensor, or to this block's copy of it.
-static void store_single_or_copy(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
+static void store_single_or_copy(lower *l, const result_target *target, const place_in_loops *at,
+                                 axis_set axes, ir x) {
   if (!target->single) {
     view_store(l, &target->at, at, axes, x);
     return;
@@ -16,7 +17,8 @@ static void store_single_or_copy(lower *l, const result_target *target, const pl
   branch_end(l->e, &branch);
 }
 
-static void store_in_passes(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
+static void store_in_passes(lower *l, const result_target *target, const place_in_loops *at,
+                            axis_set axes, ir x) {
   emitter *e = l->e;
   bool wide = at->lanes && axis_in(axes, at->vector_axis);
   if (wide) x = spread(e, x, at->lanes);
@@ -24,7 +26,8 @@ static void store_in_passes(lower *l, const result_target *target, const place_i
   ir sum = stack_slot(e, real_type(e, lanes), "sum");
   store_real(e, x, sum);
   ir later = LLVMBuildNot(e->b, target->first_pass, "");
-  if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");  // no other thread may read the sum before it is stored
+  // no other thread may read the sum before it is stored
+  if (l->only) later = LLVMBuildAnd(e->b, later, l->only, "");
   emit_branch branch = branch_begin(e, later);
   store_real(e, real_add(e, view_load(l, &target->sums, at, axes), x), sum);
   branch_end(e, &branch);
@@ -36,7 +39,8 @@ static void store_in_passes(lower *l, const result_target *target, const place_i
   branch_end(e, &branch);
 }
 
-void gpu_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
+void gpu_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes,
+                ir x) {
   if (target->in_passes) {
     store_in_passes(l, target, at, axes, x);
     return;

@@ -3,7 +3,8 @@
 //   dot [t,P] %40; %43 = sum of %0 * %40 over P      a lane adds up its columns of two rows; four lanes have a row together:
 //                                                    two shuffles, and one of the lanes stores
 //
-// If a warp has only some columns of a row, the partial sums lie in shared memory; after a barrier, threads add them up.
+// If a warp has only some columns of a row, the partial sums lie in shared memory; after a barrier,
+// threads add them up.
 #include "compiler/lower/gpu/mma.h"
 
 enum { LANES_OF_ROW = 4, HALF_ROWS = GPU_TILE_ROWS / 2 };
@@ -32,7 +33,8 @@ void gpu_rows_open(lower *l, mma *p, int lanes) {
 static ir row_of_lanes(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
   if (ir_lanes(x)) x = lower_lanes_together(e, op, x);
-  for (int mask = 1; mask < LANES_OF_ROW; mask *= 2) x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  for (int mask = 1; mask < LANES_OF_ROW; mask *= 2)
+    x = lower_combine(e, op, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   return x;
 }
 
@@ -44,7 +46,8 @@ static view sums_of_warp(lower *l, int buffer, int64_t warps, ir warp) {
   return v;
 }
 
-static void store_row(lower *l, tile_id id, int64_t warps, ir warp, const place_in_loops *at, ir x) {
+static void store_row(lower *l, tile_id id, int64_t warps, ir warp, const place_in_loops *at,
+                      ir x) {
   if (warps == 1) {
     lower_keep_value(l, at, id, x);
     return;
@@ -53,7 +56,8 @@ static void store_row(lower *l, tile_id id, int64_t warps, ir warp, const place_
   view_store(l, &v, at, value(l, id)->axes, x);
 }
 
-// The first of the four lanes stores the sum of the row in the upper half, the second that of the lower half.
+// The first of the four lanes stores the sum of the row in the upper half, the second that of the
+// lower half.
 void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
@@ -64,18 +68,23 @@ void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_
     if (!is_sum(l, p, i)) continue;
     ir halves[2];
     for (int half = 0; half < 2; half++)
-      halves[half] = row_of_lanes(l, value(l, p->nest->values.items[i])->op, load_real(e, p->row_sums[half][i], p->row_lanes));
+      halves[half] = row_of_lanes(l, value(l, p->nest->values.items[i])->op,
+                                  load_real(e, p->row_sums[half][i], p->row_lanes));
     rows[i] = choose(e, upper, halves[0], halves[1]);
   }
   place_in_loops where = *at;
   ir row = int_add(e, p->first_row, p->group);
   row = where.index[dot->i] = int_add(e, row, int_mul(e, p->pair, integer(e, HALF_ROWS)));
   where = gpu_place_made(l, &where, p->nest);
-  ir stores = int_compare(e, LLVMIntSLT, p->pair, integer(e, 2)), end = integer(e, known_size(l, dot->i));
-  if (known_size(l, dot->i) % GPU_TILE_ROWS) stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntSLT, row, end), "");
+  ir stores = int_compare(e, LLVMIntSLT, p->pair, integer(e, 2)),
+     end = integer(e, known_size(l, dot->i));
+  if (known_size(l, dot->i) % GPU_TILE_ROWS)
+    stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntSLT, row, end), "");
   emit_branch branch = branch_begin(e, stores);
   for (int i = 1; i < p->nest->values.count; i++)
-    if (rows[i]) store_row(l, p->nest->values.items[i], plan_warps_of_row(l->m, l->p, p->nest), column_block, &where, rows[i]);
+    if (rows[i])
+      store_row(l, p->nest->values.items[i], plan_warps_of_row(l->m, l->p, p->nest), column_block,
+                &where, rows[i]);
   branch_end(e, &branch);
 }
 

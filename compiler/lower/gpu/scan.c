@@ -4,7 +4,8 @@
 //                               on it stores its two rows
 //   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
 //
-// Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
+// Sums go towards their reference, never as a difference of two sums. Their order depends on sizes
+// alone.
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
@@ -15,7 +16,8 @@ static int lanes_of_scan(const lower *l, const loop_axes *columns, int64_t size)
 
 gpu_column gpu_column_of(lower *l, const loop_axes *columns, int lanes) {
   emitter *e = l->e;
-  gpu_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
+  gpu_column c = {
+      .lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
   ir warp = gpu_warp(l), lane = gpu_lane(l);
   c.lane = int_div(e, lane, integer(e, c.side));
   ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
@@ -49,7 +51,8 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   elsewhere.moved = true;
   ir x = lower_value_at(l, &elsewhere, v->args[0]);
   if (v->op == TILE_PREFIX) return x;
-  ir counts = int_compare(e, LLVMIntSGT, at->index[tile_step_axis(v)], at->index[tile_other_step_axis(v)]);
+  ir counts =
+      int_compare(e, LLVMIntSGT, at->index[tile_step_axis(v)], at->index[tile_other_step_axis(v)]);
   return choose(e, counts, x, real_number(e, 0, 0));
 }
 
@@ -98,7 +101,8 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   ir sum = stack_slot(e, e->real, "sum");
   store_real(e, start, sum);
   if (r->count <= MOST_KEPT) {
-    for (int i = 0; i < r->count; i++) body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
+    for (int i = 0; i < r->count; i++)
+      body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
     ir i = int_add(e, r->first, int_below(e, loop.index, r->count));
@@ -121,7 +125,8 @@ static bool scanned(lower *l, const plan_nest *nest) {
   r.first = int_mul(e, c.lane, integer(e, r.count));
   lower_forget(l);
   place_in_loops at = c.at;
-  for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++) r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
+  for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
+    r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
   ir before = sum_before(l, &c, each_row(l, &r, real_number(e, 0, 0), add_row));
   emit_branch branch = {0};
   if (c.inside) branch = branch_begin(e, c.inside);

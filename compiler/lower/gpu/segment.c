@@ -1,13 +1,14 @@
-// GPU: sums between pairs of steps. Levels of sums are stored, and each reader adds up two of their numbers.
+// GPU: sums between pairs of steps. Levels of sums are stored, and each reader adds up two of their
+// numbers.
 //
 //   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle;
 //                                   level 4: from or to the middle of each 32 steps; ..
 //   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
 //
-// 64 steps take 444 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
-// as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
-// neighbouring block. Where there are warps enough, each level of a column has a warp (plan/gpu/threads.c); the sums are the
-// same.
+// 64 steps take 444 numbers, not 4096. Products add two of them in their accumulator. Sums go
+// towards their reference, never as a difference of two sums. A warp makes all levels of a column:
+// the sum of a block of steps is exchanged with the neighbouring block. Where there are warps
+// enough, each level of a column has a warp (plan/gpu/threads.c); the sums are the same.
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_OF_LANE = GPU_MOST_STEPS_OF_LANE, MOST_LEVELS = 7 };
@@ -22,14 +23,17 @@ static view level_at(lower *l, tile_id id, ir level) {
 }
 
 // Numbers of steps fit into 32 bits.
-static ir of_32_bits(emitter *e, ir x) { return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, ""); }
+static ir of_32_bits(emitter *e, ir x) {
+  return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, "");
+}
 
 // ---- made ------------------------------------------------------------------------------------
 
 // The steps of a lane, and the blocks of 2^level steps around them.
 typedef struct lane_blocks {
-  int count;                                     // steps of the lane
-  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE];  // sums within the block: up to the step and with it; after the step
+  int count;  // steps of the lane
+  // sums within the block: up to the step and with it; after the step
+  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE];
   ir all[MOST_OF_LANE];
   ir levels[MOST_LEVELS][MOST_OF_LANE];
 } lane_blocks;
@@ -63,13 +67,15 @@ static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
 }
 
 // The sums of the steps of a lane.
-static void store_level(lower *l, tile_id id, ir level, const ir *sums, int count, place_in_loops at) {
+static void store_level(lower *l, tile_id id, ir level, const ir *sums, int count,
+                        place_in_loops at) {
   emitter *e = l->e;
   axis_set axes = value(l, id)->axes & ~axis_bit(tile_other_step_axis(value(l, id)));
   at.vector_axis = count > 1 ? tile_step_axis(value(l, id)) : -1;
   at.lanes = count > 1 ? count : 0;
   ir x = count > 1 ? LLVMGetPoison(real_type(e, count)) : sums[0];
-  for (int i = 0; count > 1 && i < count; i++) x = LLVMBuildInsertElement(e->b, x, sums[i], integer(e, i), "");
+  for (int i = 0; count > 1 && i < count; i++)
+    x = LLVMBuildInsertElement(e->b, x, sums[i], integer(e, i), "");
   view v = level_at(l, id, level);
   view_store(l, &v, &at, axes, x);
 }
@@ -92,7 +98,8 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
     if (1 << level >= b.count) join_lanes(e, &b, level, lane);
   }
   at.index[tile_step_axis(v)] = first;
-  for (int level = 0; level < levels; level++) store_level(l, id, integer(e, level), b.levels[level], b.count, at);
+  for (int level = 0; level < levels; level++)
+    store_level(l, id, integer(e, level), b.levels[level], b.count, at);
 }
 
 // ---- a level by itself ----
@@ -103,7 +110,8 @@ static ir has_bit(emitter *e, ir number, int bit) {
   return int_compare(e, LLVMIntNE, all, LLVMConstInt(e->i32, 0, 0));
 }
 
-// The sums of a level for the steps of a lane. A later step takes up the blocks before it, an earlier one those after it.
+// The sums of a level for the steps of a lane. A later step takes up the blocks before it, an
+// earlier one those after it.
 typedef struct lane_level {
   int count;
   ir sum[MOST_OF_LANE], all[MOST_OF_LANE];
@@ -113,7 +121,8 @@ typedef struct lane_level {
 static void open_level(lower *l, lane_level *s, int i, ir step, ir level) {
   emitter *e = l->e;
   ir one = LLVMConstInt(e->i32, 1, 0), size = LLVMBuildShl(e->b, one, level, "");
-  ir later = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, step, size, ""), LLVMConstInt(e->i32, 0, 0));
+  ir later =
+      int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, step, size, ""), LLVMConstInt(e->i32, 0, 0));
   ir bits = LLVMBuildSelect(e->b, later, step, LLVMBuildNot(e->b, step, ""), "");
   s->takes[i] = LLVMBuildAnd(e->b, bits, LLVMBuildSub(e->b, size, one, ""), "");
   s->sum[i] = choose(e, later, s->all[i], real_number(e, 0, 0));
@@ -136,7 +145,8 @@ static void add_in_lane(emitter *e, lane_level *s, int bit) {
 
 // All steps of a lane are on the same side of such blocks.
 static void add_lanes(emitter *e, lane_level *s, int bit) {
-  ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, s->all[0], (1 << bit) / s->count), block = taken(e, s, 0, bit, other);
+  ir other = gpu_from_lane(e, GPU_SHFL_BFLY_F32, s->all[0], (1 << bit) / s->count),
+     block = taken(e, s, 0, bit, other);
   s->all[0] = real_add(e, s->all[0], other);
   for (int i = 0; i < s->count; i++) s->sum[i] = real_add(e, s->sum[i], block);
 }
@@ -153,7 +163,8 @@ static void level_of_column(lower *l, tile_id id, place_in_loops at, ir lane, ir
     s.all[i] = lower_value_at(l, &at, v->args[0]);
     open_level(l, &s, i, of_32_bits(e, step), of_32_bits(e, level));
   }
-  for (int bit = 0; bit < levels - 1; bit++) 1 << bit < s.count ? add_in_lane(e, &s, bit) : add_lanes(e, &s, bit);
+  for (int bit = 0; bit < levels - 1; bit++)
+    1 << bit < s.count ? add_in_lane(e, &s, bit) : add_lanes(e, &s, bit);
   at.index[tile_step_axis(v)] = first;
   store_level(l, id, level, s.sum, s.count, at);
 }
@@ -167,7 +178,8 @@ bool gpu_make_levels(lower *l, const plan_nest *nest) {
   const tile_value *v = value(l, id);
   int levels = plan_levels_of(l->m, l->p->program, id), warps = nest->threads.warps;
   if (!levels) return false;
-  loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(tile_step_axis(v)) & ~axis_bit(tile_other_step_axis(v)));
+  loop_axes columns = lower_by_rank(
+      l, nest->axes & ~axis_bit(tile_step_axis(v)) & ~axis_bit(tile_other_step_axis(v)));
   ir lane = gpu_lane(l), count = integer(e, gpu_point_count(l, &columns) * warps);
   lower_forget(l);
   emit_loop loop = loop_begin(e, gpu_warp(l), count, l->team->threads / GPU_WARP_LANES, "column");
@@ -209,7 +221,8 @@ static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int 
   const tile_value *v = value(l, id);
   axis_set axes = v->axes & ~axis_bit(tile_other_step_axis(v));
   ir t = at->index[tile_step_axis(v)];
-  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));  // an exclusive sum lacks the last step
+  // an exclusive sum lacks the last step
+  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));
   ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
   view levels = level_at(l, id, level_of(e, row, s));
   place_in_loops where = *at;
@@ -226,7 +239,8 @@ static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int 
 ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (!at->lanes || !axis_in(v->axes, at->vector_axis)) return sum_between(l, id, at, at->index[tile_other_step_axis(v)], 0);
+  if (!at->lanes || !axis_in(v->axes, at->vector_axis))
+    return sum_between(l, id, at, at->index[tile_other_step_axis(v)], 0);
   bool pairs = at->vector_axis == tile_other_step_axis(v) && at->lanes % 2 == 0;
   int step = pairs ? 2 : 1;
   ir all = LLVMGetPoison(real_type(e, at->lanes));

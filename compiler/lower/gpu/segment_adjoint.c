@@ -6,10 +6,11 @@
 //   t: in it      rows             corner             the rectangle counts for all of them,
 //   after it      rectangle        columns            row t for each j up to t, column s for each j behind s
 //
-// Lane m + 8 p of a warp has column and j number m of the block, of which it adds up part p. Rows after the block are read 32
-// numbers at a time, rectangle and columns together: eight lanes side by side, so that no two need the same bank. Where warps
-// would be left over, each makes four j, in twice as many parts (plan/gpu/threads.c). No sum is the difference of two others,
-// and their order depends on sizes alone. Chunks that are no multiple of eight steps add up for each j by itself.
+// Lane m + 8 p of a warp has column and j number m of the block, of which it adds up part p. Rows
+// after the block are read 32 numbers at a time, rectangle and columns together: eight lanes side
+// by side, so that no two need the same bank. Where warps would be left over, each makes four j, in
+// twice as many parts (plan/gpu/threads.c). No sum is the difference of two others, and their order
+// depends on sizes alone. Chunks that are no multiple of eight steps add up for each j by itself.
 #include "compiler/lower/gpu/nests.h"
 
 enum { AT_ONCE = 4 };
@@ -21,8 +22,9 @@ typedef struct adjoint {
   int block, parts;   // steps j of a warp; parts of a column, and lanes of a row of the block
   bool late;          // the sums are exclusive
   place_in_loops at;  // of the column
-  ir first, row;      // steps: the first j of the block, and the first t that one of them leaves out
-  ir own, part;       // m and p
+  // steps: the first j of the block, and the first t that one of them leaves out
+  ir first, row;
+  ir own, part;  // m and p
 } adjoint;
 
 // Neighbours along s; one if `numbers` is 0.
@@ -41,16 +43,20 @@ static ir open_sum(emitter *e) {
   return sum;
 }
 
-static void add_to(emitter *e, ir sum, ir x) { store_real(e, real_add(e, load_real(e, sum, 0), x), sum); }
+static void add_to(emitter *e, ir sum, ir x) {
+  store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
+}
 
 static ir sum_of(emitter *e, ir x, int first, int end) {
-  for (int mask = first; mask < end; mask *= 2) x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  for (int mask = first; mask < end; mask *= 2)
+    x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   return x;
 }
 
 // ---- rows after the block ----
 
-// Sums of rows after the block, which part p of the lanes has: of numbers before the block, and of each of four columns.
+// Sums of rows after the block, which part p of the lanes has: of numbers before the block, and of
+// each of four columns.
 typedef struct later_rows {
   ir before, columns;
   ir own, last;  // the lane's first number of a row; where it is in the piece that has the block
@@ -61,9 +67,12 @@ static int piece_of(const adjoint *a) { return a->block * AT_ONCE; }
 
 static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t) {
   emitter *e = l->e;
-  emit_loop pieces = loop_begin(e, integer(e, 0), LLVMBuildSub(e->b, r->last, r->own, ""), piece_of(a), "s");
+  emit_loop pieces =
+      loop_begin(e, integer(e, 0), LLVMBuildSub(e->b, r->last, r->own, ""), piece_of(a), "s");
   add_to(e, r->before,
-         sum_of_lanes(e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, piece_of(a)), r->own), AT_ONCE)));
+         sum_of_lanes(
+             e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, piece_of(a)), r->own),
+                           AT_ONCE)));
   loop_end(e, &pieces);
   ir x = numbers_at(l, a, t, r->last, AT_ONCE);
   ir before = int_compare(e, LLVMIntSLT, r->last, a->first);
@@ -75,8 +84,10 @@ static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t)
 static ir own_column(lower *l, const adjoint *a, const later_rows *r) {
   emitter *e = l->e;
   ir four = integer(e, AT_ONCE), columns = load_real(e, r->columns, AT_ONCE), sum = NULL;
-  ir first = int_div(e, int_rem(e, a->first, integer(e, piece_of(a))), four), number = int_rem(e, a->own, four);
-  ir from = int_add(e, int_add(e, first, int_div(e, a->own, four)), int_mul(e, a->part, integer(e, a->block)));
+  ir first = int_div(e, int_rem(e, a->first, integer(e, piece_of(a))), four),
+     number = int_rem(e, a->own, four);
+  ir from = int_add(e, int_add(e, first, int_div(e, a->own, four)),
+                    int_mul(e, a->part, integer(e, a->block)));
   for (int i = 0; i < AT_ONCE; i++) {
     ir x = LLVMBuildExtractElement(e->b, columns, integer(e, i), "");
     x = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x, from}, 2);
@@ -87,7 +98,8 @@ static ir own_column(lower *l, const adjoint *a, const later_rows *r) {
 
 static later_rows sum_later_rows(lower *l, const adjoint *a) {
   emitter *e = l->e;
-  later_rows r = {.before = open_sum(e), .columns = stack_slot(e, real_type(e, AT_ONCE), "columns")};
+  later_rows r = {.before = open_sum(e),
+                  .columns = stack_slot(e, real_type(e, AT_ONCE), "columns")};
   ir piece = integer(e, piece_of(a));
   store_real(e, real_number(e, 0, AT_ONCE), r.columns);
   r.own = int_mul(e, a->own, integer(e, AT_ONCE));
@@ -102,12 +114,15 @@ static later_rows sum_later_rows(lower *l, const adjoint *a) {
 
 // ---- rows of the block ----
 
-// Numbers before the block. Four lanes have a row together; then the first part has row m. The last row counts for no j.
+// Numbers before the block. Four lanes have a row together; then the first part has row m. The last
+// row counts for no j.
 static ir own_row(lower *l, const adjoint *a) {
   emitter *e = l->e;
-  ir sum = open_sum(e), lanes = integer(e, a->parts), lane = gpu_lane(l), zero = real_number(e, 0, 0);
+  ir sum = open_sum(e), lanes = integer(e, a->parts), lane = gpu_lane(l),
+     zero = real_number(e, 0, 0);
   ir row = int_div(e, lane, lanes), own = int_mul(e, int_rem(e, lane, lanes), integer(e, AT_ONCE));
-  ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, a->block - 1)), a->first, LLVMConstInt(e->i32, 0, 0));
+  ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, a->block - 1)), a->first,
+                      LLVMConstInt(e->i32, 0, 0));
   emit_loop pieces = loop_begin(e, own, end, a->parts * AT_ONCE, "s");
   add_to(e, sum, sum_of_lanes(e, numbers_at(l, a, int_add(e, a->row, row), pieces.index, AT_ONCE)));
   loop_end(e, &pieces);
@@ -131,7 +146,8 @@ static ir row_of_corner(lower *l, const adjoint *a, ir t) {
   return sum;
 }
 
-// Rows of the block from number m on, columns before m. Rows behind the last of them may lie beyond the chunk.
+// Rows of the block from number m on, columns before m. Rows behind the last of them may lie beyond
+// the chunk.
 static ir corner(lower *l, const adjoint *a) {
   emitter *e = l->e;
   ir zero = real_number(e, 0, 0), sum = NULL;
@@ -151,7 +167,8 @@ static ir sum_from(lower *l, const adjoint *a, ir x) {
   emitter *e = l->e;
   for (int by = 1; by < a->block; by *= 2) {
     ir there = int_compare(e, LLVMIntSLT, int_add(e, a->own, integer(e, by)), integer(e, a->block));
-    x = real_add(e, x, choose(e, there, gpu_from_lane(e, GPU_SHFL_DOWN_F32, x, by), real_number(e, 0, 0)));
+    x = real_add(
+        e, x, choose(e, there, gpu_from_lane(e, GPU_SHFL_DOWN_F32, x, by), real_number(e, 0, 0)));
   }
   return x;
 }
@@ -183,14 +200,16 @@ static void block_of_steps(lower *l, const adjoint *a) {
   branch_end(e, &branch);
 }
 
-// The block that a warp has in its turn. Early blocks have most rows after them: every other turn goes the other way.
+// The block that a warp has in its turn. Early blocks have most rows after them: every other turn
+// goes the other way.
 static ir block_of_turn(lower *l, ir number, int64_t count) {
   emitter *e = l->e;
   int64_t warps = l->team->threads / GPU_WARP_LANES;
   if (count <= warps || count % warps) return number;
   ir all = integer(e, warps), turn = int_div(e, number, all), own = int_rem(e, number, all);
   ir back = int_compare(e, LLVMIntNE, int_rem(e, turn, integer(e, 2)), integer(e, 0));
-  return int_add(e, int_mul(e, turn, all), int_choose(e, back, int_sub(e, integer(e, warps - 1), own), own));
+  return int_add(e, int_mul(e, turn, all),
+                 int_choose(e, back, int_sub(e, integer(e, warps - 1), own), own));
 }
 
 // A warp for each block of steps of each column.
@@ -200,7 +219,8 @@ static void by_blocks(lower *l, adjoint *a, const loop_axes *columns) {
   ir lane = gpu_lane(l);
   a->own = int_rem(e, lane, integer(e, a->block));
   a->part = int_div(e, lane, integer(e, a->block));
-  emit_loop loop = loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "block");
+  emit_loop loop =
+      loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "block");
   ir number = block_of_turn(l, loop.index, count);
   a->first = int_mul(e, int_rem(e, number, integer(e, blocks)), integer(e, a->block));
   a->row = a->late ? int_add(e, a->first, integer(e, 1)) : a->first;

@@ -2,14 +2,16 @@
 //
 //   %6 [t,V] = solve %5 %2    each thread a column of V, four rows at a time in registers
 //
-// Several lanes share a column where there are threads for them. Each solves some of its blocks of four rows. A solved block
-// goes to the other lanes by shuffles, and each adds its terms to the rows behind it.
+// Several lanes share a column where there are threads for them. Each solves some of its blocks of
+// four rows. A solved block goes to the other lanes by shuffles, and each adds its terms to the
+// rows behind it.
 #include "compiler/emit/bits.h"
 #include "compiler/lower/gpu/nests.h"
 
 enum { MOST_ROWS = GPU_SYSTEM_ROWS, MOST_STEPS = GPU_SYSTEM_ROWS, MOST_KEPT = GPU_MOST_BLOCKS };
 
-// x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last row.
+// x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last
+// row.
 typedef struct gpu_system {
   tile_id id;
   view a, x;
@@ -21,7 +23,8 @@ typedef struct gpu_system {
   ir own[MOST_ROWS];
 } gpu_system;
 
-static ir matrix_at(lower *l, const gpu_system *s, const place_in_loops *at, ir row, ir column, int lanes) {
+static ir matrix_at(lower *l, const gpu_system *s, const place_in_loops *at, ir row, ir column,
+                    int lanes) {
   place_in_loops where = *at;
   where.index[s->row] = row;
   where.index[s->pair] = column;
@@ -43,7 +46,8 @@ static void store_own(lower *l, const gpu_system *s, const ir *own) {
 }
 
 // Adds the terms of these solved rows of x, from `done` on, to the current rows.
-static void add_terms(lower *l, const gpu_system *s, const place_in_loops *at, ir done, const ir *x) {
+static void add_terms(lower *l, const gpu_system *s, const place_in_loops *at, ir done,
+                      const ir *x) {
   emitter *e = l->e;
   ir own[MOST_ROWS];
   load_own(l, s, own);
@@ -53,8 +57,10 @@ static void add_terms(lower *l, const gpu_system *s, const place_in_loops *at, i
   }
   for (int n = 0; n < s->rows && s->transposed; n++) {
     int k = n % s->steps, first = n - k;
-    ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)), int_add(e, s->first, integer(e, first)), s->steps);
-    for (int i = 0; i < s->steps; i++) own[first + i] = real_fma(e, number_of(e, a, i), x[k], own[first + i]);
+    ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)),
+                     int_add(e, s->first, integer(e, first)), s->steps);
+    for (int i = 0; i < s->steps; i++)
+      own[first + i] = real_fma(e, number_of(e, a, i), x[k], own[first + i]);
   }
   store_own(l, s, own);
 }
@@ -69,8 +75,8 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
   add_terms(l, s, at, done, x);
 }
 
-// What ties the current rows to each other. A row of `a` holds the terms of all earlier rows for one row; transposed, of one row
-// for all earlier ones.
+// What ties the current rows to each other. A row of `a` holds the terms of all earlier rows for
+// one row; transposed, of one row for all earlier ones.
 static void load_ties(lower *l, const gpu_system *s, const place_in_loops *at, ir *ties) {
   for (int i = 1; i < s->rows; i++)
     ties[i] = matrix_at(l, s, at, int_add(l->e, s->first, integer(l->e, i)), s->first, s->steps);
@@ -114,7 +120,8 @@ static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at
 // Rows of a block are known apart from its first one: swizzled addresses are made of constants.
 static ir first_row(lower *l, const gpu_system *s, ir begin) {
   int64_t last = known_size(l, s->row) - s->rows;
-  return int_multiple(l->e, s->transposed ? int_from_end(l->e, last, s->rows, begin) : begin, s->rows);
+  return int_multiple(l->e, s->transposed ? int_from_end(l->e, last, s->rows, begin) : begin,
+                      s->rows);
 }
 
 static void open_own(lower *l, gpu_system *s) {
@@ -140,7 +147,8 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   loop_end_kept(e, &blocks);
 }
 
-// A system of a single column is one thread's. The other threads must not read elements before it stores them.
+// A system of a single column is one thread's. The other threads must not read elements before it
+// stores them.
 static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
   emitter *e = l->e;
   ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
@@ -170,15 +178,18 @@ static void open_block(lower *l, shared_system *c, int i) {
 }
 
 // Solves the block of this lane of the column, and hands it to the other lanes.
-static void take_solved(lower *l, const shared_system *c, const gpu_system *s, const ir *ties, ir lane, ir *x) {
+static void take_solved(lower *l, const shared_system *c, const gpu_system *s, const ir *ties,
+                        ir lane, ir *x) {
   emitter *e = l->e;
-  ir side = integer(e, c->column.side), from = int_add(e, int_mul(e, lane, side), int_rem(e, gpu_lane(l), side));
+  ir side = integer(e, c->column.side),
+     from = int_add(e, int_mul(e, lane, side), int_rem(e, gpu_lane(l), side));
   load_own(l, s, x);
   solve_block(e, s, ties, x);
   for (int k = 0; k < MOST_ROWS; k++) x[k] = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x[k], from}, 2);
 }
 
-// Solves block number i of one lane after the other. Behind each lie those of the lanes behind it, and all later ones.
+// Solves block number i of one lane after the other. Behind each lie those of the lanes behind it,
+// and all later ones.
 static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) {
   emitter *e = l->e;
   const gpu_system *s = &c->blocks[i];
@@ -193,7 +204,8 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lane));
   add_terms(l, s, at, done, x);
   branch_end(e, &behind);
-  // Unrolled, the coefficients of all turns would be loaded at once, each into registers of its own.
+  // Unrolled, the coefficients of all turns would be loaded at once, each into registers of its
+  // own.
   (l->scratch == SCRATCH_READ || l->team->resident > 1 ? loop_end_kept : loop_end)(e, &lanes);
 }
 
@@ -227,7 +239,8 @@ static bool by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
   int64_t rows = known_size(l, s->row), count = gpu_point_count(l, columns);
   int lanes = count < 0 ? 1 : plan_lanes_of_system(l->m, (double)count, rows);
   if (lanes == 1) return false;
-  shared_system c = {.column = gpu_column_of(l, columns, lanes), .kept = (int)(rows / MOST_ROWS / lanes)};
+  shared_system c = {.column = gpu_column_of(l, columns, lanes),
+                     .kept = (int)(rows / MOST_ROWS / lanes)};
   for (int i = 0; i < c.kept; i++) c.blocks[i] = *s;
   column_of_lanes(l, &c);
   return true;

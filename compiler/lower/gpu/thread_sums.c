@@ -2,17 +2,21 @@
 //
 //   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
 //
-// Numbers of a thread that are in registers are summed over a warp all at once. Each exchange halves how many a lane has left:
+// Numbers of a thread that are in registers are summed over a warp all at once. Each exchange
+// halves how many a lane has left:
 //
 //   lane 0  a b c d      a0+a2  b0+b2      a0+a1+a2+a3
 //   lane 1  a b c d      a1+a3  b1+b3      b0+b1+b2+b3
 //   lane 2  a b c d  ->  c0+c2  d0+d2  ->  c0+c1+c2+c3
 //   lane 3  a b c d      c1+c3  d1+d3      d0+d1+d2+d3
 //
-// So 32 numbers take 31 shuffles, where sums of one after the other take 160, and each lane stores one of them.
+// So 32 numbers take 31 shuffles, where sums of one after the other take 160, and each lane stores
+// one of them.
 #include "compiler/lower/gpu/nests.h"
 
-static ir exchanged(emitter *e, ir x, int mask) { return gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask); }
+static ir exchanged(emitter *e, ir x, int mask) {
+  return gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask);
+}
 
 static int warps_of(const lower *l) { return l->team->threads / GPU_WARP_LANES; }
 
@@ -34,7 +38,8 @@ static void store_of_warp(lower *l, ir x, ir at) {
 
 ir team_all(lower *l, tile_op op, ir x) {
   emitter *e = l->e;
-  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) x = lower_combine(e, op, x, exchanged(e, x, mask));
+  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2)
+    x = lower_combine(e, op, x, exchanged(e, x, mask));
   lower_barrier(l);
   store_of_warp(l, x, gpu_warp(l));
   lower_barrier(l);
@@ -52,7 +57,8 @@ static ir number_at(lower *l, const team_sums *s, int position, const place_in_l
   emitter *e = l->e;
   ir number = integer(e, 0);
   for (int axis = 0; s->points >= 0 && axis < l->p->program->axes.count; axis++) {
-    if (axis_in(s->nest->axes, axis)) number = int_add(e, int_mul(e, number, l->axis_size[axis]), at->index[axis]);
+    if (axis_in(s->nest->axes, axis))
+      number = int_add(e, int_mul(e, number, l->axis_size[axis]), at->index[axis]);
   }
   int before = 0;
   for (int i = 0; i < position; i++) before += l->results[s->nest->results.items[i]].over_threads;
@@ -66,7 +72,8 @@ static ir place_of_sum(lower *l, const team_sums *s, ir warp, ir number) {
 
 // ---- all numbers of a warp ----
 
-// Lanes with that bit keep the second half of the numbers and give the first; the others keep the first.
+// Lanes with that bit keep the second half of the numbers and give the first; the others keep the
+// first.
 static void halve(lower *l, ir *x, int count, int mask) {
   emitter *e = l->e;
   ir bit = LLVMBuildAnd(e->b, gpu_lane(l), LLVMConstInt(e->i32, (unsigned)mask, 0), "");
@@ -75,7 +82,8 @@ static void halve(lower *l, ir *x, int count, int mask) {
     ir low = x[i], high = x[i + count / 2];
     if (!low) break;
     if (!high) high = real_number(e, 0, 0);
-    x[i] = real_add(e, choose(e, upper, high, low), exchanged(e, choose(e, upper, low, high), mask));
+    x[i] =
+        real_add(e, choose(e, upper, high, low), exchanged(e, choose(e, upper, low, high), mask));
   }
 }
 
@@ -85,7 +93,8 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
   ir x[GPU_WARP_LANES] = {NULL};
   int count = 1, there = s->numbers - first < GPU_WARP_LANES ? s->numbers - first : GPU_WARP_LANES;
   while (count < there) count *= 2;
-  for (int i = 0; i < there; i++) x[i] = load_real(e, element(e, e->real, s->staged, integer(e, first + i)), 0);
+  for (int i = 0; i < there; i++)
+    x[i] = load_real(e, element(e, e->real, s->staged, integer(e, first + i)), 0);
   int alike = GPU_WARP_LANES / count, mask = GPU_WARP_LANES / 2;
   for (int left = count; left > 1; left /= 2, mask /= 2) halve(l, x, left, mask);
   for (; mask; mask /= 2) x[0] = real_add(e, x[0], exchanged(e, x[0], mask));
@@ -109,11 +118,13 @@ static void store_sum(lower *l, const team_sums *s, int position, const place_in
   const result_target *target = &l->results[result];
   ir number = number_at(l, s, position, at), sum = NULL;
   for (int warp = 0; warp < warps_of(l); warp++) {
-    ir x = load_real(e, element(e, e->real, l->team->sums, place_of_sum(l, s, integer(e, warp), number)), 0);
+    ir x = load_real(
+        e, element(e, e->real, l->team->sums, place_of_sum(l, s, integer(e, warp), number)), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
   emit_branch branch = branch_begin(e, target->active);
-  view_store(l, &target->at, at, tile_place_axes(l->p->program, &l->p->program->results.items[result].place), sum);
+  view_store(l, &target->at, at,
+             tile_place_axes(l->p->program, &l->p->program->results.items[result].place), sum);
   branch_end(e, &branch);
 }
 
@@ -131,15 +142,18 @@ static void sum_here(lower *l, const team_sums *s, int position, const place_in_
 // Registers hold what a nest sums if its loops are unrolled.
 static bool in_registers(const lower *l, const team_sums *s) {
   enum { MOST_NUMBERS = 2 * GPU_WARP_LANES };
-  return l->m->kind == MAP_THREADS && !l->m->looped && s->points >= 0 && s->numbers > 1 && s->numbers <= MOST_NUMBERS;
+  return l->m->kind == MAP_THREADS && !l->m->looped && s->points >= 0 && s->numbers > 1 &&
+         s->numbers <= MOST_NUMBERS;
 }
 
 team_sums team_open(lower *l, const plan_nest *nest) {
   team_sums s = {.nest = nest, .points = plan_entries(l->m, l->p->program, nest->axes)};
   int results = 0;
-  for (int i = 0; i < nest->results.count; i++) results += l->results[nest->results.items[i]].over_threads;
+  for (int i = 0; i < nest->results.count; i++)
+    results += l->results[nest->results.items[i]].over_threads;
   s.numbers = results * (int)(s.points < 0 ? 1 : s.points);
-  if (in_registers(l, &s)) s.staged = stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)s.numbers), "staged");
+  if (in_registers(l, &s))
+    s.staged = stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)s.numbers), "staged");
   return s;
 }
 
@@ -174,7 +188,8 @@ static void point_among_threads(lower *l, const team_sums *s, int position) {
 
 void team_finish(lower *l, const team_sums *s) {
   if (!s->numbers || s->points < 0) return;
-  for (int first = 0; s->staged && first < s->numbers; first += GPU_WARP_LANES) sum_in_warps(l, s, first);
+  for (int first = 0; s->staged && first < s->numbers; first += GPU_WARP_LANES)
+    sum_in_warps(l, s, first);
   gpu_call(l->e, GPU_BARRIER, NULL, 0);
   for (int i = 0; i < s->nest->results.count; i++) {
     if (l->results[s->nest->results.items[i]].over_threads) point_among_threads(l, s, i);

@@ -12,7 +12,8 @@ static int power_of_two_in(int64_t n, int most) {
   return power;
 }
 
-// The length of the aligned vectors that the place's lanes consist of. Indices of the axis in lanes are multiples of the lanes.
+// The length of the aligned vectors that the place's lanes consist of. Indices of the axis in lanes
+// are multiples of the lanes.
 static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set axes, int base) {
   int piece = at->lanes;
   int64_t n;
@@ -75,7 +76,8 @@ static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set ax
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
-    ir x = piece > 1 ? load_piece(l, v, view_address(l, v, &one, axes), piece) : view_load(l, v, &one, axes);
+    ir x = piece > 1 ? load_piece(l, v, view_address(l, v, &one, axes), piece)
+                     : view_load(l, v, &one, axes);
     for (int i = 0; i < piece; i++) {
       ir number = piece > 1 ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x;
       all = LLVMBuildInsertElement(e->b, all, number, integer(e, lane + i), "");
@@ -103,8 +105,10 @@ static ir load_neighbours(lower *l, const view *v, ir address, int count) {
 
 static ir load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  if (!may_be_aligned(v, at)) return load_by(l, v, at, axes, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
-  ir slot = stack_slot(e, real_type(e, at->lanes), "numbers"), address = view_address(l, v, at, axes);
+  if (!may_be_aligned(v, at))
+    return load_by(l, v, at, axes, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
+  ir slot = stack_slot(e, real_type(e, at->lanes), "numbers"),
+     address = view_address(l, v, at, axes);
   emit_branch branch = branch_begin(e, v->aligned);
   store_real(e, load_piece(l, v, address, at->lanes), slot);
   branch_else(e, &branch);
@@ -149,7 +153,8 @@ static ir part_of(lower *l, ir x, int first, int count) {
   if (count == 1) return LLVMBuildExtractElement(e->b, x, integer(e, first), "");
   ir numbers[16];
   for (int i = 0; i < count; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
-  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(numbers, (unsigned)count), "");
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                LLVMConstVector(numbers, (unsigned)count), "");
 }
 
 static void store_piece(lower *l, const view *v, ir address, ir x) {
@@ -160,7 +165,8 @@ static void store_piece(lower *l, const view *v, ir address, ir x) {
   LLVMSetAlignment(store, bytes_of_vector(v, piece));
 }
 
-static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x, int piece) {
+static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x,
+                     int piece) {
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
     if (piece > 1) {

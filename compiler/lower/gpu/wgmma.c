@@ -1,13 +1,15 @@
-// Products by wgmma (sm_90a): the four warps of a warpgroup compute 64 rows of the result. Hardware works asynchronously.
+// Products by wgmma (sm_90a): the four warps of a warpgroup compute 64 rows of the result. Hardware
+// works asynchronously.
 //
 //   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
 //   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
 //
-// Operands are read from shared memory once for all four warps; with mma each warp loads its own by ldmatrix. Operands lie in
-// tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns. Its 16-byte
-// vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
-// the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
-// then all threads meet.
+// Operands are read from shared memory once for all four warps; with mma each warp loads its own by
+// ldmatrix. Operands lie in tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64
+// or 32 if there are no more columns. Its 16-byte vectors are swizzled as for ldmatrix. A tile
+// begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has the layout of
+// mma, so that elementwise code around a product is the same. A thread that writes an operand ends
+// with a fence; then all threads meet.
 #include "compiler/base/ice.h"
 #include "compiler/lower/gpu/mma.h"
 
@@ -19,13 +21,15 @@ enum { MOST_DEPTH_IN_REGISTERS = 64 };
 
 static bool is_known(ir x, int64_t *n) { return x && int_known(x, n); }
 
-// Does a step along an axis, or an index map's offset, move by whole tiles of 8 rows and so many columns?
+// Does a step along an axis, or an index map's offset, move by whole tiles of 8 rows and so many
+// columns?
 static bool keeps_place(const view *v, int64_t step, int columns) {
   return step / v->width % ROWS_OF_PATTERN == 0 && step % v->width % columns == 0;
 }
 
 // Does the operand lie in tiles, K-major or (*transposed) MN-major?
-static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int columns, bool *transposed) {
+static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int columns,
+                        bool *transposed) {
   int k = p->factors->dot->k;
   int64_t along_k, along_line, n;
   const view *v = &o->v;
@@ -47,7 +51,8 @@ bool gpu_is_group(lower *l, const mma *p) {
   bool transposed;
   const plan_dot *dot = p->factors->dot;
   if (!dot->wgmma) return false;
-  bool may = known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS || is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed);
+  bool may = known_size(l, dot->k) <= MOST_DEPTH_IN_REGISTERS ||
+             is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed);
   may = may && is_in_tiles(l, p, &p->b, p->tiles * GPU_TILE_COLUMNS, &transposed);
   if (!may && !l->entries) ICE("lower", "an operand of wgmma does not lie in tiles");
   return may;  // turns of a repeat may differ in the entry that a slice takes
@@ -55,15 +60,16 @@ bool gpu_is_group(lower *l, const mma *p) {
 
 // ---- operands --------------------------------------------------------------------------------
 
-// The descriptor of gpu_ops.def: the address of the first element, and two byte offsets. K-major operands ignore the first
-// offset, which is 1 by convention.
-static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line, int64_t k,
-                        bool transposed) {
+// The descriptor of gpu_ops.def: the address of the first element, and two byte offsets. K-major
+// operands ignore the first offset, which is 1 by convention.
+static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                        ir line, int64_t k, bool transposed) {
   emitter *e = l->e;
   uint64_t across = transposed ? (uint64_t)(o->v.tile * 2 / 16) : 1;
   int width = o->v.width < VIEW_TILE ? o->v.width : VIEW_TILE;
   uint64_t mode = width == 64 ? 1 : width == 32 ? 2 : 3;
-  uint64_t distances = across << 16 | (uint64_t)(ROWS_OF_PATTERN * width * 2 / 16) << 32 | mode << 62;
+  uint64_t distances =
+      across << 16 | (uint64_t)(ROWS_OF_PATTERN * width * 2 / 16) << 32 | mode << 62;
   place_in_loops where = *at;
   where.index[o->line] = line;
   where.index[p->factors->dot->k] = integer(e, k);
@@ -75,8 +81,11 @@ static ir descriptor_of(lower *l, const mma *p, const mma_operand *o, const plac
   return LLVMBuildOr(e->b, first, LLVMConstInt(e->i64, distances, 0), "");
 }
 
-// The assembler keeps descriptors for later products, two registers for each, unless it cannot know that they are the same.
-static void make_descriptors_anew(lower *l, mma *p) { p->unknown_zero = gpu_lacks_registers(l) ? gpu_unknown_zero(l) : NULL; }
+// The assembler keeps descriptors for later products, two registers for each, unless it cannot know
+// that they are the same.
+static void make_descriptors_anew(lower *l, mma *p) {
+  p->unknown_zero = gpu_lacks_registers(l) ? gpu_unknown_zero(l) : NULL;
+}
 
 typedef struct registers_of_a {
   ir parts[MOST_DEPTH_IN_REGISTERS / DEPTH][4];
@@ -84,7 +93,8 @@ typedef struct registers_of_a {
 
 // ---- the product -----------------------------------------------------------------------------
 
-// The operation for this number of columns: those for 8, 16, 32 and 64 columns are rows of gpu_ops.def at equal distances.
+// The operation for this number of columns: those for 8, 16, 32 and 64 columns are rows of
+// gpu_ops.def at equal distances.
 static gpu_op for_columns(const mma *p, gpu_op of_8) {
   int rows = GPU_WGMMA_FENCE_N16 - GPU_WGMMA_FENCE_N8, more = 0;
   for (int tiles = p->tiles; tiles > 1; tiles /= 2) more += rows;
@@ -104,12 +114,14 @@ static void call_with_sums(lower *l, const mma *p, gpu_op op, ir *sums, const ir
 
 static ir flag(lower *l, int x) { return LLVMConstInt(l->e->i32, (unsigned long long)x, 1); }
 
-static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k, const ir *registers, ir *sums) {
+static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k,
+                     const ir *registers, ir *sums) {
   bool across_a = false, across_b = false, f16 = p->type == NUMBER_F16;
   is_in_tiles(l, p, &p->b, p->tiles * GPU_TILE_COLUMNS, &across_b);
   ir b = descriptor_of(l, p, &p->b, at, p->first_column, k, across_b);
   if (registers) {
-    ir more[] = {registers[0], registers[1], registers[2], registers[3], b, flag(l, 1), flag(l, across_b)};
+    ir more[] = {registers[0], registers[1],     registers[2], registers[3], b,
+                 flag(l, 1),   flag(l, across_b)};
     gpu_op op = f16 ? GPU_WGMMA_REGISTERS_N8_F16 : GPU_WGMMA_REGISTERS_N8_BF16;
     call_with_sums(l, p, op, sums, more, 7);
     return;
@@ -131,13 +143,16 @@ static group_product open_product(lower *l, const mma *p, const place_in_loops *
   bool transposed;
   group_product g = {.in_registers = !is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed)};
   int64_t depth = known_size(l, p->factors->dot->k);
-  for (int64_t k = 0; g.in_registers && k < depth; k += DEPTH) gpu_mma_a(l, p, at, integer(l->e, k), g.a.parts[k / DEPTH]);
+  for (int64_t k = 0; g.in_registers && k < depth; k += DEPTH)
+    gpu_mma_a(l, p, at, integer(l->e, k), g.a.parts[k / DEPTH]);
   return g;
 }
 
-static void all_steps(lower *l, const mma *p, const place_in_loops *at, const group_product *g, ir *sums) {
+static void all_steps(lower *l, const mma *p, const place_in_loops *at, const group_product *g,
+                      ir *sums) {
   int64_t depth = known_size(l, p->factors->dot->k);
-  for (int64_t k = 0; k < depth; k += DEPTH) one_step(l, p, at, k, g->in_registers ? g->a.parts[k / DEPTH] : NULL, sums);
+  for (int64_t k = 0; k < depth; k += DEPTH)
+    one_step(l, p, at, k, g->in_registers ? g->a.parts[k / DEPTH] : NULL, sums);
 }
 
 static void load_sums(lower *l, const mma *p, ir *sums) {
@@ -168,7 +183,8 @@ bool gpu_are_groups(lower *l, mma *p) {
   return both;
 }
 
-// Both products run at the same time. A product that is scaled before the sum has an accumulator of its own.
+// Both products run at the same time. A product that is scaled before the sum has an accumulator of
+// its own.
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   make_descriptors_anew(l, p);

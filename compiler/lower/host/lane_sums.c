@@ -2,9 +2,10 @@
 //
 //   d.B[n] += sum of the lanes of x[n], n = 0 .. 15      ->      16 vectors, 15 x (two shuffles, one add), one vector
 //
-// A result that lacks the lane axis adds up its lanes. One row at a time, each halving costs a shuffle and an addition.
-// Sixteen rows share them, and the sums come out side by side as they lie in memory. The rows of a nest are staged: each point
-// stores its lanes, and after the loops, blocks of rows are added to the tensor.
+// A result that lacks the lane axis adds up its lanes. One row at a time, each halving costs a
+// shuffle and an addition. Sixteen rows share them, and the sums come out side by side as they lie
+// in memory. The rows of a nest are staged: each point stores its lanes, and after the loops,
+// blocks of rows are added to the tensor.
 #include "compiler/lower/host/nests.h"
 
 static int last_axis_of(const lower *l, axis_set axes) {
@@ -15,7 +16,8 @@ static int last_axis_of(const lower *l, axis_set axes) {
   return last;
 }
 
-// Rows that are summed together, or 0: the axis is too short, its sums are not side by side, lanes do not halve.
+// Rows that are summed together, or 0: the axis is too short, its sums are not side by side, lanes
+// do not halve.
 int lane_block_of(const lower *l, const plan_nest *nest, int result) {
   const tile_result *r = &l->p->program->results.items[result];
   const result_target *target = &l->results[result];
@@ -26,7 +28,8 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result) {
   int block = lanes < l->m->width ? lanes : l->m->width;
   int axis = last_axis_of(l, nest->axes);
   int64_t stride;
-  bool dense = target->at.stride[axis] && int_known(target->at.stride[axis], &stride) && stride == 1;
+  bool dense =
+      target->at.stride[axis] && int_known(target->at.stride[axis], &stride) && stride == 1;
   bool sized = plan_sized(l->p->program, nest->axes);
   bool enough = sized && plan_axis_size(l->m, l->p->program, axis) >= block;
   return dense && block > 1 && enough ? block : 0;
@@ -51,8 +54,8 @@ static ir folded(emitter *e, ir x, int block) {
   return x;
 }
 
-// Segments of `size` lanes, each a partial sum of one row. The halves of the segments of x and y, side by side, add up to
-// segments of half the size.
+// Segments of `size` lanes, each a partial sum of one row. The halves of the segments of x and y,
+// side by side, add up to segments of half the size.
 static ir merged(emitter *e, ir x, ir y, int size) {
   int block = ir_lanes(x), half = size / 2, at = 0;
   int *low = ARENA_ARRAY(e->a, int, block), *high = ARENA_ARRAY(e->a, int, block);
@@ -104,7 +107,8 @@ static void add_block(lower *l, const staged_lanes *s, place_in_loops *at, int r
   to.lanes = 0;
   for (int i = 0; i < rows; i++) {
     place_in_loops one = to;
-    one.index[last_axis_of(l, s->axes)] = int_add(e, at->index[last_axis_of(l, s->axes)], integer(e, i));
+    one.index[last_axis_of(l, s->axes)] =
+        int_add(e, at->index[last_axis_of(l, s->axes)], integer(e, i));
     host_result(l, &l->results[s->result], &one, axes, sum_of_lanes(e, row[i]));
   }
 }
@@ -115,7 +119,8 @@ static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in
   axis_set outer = axes & ~axis_bit(last);
   if (outer) {
     while (!axis_in(outer, axis)) axis++;
-    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, plan_axis_size(l->m, l->p->program, axis)), 1, "outer");
+    emit_loop loop = loop_begin(e, integer(e, 0),
+                                integer(e, plan_axis_size(l->m, l->p->program, axis)), 1, "outer");
     at->index[axis] = loop.index;
     blocks_over(l, s, axes & ~axis_bit(axis), at);
     loop_end(e, &loop);
@@ -135,7 +140,8 @@ static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in
 staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block) {
   staged_lanes staged = {.result = result, .block = block, .axes = nest->axes};
   plan_buffer b = plan_buffer_for(l->m, l->p->program, nest->axes, false, -1);
-  ir memory = stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)(b.numbers.factor * block)), "lanes");
+  ir memory =
+      stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)(b.numbers.factor * block)), "lanes");
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) b.stride[axis].factor *= block;
   staged.rows = buffer_view(l, &b, memory);
   return staged;

@@ -17,8 +17,8 @@ static ir alias_scope(emitter *e, const char *name) {
   return LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &scope, 1));
 }
 
-// Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
-// buffer. Tensors may be each other.
+// Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in
+// registers while it writes a buffer. Tensors may be each other.
 static void tell_apart(emitter *e, const view *v, ir access) {
   if (!access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
   const char *names[] = {"rec tensors", "rec buffers"};
@@ -73,7 +73,8 @@ void host_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   }
 }
 
-void host_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x) {
+void host_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes,
+                 ir x) {
   if (target->add) x = real_add(l->e, view_load(l, &target->at, at, axes), x);
   view_store(l, &target->at, at, axes, x);
 }

@@ -12,7 +12,8 @@ static void pack(lower *l, const plan_nest *nest) {
 
 static void prefix(lower *l, const plan_nest *nest) { lower_prefix(l, nest, 1); }
 
-static void in_order(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner, void *data) {
+static void in_order(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                     void *data) {
   lower_loops_over(l, axes, 0, at, inner, data);
 }
 
@@ -28,7 +29,8 @@ static void along_vectors(lower *l, const place_in_loops *at, void *data) {
   lower_vectors_along(l, v->axis, &inner, v->body, v->data);
 }
 
-static void vectors(lower *l, const loop_axes *axes, bool copies, point_function *body, void *data) {
+static void vectors(lower *l, const loop_axes *axes, bool copies, point_function *body,
+                    void *data) {
   (void)copies;  // all bodies take vectors
   loop_axes outer = *axes;
   vector_body v = {.body = body, .data = data};

@@ -13,7 +13,8 @@ void host_points(lower *l, const plan_nest *nest);
 // memory.c
 ir host_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void host_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
-void host_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes, ir x);
+void host_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes,
+                 ir x);
 
 // lane_sums.c: results that add up the lanes of every point of a nest.
 typedef struct staged_lanes {
@@ -25,7 +26,8 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result);
 staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block);
 void stage_point(lower *l, const staged_lanes *s, const place_in_loops *at, ir x);
 void add_staged_lanes(lower *l, const staged_lanes *s);
-// The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`.
+// The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side;
+// overwrites `rows`.
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
 // transpose.c: a pack in square blocks of vectors; false: it cannot be made so.
@@ -44,15 +46,17 @@ void fetch_entry(emitter *e, const fetch_list *f);
 // A line of memory for one of the caches, 3 the nearest.
 void fetch_line(emitter *e, ir address, bool write, int nearness);
 
-// products_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows.
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start, LLVMTypeRef *type);
+// products_along.c: args are a and its stride of rows, b and its stride of columns, c and its
+// stride of rows.
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
+                      LLVMTypeRef *type);
 
 typedef struct dot_sizes {
   int64_t rows, columns, depth;
 } dot_sizes;
 
-// products_of_lanes.c. args: a, its strides of rows and of k; b, its strides of columns and of k; c, its strides of rows and of
-// columns.
+// products_of_lanes.c. args: a, its strides of rows and of k; b, its strides of columns and of k;
+// c, its strides of rows and of columns.
 ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
 
 // solve.c

@@ -2,12 +2,13 @@
 //
 //   kernel: nest 1; nest 2; .. nest 9      ->      kernel: nest 1; nest 2; store environment; part 1(environment); ..
 //
-// LLVM's time grows faster than the length of a function. `lower` holds the surroundings of a nest (tensors, strides, buffers,
-// indices); the environment is a struct of those values that are no constants. A part loads all of it first. Loads that its
-// nests do not use are taken out again, and values that no part uses are not stored.
+// LLVM's time grows faster than the length of a function. `lower` holds the surroundings of a nest
+// (tensors, strides, buffers, indices); the environment is a struct of those values that are no
+// constants. A part loads all of it first. Loads that its nests do not use are taken out again, and
+// values that no part uses are not stored.
 //
-// Addresses at constant distances from each other share one entry of a long environment. LLVM's time grows with the square of
-// the number of consecutive stores.
+// Addresses at constant distances from each other share one entry of a long environment. LLVM's
+// time grows with the square of the number of consecutive stores.
 #include "compiler/lower/host/nests.h"
 
 enum { LONG_FUNCTION = 1500, LONG_ENVIRONMENT = 500 };
@@ -31,7 +32,8 @@ typedef struct outline {
 
 // A constant distance behind another address.
 static bool is_behind(ir x) {
-  return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 && LLVMIsConstant(LLVMGetOperand(x, 1));
+  return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 &&
+         LLVMIsConstant(LLVMGetOperand(x, 1));
 }
 
 // The address that others lie behind, some behind each other.
@@ -40,7 +42,9 @@ static ir base_of(ir x) {
   return x;
 }
 
-static bool is_derived(const outline *o, int i) { return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]); }
+static bool is_derived(const outline *o, int i) {
+  return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]);
+}
 
 // The position of an address among those that others lie behind.
 static int base_among(const ir *values, const int *bases, int count, ir base) {
@@ -98,7 +102,8 @@ static void load_environment(outline *o, LLVMTypeRef *types) {
 // The same distances behind what a part has loaded.
 static ir derived_from(LLVMBuilderRef b, ir outside, ir loaded) {
   if (!is_behind(outside)) return loaded;
-  ir base = derived_from(b, LLVMGetOperand(outside, 0), loaded), distance = LLVMGetOperand(outside, 1);
+  ir base = derived_from(b, LLVMGetOperand(outside, 0), loaded),
+     distance = LLVMGetOperand(outside, 1);
   LLVMTypeRef type = LLVMGetGEPSourceElementType(outside);
   return LLVMIsInBounds(outside) ? LLVMBuildInBoundsGEP2(b, type, base, &distance, 1, "")
                                  : LLVMBuildGEP2(b, type, base, &distance, 1, "");
@@ -144,7 +149,8 @@ static void open_part(outline *o) {
   o->open = true;
 }
 
-// An address that nothing uses goes, and then the addresses from which it was computed, if nothing else uses them.
+// An address that nothing uses goes, and then the addresses from which it was computed, if nothing
+// else uses them.
 static void erase_unused_address(ir x) {
   if (!x || !is_behind(x) || LLVMGetFirstUse(x)) return;
   ir base = LLVMGetOperand(x, 0);

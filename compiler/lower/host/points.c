@@ -3,11 +3,14 @@
 //   [t, N]      for t: for N by 16: ..
 #include "compiler/lower/host/nests.h"
 
-static const staged_lanes *staged_of(const point_nest *n, int position) { return &((const staged_lanes *)n->staged)[position]; }
+static const staged_lanes *staged_of(const point_nest *n, int position) {
+  return &((const staged_lanes *)n->staged)[position];
+}
 
 static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
   const staged_lanes *s = staged_of(n, position);
-  if (s->block) stage_point(l, s, at, lower_value_at(l, at, l->p->program->results.items[s->result].value));
+  if (s->block)
+    stage_point(l, s, at, lower_value_at(l, at, l->p->program->results.items[s->result].value));
   return s->block;
 }
 

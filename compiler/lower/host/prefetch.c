@@ -1,11 +1,12 @@
-// Products that prefetch rows of memory while they multiply: one entry of the list with each block (kernel/host/prefetch.c).
+// Products that prefetch rows of memory while they multiply: one entry of the list with each block
+// (kernel/host/prefetch.c).
 #include "compiler/lower/host/nests.h"
 
 enum { IN_SECOND_CACHE = 2 };
 
 void fetch_line(emitter *e, ir address, bool write, int nearness) {
-  ir hints[] = {address, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, (unsigned)nearness, 0),
-                LLVMConstInt(e->i32, 1, 0)};
+  ir hints[] = {address, LLVMConstInt(e->i32, write, 0),
+                LLVMConstInt(e->i32, (unsigned)nearness, 0), LLVMConstInt(e->i32, 1, 0)};
   call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
 }
 
@@ -14,6 +15,8 @@ void fetch_entry(emitter *e, const fetch_list *f) {
   ir last = LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, f->list, integer(e, FETCH_LAST)), "");
   ir entry = LLVMBuildLoad2(e->b, e->pointer, LLVMBuildIntToPtr(e->b, next, e->pointer, ""), "");
   for (int i = 0; i < f->lines; i++)
-    fetch_line(e, element(e, LLVMInt8TypeInContext(e->context), entry, integer(e, i * FETCH_LINE)), false, IN_SECOND_CACHE);
-  LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last), element(e, e->i64, f->list, integer(e, FETCH_NEXT)));
+    fetch_line(e, element(e, LLVMInt8TypeInContext(e->context), entry, integer(e, i * FETCH_LINE)),
+               false, IN_SECOND_CACHE);
+  LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last),
+                 element(e, e->i64, f->list, integer(e, FETCH_NEXT)));
 }

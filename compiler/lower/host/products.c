@@ -3,8 +3,9 @@
 //   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
 //                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
 //
-// A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by all products of that shape;
-// strides are its arguments. A factor that is zero above the diagonal of (t, s) shortens the loop over k, block by block.
+// A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by
+// all products of that shape; strides are its arguments. A factor that is zero above the diagonal
+// of (t, s) shortens the loop over k, block by block.
 #include <stdio.h>
 #include <string.h>
 
@@ -92,8 +93,8 @@ static void open_sums(product *p, const block *b, block_sums *sums) {
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
       sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
-      ir start =
-          p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v]) : real_number(e, 0, b->lanes[v]);
+      ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
+                                          : real_number(e, 0, b->lanes[v]);
       store_real(e, start, sums->at[r][v]);
     }
     columns += b->lanes[v];
@@ -124,21 +125,25 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
   emitter *e = p->e;
   int64_t column = 0;
   for (int v = 0; v < b->vectors; v++) {
-    for (int r = 0; r < b->rows; r++) store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
+    for (int r = 0; r < b->rows; r++)
+      store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
     column += b->lanes[v];
   }
 }
 
 // Steps between two fetches; all, if nothing is fetched.
-static int64_t steps_of_part(const product *p) { return p->fetch ? in_parts(p->s.depth, p->s.entries) : p->s.depth; }
+static int64_t steps_of_part(const product *p) {
+  return p->fetch ? in_parts(p->s.depth, p->s.entries) : p->s.depth;
+}
 
-// The number of interleaved sums that a single row of few vectors has. It divides the steps, and the steps between two
-// prefetches.
+// The number of interleaved sums that a single row of few vectors has. It divides the steps, and
+// the steps between two prefetches.
 static int chains_of(const product *p, const block *b) {
   int chains = 1;
   int64_t parts = steps_of_part(p);
   bool splits = p->s.rows == 1 && p->s.range == K_ALL && p->s.depth;
-  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0 && parts % (2 * chains) == 0)
+  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0 &&
+         parts % (2 * chains) == 0)
     chains *= 2;
   return chains;
 }
@@ -153,18 +158,21 @@ static void open_chain(product *p, const block *b, block_sums *sums) {
 static void add_chain(product *p, const block *b, const block_sums *sums, const block_sums *chain) {
   emitter *e = p->e;
   for (int v = 0; v < b->vectors; v++) {
-    ir x = load_real(e, sums->at[0][v], b->lanes[v]), y = load_real(e, chain->at[0][v], b->lanes[v]);
+    ir x = load_real(e, sums->at[0][v], b->lanes[v]),
+       y = load_real(e, chain->at[0][v], b->lanes[v]);
     store_real(e, real_add(e, x, y), sums->at[0][v]);
   }
 }
 
-static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains, ir begin, ir end) {
+static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains, ir begin,
+                          ir end) {
   emitter *e = p->e;
   block_sums others[MOST_VECTORS];
   others[0] = *sums;
   for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
   emit_loop loop = loop_begin(e, begin, end, chains, "k");
-  for (int c = 0; c < chains; c++) add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
+  for (int c = 0; c < chains; c++)
+    add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
   loop_end(e, &loop);
   for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
 }
@@ -253,14 +261,23 @@ static void product_body(product *p) {
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   char name[128], fetches[32] = "";
   if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
-  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows, (long long)s.columns, (long long)s.depth,
-           s.start, s.range, fetches, clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->pointer, e->i64, s.depth ? e->pointer : e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
+           clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
+                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64};
+  *type =
+      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
   ir function, args[8] = {0};
   emitter inner;
   if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
-  product p = {.e = &inner, .s = s, .a = args[0], .a_i = args[1], .a_k = args[2], .b = args[3], .b_k = args[4]};
+  product p = {.e = &inner,
+               .s = s,
+               .a = args[0],
+               .a_i = args[1],
+               .a_k = args[2],
+               .b = args[3],
+               .b_k = args[4]};
   p.c = args[5], p.c_i = args[6];
   p.fetch = s.entries ? args[7] : NULL;
   p.depth = s.depth ? integer(&inner, s.depth) : args[7];
@@ -306,7 +323,8 @@ static shape shape_of(const lower *l, const plan_nest *nest) {
                  .range = range_of(l, dot)};
 }
 
-// All its blocks take all of k, and their time: others are not worth while, or made once for many instances.
+// All its blocks take all of k, and their time: others are not worth while, or made once for many
+// instances.
 static bool may_fetch(const lower *l, const plan_nest *nest) {
   return nest->kind == NEST_DOT && nest->region == REGION_BODY && !nest->lane && !nest->dot.along &&
          range_of(l, &nest->dot) == K_ALL;
@@ -326,7 +344,8 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   return blocks;
 }
 
-// From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step.
+// From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the
+// next step.
 static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
   if (dot->k >= 0) return stride_of(l, v, dot->k);
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
@@ -350,8 +369,15 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   if (d->nest->lane) {
     dot_sizes sizes = {s.rows, s.columns, s.depth};
     ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
-    ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->j), stride_of(l, &d->b, dot->k),
-                 c, c_i, stride_of(l, &d->c, dot->j)};
+    ir args[] = {a,
+                 a_i,
+                 stride_of(l, &d->a, dot->k),
+                 b,
+                 stride_of(l, &d->b, dot->j),
+                 stride_of(l, &d->b, dot->k),
+                 c,
+                 c_i,
+                 stride_of(l, &d->c, dot->j)};
     LLVMBuildCall2(e->b, type, function, args, 9, "");
     return;
   }
@@ -368,8 +394,10 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   LLVMBuildCall2(e->b, type, function, args, s.entries || !s.depth ? 8 : 7, "");
 }
 
-// Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add.
-static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes, dot_start start) {
+// Loops over axes that the blocked kernel does not take; the first product of a sum may start it,
+// the others add.
+static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes,
+                          dot_start start) {
   if (!axes) {
     call_product(l, at, d, start);
     return;

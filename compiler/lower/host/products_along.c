@@ -1,10 +1,11 @@
-// Products whose operands are both contiguous along the summed axis. A block of rows x columns has one vector of partial sums
-// for each pair. The lanes of all vectors are added up together.
+// Products whose operands are both contiguous along the summed axis. A block of rows x columns has
+// one vector of partial sums for each pair. The lanes of all vectors are added up together.
 //
 //   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
 //                                     addition), one vector with the 16 sums
 //
-// This way suits few columns. With many columns, a copy of b that lies along them is faster (lower/host/products.c).
+// This way suits few columns. With many columns, a copy of b that lies along them is faster
+// (lower/host/products.c).
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
@@ -31,7 +32,8 @@ static ir load_along(const along *p, ir row, ir k, int lanes) {
   ir x = load_real(e, element(e, e->real, row, k), lanes);
   if (lanes == e->lanes) return x;
   ir mask[MOST_LANES];
-  for (int i = 0; i < e->lanes; i++) mask[i] = LLVMConstInt(e->i32, (unsigned)(i < lanes ? i : lanes), 0);
+  for (int i = 0; i < e->lanes; i++)
+    mask[i] = LLVMConstInt(e->i32, (unsigned)(i < lanes ? i : lanes), 0);
   ir zeros = real_number(e, 0, lanes);
   return LLVMBuildShuffleVector(e->b, x, zeros, LLVMConstVector(mask, (unsigned)e->lanes), "");
 }
@@ -120,7 +122,8 @@ static void all_blocks(const along *p) {
 static void choose_block(along *p) {
   int lanes = p->e->lanes;
   p->block_columns = 1;
-  while (p->block_columns * p->block_columns < lanes && 2 * p->block_columns <= p->columns) p->block_columns *= 2;
+  while (p->block_columns * p->block_columns < lanes && 2 * p->block_columns <= p->columns)
+    p->block_columns *= 2;
   p->block_rows = lanes / p->block_columns;
   while (p->block_rows > p->rows && 2 * p->block_columns <= p->columns && p->block_rows > 1) {
     p->block_rows /= 2;
@@ -128,10 +131,11 @@ static void choose_block(along *p) {
   }
 }
 
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start, LLVMTypeRef *type) {
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
+                      LLVMTypeRef *type) {
   char name[128];
-  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns, (long long)depth, start,
-           clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns,
+           (long long)depth, start, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
   ir function, args[6];

@@ -1,4 +1,5 @@
-// Products that every lane has by itself: blocks of rows x columns, one vector of lanes for each pair of them.
+// Products that every lane has by itself: blocks of rows x columns, one vector of lanes for each
+// pair of them.
 //
 //   %14 [segment,step,N] x D = dot %12 %13 over m      a[i, k], b[j, k] and c[i, j] are vectors along D:
 //                                                      4 rows, 4 columns: 8 loads for 16 multiply-adds
@@ -33,7 +34,8 @@ static ir c_address(const lanes_product *p, const corner *at, int row, int colum
   return at_stride(p->e, base, at->j, column, p->c_j);
 }
 
-static void multiply_at(const lanes_product *p, const corner *at, ir k, ir sums[MOST_SIDE][MOST_SIDE]) {
+static void multiply_at(const lanes_product *p, const corner *at, ir k,
+                        ir sums[MOST_SIDE][MOST_SIDE]) {
   emitter *e = p->e;
   ir b[MOST_SIDE];
   for (int j = 0; j < at->columns; j++) {
@@ -57,7 +59,8 @@ static void one_block(const lanes_product *p, const corner *at) {
   for (int i = 0; i < at->rows; i++) {
     for (int j = 0; j < at->columns; j++) {
       sums[i][j] = stack_slot(e, real_type(e, p->lanes), "sum");
-      ir start = p->start == START_ZERO ? real_number(e, 0, p->lanes) : load_real(e, c_address(p, at, i, j), p->lanes);
+      ir start = p->start == START_ZERO ? real_number(e, 0, p->lanes)
+                                        : load_real(e, c_address(p, at, i, j), p->lanes);
       store_real(e, start, sums[i][j]);
     }
   }
@@ -65,7 +68,8 @@ static void one_block(const lanes_product *p, const corner *at) {
   multiply_at(p, at, loop.index, sums);
   loop_end(e, &loop);
   for (int i = 0; i < at->rows; i++) {
-    for (int j = 0; j < at->columns; j++) store_real(e, load_real(e, sums[i][j], p->lanes), c_address(p, at, i, j));
+    for (int j = 0; j < at->columns; j++)
+      store_real(e, load_real(e, sums[i][j], p->lanes), c_address(p, at, i, j));
   }
 }
 
@@ -77,7 +81,8 @@ static void columns_of(const lanes_product *p, ir i, int rows, int block) {
     one_block(p, &(corner){i, loop.index, rows, block});
     loop_end(e, &loop);
   }
-  if (p->columns > whole) one_block(p, &(corner){i, integer(e, whole), rows, (int)(p->columns - whole)});
+  if (p->columns > whole)
+    one_block(p, &(corner){i, integer(e, whole), rows, (int)(p->columns - whole)});
 }
 
 static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
@@ -95,14 +100,16 @@ static void all_blocks(const lanes_product *p) {
 
 ir dot_lanes_function(emitter *e, dot_sizes s, int lanes, dot_start start, LLVMTypeRef *type) {
   char name[128];
-  snprintf(name, sizeof name, "rec_lanes_%lldx%lldx%lld_%d_%d%s", (long long)s.rows, (long long)s.columns, (long long)s.depth,
-           lanes, start, clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->i64, e->pointer, e->i64, e->i64};
+  snprintf(name, sizeof name, "rec_lanes_%lldx%lldx%lld_%d_%d%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, lanes, start, clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer, e->i64,
+                         e->i64,     e->pointer, e->i64, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 9, 0);
   ir function, v[9];
   emitter inner;
   if (!emit_shared(e, name, *type, &function, &inner, v)) return function;
-  lanes_product p = {&inner, s.rows, s.columns, s.depth, start, lanes, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]};
+  lanes_product p = {&inner, s.rows, s.columns, s.depth, start, lanes, v[0], v[1],
+                     v[2],   v[3],   v[4],      v[5],    v[6],  v[7],  v[8]};
   all_blocks(&p);
   emit_shared_end(&inner);
   return function;

@@ -4,8 +4,9 @@
 //                                           for s before the block: x[row] += a[row, s] * x[s, V..]
 //                                           rows of the block among themselves, in order
 //
-// One function per shape and clone. The transposed system is the same from the last row to the first, with the strides of the
-// matrix exchanged. The caller passes the far ends and negative strides.
+// One function per shape and clone. The transposed system is the same from the last row to the
+// first, with the strides of the matrix exchanged. The caller passes the far ends and negative
+// strides.
 #include <stdio.h>
 
 #include "compiler/base/ice.h"
@@ -69,7 +70,8 @@ static void one_panel(system *s, const panel *p) {
     for (int v = 0; v < p->vectors; v++) solved[r][v] = load_real(e, sums[r][v], p->lanes[v]);
     for (int before = 0; before < r; before++) {
       ir factor = factor_at(s, row[r], row[before]);
-      for (int v = 0; v < p->vectors; v++) solved[r][v] = real_fma(e, factor, solved[before][v], solved[r][v]);
+      for (int v = 0; v < p->vectors; v++)
+        solved[r][v] = real_fma(e, factor, solved[before][v], solved[r][v]);
     }
     for (int v = 0; v < p->vectors; v++) store_real(e, solved[r][v], x_address(s, p, row[r], v));
   }
@@ -112,7 +114,8 @@ static void system_body(system *s) {
 
 static ir system_function(emitter *e, int64_t rows, int64_t columns, LLVMTypeRef *type) {
   char name[96];
-  snprintf(name, sizeof name, "rec_solve_%lldx%lld%s", (long long)rows, (long long)columns, clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_solve_%lldx%lld%s", (long long)rows, (long long)columns,
+           clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
   ir function, args[5];
@@ -153,7 +156,8 @@ static void call_system(lower *l, const place_in_loops *at, void *data) {
   axis_set lanes = d->j < 0 ? 0 : axis_bit(d->j);
   ir a = view_address(l, &d->a, at, value(l, v->args[0])->axes & ~pair);
   ir x = view_address(l, &d->x, at, v->axes & ~pair & ~lanes);
-  ir a_t = d->a.stride[tile_row_axis(v)], a_s = d->a.stride[tile_column_axis(v)], x_t = d->x.stride[tile_row_axis(v)];
+  ir a_t = d->a.stride[tile_row_axis(v)], a_s = d->a.stride[tile_column_axis(v)],
+     x_t = d->x.stride[tile_row_axis(v)];
   if (tile_is_transposed(v)) {
     a = far_end(l, far_end(l, a, a_t, rows), a_s, rows);
     x = far_end(l, x, x_t, rows);
@@ -173,7 +177,8 @@ void host_solve(lower *l, const plan_nest *nest) {
   const tile_value *v = value(l, d.id);
   int pack = nest->dot.pack_a, buffer = l->p->values[d.id].buffer;
   const plan_buffer *b = &l->p->buffers.items[buffer];
-  d.a = pack < 0 ? value_view(l, nest->dot.a) : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
+  d.a = pack < 0 ? value_view(l, nest->dot.a)
+                 : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
   d.x = b->carried >= 0 ? l->carried[b->carried] : buffer_view(l, b, l->buffers[buffer]);
   lower_points(l, plan_tile_axes(l->m, v->axes), false, copy_right_side, &d);
   axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v));

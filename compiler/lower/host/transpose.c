@@ -2,7 +2,8 @@
 //
 //   pack %16 [s,N] as [N,s]     ->     16 rows of N, 4 rounds of shuffles, 16 rows of s
 //
-// Gathering costs a load for each number; a block of w x w takes w loads, w log w shuffles and w stores.
+// Gathering costs a load for each number; a block of w x w takes w loads, w log w shuffles and w
+// stores.
 #include "compiler/lower/host/nests.h"
 
 typedef struct square {
@@ -54,8 +55,10 @@ static void squares(lower *l, const place_in_loops *outer, void *data) {
   const square *s = data;
   emitter *e = l->e;
   place_in_loops at = *outer;
-  emit_loop rows = loop_begin(e, integer(e, 0), integer(e, known_size(l, s->rows)), s->width, "rows");
-  emit_loop columns = loop_begin(e, integer(e, 0), integer(e, known_size(l, s->columns)), s->width, "columns");
+  emit_loop rows =
+      loop_begin(e, integer(e, 0), integer(e, known_size(l, s->rows)), s->width, "rows");
+  emit_loop columns =
+      loop_begin(e, integer(e, 0), integer(e, known_size(l, s->columns)), s->width, "columns");
   at.index[s->rows] = rows.index;
   at.index[s->columns] = columns.index;
   one_square(l, s, &at);
@@ -63,12 +66,14 @@ static void squares(lower *l, const place_in_loops *outer, void *data) {
   loop_end(e, &rows);
 }
 
-// Whether the copy could be made so; sizes that are no multiple of the width, and what is not in memory, are gathered.
+// Whether the copy could be made so; sizes that are no multiple of the width, and what is not in
+// memory, are gathered.
 bool host_transpose(lower *l, const plan_nest *nest, view memory) {
   const plan_buffer *to = &l->p->buffers.items[nest->pack];
   int width = l->m->width;
   if (to->axis_count < 2 || to->lane || !plan_viewable(l->m, l->p, nest->packed)) return false;
-  square s = {.axes = value(l, nest->packed)->axes, .rows = to->axes[to->axis_count - 1], .width = width};
+  square s = {
+      .axes = value(l, nest->packed)->axes, .rows = to->axes[to->axis_count - 1], .width = width};
   s.columns = plan_contiguous_axis(l->m, l->p, nest->packed);
   if (s.columns < 0 || s.columns == s.rows || !axis_in(nest->axes, s.columns)) return false;
   if (known_size(l, s.rows) % width || known_size(l, s.columns) % width) return false;

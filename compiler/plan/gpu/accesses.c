@@ -16,7 +16,9 @@ typedef struct collector {
   plan_accesses found;
 } collector;
 
-static const tile_value *value_of(const collector *c, tile_id id) { return &c->p->program->values.items[id]; }
+static const tile_value *value_of(const collector *c, tile_id id) {
+  return &c->p->program->values.items[id];
+}
 
 int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis) {
   int64_t size = plan_axis_size(m, program, axis);
@@ -47,14 +49,17 @@ static void slice_stride(const tile_value *v, plan_access *access) {
 }
 
 // A joined axis has the stride of its inner one.
-void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps, plan_access *access) {
+void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps,
+                     plan_access *access) {
   int64_t *stride = access->stride;
   for (; maps; maps = maps->above) {
     const tile_value *v = maps->v;
     switch (v->op) {
       case TILE_RENAME: move_stride(stride, tile_renamed_from(v), tile_renamed_to(v), 1); break;
       case TILE_SLICE: slice_stride(v, access); break;
-      case TILE_SPLIT: split_stride(v, plan_typical_size(m, program, tile_inner_axis(v)), stride); break;
+      case TILE_SPLIT:
+        split_stride(v, plan_typical_size(m, program, tile_inner_axis(v)), stride);
+        break;
       case TILE_JOIN: join_strides(v, stride); break;
       default: break;
     }
@@ -73,13 +78,16 @@ bool plan_is_alike(const plan_access *x, const plan_access *y) {
 static void add(collector *c, plan_access access, const plan_index_map *maps) {
   plan_map_access(c->m, c->p->program, maps, &access);
   for (int i = 0; i < c->found.count; i++)
-    if (c->found.items[i].memory == access.memory && plan_is_alike(&c->found.items[i], &access)) return;
+    if (c->found.items[i].memory == access.memory && plan_is_alike(&c->found.items[i], &access))
+      return;
   vec_push(c->a, &c->found, access);
 }
 
 // ---- memory ----
 
-int plan_bytes_of(number_type stored) { return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4; }
+int plan_bytes_of(number_type stored) {
+  return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4;
+}
 
 static plan_access of_memory(const plan_buffer *b, int memory) {
   plan_access access = {.stored = b->stored, .memory = memory};
@@ -105,7 +113,8 @@ static bool is_state(const tile_place *place) {
   return place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
 }
 
-// Rows of tokens are copied without the axes of other instances; parameters lie as the caller has them.
+// Rows of tokens are copied without the axes of other instances; parameters lie as the caller has
+// them.
 static plan_access of_tensor(const collector *c, const tile_place *place) {
   int t = c->p->program->time_axis;
   plan_access access = {.stored = place->time ? c->m->dtype : NUMBER_F32, .memory = -1};
@@ -134,7 +143,8 @@ static void read_below(collector *c, tile_id id, const plan_index_map *maps) {
     add(c, of_argument(c, v), maps);
   } else if (plan_at_hand(c->p, id)) {
     const plan_index_map here = {v, maps};
-    for (int k = 0; k < tile_arity(v->op); k++) read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
   } else if (pv->nest != c->nest && pv->held == HELD_BUFFER) {
     add(c, plan_access_of_buffer(c->p, pv->buffer), maps);
   }
@@ -158,7 +168,8 @@ static void stored(collector *c, int result) {
   add(c, of_tensor(c, &r->place), NULL);
 }
 
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest, int first) {
+plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest,
+                               int first) {
   collector c = {.a = a, .m = m, .p = p, .nest = (int)(nest - p->nests.items)};
   for (int i = first; i < nest->values.count; i++) made(&c, nest->values.items[i]);
   for (int i = 0; i < nest->results.count; i++) stored(&c, nest->results.items[i]);
@@ -189,10 +200,11 @@ void plan_put_index(plan_lanes *at, int axis, int lane, int index) {
   at->placed |= axis_bit(axis);
 }
 
-void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
-                   int64_t rest) {
+void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
+                   const axis_list *list, int numbers, int64_t rest) {
   for (int i = list->count - 1; i >= 0; i--) {
-    int64_t step = i == list->count - 1 ? numbers : 1, size = plan_typical_size(m, program, list->axes[i]) / step;
+    int64_t step = i == list->count - 1 ? numbers : 1,
+            size = plan_typical_size(m, program, list->axes[i]) / step;
     plan_put_index(at, list->axes[i], lane, (int)(rest % size * step));
     rest /= size;
   }
@@ -201,28 +213,35 @@ void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at
 
 int64_t plan_far_row(int64_t row) { return (row & ~(int64_t)5) | (row & 1) << 2 | (row >> 2 & 1); }
 
-void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
-                    plan_lanes *at) {
-  const axis_list points = plan_by_rank(m, program, nest->axes & ~nest->over), summed = plan_by_rank(m, program, nest->over);
-  const int lanes = threads->lanes == PLAN_ALL_THREADS ? PLAN_BANKS : threads->lanes, side = PLAN_BANKS / lanes;
+void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest,
+                    const plan_threads *threads, plan_lanes *at) {
+  const axis_list points = plan_by_rank(m, program, nest->axes & ~nest->over),
+                  summed = plan_by_rank(m, program, nest->over);
+  const int lanes = threads->lanes == PLAN_ALL_THREADS ? PLAN_BANKS : threads->lanes,
+            side = PLAN_BANKS / lanes;
   const bool sums = threads->width > 1 && axis_in(nest->over, threads->vector);
   plan_put_none(at, threads->vector, threads->width > 1 ? threads->width : 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
-    const int near = threads->apart ? lane % side : lane % lanes, row = threads->apart ? lane / side : lane / lanes;
+    const int near = threads->apart ? lane % side : lane % lanes,
+              row = threads->apart ? lane / side : lane / lanes;
     const int64_t rows = threads->far ? plan_far_row(row) : row;
     const int first = threads->orders > 1 ? row % threads->orders * lanes : 0;
-    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : row);
-    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1, threads->apart ? rows : first + near);
+    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers,
+                  threads->apart ? near : row);
+    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1,
+                  threads->apart ? rows : first + near);
   }
 }
 
-void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list, int numbers, plan_lanes *at) {
+void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list,
+                     int numbers, plan_lanes *at) {
   plan_put_none(at, list->count ? list->axes[list->count - 1] : 0, numbers);
-  for (int lane = 0; lane < PLAN_BANKS; lane++) plan_put_lane(m, program, at, lane, list, numbers, lane);
+  for (int lane = 0; lane < PLAN_BANKS; lane++)
+    plan_put_lane(m, program, at, lane, list, numbers, lane);
 }
 
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, int64_t apart,
-                   plan_lanes *at) {
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row,
+                   int lanes, int64_t apart, plan_lanes *at) {
   const int side = PLAN_BANKS / lanes;
   plan_put_none(at, 0, 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
@@ -246,7 +265,8 @@ bool plan_lies_apart(const plan_access *access, const plan_lanes *at) {
 void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]) {
   memset(offsets, 0, PLAN_BANKS * sizeof *offsets);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
-    for (int lane = 0; access->stride[axis] && axis_in(at->placed, axis) && lane < PLAN_BANKS; lane++)
+    for (int lane = 0; access->stride[axis] && axis_in(at->placed, axis) && lane < PLAN_BANKS;
+         lane++)
       offsets[lane] += access->stride[axis] * at->index[axis][lane];
   for (int lane = 0; lane < PLAN_BANKS; lane++)
     if (at->absent[lane]) offsets[lane] = -1;
@@ -268,7 +288,8 @@ void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     if (offsets[lane] < 0) continue;
     if (access->width) offsets[lane] = bytes * offset_in_tiles(access, offsets[lane]);
-    if (!access->width) offsets[lane] = bytes * plan_offset_in(access->layout, access->stored, offsets[lane]);
+    if (!access->width)
+      offsets[lane] = bytes * plan_offset_in(access->layout, access->stored, offsets[lane]);
   }
 }
 

@@ -1,4 +1,5 @@
-// GPU: what nests read and write in memory, where the lanes of a warp are, and how the banks of shared memory serve them.
+// GPU: what nests read and write in memory, where the lanes of a warp are, and how the banks of
+// shared memory serve them.
 #ifndef REC_PLAN_GPU_ACCESSES_H
 #define REC_PLAN_GPU_ACCESSES_H
 
@@ -13,8 +14,10 @@ typedef struct plan_access {
   int memory;  // a buffer; from plan.buffers.count on, a carried value; -1: tokens and parameters
   // Where memory has places (plan/kernel/gpu/accesses.c).
   bool placed, in_shared;  // not placed: in registers
-  bool of_call;            // a tensor of the call, whose alignment is not known: threads load it number by number
-  int64_t width, tile;     // wgmma's layout: numbers of a row, and of a tile of columns; 0: rows one after another
+  // a tensor of the call, whose alignment is not known: threads load it number by number
+  bool of_call;
+  // wgmma's layout: numbers of a row, and of a tile of columns; 0: rows one after another
+  int64_t width, tile;
 } plan_access;
 
 // Bytes of a number.
@@ -27,7 +30,8 @@ typedef struct plan_index_map {
 } plan_index_map;
 
 // The access to memory becomes one to what all these maps make of it.
-void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps, plan_access *access);
+void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps,
+                     plan_access *access);
 
 // In any order, each once.
 typedef VEC(plan_access) plan_accesses;
@@ -35,13 +39,15 @@ typedef VEC(plan_access) plan_accesses;
 // Do they lie in the same places of a memory each?
 bool plan_is_alike(const plan_access *x, const plan_access *y);
 // Of the values of a nest from number `first` on, and of its results.
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest, int first);
+plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest,
+                               int first);
 // Of a nest that reads the value, and of one that stores it, with its copy in another layout.
 plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id);
 plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id);
 plan_access plan_access_of_buffer(const plan *p, int buffer);
 
-// A typical size for an axis whose size is known at run time alone: such a stride is wrong, and serves for estimates.
+// A typical size for an axis whose size is known at run time alone: such a stride is wrong, and
+// serves for estimates.
 int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis);
 
 // Where the lanes of a warp are in an access.
@@ -56,20 +62,22 @@ typedef struct plan_lanes {
 void plan_put_none(plan_lanes *at, int vector, int numbers);
 void plan_put_index(plan_lanes *at, int axis, int lane, int index);
 // Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
-void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane, const axis_list *list, int numbers,
-                   int64_t rest);
+void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
+                   const axis_list *list, int numbers, int64_t rest);
 // In the first turn of a nest of points.
-void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest, const plan_threads *threads,
-                    plan_lanes *at);
+void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest,
+                    const plan_threads *threads, plan_lanes *at);
 // Neighbouring lanes have neighbouring pieces of these axes, of `numbers` along the last one.
-void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list, int numbers, plan_lanes *at);
+void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list,
+                     int numbers, plan_lanes *at);
 // Lanes that share a column: the first rows of neighbours lie so many rows apart.
-void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row, int lanes, int64_t apart,
-                   plan_lanes *at);
-// Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand loaded number by number.
+void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row,
+                   int lanes, int64_t apart, plan_lanes *at);
+// Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand
+// loaded number by number.
 void plan_put_fragment(int line, int along, int numbers, plan_lanes *at);
-// Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them; or one, if all are the same
-// number.
+// Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them;
+// or one, if all are the same number.
 bool plan_lies_apart(const plan_access *access, const plan_lanes *at);
 // -1: a lane that takes no part.
 void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]);

@@ -1,8 +1,9 @@
 // GPU: banks of shared memory, and layouts that spread the numbers of a warp over them.
 //
-// Shared memory has 32 banks of 4 bytes. An access of a warp takes a wavefront for each word that a bank must give. Rows of 32
-// numbers, or of a multiple, lie bank under bank: lanes that read several rows at once wait for each other. A layout moves the
-// numbers of a line by its own number, within 32 numbers.
+// Shared memory has 32 banks of 4 bytes. An access of a warp takes a wavefront for each word that a
+// bank must give. Rows of 32 numbers, or of a multiple, lie bank under bank: lanes that read
+// several rows at once wait for each other. A layout moves the numbers of a line by its own number,
+// within 32 numbers.
 //
 //   PATTERN_LINES, rows of 32 numbers      row 0:  0 .. 7    8 .. 15   16 .. 23  24 .. 31
 //                                          row 1:  8 .. 15   0 .. 7    24 .. 31  16 .. 23
@@ -29,7 +30,8 @@ int plan_swaps_of(plan_layout layout, number_type stored, plan_swap swaps[PLAN_M
   const int line = layout.line;
   const plan_swap lines = {line - 3, OF_EIGHTS}, pairs = {line - 2, OF_EIGHTS}, fours = {line, 4};
   const plan_swap groups = {line + layout.group - 3, OF_EIGHTS};
-  const plan_swap pieces = number_is_narrow(stored) ? (plan_swap){line - 3, 7 * 8} : (plan_swap){line - 2, 7 * 4};
+  const plan_swap pieces =
+      number_is_narrow(stored) ? (plan_swap){line - 3, 7 * 8} : (plan_swap){line - 2, 7 * 4};
   const plan_swap all[PATTERN_COUNT][PLAN_MOST_SWAPS] = {
       [PATTERN_PIECES] = {pieces},
       [PATTERN_LINES] = {lines},
@@ -51,7 +53,8 @@ int plan_swaps_of(plan_layout layout, number_type stored, plan_swap swaps[PLAN_M
 int64_t plan_offset_in(plan_layout layout, number_type stored, int64_t offset) {
   plan_swap swaps[PLAN_MOST_SWAPS];
   int64_t to = offset;
-  for (int i = plan_swaps_of(layout, stored, swaps) - 1; i >= 0; i--) to ^= (offset >> swaps[i].down) & swaps[i].bits;
+  for (int i = plan_swaps_of(layout, stored, swaps) - 1; i >= 0; i--)
+    to ^= (offset >> swaps[i].down) & swaps[i].bits;
   return to;
 }
 
@@ -71,7 +74,8 @@ static void ask(bank_turn *turn, int64_t word) {
   if (turn->counts[bank] > turn->most) turn->most = turn->counts[bank];
 }
 
-// Hardware takes vectors of 8 and 16 bytes by halves and quarters of a warp. Lanes that read the same word read it together.
+// Hardware takes vectors of 8 and 16 bytes by halves and quarters of a warp. Lanes that read the
+// same word read it together.
 int plan_wavefronts(const int64_t addresses[LANES], int bytes) {
   int words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1, lanes = LANES / words, wavefronts = 0;
   for (int first = 0; first < LANES; first += lanes) {
@@ -79,7 +83,8 @@ int plan_wavefronts(const int64_t addresses[LANES], int bytes) {
     turn.most = 0;
     memset(turn.counts, 0, sizeof turn.counts);
     for (int lane = first; lane < first + lanes; lane++)
-      for (int i = 0; addresses[lane] >= 0 && i < words; i++) ask(&turn, addresses[lane] / BANK_BYTES + i);
+      for (int i = 0; addresses[lane] >= 0 && i < words; i++)
+        ask(&turn, addresses[lane] / BANK_BYTES + i);
     wavefronts += turn.most;
   }
   return wavefronts;

@@ -1,13 +1,16 @@
-// GPU: barriers only between nests that touch the same memory. The lowering places them by this, the schedule counts them.
+// GPU: barriers only between nests that touch the same memory. The lowering places them by this,
+// the schedule counts them.
 //
 //   points %5 from %2; points %6 from %3; dot %7 of %5, %6      ->      points; points; barrier; dot
 //
-// A nest waits if it reads memory that was written since the last barrier, or writes memory that was read or written since.
-// The memory of a dead buffer counts as well: other threads may still read it. If nothing is known of earlier nests, the nest
-// waits.
+// A nest waits if it reads memory that was written since the last barrier, or writes memory that
+// was read or written since. The memory of a dead buffer counts as well: other threads may still
+// read it. If nothing is known of earlier nests, the nest waits.
 #include "compiler/plan/gpu/barriers.h"
 
-static const tile_value *value_at(const plan *p, tile_id id) { return &p->program->values.items[id]; }
+static const tile_value *value_at(const plan *p, tile_id id) {
+  return &p->program->values.items[id];
+}
 
 // Resources are buffers, then carried values.
 int plan_memory_count(const plan *p) { return p->buffers.count + p->carried_count; }
@@ -51,7 +54,8 @@ void plan_note_memory(const plan *p, const plan_nest *nest, bool *reads, bool *w
     if (plan_reads_itself(&other, 0, factor)) note_reads(p, factor, reads);
   }
   if (nest->two && nest->scaled != NO_TILE) note_reads(p, nest->scaled, reads);
-  for (int i = 0; i < nest->results.count; i++) note_reads(p, p->program->results.items[nest->results.items[i]].value, reads);
+  for (int i = 0; i < nest->results.count; i++)
+    note_reads(p, p->program->results.items[nest->results.items[i]].value, reads);
   if (nest->kind == NEST_PACK) {
     note_reads(p, nest->packed, reads);
     writes[of_buffer(p, nest->pack)] = true;

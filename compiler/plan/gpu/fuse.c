@@ -1,4 +1,5 @@
-// GPU: elementwise values before and after a product join its nest; two products that are added share one accumulator.
+// GPU: elementwise values before and after a product join its nest; two products that are added
+// share one accumulator.
 //
 //   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
 //   dot [P,N] %42, added to %43              ->
@@ -16,9 +17,9 @@
 //   dot [t,V] %33
 //   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
 //
-// The accumulator of a product lies in registers. A warp initialises it with the value that the product is added to, and
-// continues with elementwise values, sums over rows and results. If no other nest reads the product, the product is never
-// stored and needs no barrier.
+// The accumulator of a product lies in registers. A warp initialises it with the value that the
+// product is added to, and continues with elementwise values, sums over rows and results. If no
+// other nest reads the product, the product is never stored and needs no barrier.
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -37,7 +38,8 @@ static void read_below(const planner *q, tile_id from, tile_id id, bool moved, r
   }
   if (!plan_at_hand(q->p, from)) return;
   const tile_value *v = value(q, from);
-  for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
 }
 
 static reading reading_of(const planner *q, int n, tile_id id) {
@@ -47,7 +49,8 @@ static reading reading_of(const planner *q, int n, tile_id id) {
     const tile_value *v = value(q, nest->values.items[i]);
     for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, false, &r);
   }
-  for (int k = 0; nest->two && k < 2; k++) read_below(q, value(q, nest->other)->args[k], id, true, &r);
+  for (int k = 0; nest->two && k < 2; k++)
+    read_below(q, value(q, nest->other)->args[k], id, true, &r);
   if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
   for (int i = 0; i < nest->results.count; i++)
     read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
@@ -63,7 +66,8 @@ static bool reduces(const planner *q, const plan_nest *nest) {
 }
 
 static bool at_points(const planner *q, const plan_nest *points, tile_id product) {
-  return points->kind == NEST_POINTS && !points->lane && points->axes == plan_tile_axes(q->m, value(q, product)->axes);
+  return points->kind == NEST_POINTS && !points->lane &&
+         points->axes == plan_tile_axes(q->m, value(q, product)->axes);
 }
 
 static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
@@ -74,7 +78,8 @@ static bool same_points(const planner *q, const plan_nest *points, tile_id produ
 static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
   for (int i = 0; i < points->values.count; i++) {
     const tile_value *v = value(q, points->values.items[i]);
-    if (tile_op_is(v->op, TILE_REDUCES) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j)) return false;
+    if (tile_op_is(v->op, TILE_REDUCES) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j))
+      return false;
   }
   return !(points->over & ~axis_bit(dot->j));
 }
@@ -124,8 +129,8 @@ static bool nest_reads_argument(const planner *q, int n, int argument) {
   return false;
 }
 
-// The elements of the largest buffer that the value reads, states excepted. A later read would keep the buffer alive for
-// longer.
+// The elements of the largest buffer that the value reads, states excepted. A later read would keep
+// the buffer alive for longer.
 static int64_t largest_read(const planner *q, tile_id id) {
   int buffer = q->p->values[id].buffer;
   if (!plan_at_hand(q->p, id)) return buffer < 0 ? 0 : q->p->buffers.items[buffer].numbers.factor;
@@ -160,7 +165,8 @@ static bool loses_state(const planner *q, int from, int to) {
   return false;
 }
 
-// The nest whose product is added to the value of nest n, which makes only the first operand of that sum; -1: there is none.
+// The nest whose product is added to the value of nest n, which makes only the first operand of
+// that sum; -1: there is none.
 static int starts(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -186,17 +192,19 @@ static void join_before(planner *q, int n, int product) {
 
 // ---- two products ----
 
-// May the two products share an accumulator? They have the same rows and columns, and the states that the first reads still
-// exist.
+// May the two products share an accumulator? They have the same rows and columns, and the states
+// that the first reads still exist.
 static bool is_two(const planner *q, int first, int n) {
   const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
   tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
-  bool same = other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
+  bool same =
+      other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
   same = same && q->p->values[x].tile == q->p->values[sum].tile;
   return same && plan_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
 }
 
-// Does the nest make x as a product, or as the sum of what its accumulator begins with and a product?
+// Does the nest make x as a product, or as the sum of what its accumulator begins with and a
+// product?
 static bool makes_in_accumulator(const planner *q, int n, tile_id x) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->two || nest->results.count) return false;
@@ -204,24 +212,28 @@ static bool makes_in_accumulator(const planner *q, int n, tile_id x) {
   return nest->values.count == 2 && plan_begun_sum(q->p, nest) == x;
 }
 
-// The nest of the product to which nest n adds its product, and which no other nest reads; -1: there is none. That product may
-// be added to a sum of its own.
+// The nest of the product to which nest n adds its product, and which no other nest reads; -1:
+// there is none. That product may be added to a sum of its own.
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id product = nest->values.items[0], sum = p->values[product].into;
-  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op == TILE_ACCUMULATE) return -1;
+  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op == TILE_ACCUMULATE)
+    return -1;
   const tile_value *v = value(q, sum);
   tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
   const plan_value *xv = &p->values[x];
   if (xv->buffer < 0 || xv->uses != 1 || !begins_in_place(q, p->values[sum].start, sum)) return -1;
   int m = xv->nest;
-  if (m >= n || p->nests.items[p->values[sum].start].kind != NEST_POINTS || !makes_in_accumulator(q, m, x)) return -1;
+  if (m >= n || p->nests.items[p->values[sum].start].kind != NEST_POINTS ||
+      !makes_in_accumulator(q, m, x))
+    return -1;
   return is_two(q, m, n) ? m : -1;
 }
 
-// The same where a factor multiplies the first product before the sum; *scaled: the value of that multiplication.
+// The same where a factor multiplies the first product before the sum; *scaled: the value of that
+// multiplication.
 static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
@@ -237,7 +249,9 @@ static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   for (int k = 0; k < 2; k++) {
     tile_id x = value(q, *scaled)->args[k];
     int m = p->values[x].nest;
-    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || p->values[x].into != NO_TILE || m < 0 || m >= n) continue;
+    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || p->values[x].into != NO_TILE ||
+        m < 0 || m >= n)
+      continue;
     if (is_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n)) return m;
   }
   return -1;
@@ -264,7 +278,8 @@ static void hold_in_nest(planner *q, tile_id id, int n) {
 static void join_two(planner *q, int first, int n, tile_id scaled) {
   plan *p = q->p;
   plan_nest *nest = &p->nests.items[n];
-  tile_id begun = plan_begun_sum(p, &p->nests.items[first]), sum = p->values[nest->values.items[0]].into;
+  tile_id begun = plan_begun_sum(p, &p->nests.items[first]),
+          sum = p->values[nest->values.items[0]].into;
   nest->two = true;
   nest->scaled = scaled;
   nest->other = p->nests.items[first].values.items[0];
@@ -297,7 +312,8 @@ static tile_id made_by(const planner *q, int n) {
 static bool goes_on_in_place(const planner *q, tile_id sum) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
-    if (q->p->values[id].dot == NO_TILE || q->p->values[id].buffer != q->p->values[sum].buffer) continue;
+    if (q->p->values[id].dot == NO_TILE || q->p->values[id].buffer != q->p->values[sum].buffer)
+      continue;
     if (v->args[0] == sum || v->args[1] == sum) return true;
   }
   return false;
@@ -307,10 +323,12 @@ static bool goes_on_in_place(const planner *q, tile_id sum) {
 static bool ends_with_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->kind != NEST_DOT || nest->results.count) return false;
-  return nest->values.count == 1 || (nest->values.count == 2 && plan_begun_sum(q->p, nest) != NO_TILE);
+  return nest->values.count == 1 ||
+         (nest->values.count == 2 && plan_begun_sum(q->p, nest) != NO_TILE);
 }
 
-// May the product be computed as late as the points? No nest in between may update a state that it reads.
+// May the product be computed as late as the points? No nest in between may update a state that it
+// reads.
 static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
 
 // Are the operands of the value made before nest n, by it, or by the points?
@@ -322,7 +340,8 @@ static bool is_there(const planner *q, int n, int points, tile_id id) {
   return true;
 }
 
-// May the points be computed as early as nest n? They read no value of a later nest, and make no state.
+// May the points be computed as early as nest n? They read no value of a later nest, and make no
+// state.
 static bool may_come(const planner *q, int n, int points) {
   const plan_nest *nest = &q->p->nests.items[points];
   for (int i = 0; i < nest->values.count; i++) {
@@ -333,7 +352,8 @@ static bool may_come(const planner *q, int n, int points) {
       if (v->args[k] != pv->dot && !is_there(q, n, points, v->args[k])) return false;
   }
   for (int i = 0; i < nest->results.count; i++)
-    if (!is_there(q, n, points, q->program->results.items[nest->results.items[i]].value)) return false;
+    if (!is_there(q, n, points, q->program->results.items[nest->results.items[i]].value))
+      return false;
   return true;
 }
 
@@ -351,16 +371,19 @@ static bool is_read_behind(const planner *q, int n, tile_id id) {
   return false;
 }
 
-// The nest of points that reads the product of nest n element by element, before any other nest; -1: there is none.
+// The nest of points that reads the product of nest n element by element, before any other nest;
+// -1: there is none.
 static int goes_on(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   tile_id id = made_by(q, n);
   const plan_value *pv = &p->values[id];
   bool added = id != nest->values.items[0] && !nest->two;
-  if (added && (under_renames(q, pv->dot) != nest->values.items[0] || goes_on_in_place(q, id))) return -1;
+  if (added && (under_renames(q, pv->dot) != nest->values.items[0] || goes_on_in_place(q, id)))
+    return -1;
   if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
-  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent) return -1;
+  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
+    return -1;
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
     reading state = {false, false};
@@ -394,20 +417,25 @@ static void give_values(planner *q, int from, int to) {
   remove_nest(q, from);
 }
 
-// Product and points become one nest: at the place of the product if the points may move there, else at theirs.
+// Product and points become one nest: at the place of the product if the points may move there,
+// else at theirs.
 static void join_after(planner *q, int n, int points) {
   plan *p = q->p;
   tile_id id = made_by(q, n);
   plan_nest joined = p->nests.items[n];
   const plan_nest *other = &p->nests.items[points];
-  bool first = joined.two || id == joined.values.items[0], starts = !first && joined.values.count > 1;
+  bool first = joined.two || id == joined.values.items[0],
+       starts = !first && joined.values.count > 1;
   joined.instructions += other->instructions;
-  for (int i = 0; i < other->values.count; i++) vec_push(q->a, &joined.values, other->values.items[i]);
+  for (int i = 0; i < other->values.count; i++)
+    vec_push(q->a, &joined.values, other->values.items[i]);
   joined.results.count = 0;
-  for (int i = 0; i < other->results.count; i++) vec_push(q->a, &joined.results, other->results.items[i]);
+  for (int i = 0; i < other->results.count; i++)
+    vec_push(q->a, &joined.results, other->results.items[i]);
   if (!is_read_behind(q, points, id)) {
     p->values[id].held = HELD_NEST;
-    if (first || starts) p->values[id].buffer = -1;  // else the buffer holds the other operand of the sum
+    // else the buffer holds the other operand of the sum
+    if (first || starts) p->values[id].buffer = -1;
   }
   bool comes = may_come(q, n, points);
   p->nests.items[comes ? n : points] = joined;
@@ -436,7 +464,8 @@ void plan_join_nests(planner *q) {
     const plan_dot *dot = &q->p->nests.items[n].dot;
     if (!ends_with_product(q, n) || (dot->i >= 0 && !plan_is_mma(q->m, q->program, dot))) continue;
     int points = goes_on(q, n);
-    if (points >= 0 && (dot->i >= 0 || !reduces(q, &q->p->nests.items[points]))) join_after(q, n--, points);
+    if (points >= 0 && (dot->i >= 0 || !reduces(q, &q->p->nests.items[points])))
+      join_after(q, n--, points);
   }
 }
 
@@ -452,7 +481,8 @@ void plan_add_row_sums(planner *q) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
-      int64_t warps = tile_op_is(value(q, id)->op, TILE_REDUCES) ? plan_warps_of_row(q->m, q->p, nest) : 1;
+      int64_t warps =
+          tile_op_is(value(q, id)->op, TILE_REDUCES) ? plan_warps_of_row(q->m, q->p, nest) : 1;
       if (warps == 1) continue;
       plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
       b.numbers.factor *= warps;

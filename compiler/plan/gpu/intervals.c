@@ -3,10 +3,11 @@
 //   prefix %20 of %13; barrier; points %21 of %20; barrier; prefix %31 of %13; barrier; points %32 of %31
 //   ->   prefix %20, prefix %31; barrier; points %21, points %32      an interval, then another
 //
-// A block pays for every barrier, and nests of few points leave threads without work that other nests could have. A nest
-// therefore moves ahead to nests that need nothing of it and give nothing to it. What it makes is alive for longer: it stays
-// where no more shared memory would be alive than in the order that takes least (order.c). A buffer that is read for the last
-// time lives until the barrier, so that no nest beside the reader takes its place.
+// A block pays for every barrier, and nests of few points leave threads without work that other
+// nests could have. A nest therefore moves ahead to nests that need nothing of it and give nothing
+// to it. What it makes is alive for longer: it stays where no more shared memory would be alive
+// than in the order that takes least (order.c). A buffer that is read for the last time lives until
+// the barrier, so that no nest beside the reader takes its place.
 #include <string.h>
 
 #include "compiler/plan/gpu/barriers.h"
@@ -16,8 +17,9 @@ typedef VEC(int) nest_list;
 
 typedef struct gathering {
   planner *q;
-  int first, count;       // nests of the body
-  bool *before, *waits;   // by nest, and by nest that must come before it; of these, behind a barrier
+  int first, count;  // nests of the body
+  // by nest, and by nest that must come before it; of these, behind a barrier
+  bool *before, *waits;
   nest_list *users;       // by buffer: the nests that read or write it
   int64_t *numbers;       // by buffer: of shared memory, while it is alive; 0: it does not count
   bool *at_end;           // by buffer: it is read after all nests
@@ -30,7 +32,9 @@ typedef struct gathering {
   int64_t *change;
 } gathering;
 
-static const plan_nest *nest_of(const gathering *g, int n) { return &g->q->p->nests.items[g->first + n]; }
+static const plan_nest *nest_of(const gathering *g, int n) {
+  return &g->q->p->nests.items[g->first + n];
+}
 
 static bool *pair(const gathering *g, bool *of, int earlier, int later) {
   return &of[(size_t)later * (size_t)g->count + (size_t)earlier];
@@ -38,7 +42,8 @@ static bool *pair(const gathering *g, bool *of, int earlier, int later) {
 
 // ---- what must come before what ----
 
-// Marks nests of the body that make what is read for a value without memory: variables, operands in registers.
+// Marks nests of the body that make what is read for a value without memory: variables, operands in
+// registers.
 static void mark_makers(gathering *g, tile_id id, int reader) {
   const planner *q = g->q;
   const tile_value *v = value(q, id);
@@ -62,7 +67,8 @@ static void find_makers(gathering *g, int n) {
   if (nest->two) mark_operands(g, nest->other, n);
   if (nest->two && nest->scaled != NO_TILE) mark_makers(g, nest->scaled, n);
   if (nest->kind == NEST_PACK) mark_makers(g, nest->packed, n);
-  for (int i = 0; i < nest->results.count; i++) mark_makers(g, g->q->program->results.items[nest->results.items[i]].value, n);
+  for (int i = 0; i < nest->results.count; i++)
+    mark_makers(g, g->q->program->results.items[nest->results.items[i]].value, n);
 }
 
 static bool is_mine(const gathering *g, int buffer) {
@@ -88,7 +94,8 @@ static bool meet(const plan *p, nest_memory x, nest_memory y) {
   return false;
 }
 
-// Two nests that touch the same memory keep their order, and a barrier between them, if one of them writes it.
+// Two nests that touch the same memory keep their order, and a barrier between them, if one of them
+// writes it.
 static void find_order(gathering *g) {
   const plan *p = g->q->p;
   nest_memory *of = ARENA_ARRAY(g->q->a, nest_memory, g->count);
@@ -107,7 +114,8 @@ static void find_order(gathering *g) {
 static void open_numbers(gathering *g) {
   planner *q = g->q;
   plan *p = q->p;
-  for (int b = 0; b < p->buffers.count; b++) g->numbers[b] = is_mine(g, b) ? plan_words(&p->buffers.items[b]).factor : 0;
+  for (int b = 0; b < p->buffers.count; b++)
+    g->numbers[b] = is_mine(g, b) ? plan_words(&p->buffers.items[b]).factor : 0;
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
     int copied = plan_is_carried_role(r->place.role) ? plan_copied_buffer(p, r->value) : -1;
@@ -166,7 +174,8 @@ static bool may_join(const gathering *g, int nest) {
   return has_room(g, nest);
 }
 
-// Do warps share rows of the nest's product? Their sums are added up behind a barrier within the nest.
+// Do warps share rows of the nest's product? Their sums are added up behind a barrier within the
+// nest.
 static bool has_row_sums(const gathering *g, int n) {
   const plan_nest *nest = nest_of(g, n);
   for (int i = 0; i < nest->values.count; i++)
@@ -174,8 +183,8 @@ static bool has_row_sums(const gathering *g, int n) {
   return false;
 }
 
-// Behind the nests of the interval, but before those with row sums. A nest behind these would begin at their barrier, beside the
-// few threads that add up.
+// Behind the nests of the interval, but before those with row sums. A nest behind these would begin
+// at their barrier, beside the few threads that add up.
 static int place_of(const gathering *g, int nest) {
   int place = g->filled;
   for (int i = g->filled - 1; i >= 0 && g->interval[i] == g->intervals - 1; i--) {
@@ -220,7 +229,8 @@ static void put_in_order(const gathering *g) {
     if (v->nest >= 0) v->start = position[v->start];
   }
   for (int c = 0; c < p->carried_count; c++)
-    if (p->carried[c].accumulator >= 0) p->carried[c].accumulator = position[p->carried[c].accumulator];
+    if (p->carried[c].accumulator >= 0)
+      p->carried[c].accumulator = position[p->carried[c].accumulator];
 }
 
 static void open_gathering(gathering *g) {
@@ -246,7 +256,9 @@ void plan_gather_nests(planner *q) {
   const plan *p = q->p;
   gathering g = {.q = q};
   while (g.first < p->nests.count && p->nests.items[g.first].region < REGION_BODY) g.first++;
-  while (g.first + g.count < p->nests.count && p->nests.items[g.first + g.count].region == REGION_BODY) g.count++;
+  while (g.first + g.count < p->nests.count &&
+         p->nests.items[g.first + g.count].region == REGION_BODY)
+    g.count++;
   if (g.count < 2) return;
   open_gathering(&g);
   find_order(&g);
@@ -259,12 +271,14 @@ void plan_gather_nests(planner *q) {
 
 // ---- lives and barriers ----
 
-// A buffer that is read for the last time lives until the barrier behind the nests that go side by side.
+// A buffer that is read for the last time lives until the barrier behind the nests that go side by
+// side.
 static void prolong_lives(plan *p) {
   for (int first = 0, next; first < p->nests.count; first = next) {
     for (next = first + 1; next < p->nests.count && p->nests.items[next].beside;) next++;
     for (int b = 0; b < p->buffers.count; b++)
-      if (p->buffers.items[b].last >= first && p->buffers.items[b].last < next) p->buffers.items[b].last = next - 1;
+      if (p->buffers.items[b].last >= first && p->buffers.items[b].last < next)
+        p->buffers.items[b].last = next - 1;
   }
 }
 
@@ -280,7 +294,8 @@ static bool needs_none(arena *a, const barrier_walk *w, int n) {
   return !plan_waits(a, w->since, &nests[n]);
 }
 
-// Some nests need no barrier though they could not move; others need one after all, since they take over memory.
+// Some nests need no barrier though they could not move; others need one after all, since they take
+// over memory.
 void plan_find_barriers(planner *q) {
   prolong_lives(q->p);
   barrier_walk w = {q->p, plan_memory_since(q->a, q->p)};

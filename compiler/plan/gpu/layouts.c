@@ -1,11 +1,13 @@
-// GPU: the layout of each f32 buffer and state in shared memory, chosen over all that read and write it.
+// GPU: the layout of each f32 buffer and state in shared memory, chosen over all that read and
+// write it.
 //
 //   state S [K 128,V 128] f32      read and written as accumulators: lanes have rows 0 .. 7 and pairs of columns
 //                                  read as operand B: lanes have rows 0, 2, 4, 6 and columns 0 .. 7
 //                                  -> PATTERN_GRAY: both without conflicts
 //
-// For each access of a warp the lanes' addresses are counted in each pattern (banks.c). A pattern costs instructions as well: a
-// few for a nest, where lanes have places of a fragment; else a few for each access.
+// For each access of a warp the lanes' addresses are counted in each pattern (banks.c). A pattern
+// costs instructions as well: a few for a nest, where lanes have places of a fragment; else a few
+// for each access.
 #include <string.h>
 
 #include "compiler/plan/gpu/accesses.h"
@@ -21,7 +23,8 @@ enum { CANDIDATES = PATTERN_GROUPS + GROUPED * (LAST_GROUP - FIRST_GROUP + 1) };
 static plan_layout candidate(int number, int line) {
   if (number < PATTERN_GROUPS) return (plan_layout){(plan_pattern)number, line, 0};
   number -= PATTERN_GROUPS;
-  return (plan_layout){(plan_pattern)(PATTERN_GROUPS + number % GROUPED), line, FIRST_GROUP + number / GROUPED};
+  return (plan_layout){(plan_pattern)(PATTERN_GROUPS + number % GROUPED), line,
+                       FIRST_GROUP + number / GROUPED};
 }
 
 // The lanes of a warp in the accesses of a nest.
@@ -59,17 +62,20 @@ typedef struct layouts {
   int known_count;
 } layouts;
 
-static int64_t size_of(const layouts *c, int axis) { return plan_typical_size(c->q->m, c->q->program, axis); }
+static int64_t size_of(const layouts *c, int axis) {
+  return plan_typical_size(c->q->m, c->q->program, axis);
+}
 
 // ---- an access ----
 
-// Addresses of fragments are made once for all elements, and so are those of code whose constants are all that numbers trade
-// places by. Where such constants are nothing that they trade places by, all these lines have one address. Elsewhere the bits
-// that trade places are put into each address.
+// Addresses of fragments are made once for all elements, and so are those of code whose constants
+// are all that numbers trade places by. Where such constants are nothing that they trade places by,
+// all these lines have one address. Elsewhere the bits that trade places are put into each address.
 static double instructions_of(const layouts *c, const memory_cost *memory, int number) {
   plan_swap swaps[PLAN_MOST_SWAPS];
   int64_t read = 0;
-  const int lines = 1 << c->at->lines, count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
+  const int lines = 1 << c->at->lines,
+            count = plan_swaps_of(candidate(number, memory->line), NUMBER_F32, swaps);
   for (int i = 0; i < count; i++) read |= swaps[i].bits << swaps[i].down;
   if (!count) return 0;
   read >>= memory->line;
@@ -80,15 +86,19 @@ static double instructions_of(const layouts *c, const memory_cost *memory, int n
 static int wavefronts_in(plan_layout layout, const known_access *x) {
   int64_t places[LANES];
   for (int lane = 0; lane < LANES; lane++)
-    places[lane] = x->offsets[lane] < 0 ? -1 : NUMBER_BYTES * plan_offset_in(layout, NUMBER_F32, x->offsets[lane]);
+    places[lane] = x->offsets[lane] < 0
+                       ? -1
+                       : NUMBER_BYTES * plan_offset_in(layout, NUMBER_F32, x->offsets[lane]);
   return plan_wavefronts(places, NUMBER_BYTES * x->numbers);
 }
 
-// Do the lanes that are served together have numbers of one block of banks? Then no pattern changes anything.
+// Do the lanes that are served together have numbers of one block of banks? Then no pattern changes
+// anything.
 static bool is_in_blocks(const known_access *x) {
   int together = LANES / x->numbers;
   for (int lane = 0; lane < LANES; lane++)
-    if (x->offsets[lane] / PLAN_BANKS != x->offsets[lane / together * together] / PLAN_BANKS) return false;
+    if (x->offsets[lane] / PLAN_BANKS != x->offsets[lane / together * together] / PLAN_BANKS)
+      return false;
   return true;
 }
 
@@ -115,13 +125,15 @@ static void count_access(layouts *c, const plan_access *access) {
   if (access->memory < 0 || !c->memory[access->memory].chosen) return;
   memory_cost *memory = &c->memory[access->memory];
   bool apart = plan_lies_apart(access, &at->lanes);
-  double times = apart && access->stride[at->lanes.vector] ? at->times * at->lanes.numbers : at->times;
+  double times =
+      apart && access->stride[at->lanes.vector] ? at->times * at->lanes.numbers : at->times;
   known_access x = {.numbers = apart ? 1 : at->lanes.numbers, .line = memory->line};
   plan_offsets_of(access, &at->lanes, x.offsets);
   const known_access *known = known_of(c, &x);
   for (int i = 0; i < CANDIDATES; i++)
     memory->cycles[i] +=
-        at->share * times * (known->wavefronts[i] + gpu_cost_latency / at->warps * instructions_of(c, memory, i));
+        at->share * times *
+        (known->wavefronts[i] + gpu_cost_latency / at->warps * instructions_of(c, memory, i));
 }
 
 static void count_accesses(layouts *c, plan_accesses accesses) {
@@ -134,7 +146,9 @@ static void count_buffer(layouts *c, int buffer) {
   count_access(c, &access);
 }
 
-static void count_read(layouts *c, tile_id id) { count_accesses(c, plan_accesses_of_read(c->scratch, c->q->m, c->q->p, id)); }
+static void count_read(layouts *c, tile_id id) {
+  count_accesses(c, plan_accesses_of_read(c->scratch, c->q->m, c->q->p, id));
+}
 
 static void count_written(layouts *c, tile_id id) {
   count_accesses(c, plan_accesses_of_written(c->scratch, c->q->m, c->q->p, id));
@@ -146,11 +160,15 @@ static void count_values(layouts *c, const plan_nest *nest, int first) {
 }
 
 // An operand of a product or a system, or its copy.
-static void count_operand(layouts *c, tile_id id, int pack) { pack >= 0 ? count_buffer(c, pack) : count_read(c, id); }
+static void count_operand(layouts *c, tile_id id, int pack) {
+  pack >= 0 ? count_buffer(c, pack) : count_read(c, id);
+}
 
 // ---- points ----
 
-static axis_list by_rank(const layouts *c, axis_set axes) { return plan_by_rank(c->q->m, c->q->program, axes); }
+static axis_list by_rank(const layouts *c, axis_set axes) {
+  return plan_by_rank(c->q->m, c->q->program, axes);
+}
 
 static double product_of(const layouts *c, const axis_list *list) {
   double points = 1;
@@ -174,7 +192,8 @@ static void take_points(layouts *c, const axis_list *list, int numbers, double t
 
 static int neighbours_of(const layouts *c, const axis_list *list) {
   if (!list->count) return 1;
-  return plan_numbers_at_once(size_of(c, list->axes[list->count - 1]), (int64_t)product_of(c, list), c->q->m->threads);
+  return plan_numbers_at_once(size_of(c, list->axes[list->count - 1]), (int64_t)product_of(c, list),
+                              c->q->m->threads);
 }
 
 static double entries_of(const layouts *c, axis_set axes) {
@@ -236,8 +255,10 @@ static void count_prefix(layouts *c, const plan_nest *nest) {
 // Bits of the rows of a block.
 enum { BITS_OF_ROWS = 2 };
 
-// Lanes that share a column: each reads its own rows of the matrix, or transposed its own columns, four numbers at once.
-static void take_shared_matrix(layouts *c, const tile_value *v, const axis_list *columns, int lanes) {
+// Lanes that share a column: each reads its own rows of the matrix, or transposed its own columns,
+// four numbers at once.
+static void take_shared_matrix(layouts *c, const tile_value *v, const axis_list *columns,
+                               int lanes) {
   const int row = tile_row_axis(v), own = tile_is_transposed(v) ? tile_column_axis(v) : row;
   const double kept = (double)(size_of(c, row) / GPU_SYSTEM_ROWS / lanes);
   take_shared(c, columns, own, lanes, GPU_SYSTEM_ROWS);
@@ -247,8 +268,8 @@ static void take_shared_matrix(layouts *c, const tile_value *v, const axis_list 
   c->at->times *= lanes * (kept + 1) / 2;
 }
 
-// A thread reads a row that is solved for each block of rows behind it. Lanes that share a column keep theirs, a block of rows
-// each.
+// A thread reads a row that is solved for each block of rows behind it. Lanes that share a column
+// keep theirs, a block of rows each.
 static void count_solve(layouts *c, const plan_nest *nest) {
   const tile_value *v = value(c->q, nest->values.items[0]);
   int row = tile_row_axis(v);
@@ -271,14 +292,15 @@ static void count_solve(layouts *c, const plan_nest *nest) {
   count_operand(c, v->args[0], nest->dot.pack_a);
 }
 
-// The gradient of sums between steps (lower/gpu/segment_adjoint.c): of each block of 8 steps a warp reads the rows behind it, 4
-// rows of 32 numbers at once; of 4 steps, 8 rows of 16 numbers.
+// The gradient of sums between steps (lower/gpu/segment_adjoint.c): of each block of 8 steps a warp
+// reads the rows behind it, 4 rows of 32 numbers at once; of 4 steps, 8 rows of 16 numbers.
 static void count_segment_adjoint(layouts *c, const plan_nest *nest) {
   enum { AT_ONCE = 4 };
   const int block = nest->threads.steps ? nest->threads.steps : LANES;
   const tile_value *v = value(c->q, nest->values.items[0]);
   const int t = tile_step_axis(v), s = tile_other_step_axis(v);
-  const double steps = (double)size_of(c, t), blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / block;
+  const double steps = (double)size_of(c, t),
+               blocks = entries_of(c, nest->axes & ~(axis_bit(t) | axis_bit(s))) * steps / block;
   plan_lanes *at = &c->at->lanes;
   plan_put_none(at, s, AT_ONCE);
   c->at->fragment = false, c->at->lines = 0;
@@ -338,7 +360,8 @@ static void count_operands(layouts *c, const plan_dot *dot, double around) {
   double columns = (double)blocks_up(size_of(c, dot->j), GPU_TILE_COLUMNS);
   double steps = (double)blocks_up(size_of(c, dot->k), depth) * around;
   double tiles = plan_tiles_of_warp(m, c->q->program, dot, (int64_t)rows);
-  count_factor(c, dot->a, dot->pack_a, dot->i, dot->k, rows * columns / tiles * steps * REGISTERS_OF_A);
+  count_factor(c, dot->a, dot->pack_a, dot->i, dot->k,
+               rows * columns / tiles * steps * REGISTERS_OF_A);
   count_factor(c, dot->b, dot->pack_b, dot->j, dot->k, rows * columns * steps * REGISTERS_OF_B);
 }
 
@@ -408,7 +431,8 @@ static int line_of(int64_t row) {
 
 static void open_memory(const layouts *c, memory_cost *memory, const plan_buffer *b) {
   enum { LINE = 32 };
-  bool plain = b->numbers.sizes || b->lane || b->kept || b->gathered || b->axis_count < 2 || b->stored != NUMBER_F32;
+  bool plain = b->numbers.sizes || b->lane || b->kept || b->gathered || b->axis_count < 2 ||
+               b->stored != NUMBER_F32;
   if (plain || b->numbers.factor % LINE) return;
   memory->chosen = true;
   memory->line = line_of(size_of(c, b->axes[b->axis_count - 1]));
@@ -422,10 +446,12 @@ static void open_all(layouts *c) {
     if (b->carried < 0 && b->last >= 0) open_memory(c, &c->memory[i], b);
   }
   for (int s = 0; s < p->carried_count; s++)
-    if (p->carried[s].accumulator < 0) open_memory(c, &c->memory[p->buffers.count + s], &c->q->carried->items[s].memory);
+    if (p->carried[s].accumulator < 0)
+      open_memory(c, &c->memory[p->buffers.count + s], &c->q->carried->items[s].memory);
   // Sums along time in levels have addresses of their own.
   for (tile_id id = 0; id < c->q->program->values.count; id++)
-    if (p->values[id].buffer >= 0 && plan_levels_of(c->q->m, c->q->program, id)) c->memory[p->values[id].buffer].chosen = false;
+    if (p->values[id].buffer >= 0 && plan_levels_of(c->q->m, c->q->program, id))
+      c->memory[p->values[id].buffer].chosen = false;
 }
 
 // The pattern of the fewest cycles; the plainest of equal ones.
@@ -447,6 +473,7 @@ void plan_choose_layouts(planner *q) {
   open_all(&c);
   for (int n = 0; n < p->nests.count; n++) count_nest(&c, &p->nests.items[n]);
   for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
-  for (int s = 0; s < p->carried_count; s++) p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
+  for (int s = 0; s < p->carried_count; s++)
+    p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
   arena_free(scratch);
 }

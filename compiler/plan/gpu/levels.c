@@ -1,4 +1,5 @@
-// GPU: levels of sums between pairs of steps, over blocks of 2, 4, 8 .. steps. A warp makes them (lower/gpu/segment.c).
+// GPU: levels of sums between pairs of steps, over blocks of 2, 4, 8 .. steps. A warp makes them
+// (lower/gpu/segment.c).
 //
 //   segment of 64 steps   ->   6 levels
 #include "compiler/plan/tensor_cores.h"
@@ -29,7 +30,9 @@ int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
   return blocks > GPU_MOST_BLOCKS ? 1 : lanes;
 }
 
-double plan_blocks_of_system(int64_t rows) { return (double)(rows * rows) / (2 * GPU_SYSTEM_ROWS * GPU_SYSTEM_ROWS); }
+double plan_blocks_of_system(int64_t rows) {
+  return (double)(rows * rows) / (2 * GPU_SYSTEM_ROWS * GPU_SYSTEM_ROWS);
+}
 
 // A thread adds up a few rows in the time that lanes need to meet.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
@@ -42,8 +45,9 @@ int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;
 }
 
-// Lanes read a step in several levels, which must not lie bank under bank. These distances have the fewest wavefronts: readers
-// take pairs of steps, and lanes that make more than 64 steps store four at once.
+// Lanes read a step in several levels, which must not lie bank under bank. These distances have the
+// fewest wavefronts: readers take pairs of steps, and lanes that make more than 64 steps store four
+// at once.
 int64_t plan_level_apart(int64_t numbers) {
   enum { OF_PAIRS = 10, OF_FOURS = 12, MOST_IN_PAIRS = 2 * GPU_WARP_LANES };
   return numbers + (numbers <= MOST_IN_PAIRS ? OF_PAIRS : OF_FOURS);

@@ -5,9 +5,10 @@
 //   .. times x [E,sequences]      four columns: what a thread has read of the matrix serves four sequences
 //   a copy of weight in bf16      on tensor cores: warps take 16 rows at a time, or share the sum of fewer rows
 //
-// A lane reads 8 numbers of 16 bits at once, and multiplies them by 8 numbers of 32 bits of the vector. If these were
-// neighbours, lanes would read vectors of 16 bytes 32 bytes apart: two of them in the same banks. The copy of the matrix
-// therefore has the columns of each 64 in another order:
+// A lane reads 8 numbers of 16 bits at once, and multiplies them by 8 numbers of 32 bits of the
+// vector. If these were neighbours, lanes would read vectors of 16 bytes 32 bytes apart: two of
+// them in the same banks. The copy of the matrix therefore has the columns of each 64 in another
+// order:
 //
 //   0 .. 3, 32 .. 35    4 .. 7, 36 .. 39    ..      28 .. 31, 60 .. 63      lanes read numbers 0, 4, 8, .. of the vector
 #include "compiler/plan/planner.h"
@@ -22,7 +23,8 @@ static int64_t power_of_two_in(int64_t n, int64_t most) {
 }
 
 // One of the axes that the matrix lacks.
-static void choose_vectors(const mapping *m, const tile_program *program, axis_set own, matrix_vector *g) {
+static void choose_vectors(const mapping *m, const tile_program *program, axis_set own,
+                           matrix_vector *g) {
   g->vectors = 1;
   g->vector_axis = -1;
   for (int axis = 0; axis < program->axes.count; axis++) {
@@ -38,31 +40,36 @@ bool plan_has_fours_apart(const mapping *m, const tile_program *program, const p
 }
 
 // Do rows and depth fill tiles, as many as warps can share?
-static bool fills_tiles(const mapping *m, const tile_program *program, axis_set rows, axis_set depth) {
-  const int64_t row_count = plan_entries(m, program, rows), depth_count = plan_entries(m, program, depth);
+static bool fills_tiles(const mapping *m, const tile_program *program, axis_set rows,
+                        axis_set depth) {
+  const int64_t row_count = plan_entries(m, program, rows),
+                depth_count = plan_entries(m, program, depth);
   const int64_t warps = m->threads / GPU_WARP_LANES;
   if (m->dtype != NUMBER_BF16 || row_count % GPU_TILE_ROWS || depth_count % DEPTH) return false;
   return row_count / GPU_TILE_ROWS * (depth_count / DEPTH) % warps == 0;
 }
 
-bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows, axis_set depth, int last) {
-  if (last < 0 || !axis_in(rows | depth, last) || !fills_tiles(m, program, rows, depth)) return false;
+bool plan_suits_vectors_by_mma(const mapping *m, const tile_program *program, axis_set rows,
+                               axis_set depth, int last) {
+  if (last < 0 || !axis_in(rows | depth, last) || !fills_tiles(m, program, rows, depth))
+    return false;
   const int64_t row = plan_axis_size(m, program, last);
   return row % DEPTH == 0 && !(row & (row - 1));
 }
 
-// The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each block of rows a load and a
-// product; sums of several warps meet in shared memory.
+// The warps that share a sum. A step of the depth costs the conversion of the vectors, and for each
+// block of rows a load and a product; sums of several warps meet in shared memory.
 static int64_t warps_of_sum(const mapping *m, const tile_program *program, const matrix_vector *g) {
-  const int64_t rows = plan_entries(m, program, g->rows), tiles = rows / GPU_TILE_ROWS, warps = m->threads / GPU_WARP_LANES;
+  const int64_t rows = plan_entries(m, program, g->rows), tiles = rows / GPU_TILE_ROWS,
+                warps = m->threads / GPU_WARP_LANES;
   const int64_t steps = plan_entries(m, program, g->depth) / DEPTH;
   int64_t best = 0, least = 0;
   for (int64_t splits = 1; splits <= warps; splits *= 2) {
     if (warps % splits || tiles % (warps / splits) || steps % splits) continue;
     const int64_t own = tiles * splits / warps,
                   parts = blocks_up(rows * g->vectors, m->threads) * GPU_COST_VECTOR_PART * splits;
-    int64_t cost =
-        steps / splits * (GPU_COST_VECTOR_STEP + GPU_COST_VECTOR_TILE * own) + own * g->vectors * GPU_COST_VECTOR_SUM;
+    int64_t cost = steps / splits * (GPU_COST_VECTOR_STEP + GPU_COST_VECTOR_TILE * own) +
+                   own * g->vectors * GPU_COST_VECTOR_SUM;
     if (splits > 1) cost += GPU_COST_VECTOR_MEETING + parts;
     if (!best || cost < least) best = splits, least = cost;
   }
@@ -77,18 +84,23 @@ matrix_vector plan_matrix_vector(const mapping *m, const plan *p, tile_id id, co
   g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
   choose_vectors(m, program, g.around & ~w, &g);
   g.last = plan_contiguous_axis(m, p, dot->b);
-  if (dot->pack_b >= 0) g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
+  if (dot->pack_b >= 0)
+    g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
   g.along = axis_in(g.depth, g.last);
   bool copied = dot->pack_b >= 0 && axis_in(g.rows | g.depth, g.last);
   int bytes = number_is_narrow(m->dtype) ? 2 : 4;
-  g.width = copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
-  g.fours_apart = dot->pack_b >= 0 && plan_has_fours_apart(m, program, &p->buffers.items[dot->pack_b]);
-  g.lanes = g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.width, GPU_WARP_LANES) : 0;
+  g.width =
+      copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
+  g.fours_apart =
+      dot->pack_b >= 0 && plan_has_fours_apart(m, program, &p->buffers.items[dot->pack_b]);
+  g.lanes =
+      g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.width, GPU_WARP_LANES) : 0;
   int64_t pieces = plan_entries(m, program, g.rows) / g.width;
   g.splits = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
   g.in_warp = g.splits > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
   bool copied_in_rows = dot->pack_b >= 0 && !p->buffers.items[dot->pack_b].by_vectors;
-  g.mma = dot->held_b || (copied_in_rows && plan_suits_vectors_by_mma(m, program, g.rows, g.depth, g.last));
+  g.mma = dot->held_b ||
+          (copied_in_rows && plan_suits_vectors_by_mma(m, program, g.rows, g.depth, g.last));
   if (g.mma) g.splits = warps_of_sum(m, program, &g), g.in_warp = 1;
   return g;
 }
@@ -106,7 +118,8 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
   if (!fills_tiles(m, program, g.rows, g.depth) || m->tiled ||
       (plan_tile_axes(m, program->values.items[dot->b].axes) & g.around))
     return 0;
-  const int64_t splits = warps_of_sum(m, program, &g), row_warps = m->threads / GPU_WARP_LANES / splits;
+  const int64_t splits = warps_of_sum(m, program, &g),
+                row_warps = m->threads / GPU_WARP_LANES / splits;
   const int64_t tiles = plan_entries(m, program, g.rows) / GPU_TILE_ROWS / row_warps;
   const int64_t steps = plan_entries(m, program, g.depth) / DEPTH / splits;
   return tiles <= GPU_MATRIX_TILES && steps <= MOST_STEPS ? tiles * steps * REGISTERS_OF_TILE : 0;
@@ -115,7 +128,8 @@ int64_t plan_matrix_registers(const mapping *m, const plan *p, tile_id id, const
 bool plan_has_room(planner *q, tile_id matrix) {
   int64_t entries = plan_entries(q->m, q->program, q->p->values[matrix].tile);
   double bytes = (double)entries * (number_is_narrow(q->m->dtype) ? 2 : 4);
-  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)
+  if (q->m->kernel->kind == KERNEL_STEP ||
+      q->matrix_bytes + bytes > (q->m->shared_kib - GPU_COST_REST_KIB) * 1024.0)
     return false;
   q->matrix_bytes += bytes;
   return true;

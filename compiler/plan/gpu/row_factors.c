@@ -3,8 +3,8 @@
 //   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the accumulator
 //   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in the accumulator of the product C B
 //
-// The product then reads tokens where the staging buffer holds them. The tokens are neither written and read once more nor
-// rounded again. The pass applies to 16-bit tokens; f32 would gain less.
+// The product then reads tokens where the staging buffer holds them. The tokens are neither written
+// and read once more nor rounded again. The pass applies to 16-bit tokens; f32 would gain less.
 #include "compiler/plan/planner.h"
 
 typedef struct moving {
@@ -19,7 +19,9 @@ typedef struct moving {
 } moving;
 
 static const tile_value *new_value(const moving *n, tile_id id) { return &n->to->values.items[id]; }
-static const tile_value *old_value(const moving *n, tile_id id) { return &n->from->values.items[id]; }
+static const tile_value *old_value(const moving *n, tile_id id) {
+  return &n->from->values.items[id];
+}
 
 // An operand without its factors: a factor of rows, and a factor along the summed axis.
 typedef struct stripped {
@@ -49,7 +51,8 @@ static bool is_tokens(const moving *n, tile_id id) {
 }
 
 // Takes a factor off the operand if it has no summed axis, or summed axes alone.
-static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over, bool divides) {
+static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over,
+                        bool divides) {
   axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
   axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
   if (axes == of_x || (axes & ~of_x) || (axes & over && axes & ~over)) return false;
@@ -71,7 +74,8 @@ static stripped strip(const moving *n, tile_id id, axis_set over) {
   } else if (v.op == TILE_MUL || v.op == TILE_DIV) {
     for (int k = 0; k < (v.op == TILE_MUL ? 2 : 1); k++) {
       s = strip(n, v.args[k], over);
-      if (is_tokens(n, s.base) && take_factor(n, &s, v.args[k], v.args[!k], over, v.op == TILE_DIV)) return s;
+      if (is_tokens(n, s.base) && take_factor(n, &s, v.args[k], v.args[!k], over, v.op == TILE_DIV))
+        return s;
     }
     s = (stripped){.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
   }
@@ -86,7 +90,8 @@ static bool is_product(const moving *n, const tile_value *v) {
   return (a & ~b) && (b & ~a) && plan_sized(n->from, a | b);
 }
 
-// Is the value elementwise, made of a product in its accumulator? The value alone reads the product, and has one reader itself.
+// Is the value elementwise, made of a product in its accumulator? The value alone reads the
+// product, and has one reader itself.
 static bool is_made_in_sums(const moving *n, tile_id old) {
   const tile_value *v = old_value(n, old);
   if (v->op != TILE_MUL || n->uses[old] != 1) return false;
@@ -95,8 +100,8 @@ static bool is_made_in_sums(const moving *n, tile_id old) {
   return false;
 }
 
-// A sum adds a product to its accumulator in place, so the product may have no factor. Of two fused products, the first may be
-// multiplied before the second is added.
+// A sum adds a product to its accumulator in place, so the product may have no factor. Of two fused
+// products, the first may be multiplied before the second is added.
 static bool may_leave_factor(const moving *n, tile_id id) {
   if (n->uses[id] != 1 || n->user[id] == NO_TILE) return true;
   const tile_value *v = old_value(n, n->user[id]);

@@ -2,8 +2,9 @@
 //
 //   %25 [t,s] = mul %16 %24      read by dot %28 only      ->      a buffer of bf16 with --dtype bf16
 //
-// Tensor cores take operands of 16 bits. Rounding an operand where it is made, not where it is read, changes no number and
-// halves the memory. Sums that are added to in place, solutions and states stay f32.
+// Tensor cores take operands of 16 bits. Rounding an operand where it is made, not where it is
+// read, changes no number and halves the memory. Sums that are added to in place, solutions and
+// states stay f32.
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -13,19 +14,23 @@ typedef struct narrowing {
   bool *wide;  // by buffer
 } narrowing;
 
-static const tile_value *value_of(const narrowing *n, tile_id id) { return &n->p->program->values.items[id]; }
+static const tile_value *value_of(const narrowing *n, tile_id id) {
+  return &n->p->program->values.items[id];
+}
 
 static void widen_buffer(narrowing *n, int buffer) {
   if (buffer >= 0) n->wide[buffer] = true;
 }
 
-// Marks every buffer below index maps that nest number `nest` reads for `id`, except elements that it has just made itself.
+// Marks every buffer below index maps that nest number `nest` reads for `id`, except elements that
+// it has just made itself.
 static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
   const tile_value *v = value_of(n, id);
   if (n->p->values[id].nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
   widen_buffer(n, n->p->values[id].buffer);
   if (!plan_at_hand(n->p, id)) return;
-  for (int k = 0; k < tile_arity(v->op); k++) widen_below(n, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
+  for (int k = 0; k < tile_arity(v->op); k++)
+    widen_below(n, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
 }
 
 // The kind of the value at this position of a nest: values after a product are points.
@@ -47,9 +52,11 @@ static void read_nest(narrowing *n, int number) {
     nest_kind kind = kind_of(nest, i);
     if (!is_written_once(n, id, kind)) {
       widen_buffer(n, n->p->values[id].buffer);
-      if (n->p->values[id].into != NO_TILE) widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
+      if (n->p->values[id].into != NO_TILE)
+        widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
     }
-    for (int k = 0; kind != NEST_DOT && k < tile_arity(v->op); k++) widen_below(n, v->args[k], number, false);
+    for (int k = 0; kind != NEST_DOT && k < tile_arity(v->op); k++)
+      widen_below(n, v->args[k], number, false);
   }
   for (int i = 0; i < nest->results.count; i++)
     widen_below(n, n->p->program->results.items[nest->results.items[i]].value, number, false);
@@ -97,6 +104,7 @@ void plan_narrow_operands(planner *q) {
   for (int c = 0; c < p->carried_count; c++) widen_buffer(&n, p->carried[c].staging);
   for (int i = 0; i < p->buffers.count; i++) {
     plan_buffer *b = &p->buffers.items[i];
-    if (!n.wide[i] && !b->persistent && b->carried < 0 && !b->lane && b->axis_count) b->stored = m->dtype;
+    if (!n.wide[i] && !b->persistent && b->carried < 0 && !b->lane && b->axis_count)
+      b->stored = m->dtype;
   }
 }

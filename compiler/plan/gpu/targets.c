@@ -1,10 +1,18 @@
-// The targets of GPU code, and the device that the model has in mind for each (runtime/shared/gpu_targets.def).
+// The targets of GPU code, and the device that the model has in mind for each
+// (runtime/shared/gpu_targets.def).
 #include "compiler/base/ice.h"
 #include "compiler/plan/machine.h"
 
 static const gpu_target_row rows[GPU_TARGET_COUNT] = {
-#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, cache) \
-  [GPU_##target] = {name, capability, exact, CLASS_##class, GPU_##of, "+ptx" #ptx, {multiprocessors, shared, cache}},
+#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, \
+                   cache)                                                                    \
+  [GPU_##target] = {name,                                                                    \
+                    capability,                                                              \
+                    exact,                                                                   \
+                    CLASS_##class,                                                           \
+                    GPU_##of,                                                                \
+                    "+ptx" #ptx,                                                             \
+                    {multiprocessors, shared, cache}},
 #include "runtime/shared/gpu_targets.def"
 #undef GPU_TARGET
     [GPU_SIMT] = {.name = "simt", .device_class = CLASS_ANY, .text_of = GPU_SIMT},
@@ -21,7 +29,9 @@ bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class wanted) {
   return target == GPU_SIMT || wanted == CLASS_ANY || rows[target].device_class & wanted;
 }
 
-const machine_device *machine_device_of(codegen_gpu_target target) { return target == GPU_SIMT ? NULL : &rows[target].device; }
+const machine_device *machine_device_of(codegen_gpu_target target) {
+  return target == GPU_SIMT ? NULL : &rows[target].device;
+}
 
 static const machine_rates rates[GPU_SIMT] = {
 #define GPU_DEVICE(target, device, mhz, cache, mma, wgmma, memory) {mhz, cache, mma, wgmma, memory},
@@ -29,7 +39,9 @@ static const machine_rates rates[GPU_SIMT] = {
 #undef GPU_DEVICE
 };
 
-const machine_rates *machine_rates_of(codegen_gpu_target target) { return target == GPU_SIMT ? NULL : &rates[target]; }
+const machine_rates *machine_rates_of(codegen_gpu_target target) {
+  return target == GPU_SIMT ? NULL : &rates[target];
+}
 
 int64_t gpu_shared_kib(codegen_gpu_target target) {
   const machine_device *device = machine_device_of(target);

@@ -6,17 +6,22 @@
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
 // How much of its tiles a product fills, in percent.
-static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot, int depth) {
+static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
+                      int depth) {
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
           k = plan_axis_size(m, program, dot->k);
-  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS * blocks_up(k, depth) * depth;
+  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS *
+                blocks_up(k, depth) * depth;
   return 100 * i * j * k / all;
 }
 
-// Three products of tf32 take two fifths of the time of as many multiply-adds of f32, where tiles are filled.
+// Three products of tf32 take two fifths of the time of as many multiply-adds of f32, where tiles
+// are filled.
 bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   enum { DEPTH_TF32 = 8 };
-  if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < GPU_COST_SHORTEST_DEPTH) return false;
+  if (m->kind != MAP_BLOCK || dot->i < 0 ||
+      plan_axis_size(m, program, dot->k) < GPU_COST_SHORTEST_DEPTH)
+    return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
   return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
 }
@@ -24,14 +29,17 @@ bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *
 static int64_t largest_size(const mapping *m, const tile_program *program, axis_set axes) {
   int64_t largest = 1;
   for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis) && plan_axis_size(m, program, axis) > largest) largest = plan_axis_size(m, program, axis);
+    if (axis_in(axes, axis) && plan_axis_size(m, program, axis) > largest)
+      largest = plan_axis_size(m, program, axis);
   return largest;
 }
 
-// Instructions of the busiest warp, with operands loaded and converted. A sum apart costs a barrier, and the place in an
-// accumulator that other products share.
-bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b, axis_set summed) {
-  int64_t depth = plan_entries(m, program, summed), sums = plan_entries(m, program, (a | b) & ~summed);
+// Instructions of the busiest warp, with operands loaded and converted. A sum apart costs a
+// barrier, and the place in an accumulator that other products share.
+bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b,
+                      axis_set summed) {
+  int64_t depth = plan_entries(m, program, summed),
+          sums = plan_entries(m, program, (a | b) & ~summed);
   int64_t i = largest_size(m, program, a & ~b), j = largest_size(m, program, b & ~a);
   int64_t tiles = blocks_up(i, TILE_ROWS) * blocks_up(j, TILE_COLUMNS) * (sums / (i * j));
   int64_t warps = m->threads / GPU_WARP_LANES;
@@ -39,8 +47,10 @@ bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a,
          blocks_up(tiles, warps) * blocks_up(depth, GPU_GROUP_DEPTH) * GPU_COST_APART_TILE;
 }
 
-int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {
-  int64_t warps = m->threads / GPU_WARP_LANES, all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
+int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot,
+                       int64_t rows) {
+  int64_t warps = m->threads / GPU_WARP_LANES,
+          all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
   int tiles = number_is_narrow(m->dtype) ? GPU_MOST_TILES : GPU_MOST_TILES / 2;
   if (plan_may_be_wgmma(m, program, dot)) tiles = GPU_GROUP_TILES;
   while (tiles > 1 && (rows * blocks_up(all, tiles) < warps || all < tiles)) tiles /= 2;
@@ -48,7 +58,8 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
 }
 
 // Blocks of 16 rows, over all axes around the product.
-static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot, axis_set around) {
+static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *dot,
+                             axis_set around) {
   int64_t rows = blocks_up(plan_axis_size(m, p->program, dot->i), TILE_ROWS);
   for (int axis = 0; axis < p->program->axes.count; axis++)
     if (axis_in(around, axis)) rows *= plan_axis_size(m, p->program, axis);
@@ -57,7 +68,8 @@ static int64_t row_blocks_of(const mapping *m, const plan *p, const plan_dot *do
 
 bool plan_sums_state(const plan *p, const plan_nest *nest) {
   tile_id sum = p->values[nest->values.items[0]].into;
-  int buffer = sum == NO_TILE ? -1 : p->values[sum].buffer, carried = buffer < 0 ? -1 : p->buffers.items[buffer].carried;
+  int buffer = sum == NO_TILE ? -1 : p->values[sum].buffer,
+      carried = buffer < 0 ? -1 : p->buffers.items[buffer].carried;
   return carried >= 0 && p->carried[carried].accumulator == (int)(nest - p->nests.items);
 }
 
@@ -70,24 +82,30 @@ int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
 }
 
 int64_t plan_warps_of_row(const mapping *m, const plan *p, const plan_nest *nest) {
-  return blocks_up(blocks_up(plan_axis_size(m, p->program, nest->dot.j), TILE_COLUMNS), plan_tiles_of_nest(m, p, nest));
+  return blocks_up(blocks_up(plan_axis_size(m, p->program, nest->dot.j), TILE_COLUMNS),
+                   plan_tiles_of_nest(m, p, nest));
 }
 
 int64_t plan_blocks_of_nest(const mapping *m, const plan *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
-  if (plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) || !plan_is_mma(m, p->program, dot)) return 0;
+  if (plan_sums_state(p, nest) || plan_may_be_wgmma(m, p->program, dot) ||
+      !plan_is_mma(m, p->program, dot))
+    return 0;
   axis_set around = plan_tile_axes(m, p->program->values.items[nest->values.items[0]].axes);
-  return row_blocks_of(m, p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) * plan_warps_of_row(m, p, nest);
+  return row_blocks_of(m, p, dot, around & ~(axis_bit(dot->i) | axis_bit(dot->j))) *
+         plan_warps_of_row(m, p, nest);
 }
 
-accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
+accumulator_share plan_accumulator_share(const mapping *m, const tile_program *program,
+                                         const plan_dot *dot) {
   accumulator_share none = {0, 0};
   if (dot->i < 0) return none;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   if (!plan_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
-  // threads of smaller blocks have more registers; backward has room as well, since its states are alive in few nests
+  // threads of smaller blocks have more registers; backward has room as well, since its states are
+  // alive in few nests
   int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
   if (m->kernel->kind == KERNEL_BACKWARD) most = GPU_MOST_KEPT;
   if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
@@ -99,5 +117,6 @@ accumulator_share plan_accumulator_share(const mapping *m, const tile_program *p
 bool plan_may_be_wgmma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   if (!m->warpgroups || program->form == TILE_STEP || !plan_is_mma(m, program, dot)) return false;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 && plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
+  return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
+         plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
 }

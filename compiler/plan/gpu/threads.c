@@ -4,9 +4,10 @@
 //     a thread for each sum:                16 threads at work, whose neighbours read 128 numbers apart
 //     16 lanes for each, 4 of K at once:    all at work, and a row of K is read by neighbours
 //
-// Lanes that share a sum are neighbours if they read neighbours of memory: the contiguous axis is summed. Otherwise neighbouring
-// lanes have neighbouring points (`apart`). Of all ways to divide a nest the one with the fewest cycles is taken: of the busiest
-// warp's instructions, or of the shared memory, whichever takes longer.
+// Lanes that share a sum are neighbours if they read neighbours of memory: the contiguous axis is
+// summed. Otherwise neighbouring lanes have neighbouring points (`apart`). Of all ways to divide a
+// nest the one with the fewest cycles is taken: of the busiest warp's instructions, or of the
+// shared memory, whichever takes longer.
 #include "compiler/plan/gpu/accesses.h"
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
@@ -21,7 +22,9 @@ typedef struct dividing {
   plan_lanes *at;
 } dividing;
 
-static int64_t size_of(const dividing *d, int axis) { return plan_axis_size(d->q->m, d->q->program, axis); }
+static int64_t size_of(const dividing *d, int axis) {
+  return plan_axis_size(d->q->m, d->q->program, axis);
+}
 
 static int last_of(const axis_list *list) { return list->count ? list->axes[list->count - 1] : -1; }
 
@@ -42,17 +45,21 @@ static int shuffles_of(const dividing *d, const plan_threads *t) {
 
 static double cycles_of(const dividing *d, const plan_threads *t) {
   bool sums_vector = t->width > 1 && axis_in(d->nest->over, t->vector);
-  int64_t points = d->point_count / (sums_vector ? 1 : t->width), pieces = d->sum_length / (sums_vector ? t->width : 1);
-  int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads), turns = blocks_up(pieces, t->lanes);
+  int64_t points = d->point_count / (sums_vector ? 1 : t->width),
+          pieces = d->sum_length / (sums_vector ? t->width : 1);
+  int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads),
+          turns = blocks_up(pieces, t->lanes);
   double wavefronts = 0, turn = GPU_COST_DIVIDED_TURN + (double)d->work * t->width;
   plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
   for (int i = 0; i < d->accesses.count; i++) {
     const plan_access *access = &d->accesses.items[i];
     wavefronts += plan_wavefronts_of(access, d->at);
-    turn += GPU_COST_DIVIDED_ACCESS * (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
+    turn += GPU_COST_DIVIDED_ACCESS *
+            (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
   }
   double warps = (double)points * t->lanes / GPU_WARP_LANES;
-  double busiest = (double)rounds * (turns * turn + GPU_COST_DIVIDED_POINT + GPU_COST_SHUFFLED * shuffles_of(d, t));
+  double busiest = (double)rounds *
+                   (turns * turn + GPU_COST_DIVIDED_POINT + GPU_COST_SHUFFLED * shuffles_of(d, t));
   busiest *= gpu_cost_latency;
   wavefronts *= (warps < 1 ? 1 : warps) * (double)turns;
   return busiest > wavefronts ? busiest : wavefronts;
@@ -77,10 +84,12 @@ static void take_if_better(const dividing *d, plan_threads t, plan_threads *best
 // ---- rows in other banks ----
 
 // The axis along which a warp has several rows.
-static int row_axis(const dividing *d, const plan_threads *t) { return last_of(t->apart ? &d->summed : &d->points); }
+static int row_axis(const dividing *d, const plan_threads *t) {
+  return last_of(t->apart ? &d->summed : &d->points);
+}
 
-// Rows may lie bank under bank. Swizzles (banks.c) bring rows that are 4 apart to other halves of the banks: those of 16-bit
-// numbers, and PATTERN_GRAY, which layouts.c may choose for f32 or not.
+// Rows may lie bank under bank. Swizzles (banks.c) bring rows that are 4 apart to other halves of
+// the banks: those of 16-bit numbers, and PATTERN_GRAY, which layouts.c may choose for f32 or not.
 static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
   enum { LEAST_LINE = 32 };
   int wavefronts = 0;
@@ -89,8 +98,10 @@ static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
     plan_access access = d->accesses.items[i];
     int64_t row = access.stride[row_axis(d, t)];
     wavefronts += plan_wavefronts_of(&access, d->at);
-    bool lines = access.memory >= 0 && access.stored == NUMBER_F32 && row >= LEAST_LINE && !(row & (row - 1));
-    if (lines) access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
+    bool lines = access.memory >= 0 && access.stored == NUMBER_F32 && row >= LEAST_LINE &&
+                 !(row & (row - 1));
+    if (lines)
+      access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
     wavefronts += plan_wavefronts_of(&access, d->at);
   }
   return wavefronts;
@@ -103,16 +114,19 @@ static void take_if_fewer(const dividing *d, plan_threads t, plan_threads *best,
   *fewest = wavefronts;
 }
 
-// Rows that are summed lie 4 apart, and points take their numbers in several orders, if fewer wavefronts serve them so.
+// Rows that are summed lie 4 apart, and points take their numbers in several orders, if fewer
+// wavefronts serve them so.
 static plan_threads spread(const dividing *d, plan_threads t) {
   enum { MOST_ORDERS = 4 };
   if (t.lanes == 1 || t.lanes == GPU_WARP_LANES) return t;
   plan_threads best = t, other = t;
   int fewest = wavefronts_of_rows(d, &t);
-  other.far = t.apart && t.lanes % PLAN_FAR_ROWS == 0 && size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
+  other.far =
+      t.apart && t.lanes % PLAN_FAR_ROWS == 0 && size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
   if (other.far) take_if_fewer(d, other, &best, &fewest);
   const bool sums_vector = t.width > 1 && axis_in(d->nest->over, t.vector);
-  for (int orders = 2; sums_vector && orders <= MOST_ORDERS && orders * t.lanes <= GPU_WARP_LANES; orders *= 2) {
+  for (int orders = 2; sums_vector && orders <= MOST_ORDERS && orders * t.lanes <= GPU_WARP_LANES;
+       orders *= 2) {
     other.orders = orders;
     if (d->sum_length / t.width % (t.lanes * orders) == 0) take_if_fewer(d, other, &best, &fewest);
   }
@@ -136,7 +150,9 @@ static plan_threads divided_sums(const dividing *d) {
   for (int width = 1; width <= most && size_of(d, vector) % width == 0; width *= 2) {
     for (int lanes = 1; lanes <= GPU_WARP_LANES; lanes *= 2) {
       if (lanes > 1 && lanes > d->sum_length) break;
-      take_if_better(d, (plan_threads){.lanes = lanes, .apart = !sums_last, .vector = vector, .width = width}, &best, &least);
+      take_if_better(
+          d, (plan_threads){.lanes = lanes, .apart = !sums_last, .vector = vector, .width = width},
+          &best, &least);
     }
   }
   return spread(d, best);
@@ -144,22 +160,26 @@ static plan_threads divided_sums(const dividing *d) {
 
 static int work_of(const dividing *d) {
   int work = 0;
-  for (int i = 0; i < d->nest->values.count; i++) work += 1 + (int)tile_op_cost(value(d->q, d->nest->values.items[i])->op);
+  for (int i = 0; i < d->nest->values.count; i++)
+    work += 1 + (int)tile_op_cost(value(d->q, d->nest->values.items[i])->op);
   return work;
 }
 
 static int sums_of(const dividing *d) {
   int sums = 0;
-  for (int i = 0; i < d->nest->values.count; i++) sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
+  for (int i = 0; i < d->nest->values.count; i++)
+    sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
   return sums;
 }
 
-// Of those that have the same strides, one: layouts will spread the numbers of buffers over the banks.
+// Of those that have the same strides, one: layouts will spread the numbers of buffers over the
+// banks.
 static plan_accesses unlike_accesses(arena *a, plan_accesses all) {
   plan_accesses unlike = {0};
   for (int i = 0; i < all.count; i++) {
     bool found = false;
-    for (int k = 0; k < unlike.count && !found; k++) found = plan_is_alike(&unlike.items[k], &all.items[i]);
+    for (int k = 0; k < unlike.count && !found; k++)
+      found = plan_is_alike(&unlike.items[k], &all.items[i]);
     if (!found) vec_push(a, &unlike, all.items[i]);
   }
   return unlike;
@@ -186,25 +206,28 @@ static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
 
 // ---- levels of sums along time ----
 
-// A warp that makes one level takes most of the time of all levels: it adds up the same blocks. It is worth it where all levels
-// are made at once.
+// A warp that makes one level takes most of the time of all levels: it adds up the same blocks. It
+// is worth it where all levels are made at once.
 static plan_threads divided_levels(const planner *q, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const tile_value *v = value(q, id);
   int levels = plan_levels_of(q->m, q->program, id);
   int64_t columns =
-      plan_entries(q->m, q->program, nest->axes & ~(axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))));
+      plan_entries(q->m, q->program,
+                   nest->axes & ~(axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v))));
   bool each = levels && columns * levels <= q->m->threads / GPU_WARP_LANES;
   return (plan_threads){.warps = each ? levels : levels ? 1 : 0};
 }
 
-// A warp makes eight neighbouring steps, or four where warps would have none. The rows behind them are read once for all.
+// A warp makes eight neighbouring steps, or four where warps would have none. The rows behind them
+// are read once for all.
 static plan_threads divided_adjoint(const planner *q, const plan_nest *nest) {
   enum { MOST = 8, FEWEST = 4 };
   const tile_value *v = value(q, nest->values.items[0]);
   int t = tile_step_axis(v);
   int64_t steps = plan_axis_size(q->m, q->program, t), warps = q->m->threads / GPU_WARP_LANES;
-  int64_t columns = plan_entries(q->m, q->program, nest->axes & ~(axis_bit(t) | axis_bit(tile_other_step_axis(v))));
+  int64_t columns = plan_entries(q->m, q->program,
+                                 nest->axes & ~(axis_bit(t) | axis_bit(tile_other_step_axis(v))));
   if (steps % MOST || columns < 0) return (plan_threads){0};
   return (plan_threads){.steps = columns * steps / FEWEST <= warps ? FEWEST : MOST};
 }
@@ -217,8 +240,8 @@ static int64_t blocks_of_adjoint(const planner *q, const plan_nest *nest) {
   return nest->threads.steps && count > 0 ? count / nest->threads.steps : 0;
 }
 
-// The points, columns or blocks of a nest that a warp has each, in warps; 0: they go to all warps, or to no other than those they
-// have.
+// The points, columns or blocks of a nest that a warp has each, in warps; 0: they go to all warps,
+// or to no other than those they have.
 static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   if (nest->kind == NEST_SEGMENT_ADJOINT) return blocks_of_adjoint(q, nest);
@@ -231,13 +254,15 @@ static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
   int64_t count = plan_entries(q->m, q->program, axes);
   if (count < 0) return 0;
   if (t->warps) return count * t->warps;
-  int64_t threads = points
-                        ? count / t->width
-                        : count * plan_lanes_of_scan(q->m, (double)count, plan_axis_size(q->m, q->program, tile_step_axis(v)));
+  int64_t threads =
+      points ? count / t->width
+             : count * plan_lanes_of_scan(q->m, (double)count,
+                                          plan_axis_size(q->m, q->program, tile_step_axis(v)));
   return blocks_up(threads, GPU_WARP_LANES);
 }
 
-// Of nests between the same barriers, each begins with the warp behind those that have work of the one before.
+// Of nests between the same barriers, each begins with the warp behind those that have work of the
+// one before.
 static void spread_over_warps(planner *q) {
   int64_t all = q->m->threads / GPU_WARP_LANES, next = 0;
   for (int n = 0; n < q->p->nests.count; n++) {

@@ -2,7 +2,8 @@
 //
 //   dot %31 of %28 [t,s], %12 [s,P], 64 rows      ->      buffers and rows of %28 and %12 in tiles of 64 columns
 //
-// A value that elementwise code reads stays f32 in memory. The products that read it get a 16-bit copy (plan/products.c).
+// A value that elementwise code reads stays f32 in memory. The products that read it get a 16-bit
+// copy (plan/products.c).
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -39,7 +40,8 @@ static bool products_alone_read(const planner *q, tile_id root) {
   return true;
 }
 
-// A state that a product updates may stay in registers; memory then holds a 16-bit copy (register_states.c).
+// A state that a product updates may stay in registers; memory then holds a 16-bit copy
+// (register_states.c).
 static bool argument_stays_wide(const planner *q, const tile_place *place) {
   bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_SUMMARY_BACK;
   bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -71,7 +73,8 @@ static void mark_below(const marking *k, tile_id id) {
     k->p->wgmma_layout[tile_argument_number(v)] = true;
     for (int c = 0; c < k->p->carried_count; c++) {
       carried_pair *pair = &k->p->carried[c];
-      if (pair->argument == tile_argument_number(v) && pair->accumulator >= 0) pair->wgmma_layout = true;
+      if (pair->argument == tile_argument_number(v) && pair->accumulator >= 0)
+        pair->wgmma_layout = true;
     }
   }
   if (plan_at_hand(k->p, id)) {

@@ -1,12 +1,14 @@
-// Several sequences in one pass over time: an axis `sequences` on all tokens, states and the values made of them.
+// Several sequences in one pass over time: an axis `sequences` on all tokens, states and the values
+// made of them.
 //
 //   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
 //   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
 //   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences; on a GPU the sum over sequences of the
 //                                        accumulate, unless %8 is a product
 //
-// The host reads a matrix of parameters that exceeds the first-level cache from the second level at every step. A GPU reads it
-// from shared memory or the second-level cache. Each read then serves several sequences.
+// The host reads a matrix of parameters that exceeds the first-level cache from the second level at
+// every step. A GPU reads it from shared memory or the second-level cache. Each read then serves
+// several sequences.
 #include "compiler/plan/kernel_plan.h"
 
 // Longer programs are not compiled twice.
@@ -21,9 +23,13 @@ typedef struct widening {
   bool late;  // terms that are no product are summed over the sequences after the last step
 } widening;
 
-static const tile_value *old_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
+static const tile_value *old_value(const widening *w, tile_id id) {
+  return &w->from->values.items[id];
+}
 
-static bool is_parameter(const tile_place *place) { return place->role == TILE_PARAM || place->role == TILE_D_PARAM; }
+static bool is_parameter(const tile_place *place) {
+  return place->role == TILE_PARAM || place->role == TILE_D_PARAM;
+}
 
 static tile_place widened_place(const widening *w, tile_place place) {
   if (is_parameter(&place)) return place;
@@ -37,15 +43,17 @@ static bool is_outer(const widening *w, const tile_value *mul) {
   return (a & ~b) && (b & ~a);
 }
 
-// A product of two values of a step (with `late`, an outer product), or a sum of such products. plan/dense_products.c adds it
-// up as one product over all steps.
+// A product of two values of a step (with `late`, an outer product), or a sum of such products.
+// plan/dense_products.c adds it up as one product over all steps.
 static bool has_products(const widening *w, tile_id id) {
   const tile_value *v = old_value(w, id);
   if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
   if (v->op == TILE_MUL && w->late && !is_outer(w, v)) return false;
-  if (v->op == TILE_MUL) return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
+  if (v->op == TILE_MUL)
+    return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
   bool has = false;
-  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
+  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++)
+    has |= has_products(w, v->args[k]);
   return has;
 }
 
@@ -62,14 +70,16 @@ static tile_id summed(const widening *w, tile_id id) {
 }
 
 static tile_id accumulate(const widening *w, tile_id id) {
-  return tile_append_exact(w->to, (tile_value){.op = TILE_ACCUMULATE, .args = {id, NO_TILE, NO_TILE}});
+  return tile_append_exact(w->to,
+                           (tile_value){.op = TILE_ACCUMULATE, .args = {id, NO_TILE, NO_TILE}});
 }
 
-// Each sequence has its own sum over the steps. The threads divide the entries of a sum over sequences: each thread would
-// otherwise loop over the sequences at every step.
+// Each sequence has its own sum over the steps. The threads divide the entries of a sum over
+// sequences: each thread would otherwise loop over the sequences at every step.
 static tile_id accumulated_late(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
-  if (!has_products(w, id)) return tile_reduce(w->to, TILE_SUM, accumulate(w, w->image[id]), axis_bit(w->axis));
+  if (!has_products(w, id))
+    return tile_reduce(w->to, TILE_SUM, accumulate(w, w->image[id]), axis_bit(w->axis));
   if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES)) return accumulate(w, summed(w, id));
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = accumulated_late(w, v.args[k]);
   return tile_append_exact(w->to, v);
@@ -95,7 +105,8 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
   w.sections = tile_sections(a, program);
   w.image = ARENA_ARRAY(a, tile_id, program->values.count);
   while (w.to->axes.count <= axis) tile_axis_new(w.to, "sequences", SEQUENCES);
-  for (int i = 0; i < w.to->arguments.count; i++) w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
+  for (int i = 0; i < w.to->arguments.count; i++)
+    w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
   for (tile_id id = 0; id < program->values.count; id++) {
     w.to->where = old_value(&w, id)->where;
     w.image[id] = widened_value(&w, id);
@@ -110,8 +121,10 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
 // A place has one axis more, and so has the program.
 static bool may_widen(const tile_program *program) {
   bool has = tile_axes_left(program) > 0 && program->values.count <= MOST_VALUES;
-  for (int i = 0; i < program->arguments.count; i++) has &= program->arguments.items[i].axis_count < TYPED_MAX_AXES;
-  for (int i = 0; i < program->results.count; i++) has &= program->results.items[i].place.axis_count < TYPED_MAX_AXES;
+  for (int i = 0; i < program->arguments.count; i++)
+    has &= program->arguments.items[i].axis_count < TYPED_MAX_AXES;
+  for (int i = 0; i < program->results.count; i++)
+    has &= program->results.items[i].place.axis_count < TYPED_MAX_AXES;
   return has;
 }
 
@@ -126,9 +139,11 @@ static const kernel *widened(arena *a, const kernel *k, bool gpu) {
   *batched = *k;
   batched->sequences = SEQUENCES;
   batched->sequences_axis = k->program->axes.count;
-  if (k->recompute && k->recompute->axes.count > batched->sequences_axis) batched->sequences_axis = k->recompute->axes.count;
+  if (k->recompute && k->recompute->axes.count > batched->sequences_axis)
+    batched->sequences_axis = k->recompute->axes.count;
   batched->program = widened_program(a, k->program, batched->sequences_axis, gpu);
-  if (k->recompute) batched->recompute = widened_program(a, k->recompute, batched->sequences_axis, gpu);
+  if (k->recompute)
+    batched->recompute = widened_program(a, k->recompute, batched->sequences_axis, gpu);
   return batched;
 }
 

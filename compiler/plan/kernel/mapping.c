@@ -1,7 +1,8 @@
 // How the axes of a kernel become instances, lanes and tile axes, and their order in memory.
 #include "compiler/plan/kernel_plan.h"
 
-// Programs of more values are compiled for one vector of lanes, and for masked lanes only, to keep the code short.
+// Programs of more values are compiled for one vector of lanes, and for masked lanes only, to keep
+// the code short.
 enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
@@ -10,10 +11,12 @@ static axis_set consumed_or_instance(const kernel *k) {
   return (kernel_grid_of(k) & ~kernel_tiled_axes(k)) | ~k->program->grid;
 }
 
-bool kernel_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
+bool kernel_is_of_sequences(const kernel *k, int axis) {
+  return k->sequences && axis == k->sequences_axis;
+}
 
-// Elements of all states per lane, which decide how many vectors of lanes are computed together. A run-time size counts as a
-// large one.
+// Elements of all states per lane, which decide how many vectors of lanes are computed together. A
+// run-time size counts as a large one.
 static int64_t state_points(const kernel *k) {
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
@@ -23,7 +26,8 @@ static int64_t state_points(const kernel *k) {
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
       int64_t size = k->program->axes.items[axis].size;
-      if (!axis_in(kernel_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
+      if (!axis_in(kernel_grid_of(k), axis))
+        n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
     }
     points += n;
   }
@@ -49,10 +53,14 @@ static bool fills_no_vector(const mapping *m, int axis) {
   return m->kernel->program->form == TILE_CHUNK && size > 0 && size < 8;
 }
 
-// Host: such an axis is not the contiguous axis of a tile, whatever the layout of the caller's tensors.
-static bool is_narrow(const mapping *m, int axis) { return m->kind == MAP_LANES && fills_no_vector(m, axis); }
+// Host: such an axis is not the contiguous axis of a tile, whatever the layout of the caller's
+// tensors.
+static bool is_narrow(const mapping *m, int axis) {
+  return m->kind == MAP_LANES && fills_no_vector(m, axis);
+}
 
-// GPU: nor is it where it is outside the contiguous axis of all tiles of the caller. Lanes would read numbers that lie apart.
+// GPU: nor is it where it is outside the contiguous axis of all tiles of the caller. Lanes would
+// read numbers that lie apart.
 static bool is_narrow_outside(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   bool found = false;
@@ -72,12 +80,13 @@ static bool is_narrow_outside(const mapping *m, int axis) {
 
 static bool has_products(const tile_program *p) {
   bool has = false;
-  for (int i = 0; i < p->values.count; i++) has |= p->values.items[i].op == TILE_DOT || p->values.items[i].op == TILE_SOLVE;
+  for (int i = 0; i < p->values.count; i++)
+    has |= p->values.items[i].op == TILE_DOT || p->values.items[i].op == TILE_SOLVE;
   return has;
 }
 
-// Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and for the host's chunks without
-// products.
+// Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and
+// for the host's chunks without products.
 static bool is_outer(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   const tile_program *p = m->kernel->program;
@@ -94,7 +103,8 @@ static bool is_outer(const mapping *m, int axis) {
 }
 
 static bool comes_first(const mapping *m, int axis) {
-  return is_narrow(m, axis) || is_narrow_outside(m, axis) || (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
+  return is_narrow(m, axis) || is_narrow_outside(m, axis) ||
+         (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
 }
 
 static int rank_of_body_axis(const mapping *m, int axis) {
@@ -112,8 +122,9 @@ static bool is_local(const tile_program *p, int axis) {
   return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
 }
 
-// Orders the axes: narrow axes and time come first, axes that instances are cut from last. The outer and inner part of a split
-// axis stand at its place. A value with both parts then has the layout of a value with the whole axis.
+// Orders the axes: narrow axes and time come first, axes that instances are cut from last. The
+// outer and inner part of a split axis stand at its place. A value with both parts then has the
+// layout of a value with the whole axis.
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
@@ -150,7 +161,8 @@ static void map_to_lanes(mapping *m) {
 
 mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
-  mapping m = {.kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
+  mapping m = {
+      .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   (clone == CLONE_GPU ? kernel_map_to_threads : map_to_lanes)(&m);

@@ -2,8 +2,9 @@
 #include "compiler/plan/kernel_plan.h"
 
 static const char *name_of_pass(int pass) {
-  static const char *const names[KERNEL_PASSES] = {
-      [KERNEL_PASS_BATCHED] = "several sequences", [KERNEL_PASS_HOST] = "host kernel", [KERNEL_PASS_GPU] = "GPU kernel"};
+  static const char *const names[KERNEL_PASSES] = {[KERNEL_PASS_BATCHED] = "several sequences",
+                                                   [KERNEL_PASS_HOST] = "host kernel",
+                                                   [KERNEL_PASS_GPU] = "GPU kernel"};
   return names[pass];
 }
 

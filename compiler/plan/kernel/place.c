@@ -1,5 +1,6 @@
-// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory. The rules here hold for the host
-// and for GPUs; host/memory.c and gpu/memory.c call them in their own order, and place what differs.
+// Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
+// The rules here hold for the host and for GPUs; host/memory.c and gpu/memory.c call them in their
+// own order, and place what differs.
 #include "compiler/plan/kernel_plan.h"
 
 static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
@@ -29,11 +30,14 @@ location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
 
 static const location on_stack = {-1, -1, false};
 
-kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone,
-                            number_type dtype) {
+kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const kernel *k,
+                            codegen_clone clone, number_type dtype) {
   bool recomputes = kernel_reads_saved(k) && k->recompute;
-  return (kernel_plan){
-      .a = a, .k = k, .described = described, .m = kernel_mapping_of(k, clone, dtype), .recomputes = recomputes};
+  return (kernel_plan){.a = a,
+                       .k = k,
+                       .described = described,
+                       .m = kernel_mapping_of(k, clone, dtype),
+                       .recomputes = recomputes};
 }
 
 void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *place) {
@@ -58,9 +62,9 @@ void kernel_place_kept(kernel_plan *w, program_plan *p) {
   }
 }
 
-// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. The copy keeps the strides of the
-// tensor inside a row where they are known. Tensors stored in 16 bits, or in lanes, are always read from a copy, which is
-// dense.
+// Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. The copy
+// keeps the strides of the tensor inside a row where they are known. Tensors stored in 16 bits, or
+// in lanes, are always read from a copy, which is dense.
 void kernel_place_staging(kernel_plan *w, program_plan *p) {
   p->staging_buffers = ARENA_ARRAY(w->a, staging_buffer, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
@@ -86,14 +90,16 @@ void kernel_place_staging(kernel_plan *w, program_plan *p) {
     }
     p->staging_buffers[i].row = last + 1;
     int64_t numbers = (last + 1) * p->program->chunk;
-    p->staging_buffers[i].at = w->take(w, narrow && w->m.kind == MAP_BLOCK ? (numbers + 1) / 2 : numbers);
+    p->staging_buffers[i].at =
+        w->take(w, narrow && w->m.kind == MAP_BLOCK ? (numbers + 1) / 2 : numbers);
   }
 }
 
 // Rows between two saved states: one for each step, or for each chunk.
 static int64_t kept_rows(const kernel_plan *w) { return w->k->chunk / w->k->program->chunk; }
 
-// Chunk form: states that products read are kept in 16 bits, as products would round them. The state itself goes on unrounded.
+// Chunk form: states that products read are kept in 16 bits, as products would round them. The
+// state itself goes on unrounded.
 static void place_state(kernel_plan *w, program_plan *p, int argument, const plan_buffer *memory) {
   plan_buffer *row = &p->history[argument];
   *row = *memory;
@@ -120,7 +126,8 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
       const carried_value *state = &w->recompute.carried.items[c];
       if (plan_same_state(&state->place, place)) place_state(w, p, i, &state->memory);
     }
-    if (p->history_at[i].offset < 0) ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
+    if (p->history_at[i].offset < 0)
+      ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
   }
 }
 
@@ -129,7 +136,8 @@ void kernel_place_stashes(kernel_plan *w) {
   const tile_program *program = w->k->recompute;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
-    if (place->role == TILE_KEEP && place->stash >= w->stash_count) w->stash_count = place->stash + 1;
+    if (place->role == TILE_KEEP && place->stash >= w->stash_count)
+      w->stash_count = place->stash + 1;
   }
   w->stash_at = ARENA_ARRAY(w->a, location, w->stash_count);
   w->stashes = ARENA_ARRAY(w->a, plan_buffer, w->stash_count);
@@ -144,7 +152,8 @@ void kernel_place_stashes(kernel_plan *w) {
   }
 }
 
-void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program, bool backward) {
+void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program,
+                         bool backward) {
   p->program = program;
   p->backward = backward;
   p->carried = plan_carried(w->a, &w->m, program, backward);
@@ -161,8 +170,10 @@ void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *pr
 codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w) {
   int64_t size = w->m.f64 ? 8 : 4;
   if (w->value_tiles)
-    return (codegen_bytes){.constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
-  codegen_bytes bytes = {.constant = w->shared_numbers * size + 64, .per_instance = w->instance_numbers * size};
+    return (codegen_bytes){
+        .constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
+  codegen_bytes bytes = {.constant = w->shared_numbers * size + 64,
+                         .per_instance = w->instance_numbers * size};
   for (int i = 0; i < w->sized.count; i++) {
     const extent *block = &w->sized.items[i];
     codegen_bytes_add(a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});

@@ -58,7 +58,8 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
   slot.transfer = place->transfer;
   slot.source = place->source;
   if (slot.transfer) slot.axes = kernel_axes_of_place(place);
-  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE || role == TILE_D_STATE;
+  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE ||
+               role == TILE_D_STATE;
   slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
   slot.time = slot.per_batch && !state;
   slot.written = tile_role_is_result(role);
@@ -91,7 +92,9 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
   }
 }
 
-static bool reads_states(const tile_program *program) { return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH); }
+static bool reads_states(const tile_program *program) {
+  return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
+}
 
 bool kernel_is_saved(bool backward, const tile_place *place) {
   return (place->role == TILE_STATE && backward) || place->role == TILE_STASH;
@@ -105,9 +108,10 @@ static bool has_states(const recurrence *r) {
   return false;
 }
 
-// ---- what is saved of a chunk --------------------------------------------------------------------------------
-// First the values that forward keeps, each [instance axes, step, tile axes]. Then each part of a state or lag buffer, with
-// instance axes outside, tile axes, lanes inside.
+// ---- what is saved of a chunk
+// -------------------------------------------------------------------------------- First the values
+// that forward keeps, each [instance axes, step, tile axes]. Then each part of a state or lag
+// buffer, with instance axes outside, tile axes, lanes inside.
 
 int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
@@ -146,7 +150,8 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   int64_t total = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     const typed_tensor *t = &r->body.tensors.items[i];
-    if (t->kind == TENSOR_STATE) total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
+    if (t->kind == TENSOR_STATE)
+      total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
   }
   for (int i = 0; i < r->body.lags.count; i++) {
     const typed_lag *lag = &r->body.lags.items[i];
@@ -176,5 +181,6 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
 bool kernel_is_complex(const kernel *k, const tile_place *place) {
   const typed_body *body = &k->recurrence->body;
   if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
-  return place->lag >= 0 && body->lags.items[place->lag].complex;  // values that forward keeps belong to no tensor and no lag
+  // values that forward keeps belong to no tensor and no lag
+  return place->lag >= 0 && body->lags.items[place->lag].complex;
 }

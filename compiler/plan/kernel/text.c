@@ -1,4 +1,5 @@
-// The plan of a kernel as text: how it is mapped, the plan of each of its programs, and where their memory lies.
+// The plan of a kernel as text: how it is mapped, the plan of each of its programs, and where their
+// memory lies.
 //
 //    instances along H, 128 threads, chunks of 16 steps, 23040 bytes of shared memory, 0 bytes of scratch
 //   program heads.forward
@@ -12,7 +13,8 @@ typedef struct plan_text {
   const char *chars;
 } plan_text;
 
-#define PUT(t, ...) ((t)->chars = arena_printf((t)->a, "%s%s", (t)->chars, arena_printf((t)->a, __VA_ARGS__)))
+#define PUT(t, ...) \
+  ((t)->chars = arena_printf((t)->a, "%s%s", (t)->chars, arena_printf((t)->a, __VA_ARGS__)))
 
 // ---- places ----------------------------------------------------------------------------------
 
@@ -22,7 +24,8 @@ static int64_t bytes_of_number(const kernel_plan *w) { return w->m.f64 ? 8 : 4; 
 
 static plan_place place_at(const kernel_plan *w, location at, int64_t words) {
   bool placed = at.offset >= 0 && at.sized < 0;
-  plan_place place = {.offset = placed ? at.offset * bytes_of_number(w) : -1, .bytes = words * bytes_of_number(w)};
+  plan_place place = {.offset = placed ? at.offset * bytes_of_number(w) : -1,
+                      .bytes = words * bytes_of_number(w)};
   place.space = at.in_shared                       ? plan_shared
                 : at.sized == LOCATION_OF_INSTANCE ? plan_instance
                 : at.offset >= 0                   ? plan_scratch
@@ -49,7 +52,8 @@ static plan_place place_of_buffer(const kernel_plan *w, const program_plan *p, i
   if (b->persistent) return place_at(w, p->persistent_at[i], words);
   if (b->kept) return place_at(w, p->kept_at[i], words);
   if (w->m.kind != MAP_LANES) return place_at(w, p->buffer_at[i], words);
-  return b->stack ? place_at(w, (location){-1, -1, false}, words) : place_at(w, in_scratch(p, b), words);
+  return b->stack ? place_at(w, (location){-1, -1, false}, words)
+                  : place_at(w, in_scratch(p, b), words);
 }
 
 static plan_places places_of(arena *a, const kernel_plan *w, const program_plan *p) {
@@ -85,8 +89,9 @@ static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
 
 static void put_bytes(plan_text *t) {
   const kernel_plan *w = t->w;
-  codegen_bytes scratch =
-      w->shared_numbers || w->sized.count || w->instance_numbers ? kernel_bytes_of(t->a, w) : (codegen_bytes){0};
+  codegen_bytes scratch = w->shared_numbers || w->sized.count || w->instance_numbers
+                              ? kernel_bytes_of(t->a, w)
+                              : (codegen_bytes){0};
   PUT(t, ", %lld", (long long)scratch.constant);
   if (scratch.per_instance) PUT(t, " + %lld an instance", (long long)scratch.per_instance);
   for (int i = 0; i < scratch.terms.count; i++) {
@@ -103,11 +108,14 @@ static void put_mapping(plan_text *t) {
   put_axes(t, m->instance, w->k->program);
   if (w->k->sequences) PUT(t, ", a batch of %d sequences", w->k->sequences);
   if (m->chunks_outside) PUT(t, " inside the loop over chunks");
-  if (m->lane_axis >= 0) PUT(t, ", %d lanes of %s", m->lanes, w->k->program->axes.items[m->lane_axis].name);
-  if (m->kind == MAP_THREADS) PUT(t, ", a thread for each %s", w->k->program->axes.items[w->k->lane_axis].name);
+  if (m->lane_axis >= 0)
+    PUT(t, ", %d lanes of %s", m->lanes, w->k->program->axes.items[m->lane_axis].name);
+  if (m->kind == MAP_THREADS)
+    PUT(t, ", a thread for each %s", w->k->program->axes.items[w->k->lane_axis].name);
   if (m->kind != MAP_LANES) PUT(t, ", %d threads", w->threads);
   if (w->k->program->form == TILE_CHUNK) PUT(t, ", chunks of %d steps", w->k->program->chunk);
-  if (m->kind != MAP_LANES) PUT(t, ", %lld bytes of shared memory", (long long)(4 * w->shared_words));
+  if (m->kind != MAP_LANES)
+    PUT(t, ", %lld bytes of shared memory", (long long)(4 * w->shared_words));
   put_bytes(t);
 }
 
@@ -118,17 +126,21 @@ static void put_rows(plan_text *t, const program_plan *p, int argument) {
   int64_t bytes = kernel_stores_narrow(&t->w->m, place) ? 2 : bytes_of_number(t->w);
   if (!d->row) return;
   PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
-  PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->w->m.kind == MAP_LANES ? bytes_of_number(t->w) : bytes)),
+  PUT(t, " of %lld bytes, %d of them",
+      (long long)(d->row * (t->w->m.kind == MAP_LANES ? bytes_of_number(t->w) : bytes)),
       p->program->chunk);
-  PUT(t, ", %s at %lld", d->at.in_shared ? plan_shared : plan_scratch, (long long)(d->at.offset * bytes_of_number(t->w)));
-  if (t->w->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
+  PUT(t, ", %s at %lld", d->at.in_shared ? plan_shared : plan_scratch,
+      (long long)(d->at.offset * bytes_of_number(t->w)));
+  if (t->w->m.kind == MAP_BLOCK && d->ahead.offset >= 0)
+    PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
   PUT(t, "\n");
 }
 
 static void put_program(plan_text *t, const program_plan *p) {
   plan_places at = places_of(t->a, t->w, p);
   PUT(t, "program %s\n", p->program->name);
-  for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) put_rows(t, p, i);
+  for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++)
+    put_rows(t, p, i);
   PUT(t, "%s", plan_print(t->a, &t->w->m, p->p, &p->carried, &at));
 }
 

@@ -1,5 +1,5 @@
-// GPU: how many blocks a multiprocessor runs at a time, and does the scratch of all of them stay in the second-level cache? If not,
-// each group of chunks moves it to memory and back.
+// GPU: how many blocks a multiprocessor runs at a time, and does the scratch of all of them stay in
+// the second-level cache? If not, each group of chunks moves it to memory and back.
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
 #include "compiler/schedule/gpu/schedule.h"

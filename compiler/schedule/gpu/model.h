@@ -11,15 +11,16 @@ typedef struct gpu_work {
   double instructions;  // of all warps
   double busiest;       // of the warp that has most of them
   int used;             // warps with work; 0: all of the block
-  double wavefronts;    // of shared memory: accesses of a warp, as often as bank conflicts repeat them
-  double specials;      // of `instructions`, those of the special function units
-  double tensor;        // multiply-adds of tensor cores: mma
-  double groups;        // the same of wgmma
-  double bytes;         // between the multiprocessor and the second-level cache
-  double far;           // accesses one after another that a warp waits for from there
+  // of shared memory: accesses of a warp, as often as bank conflicts repeat them
+  double wavefronts;
+  double specials;  // of `instructions`, those of the special function units
+  double tensor;    // multiply-adds of tensor cores: mma
+  double groups;    // the same of wgmma
+  double bytes;     // between the multiprocessor and the second-level cache
+  double far;       // accesses one after another that a warp waits for from there
   double barriers;
-  // what `instructions` are made of: besides operations and accesses, turns of loops or of the steps of a product, and what
-  // each warp or block of a product does once
+  // what `instructions` are made of: besides operations and accesses, turns of loops or of the
+  // steps of a product, and what each warp or block of a product does once
   double operations, accesses, loops, begins, addresses;
 } gpu_work;
 
@@ -52,13 +53,15 @@ gpu_work model_work_by_threads(const placed_program *p, const plan_nest *nest);
 
 // nest_work.c
 // `since`: what the nests before it have touched.
-gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since);
+gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
+                            memory_since *since);
 
 // time.c: cycles of a multiprocessor for a step of an instance.
 // What limits it: a gpu_unit, or LIMIT_LATENCY.
 typedef int gpu_limit;
 enum { LIMIT_LATENCY = GPU_UNITS, LIMIT_COUNT };
-// In a cycle of a multiprocessor: multiply-adds by mma and by wgmma, bytes of the second-level cache and of memory.
+// In a cycle of a multiprocessor: multiply-adds by mma and by wgmma, bytes of the second-level
+// cache and of memory.
 typedef struct gpu_speed {
   double products, group_products, cache_bytes, memory_bytes;
 } gpu_speed;
@@ -66,8 +69,11 @@ gpu_speed gpu_speed_of(codegen_gpu_target target);
 typedef struct gpu_time {
   double cycles;  // with as many blocks as a multiprocessor runs at a time
   double alone;   // of one block, by itself on a multiprocessor
-  double waits;   // of `alone`: for numbers from outside of the multiprocessor, and for copies of gradients
-  double cost;    // by which kernels are compared: the mean of calls with an instance for each multiprocessor, and with many
+  // of `alone`: for numbers from outside of the multiprocessor, and for copies of gradients
+  double waits;
+  // by which kernels are compared: the mean of calls with an instance for each multiprocessor, and
+  // with many
+  double cost;
   int64_t blocks;
   gpu_limit limit;
 } gpu_time;
@@ -83,6 +89,7 @@ const char *gpu_limit_text(gpu_limit limit);
 codegen_gpu_target gpu_target_for(codegen_gpu_options options);
 
 // model_text.c
-char *gpu_model_text(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
+char *gpu_model_text(arena *a, const kernel *const *kernels, int count,
+                     codegen_gpu_options options);
 
 #endif

@@ -5,7 +5,8 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of, const gpu_speed *device) {
+static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of,
+                        const gpu_speed *device) {
   placed_program p = {w, of};
   double steps = of->program->chunk;
   memory_since *since = plan_memory_since(a, of->p);
@@ -15,14 +16,17 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
     gpu_work work = model_work_of_nest(a, &p, nest, since);
     gpu_limit limit;
     double cycles = gpu_nest_cycles(&work, device, &limit);
-    fprintf(
-        out,
-        "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f wavefronts, %.1f special, %.0f bytes",
-        of->program->name, n, plan_nest_text(nest->kind), cycles / steps, gpu_limit_text(limit), work.instructions / steps,
-        work.busiest / steps, work.wavefronts / steps, work.specials / steps, work.bytes / steps);
+    fprintf(out,
+            "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f "
+            "wavefronts, %.1f special, %.0f bytes",
+            of->program->name, n, plan_nest_text(nest->kind), cycles / steps, gpu_limit_text(limit),
+            work.instructions / steps, work.busiest / steps, work.wavefronts / steps,
+            work.specials / steps, work.bytes / steps);
     if (work.begins > 0)
-      fprintf(out, "; %.2f operations, %.2f accesses, %.2f turns of loops, %.2f begins, %.2f addresses",
-              work.operations / steps, work.accesses / steps, work.loops / steps, work.begins / steps, work.addresses / steps);
+      fprintf(out,
+              "; %.2f operations, %.2f accesses, %.2f turns of loops, %.2f begins, %.2f addresses",
+              work.operations / steps, work.accesses / steps, work.loops / steps,
+              work.begins / steps, work.addresses / steps);
     fprintf(out, "\n");
   }
 }
@@ -35,16 +39,19 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   gpu_speed speed = gpu_speed_of(target);
   gpu_time time = gpu_time_of(made, target);
   fprintf(out,
-          "%s on %s: %.1f cycles a step, for %s; %.1f alone, %.1f of it for memory, %d blocks at a time, %d for "
+          "%s on %s: %.1f cycles a step, for %s; %.1f alone, %.1f of it for memory, %d blocks at a "
+          "time, %d for "
           "an instance; chunks of %d steps, %d threads, %d instances in turn\n",
-          k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit), time.alone, time.waits,
-          (int)time.blocks, k->gpu.value_entries ? 1 : (int)gpu_tiles(k), k->program->chunk, made->described.threads,
+          k->symbol, codegen_gpu_target_name(target), time.cycles, gpu_limit_text(time.limit),
+          time.alone, time.waits, (int)time.blocks, k->gpu.value_entries ? 1 : (int)gpu_tiles(k),
+          k->program->chunk, made->described.threads,
           k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
   if (made->whole->recomputes) put_program(out, a, made->whole, &made->whole->recompute, &speed);
   put_program(out, a, made->whole, &made->whole->main, &speed);
 }
 
-char *gpu_model_text(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+char *gpu_model_text(arena *a, const kernel *const *kernels, int count,
+                     codegen_gpu_options options) {
   text_stream text;
   FILE *out = text_begin(&text);
   for (int i = 0; i < count; i++)

@@ -11,7 +11,8 @@
 typedef struct nest_count {
   const placed_program *p;
   const plan_nest *nest;
-  plan_lanes at;  // of the first warp; its vector axis is that whose neighbours a thread takes together
+  // of the first warp; its vector axis is that whose neighbours a thread takes together
+  plan_lanes at;
   axis_set over;
   bool *seen;     // by value: it is loaded already
   double shares;  // numbers of a sum that the lanes of a point take at once
@@ -20,7 +21,9 @@ typedef struct nest_count {
   double wavefronts, specials, bytes, far;
 } nest_count;
 
-static const tile_value *value_of(const nest_count *c, tile_id id) { return &c->p->of->p->program->values.items[id]; }
+static const tile_value *value_of(const nest_count *c, tile_id id) {
+  return &c->p->of->p->program->values.items[id];
+}
 
 // ---- operations ------------------------------------------------------------------------------
 
@@ -70,14 +73,16 @@ static warp_access access_of(const plan_access *x, access_kind kind, const plan_
   plan_offsets_of(x, at, addresses);
   plan_addresses_in(x, addresses);
   if (x->in_shared) return (warp_access){pieces, pieces * plan_wavefronts(addresses, bytes), 0};
-  return (warp_access){pieces, 0, SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
+  return (warp_access){pieces, 0,
+                       SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
 }
 
 static void add_access(nest_count *c, const plan_access *x, access_kind kind, double times) {
   if (!x->placed) return;
   warp_access own = access_of(x, kind, &c->at);
   double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
-  if (number_is_narrow(x->stored)) c->operations += times * convert * entries_at_once(c, moved_by(x));
+  if (number_is_narrow(x->stored))
+    c->operations += times * convert * entries_at_once(c, moved_by(x));
   c->accesses += times * own.accesses;
   c->addresses += own.accesses;
   c->wavefronts += times * own.wavefronts;
@@ -98,8 +103,8 @@ static bool is_accumulator(const nest_count *c, const tile_value *v) {
   const plan *p = c->p->of->p;
   bool is = false;
   for (int i = 0; v->op == TILE_ARGUMENT && i < p->carried_count; i++)
-    is = is ||
-         (p->carried[i].argument == tile_argument_number(v) && p->carried[i].accumulator == (int)(c->nest - p->nests.items));
+    is = is || (p->carried[i].argument == tile_argument_number(v) &&
+                p->carried[i].accumulator == (int)(c->nest - p->nests.items));
   return is;
 }
 
@@ -157,10 +162,12 @@ static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK;
 static void add_stores(nest_count *c, tile_id id, double times) {
   const plan_value *pv = &c->p->of->p->values[id];
   if (!is_block(c) && !c->p->w->m.looped) return;
-  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE) add_buffer(c, pv->buffer, STORE, times);
+  if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE)
+    add_buffer(c, pv->buffer, STORE, times);
 }
 
-// A value that a later product is added to begins as the other summand, and does nothing where that has its place already.
+// A value that a later product is added to begins as the other summand, and does nothing where that
+// has its place already.
 static bool begins(nest_count *c, tile_id id) {
   const plan *p = c->p->of->p;
   const plan_value *pv = &p->values[id];
@@ -202,9 +209,12 @@ static void add_result(nest_count *c, int result) {
 
 // ---- who runs a point ------------------------------------------------------------------------
 
-static double instructions_of(const nest_count *c) { return c->operations + c->accesses + gpu_cost_loop * c->loops; }
+static double instructions_of(const nest_count *c) {
+  return c->operations + c->accesses + gpu_cost_loop * c->loops;
+}
 
-// Each warp begins the nest once, also to find that it has no work, and goes through its body at each turn.
+// Each warp begins the nest once, also to find that it has no work, and goes through its body at
+// each turn.
 static gpu_work total(const nest_count *c, model_turns t) {
   double warps = (double)c->p->w->threads / MODEL_LANES, used = t.all < warps ? t.all : warps;
   double own = instructions_of(c), addresses = gpu_cost_address * c->addresses;
@@ -233,20 +243,23 @@ static void add_values(nest_count *c) {
 
 static nest_count count_of(const placed_program *p, const plan_nest *nest, bool *seen) {
   for (int i = 0; i < p->of->p->program->values.count; i++) seen[i] = false;
-  return (nest_count){.p = p, .nest = nest, .at.numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
+  return (nest_count){
+      .p = p, .nest = nest, .at.numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
 }
 
 // A thread by itself goes through all points.
 static gpu_work work_of_thread(nest_count *c) {
   c->over = plan_tile_axes(&c->p->w->m, c->nest->axes);
-  for (int lane = 0; lane < MODEL_LANES; lane++) plan_put_index(&c->at, c->p->w->k->lane_axis, lane, lane);
+  for (int lane = 0; lane < MODEL_LANES; lane++)
+    plan_put_index(&c->at, c->p->w->k->lane_axis, lane, lane);
   add_values(c);
   return total(c, (model_turns){(double)c->p->w->threads / MODEL_LANES, 1});
 }
 
 static int sums_of(const nest_count *c) {
   int sums = 0;
-  for (int i = 0; i < c->nest->values.count; i++) sums += tile_op_is(value_of(c, c->nest->values.items[i])->op, TILE_REDUCES);
+  for (int i = 0; i < c->nest->values.count; i++)
+    sums += tile_op_is(value_of(c, c->nest->values.items[i])->op, TILE_REDUCES);
   return sums;
 }
 
@@ -256,7 +269,8 @@ static gpu_work work_of_numbers(nest_count *c) {
   axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
   int last = axes.count ? axes.axes[axes.count - 1] : -1, numbers = 1;
-  if (copies && last >= 0) numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
+  if (copies && last >= 0)
+    numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
   all /= numbers;
   plan_put_pieces(&c->p->w->m, c->p->of->program, &axes, numbers, &c->at);
   c->over = 0;
@@ -281,7 +295,8 @@ static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, b
   if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
   add_values(&c);
   if (!c.operations && !c.accesses) return (gpu_work){0};
-  if (t.lanes > 1) c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
+  if (t.lanes > 1)
+    c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
   return total(&c, model_turns_of(p, points * t.lanes));
 }
 
@@ -293,19 +308,22 @@ typedef struct factor {
   double operations, accesses, wavefronts, bytes;  // of 16 rows, or of 8 columns
 } factor;
 
-static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, int pack, int line, int tile_lines) {
+static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, int pack, int line,
+                        int tile_lines) {
   plan_lanes at;
   plan_access m = gpu_access_of_operand(c->p, id, pack);
   bool narrow = number_is_narrow(c->p->w->m.dtype);
   double registers = tile_lines / 8 * (narrow ? 2 : 1);
   if (!m.placed) return (factor){.operations = registers};
-  bool whole = model_size_of(c->p, line) % tile_lines == 0 && model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
+  bool whole = model_size_of(c->p, line) % tile_lines == 0 &&
+               model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
   if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
     return (factor){.by_matrix = true, .accesses = 1, .wavefronts = tile_lines / 4};
   plan_put_fragment(line, dot->k, 2, &at);
   warp_access x = access_of(&m, LOAD, &at);
   double convert = number_is_narrow(m.stored) ? 2 * gpu_cost_widen : 1;
-  return (factor){false, registers * convert, registers * x.accesses, registers * x.wavefronts, registers * x.bytes};
+  return (factor){false, registers * convert, registers * x.accesses, registers * x.wavefronts,
+                  registers * x.bytes};
 }
 
 // What is loaded before, computed behind and stored of a pair of sums.
@@ -355,7 +373,8 @@ static block_shares shares_below(const nest_count *c, const product_blocks *b, b
   block_shares x = {0};
   bool together = c->p->w->m.warpgroups && b->rows % GPU_GROUP_WARPS == 0;
   for (int block = 0; block < b->count; block++) {
-    int index = together ? block / GPU_GROUP_WARPS : block, rows = together ? b->rows / GPU_GROUP_WARPS : b->rows;
+    int index = together ? block / GPU_GROUP_WARPS : block,
+        rows = together ? b->rows / GPU_GROUP_WARPS : b->rows;
     int row = index / b->columns % rows, column = index % b->columns;
     if (together) row = row * GPU_GROUP_WARPS + block % GPU_GROUP_WARPS;
     double share = by_rows ? (row + 1.0) / b->rows : (column + 1.0) / b->columns;
@@ -385,10 +404,12 @@ typedef struct product_work {
   double operations, accesses, loops, wait, wavefronts, bytes, tensor, groups, busiest;
 } product_work;
 
-static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot, const product_blocks *b) {
+static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot,
+                                    const product_blocks *b) {
   const mapping *m = &c->p->w->m;
   bool narrow = number_is_narrow(m->dtype);
-  double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)), three = narrow || m->tf32 ? 1 : 3;
+  double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)),
+         three = narrow || m->tf32 ? 1 : 3;
   depth *= model_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
   factor a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   factor own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
@@ -396,7 +417,8 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   int tiles = b->tiles;
   product_work x;
   if (dot->wgmma) {  // four warps read B together
-    x = (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP : a.operations + GPU_COST_GROUP_STEP),
+    x = (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP
+                                                          : a.operations + GPU_COST_GROUP_STEP),
                        .accesses = a.by_matrix ? 0 : depth * a.accesses,
                        .wait = GPU_COST_GROUP_WAIT,
                        .wavefronts = depth * ((a.by_matrix ? 4 : a.wavefronts) + tiles / 2.0),
@@ -404,12 +426,14 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   } else {
     depth *= shares.mean;
     double split = three > 1 ? GPU_COST_SPLIT * (4 + 2.0 * tiles) : 0;
-    x = (product_work){.operations = depth * (a.operations + tiles * (own.operations + three) + split),
-                       .accesses = depth * (a.accesses + tiles * own.accesses),
-                       .loops = depth,
-                       .wavefronts = depth * (a.wavefronts + tiles * own.wavefronts),
-                       .bytes = depth * (a.bytes + tiles * own.bytes),
-                       .tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2)};  // tf32 has half the rate
+    x = (product_work){
+        .operations = depth * (a.operations + tiles * (own.operations + three) + split),
+        .accesses = depth * (a.accesses + tiles * own.accesses),
+        .loops = depth,
+        .wavefronts = depth * (a.wavefronts + tiles * own.wavefronts),
+        .bytes = depth * (a.bytes + tiles * own.bytes),
+        // tf32 has half the rate
+        .tensor = depth * three * tiles * 16 * 8 * 16 * (narrow ? 1 : 2)};
   }
   x.busiest = (x.operations + x.accesses + gpu_cost_step * x.loops) / shares.mean * shares.busiest;
   return x;
@@ -439,7 +463,8 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
   nest_count c = count_of(p, nest, seen);
   const plan_dot *dot = &nest->dot;
   const tile_value *v = value_of(&c, nest->values.items[0]);
-  product_blocks b = blocks_of(&c, plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
+  product_blocks b =
+      blocks_of(&c, plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
   c.over = 0;
   plan_put_fragment(dot->i, dot->j, 2, &c.at);
   add_around_product(&c);
@@ -467,7 +492,8 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
 
 // ---- along time ------------------------------------------------------------------------------
 
-// Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up and store.
+// Lanes of a column load their rows, add up, meet, load them again unless they kept them, add up
+// and store.
 static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   enum { MOST_KEPT = 4 };  // of rows in registers (lower/gpu/scan.c)
   bool kept = rows <= MOST_KEPT;
@@ -479,11 +505,14 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   if (!kept) c->operations += c->accesses * gpu_cost_row;
 }
 
-// A warp makes all levels of the sums of a column, or one of them, for which it goes through the levels below.
-static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns, double steps, int levels) {
+// A warp makes all levels of the sums of a column, or one of them, for which it goes through the
+// levels below.
+static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns,
+                               double steps, int levels) {
   double turns = ceil(steps / MODEL_LANES), warps = (double)p->w->threads / MODEL_LANES;
   double tasks = columns * nest->threads.warps, stored = columns * levels * turns;
-  double own = (nest->threads.warps > 1 ? levels - 1 : levels) * (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
+  double own = (nest->threads.warps > 1 ? levels - 1 : levels) *
+               (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
   return (gpu_work){.instructions = tasks * own + gpu_cost_begin * (tasks < warps ? tasks : warps),
                     .busiest = ceil(tasks / warps) * own + gpu_cost_begin,
                     .used = (int)(tasks < warps ? tasks : warps),
@@ -491,10 +520,12 @@ static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, d
 }
 
 // A warp for each block of steps of each column (lower/gpu/segment_adjoint.c).
-static gpu_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns, double steps) {
+static gpu_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns,
+                                double steps) {
   enum { USUAL = 8 };
   int block = nest->threads.steps ? nest->threads.steps : USUAL;
-  double blocks = columns * steps / block, of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
+  double blocks = columns * steps / block,
+         of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
   if (block < USUAL) of_block *= gpu_cost_adjoint_half;
   return (gpu_work){.instructions = blocks * of_block,
                     .busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
@@ -511,9 +542,12 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
   int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(&p->w->m, p->of->p->program, id) : 0;
   if (levels)
-    return work_of_levels(p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps, levels);
+    return work_of_levels(p, nest,
+                          count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))),
+                          steps, levels);
   if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(&c))
-    return work_of_adjoint(p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
+    return work_of_adjoint(
+        p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
   c.over = axis_bit(t);
   c.shares = lanes;
   if (lanes > 1) {
@@ -535,7 +569,8 @@ static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan
   bool *seen = ARENA_ARRAY(scratch, bool, p->of->p->program->values.count + 1);
   switch (nest->kind) {
     case NEST_DOT:
-      if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot)) return work_of_mma(p, nest, seen);
+      if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot))
+        return work_of_mma(p, nest, seen);
       return model_work_by_threads(p, nest);
     case NEST_SOLVE: return model_work_of_solve(p, nest);
     case NEST_PREFIX:
@@ -545,7 +580,8 @@ static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan
   }
 }
 
-gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest, memory_since *since) {
+gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
+                            memory_since *since) {
   gpu_work work = work_of_nest(scratch, p, nest);
   work.barriers += p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;

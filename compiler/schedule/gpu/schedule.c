@@ -1,9 +1,10 @@
-// Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a thread block decides.
+// Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a
+// thread block decides.
 //
 //   gla forward, K = V = 128, bf16: 64 steps, all of V: 160 KiB of scratch .. 32 steps, 64 of V: all in shared memory
 //
-// Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
-// are computed in each.
+// Columns of a state along the value axis are independent. Each instance may have a tile of them;
+// the values that tiles share are computed in each.
 #include "compiler/schedule/gpu/schedule.h"
 
 #include <math.h>
@@ -15,7 +16,8 @@
 
 // ---- tiles of the value axis ----
 
-static const tile_program *with_tile_of(arena *a, const tile_program *program, int axis, int entries) {
+static const tile_program *with_tile_of(arena *a, const tile_program *program, int axis,
+                                        int entries) {
   if (!program) return NULL;
   program_work w = {.from = program, .axis = axis, .entries = entries};
   program_run(a, PROGRAM_TILE, &w);
@@ -65,7 +67,8 @@ static bool lacks(const tile_place *place, int axis) {
   return true;
 }
 
-// Do instances along this axis share tokens, whose gradients they would add up? No state may lack the axis.
+// Do instances along this axis share tokens, whose gradients they would add up? No state may lack
+// the axis.
 static bool has_shared_gradients(const tile_program *p, int axis) {
   bool shared = false;
   for (int i = 0; i < p->results.count; i++) {
@@ -77,8 +80,9 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
   return shared;
 }
 
-// Heads that share keys: each head would write a copy of the keys' gradients, to be read and added up. An instance of a few
-// heads makes fewer copies. It also makes fewer blocks, and the cotangents of its heads lie in its scratch.
+// Heads that share keys: each head would write a copy of the keys' gradients, to be read and added
+// up. An instance of a few heads makes fewer copies. It also makes fewer blocks, and the cotangents
+// of its heads lie in its scratch.
 static kernel share_gradients(const kernel *whole, int heads) {
   kernel k = *whole;
   if (choice_is_left_out(k.without, CHOICE_HEADS_IN_TURN)) return k;
@@ -125,7 +129,8 @@ static void forget_plan(kernel *k) {
 }
 
 // Keeps the other form, if it costs less than `share` of this one, and the plan of one of them.
-static void keep_below(double share, kernel *best, estimate *least, const kernel *other, const estimate *x) {
+static void keep_below(double share, kernel *best, estimate *least, const kernel *other,
+                       const estimate *x) {
   bool better = x->time.cost < share * least->time.cost;
   gpu_plan_free(better ? least->plan : x->plan);
   if (!better) return;
@@ -133,26 +138,32 @@ static void keep_below(double share, kernel *best, estimate *least, const kernel
   *least = *x;
 }
 
-static void take_cheaper(kernel *best, estimate *least, const kernel *other, codegen_gpu_options options) {
+static void take_cheaper(kernel *best, estimate *least, const kernel *other,
+                         codegen_gpu_options options) {
   estimate x = estimate_of(other, options);
   keep_below(1, best, least, other, &x);
 }
 
-// Half as many threads: each warp then owns twice the columns of a product, and reads its rows less often. Single steps have work
-// for few threads between most barriers: there they may cost a little more. Where buffers lie in scratch all threads wait for
-// them together: half as many would wait twice as long, and what a thread waits for takes registers.
+// Half as many threads: each warp then owns twice the columns of a product, and reads its rows less
+// often. Single steps have work for few threads between most barriers: there they may cost a little
+// more. Where buffers lie in scratch all threads wait for them together: half as many would wait
+// twice as long, and what a thread waits for takes registers.
 static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options options) {
   kernel few = *best;
   bool steps = best->program->form == TILE_STEP;
   if (choice_is_left_out(best->without, CHOICE_FEWER_THREADS)) return;
-  if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS || (least->spills && !steps)) return;
+  if (best->kind == KERNEL_STEP || least->plan->described.threads != GPU_BLOCK_THREADS ||
+      (least->spills && !steps))
+    return;
   few.gpu.threads = GPU_BLOCK_THREADS / 2;
   estimate x = estimate_of(&few, options);
   keep_below(steps ? 1 / gpu_cost_threads_worth : 1, best, least, &few, &x);
 }
 
-// Goes on from `first` to tiles of half as many entries for as long as buffers spill; axis -1: no axis may be cut.
-static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, estimate *least, codegen_gpu_options options) {
+// Goes on from `first` to tiles of half as many entries for as long as buffers spill; axis -1: no
+// axis may be cut.
+static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, estimate *least,
+                      codegen_gpu_options options) {
   int64_t size = axis < 0 ? 0 : size_of(first, axis);
   bool goes_on = least->spills && !choice_is_left_out(first->without, CHOICE_VALUE_TILES);
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
@@ -164,12 +175,16 @@ static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, est
   }
 }
 
-// So little shared memory for each block that `blocks` of them run on a multiprocessor at a time, where their threads let them.
-static void try_beside(arena *a, const kernel *first, int axis, int blocks, kernel *best, estimate *least,
-                       codegen_gpu_options options) {
-  int64_t resident = first->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
+// So little shared memory for each block that `blocks` of them run on a multiprocessor at a time,
+// where their threads let them.
+static void try_beside(arena *a, const kernel *first, int axis, int blocks, kernel *best,
+                       estimate *least, codegen_gpu_options options) {
+  int64_t resident =
+      first->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
   int64_t kib = machine_device_of(gpu_target_for(options))->shared_kib / blocks - GPU_SYSTEM_KIB;
-  if (least->time.blocks >= blocks || kib >= (first->gpu.shared_kib ? first->gpu.shared_kib : GPU_SMALL_KIB)) return;
+  if (least->time.blocks >= blocks ||
+      kib >= (first->gpu.shared_kib ? first->gpu.shared_kib : GPU_SMALL_KIB))
+    return;
   for (int threads = GPU_COST_BLOCK_THREADS; threads >= GPU_COST_BLOCK_THREADS / 2; threads /= 2) {
     if (threads * blocks > resident) continue;
     kernel small = *first, own;
@@ -182,10 +197,12 @@ static void try_beside(arena *a, const kernel *first, int axis, int blocks, kern
   }
 }
 
-// Only kernels that all calls run are planned with less memory. Those that spill with all of it would spill more.
+// Only kernels that all calls run are planned with less memory. Those that spill with all of it
+// would spill more.
 static bool may_run_beside(const kernel *k, const estimate *x) {
   if (choice_is_left_out(k->without, CHOICE_BLOCKS_BESIDE)) return false;
-  return k->program->form == TILE_CHUNK && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
+  return k->program->form == TILE_CHUNK &&
+         (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) && !x->spills;
 }
 
 // A kernel as it was chosen, and its time.
@@ -205,8 +222,10 @@ static timed_kernel with_plan(const kernel *k, const estimate *x) {
   return timed;
 }
 
-// The kernel with the tile of the axis, the threads and the shared memory that cost least; axis -1: no axis may be cut.
-static fitted_kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options) {
+// The kernel with the tile of the axis, the threads and the shared memory that cost least; axis -1:
+// no axis may be cut.
+static fitted_kernel with_entries(arena *a, const kernel *first, int axis,
+                                  codegen_gpu_options options) {
   enum { MOST_BESIDE = 3 };
   kernel best = *first;
   estimate least = estimate_of(first, options);
@@ -215,12 +234,14 @@ static fitted_kernel with_entries(arena *a, const kernel *first, int axis, codeg
   fitted_kernel found = {.alone = with_plan(&best, &least)};
   gpu_plan_share(least.plan);
   bool goes_on = may_run_beside(&best, &least);
-  for (int blocks = 2; goes_on && blocks <= MOST_BESIDE; blocks++) try_beside(a, first, axis, blocks, &best, &least, options);
+  for (int blocks = 2; goes_on && blocks <= MOST_BESIDE; blocks++)
+    try_beside(a, first, axis, blocks, &best, &least, options);
   found.usual = with_plan(&best, &least);
   return found;
 }
 
-// The kernel with the cheapest tile; where heads share gradients, with so many heads in an instance.
+// The kernel with the cheapest tile; where heads share gradients, with so many heads in an
+// instance.
 static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
@@ -231,7 +252,8 @@ static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gp
   return with_entries(a, &first, axis, options);
 }
 
-static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
+static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r,
+                                             schedule_options schedule,
                                              codegen_gpu_options options) {
   schedule.gpu = true;
   recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
@@ -242,10 +264,12 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   return kernels;
 }
 
-// The first kernel before number `index` with the same symbol, and so the same function; -1: there is none.
+// The first kernel before number `index` with the same symbol, and so the same function; -1: there
+// is none.
 static int fitted_already(const recurrence_kernels *kernels, int index) {
   for (int i = 0; i < index; i++) {
-    if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0) return i;
+    if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0)
+      return i;
   }
   return -1;
 }
@@ -256,28 +280,36 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
 static double entries_of(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
-  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), axis) ? 1 : (double)size;
+  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), axis)
+             ? 1
+             : (double)size;
 }
 
 static double state_numbers(const kernel *k) {
   double all = 0;
   for (int i = 0; i < k->summary->results.count; i++) {
     const tile_place *place = &k->summary->results.items[i].place;
-    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;  // the state and its exponential
+    // the state and its exponential
+    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;
     for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
     all += numbers;
   }
   return all;
 }
 
-// The cycles of combining one summary: a block reads states and factors, or multiplies by a transition matrix in f32.
+// The cycles of combining one summary: a block reads states and factors, or multiplies by a
+// transition matrix in f32.
 static double cost_of_combining(const kernel *k) {
   double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)gpu_tiles(k) : 1;
-  double product = k->transition_size ? k->transition_size * (double)k->transition_size * entries_of(k, k->value_axis) : 0;
-  return tiles * (GPU_COST_COMBINE + gpu_cost_combine_element * numbers + gpu_cost_combine_product * product);
+  double product = k->transition_size ? k->transition_size * (double)k->transition_size *
+                                            entries_of(k, k->value_axis)
+                                      : 0;
+  return tiles * (GPU_COST_COMBINE + gpu_cost_combine_element * numbers +
+                  gpu_cost_combine_product * product);
 }
 
-// The two figures by which the runtime chooses the number of time slices. Blocks are few then: each has a multiprocessor.
+// The two figures by which the runtime chooses the number of time slices. Blocks are few then: each
+// has a multiprocessor.
 static void weigh_slices(recurrence_kernels *kernels, const fitted_kernel *fitted) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -286,16 +318,20 @@ static void weigh_slices(recurrence_kernels *kernels, const fitted_kernel *fitte
     double alone = fitted[i].usual.time.alone;
     k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / alone);
     for (int m = 0; m < kernels->kernels.count; m++)
-      if (kernels->kernels.items[m].kind == maker) k->gpu.summary_percent = (int)ceil(100 * fitted[m].usual.time.alone / alone);
+      if (kernels->kernels.items[m].kind == maker)
+        k->gpu.summary_percent = (int)ceil(100 * fitted[m].usual.time.alone / alone);
   }
 }
 
 // The heads that a block computes one after another.
-static int heads_in_turn(const kernel *k) { return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1; }
+static int heads_in_turn(const kernel *k) {
+  return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1;
+}
 
 static void set_times(kernel *k, const gpu_time *time) {
   enum { STEPS = 64 };
-  double heads = STEPS * heads_in_turn(k), blocks = k->gpu.lanes == LANES_TILE ? (double)gpu_tiles(k) : 1;
+  double heads = STEPS * heads_in_turn(k),
+         blocks = k->gpu.lanes == LANES_TILE ? (double)gpu_tiles(k) : 1;
   k->gpu.cycles_alone = (int)ceil(heads * time->alone);
   k->gpu.cycles_each = (int)ceil(heads * time->cycles / blocks);
   k->gpu.blocks_each = (int)time->blocks;
@@ -322,7 +358,8 @@ static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) 
   *copy = *kernels;
   copy->kernels.items = ARENA_ARRAY(a, kernel, kernels->kernels.count);
   copy->kernels.capacity = kernels->kernels.count;
-  memcpy(copy->kernels.items, kernels->kernels.items, (size_t)kernels->kernels.count * sizeof(kernel));
+  memcpy(copy->kernels.items, kernels->kernels.items,
+         (size_t)kernels->kernels.count * sizeof(kernel));
   return copy;
 }
 
@@ -332,10 +369,11 @@ static void take_function(kernel *copy, kernel_kind kind) {
   gpu_plan_share(copy->gpu.plan);
 }
 
-// The number of the kernel of another candidate that has been chosen already: a single step is the same for all chunk lengths,
-// and only backward depends on the heads in a block. -1: there is none.
+// The number of the kernel of another candidate that has been chosen already: a single step is the
+// same for all chunk lengths, and only backward depends on the heads in a block. -1: there is none.
 static int found_in(const candidate *other, const candidate *x, kernel_kind kind) {
-  bool same_length = other->whole == x->whole, same_distance = other->whole->chunk == x->whole->chunk;
+  bool same_length = other->whole == x->whole,
+       same_distance = other->whole->chunk == x->whole->chunk;
   bool same = same_length ? kind != KERNEL_BACKWARD : same_distance && kind == KERNEL_STEP;
   const kernel *found = same ? schedule_kernel(other->kernels, kind) : NULL;
   return found ? (int)(found - other->kernels->kernels.items) : -1;
@@ -356,8 +394,8 @@ static bool take_chosen(const candidate *x, const candidate *other, int index) {
 }
 
 // Chooses the tiles of all kernels that another candidate, if it is not NULL, has not.
-static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other, int heads,
-                         codegen_gpu_options options) {
+static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other,
+                         int heads, codegen_gpu_options options) {
   recurrence_kernels *kernels = copy_of(a, whole);
   candidate x = {whole, kernels, ARENA_ARRAY(a, fitted_kernel, whole->kernels.count)};
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -379,23 +417,28 @@ static bool keeps_values(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
 }
 
-static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK; }
+static bool is_of_backward(kernel_kind kind) {
+  return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK;
+}
 
 bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
   if (forward == back) return true;
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
-  for (int i = 0; i < back->kernels.count; i++) same = same && schedule_kernel(forward, back->kernels.items[i].kind);
+  for (int i = 0; i < back->kernels.count; i++)
+    same = same && schedule_kernel(forward, back->kernels.items[i].kind);
   return same && !keeps_values(forward) && !keeps_values(back);
 }
 
-// The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they are clearly cheaper, the
-// longer ones first.
-static const recurrence_kernels *forward_for(const recurrence_kernels *back, const candidates *all) {
+// The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they
+// are clearly cheaper, the longer ones first.
+static const recurrence_kernels *forward_for(const recurrence_kernels *back,
+                                             const candidates *all) {
   const recurrence_kernels *best = back;
   if (choice_is_left_out(back->kernels.items[0].without, CHOICE_LENGTHS_APART)) return back;
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *other = all->items[i].kernels;
-    if (other->gpu_forward < gpu_cost_worth * best->gpu_forward && gpu_may_go_together(other, back)) best = other;
+    if (other->gpu_forward < gpu_cost_worth * best->gpu_forward && gpu_may_go_together(other, back))
+      best = other;
   }
   return best;
 }
@@ -404,7 +447,8 @@ static double cost_with(const recurrence_kernels *forward, const recurrence_kern
   return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
 }
 
-static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward, const recurrence_kernels *back) {
+static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward,
+                                  const recurrence_kernels *back) {
   recurrence_kernels *kernels = copy_of(a, back);
   kernels->gpu_cost = cost_with(forward, back);
   kernels->gpu_forward = forward->gpu_forward;
@@ -422,8 +466,8 @@ static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward, c
 static bool has_same_slices(const kernel *x, const kernel *y) {
   const tile_program *p = x->summary, *q = y->summary;
   if (!p || !q) return p == q;
-  bool same = x->transition_size == y->transition_size && x->value_axis == y->value_axis && x->warms_up == y->warms_up &&
-              p->results.count == q->results.count;
+  bool same = x->transition_size == y->transition_size && x->value_axis == y->value_axis &&
+              x->warms_up == y->warms_up && p->results.count == q->results.count;
   for (int i = 0; same && i < p->results.count; i++) {
     const tile_place *of = &p->results.items[i].place, *other = &q->results.items[i].place;
     same = plan_same_state(of, other) && of->relative == other->relative;
@@ -431,17 +475,20 @@ static bool has_same_slices(const kernel *x, const kernel *y) {
   return same;
 }
 
-// The kernel of this kind that ends first by itself, of all chunk lengths that go together with the chosen kernels.
-static kernel fastest_alone(const candidates *all, const recurrence_kernels *forward, const recurrence_kernels *back,
-                            kernel_kind kind) {
+// The kernel of this kind that ends first by itself, of all chunk lengths that go together with the
+// chosen kernels.
+static kernel fastest_alone(const candidates *all, const recurrence_kernels *forward,
+                            const recurrence_kernels *back, kernel_kind kind) {
   const kernel *usual = schedule_kernel(kind == KERNEL_BACKWARD ? back : forward, kind);
   const timed_kernel *best = NULL;
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *own = all->items[i].kernels;
     const kernel *k = schedule_kernel(own, kind);
     const timed_kernel *alone = &all->items[i].fitted[k - own->kernels.items].alone;
-    bool together = kind == KERNEL_BACKWARD ? gpu_may_go_together(forward, own) : gpu_may_go_together(own, back);
-    if (together && has_same_slices(k, usual) && (!best || alone->time.alone < best->time.alone)) best = alone;
+    bool together = kind == KERNEL_BACKWARD ? gpu_may_go_together(forward, own)
+                                            : gpu_may_go_together(own, back);
+    if (together && has_same_slices(k, usual) && (!best || alone->time.alone < best->time.alone))
+      best = alone;
   }
   kernel k = best->k;
   set_times(&k, &best->time);
@@ -459,7 +506,8 @@ static recurrence_kernels *best_of(arena *a, const candidates *all) {
   }
   recurrence_kernels *kernels = joined(a, forward, best);
   for (int back = 0; back < 2; back++)
-    kernels->alone[back] = fastest_alone(all, forward, best, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+    kernels->alone[back] =
+        fastest_alone(all, forward, best, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   return kernels;
 }
 
@@ -478,16 +526,19 @@ static void forget_candidates(candidates *all) {
   }
 }
 
-static void add_candidate(arena *a, candidates *all, const recurrence_kernels *whole, codegen_gpu_options options) {
+static void add_candidate(arena *a, candidates *all, const recurrence_kernels *whole,
+                          codegen_gpu_options options) {
   const candidate *first = all->count ? &all->items[0] : NULL;
   all->items[all->count] = fit_all(a, whole, first, GPU_COST_SHARING_HEADS, options);
   all->count++;
 }
 
 // One candidate for each chunk length, or one of single steps.
-static candidates of_lengths(arena *a, const recurrence *r, schedule_options schedule, codegen_gpu_options options) {
+static candidates of_lengths(arena *a, const recurrence *r, schedule_options schedule,
+                             codegen_gpu_options options) {
   candidates all = {.count = 0};
-  for (int chunk = GPU_COST_LONGEST_CHUNK; chunk >= GPU_COST_SHORTEST_CHUNK && !schedule.chunk; chunk /= 2) {
+  for (int chunk = GPU_COST_LONGEST_CHUNK; chunk >= GPU_COST_SHORTEST_CHUNK && !schedule.chunk;
+       chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
     const recurrence_kernels *whole = schedule_for_room(a, r, with, options);
@@ -502,7 +553,8 @@ static candidates of_lengths(arena *a, const recurrence *r, schedule_options sch
 static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_options options) {
   candidates few = {.count = all->count};
   for (int i = 0; i < few.count; i++)
-    few.items[i] = fit_all(a, all->items[i].whole, &all->items[i], GPU_COST_SHARING_HEADS / 2, options);
+    few.items[i] =
+        fit_all(a, all->items[i].whole, &all->items[i], GPU_COST_SHARING_HEADS / 2, options);
   return few;
 }
 
@@ -546,10 +598,13 @@ static void forget_cut(const kernel *cut, const kernel *whole) {
 
 enum { MOST_TILES = 4 };  // of an instance that are blocks of their own
 
-static int64_t tiles_apart(const kernel *k) { return k->gpu.lanes == LANES_TILE ? gpu_tiles(k) : 1; }
+static int64_t tiles_apart(const kernel *k) {
+  return k->gpu.lanes == LANES_TILE ? gpu_tiles(k) : 1;
+}
 
-// What a kernel saves of three calls, with an instance for every multiprocessor, for every second and for every fourth. Calls
-// whose blocks have no multiprocessors of their own run the usual kernel.
+// What a kernel saves of three calls, with an instance for every multiprocessor, for every second
+// and for every fourth. Calls whose blocks have no multiprocessors of their own run the usual
+// kernel.
 static int64_t saved_by(const kernel *k, const kernel *usual) {
   int64_t each = usual->gpu.cycles_alone - k->gpu.cycles_alone, calls = 0;
   for (int64_t tiles = tiles_apart(k); tiles <= MOST_TILES; tiles *= 2) calls++;
@@ -557,11 +612,13 @@ static int64_t saved_by(const kernel *k, const kernel *usual) {
 }
 
 // The same with as many columns in a block as save most.
-static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *usual, codegen_gpu_options options) {
+static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *usual,
+                                 codegen_gpu_options options) {
   int axis = axis_of_tiles(whole);
   int64_t size = axis < 0 ? 0 : size_of(whole, axis);
   kernel best = *whole;
-  for (int64_t entries = whole->gpu.value_entries ? size : size / 2; entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
+  for (int64_t entries = whole->gpu.value_entries ? size : size / 2;
+       entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
     kernel cut = cut_into_instances(a, whole, axis, (int)entries);
     if (size % entries != 0 || tiles_apart(&cut) > MOST_TILES) break;
     cut.gpu.plan = gpu_plan_new(&cut, options);
@@ -578,11 +635,13 @@ static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *us
 static void weigh_slices_of(kernel *few, const kernel *usual) {
   enum { STEPS = 64 };
   double steps = (double)usual->gpu.cycles_alone / few->gpu.cycles_alone;
-  if (few->summary) few->gpu.combine_steps = (int)ceil(STEPS * cost_of_combining(few) / few->gpu.cycles_alone);
+  if (few->summary)
+    few->gpu.combine_steps = (int)ceil(STEPS * cost_of_combining(few) / few->gpu.cycles_alone);
   few->gpu.summary_percent = (int)ceil(usual->gpu.summary_percent * steps);
 }
 
-void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind, codegen_gpu_options options) {
+void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind,
+                 codegen_gpu_options options) {
   kernel *usual = schedule_kernel(kernels, kind);
   const kernel *alone = &kernels->alone[kind == KERNEL_BACKWARD];
   if (usual->program->form != TILE_CHUNK) return;

@@ -4,7 +4,9 @@
 #include "compiler/schedule/gpu/model.h"
 #include "runtime/shared/gpu_costs.h"
 
-int64_t model_size_of(const placed_program *p, int axis) { return plan_typical_size(&p->w->m, p->of->program, axis); }
+int64_t model_size_of(const placed_program *p, int axis) {
+  return plan_typical_size(&p->w->m, p->of->program, axis);
+}
 
 double model_entries(const placed_program *p, axis_set axes) {
   double count = 1;
@@ -29,26 +31,31 @@ static double bytes_of_solve(const placed_program *p, const plan_nest *nest, dou
   return loads * (matrix ? SECTOR : 0) + (loads + 2 * rows) * (solved ? OF_WARP : 0);
 }
 
-// Blocks of four rows go to the lanes of a column in turn. Each solved block adds its terms to those behind it. The more lanes
-// share a column, the fewer columns a warp reads at a time.
-static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks, int lanes) {
+// Blocks of four rows go to the lanes of a column in turn. Each solved block adds its terms to
+// those behind it. The more lanes share a column, the fewer columns a warp reads at a time.
+static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks,
+                                     int lanes) {
   double kept = blocks / lanes, terms = blocks * (kept + 1) / 2;
-  double of_column = terms * GPU_COST_SOLVE_TERMS + blocks * GPU_COST_SOLVE_SHARED + kept * GPU_COST_SOLVE_OWN;
+  double of_column =
+      terms * GPU_COST_SOLVE_TERMS + blocks * GPU_COST_SOLVE_SHARED + kept * GPU_COST_SOLVE_OWN;
   model_turns t = model_turns_of(p, columns * lanes);
-  return (gpu_work){.instructions = t.all * of_column,
-                    .busiest = t.busiest * of_column,
-                    .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
-                    .wavefronts = t.all * (terms * GPU_COST_TERMS_READ / lanes + kept * GPU_COST_OWN_READ)};
+  return (gpu_work){
+      .instructions = t.all * of_column,
+      .busiest = t.busiest * of_column,
+      .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
+      .wavefronts = t.all * (terms * GPU_COST_TERMS_READ / lanes + kept * GPU_COST_OWN_READ)};
 }
 
 gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double rows = (double)model_size_of(p, tile_row_axis(v));
-  double columns = model_entries(p, plan_tile_axes(&p->w->m, v->axes) & ~axis_bit(tile_row_axis(v)));
+  double columns =
+      model_entries(p, plan_tile_axes(&p->w->m, v->axes) & ~axis_bit(tile_row_axis(v)));
   int lanes = plan_lanes_of_system(&p->w->m, columns, (int64_t)rows);
   if (lanes > 1) return work_of_shared_solve(p, columns, rows / GPU_SYSTEM_ROWS, lanes);
   model_turns t = model_turns_of(p, columns);
-  double blocks = plan_blocks_of_system((int64_t)rows), of_column = blocks * GPU_COST_SOLVE_BLOCK + GPU_COST_SOLVE_ROW * rows;
+  double blocks = plan_blocks_of_system((int64_t)rows),
+         of_column = blocks * GPU_COST_SOLVE_BLOCK + GPU_COST_SOLVE_ROW * rows;
   double bytes = bytes_of_solve(p, nest, rows);
   return (gpu_work){.instructions = t.all * of_column,
                     .busiest = t.busiest * of_column,

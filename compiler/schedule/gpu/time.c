@@ -15,7 +15,8 @@ gpu_speed gpu_speed_of(codegen_gpu_target target) {
   const machine_rates *r = machine_rates_of(target);
   double per = MHZ_OF_GHZ / r->mhz / (double)machine_device_of(target)->multiprocessors;
   return (gpu_speed){.products = r->mma / gpu_cost_mma_slack,
-                     .group_products = r->wgmma > 0 ? r->wgmma / gpu_cost_wgmma_slack : r->mma / gpu_cost_mma_slack,
+                     .group_products = r->wgmma > 0 ? r->wgmma / gpu_cost_wgmma_slack
+                                                    : r->mma / gpu_cost_mma_slack,
                      .cache_bytes = r->cache_gb * per,
                      .memory_bytes = r->memory_gb * per};
 }
@@ -33,7 +34,8 @@ static unit_cycles units_of(const gpu_work *work, const gpu_speed *d) {
                        .specials = work->specials,
                        .tensor = work->tensor / d->products + work->groups / d->group_products,
                        .bytes = work->bytes};
-  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++) x.of[unit] = gpu_unit_cycles(unit, &use, d->cache_bytes);
+  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++)
+    x.of[unit] = gpu_unit_cycles(unit, &use, d->cache_bytes);
   return x;
 }
 
@@ -58,8 +60,8 @@ double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit 
   return x.of[*limit] + work->barriers * GPU_COST_BARRIER_CYCLES;
 }
 
-// The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by itself. Nests with work for
-// few warps begin at other warps each.
+// The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by
+// itself. Nests with work for few warps begin at other warps each.
 typedef struct interval {
   gpu_work work;  // but for `busiest`
   int warps;
@@ -102,14 +104,16 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
     double bytes = (double)p->staging_buffers[i].row * p->program->chunk;
     bytes *= kernel_stores_narrow(&w->m, tile_argument_place(p->program, i)) ? 2 : 4;
     work.bytes += bytes;
-    work.instructions += GPU_COST_ROWS * ((double)w->threads / MODEL_LANES) + GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
+    work.instructions += GPU_COST_ROWS * ((double)w->threads / MODEL_LANES) +
+                         GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
     if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
   }
   work.busiest = work.instructions * MODEL_LANES / w->threads;
   return work;
 }
 
-static void add_program(run_time *r, const kernel_plan *w, const program_plan *p, const gpu_speed *device) {
+static void add_program(run_time *r, const kernel_plan *w, const program_plan *p,
+                        const gpu_speed *device) {
   arena *scratch = arena_new();
   placed_program program = {w, p};
   interval now = {.warps = w->threads / MODEL_LANES};
@@ -137,28 +141,36 @@ bool gpu_spills(const codegen_gpu_kernel *described) {
 }
 
 int64_t gpu_tiles(const kernel *k) {
-  int axis = k->gpu.value_entries ? k->gpu.value_axis : k->gpu.lanes == LANES_TILE ? k->lane_axis : -1;
-  return axis < 0 ? 1 : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
+  int axis = k->gpu.value_entries         ? k->gpu.value_axis
+             : k->gpu.lanes == LANES_TILE ? k->lane_axis
+                                          : -1;
+  return axis < 0 ? 1
+                  : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
 // What a block computes one after another: tiles of the value axis, heads.
 static int64_t tiles_of_block(const kernel *k) {
-  return (k->gpu.value_entries ? gpu_tiles(k) : 1) * (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
+  return (k->gpu.value_entries ? gpu_tiles(k) : 1) *
+         (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
 }
 
-// Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the cotangents of the tile, all
-// sums.
+// Bytes that a chunk of a tile writes and reads for its group: the states before its chunks, the
+// cotangents of the tile, all sums.
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
   double spilled = (double)described->spill_bytes / (double)tiles_of_block(k);
-  return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) * k->program->chunk / k->chunk;
+  return 2 * ((double)(described->history_bytes + described->sum_bytes) + spilled) *
+         k->program->chunk / k->chunk;
 }
 
-// Bytes of gradient copies that a step of a block writes and reads, because heads or tiles of other blocks share the gradient.
+// Bytes of gradient copies that a step of a block writes and reads, because heads or tiles of other
+// blocks share the gradient.
 static double copied_bytes(const kernel *k) {
   double numbers = 0;
-  if (k->gpu.lanes == LANES_OWN || k->recurrence->body.axes.items[k->lane_axis].size == k->lane_block) return 0;
+  if (k->gpu.lanes == LANES_OWN ||
+      k->recurrence->body.axes.items[k->lane_axis].size == k->lane_block)
+    return 0;
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
     if (place->role != TILE_D_INPUT || axis_in(kernel_axes_of_place(place), k->lane_axis)) continue;
@@ -191,7 +203,8 @@ static double cycles_of_one(const gpu_time *time, double tiles) {
 gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const kernel_plan *w = made->whole;
   const machine_device *whole = machine_device_of(target);
-  gpu_speed own = gpu_speed_of(target), *device = &own;  // scratch that the cache does not hold is in memory
+  // scratch that the cache does not hold is in memory
+  gpu_speed own = gpu_speed_of(target), *device = &own;
   if (!gpu_stays_in_cache(&made->described, whole)) own.cache_bytes = own.memory_bytes;
   run_time r = {.share = 1};
   add_program(&r, w, &w->main, device);
@@ -216,7 +229,9 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
 
 // A target of this class; if none is asked for, the first that will run the kernels nevertheless.
 codegen_gpu_target gpu_target_for(codegen_gpu_options options) {
-  device_class wanted = options.warpgroups ? CLASS_WARPGROUPS : options.shared_kib >= GPU_LARGE_KIB ? CLASS_LARGE : CLASS_SMALL;
+  device_class wanted = options.warpgroups                    ? CLASS_WARPGROUPS
+                        : options.shared_kib >= GPU_LARGE_KIB ? CLASS_LARGE
+                                                              : CLASS_SMALL;
   codegen_gpu_target others = GPU_SIMT;
   for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {
     if (!(options.targets >> target & 1)) continue;

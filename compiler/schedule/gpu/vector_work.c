@@ -1,28 +1,38 @@
-// What the warps of a block do in products that are no blocks of tiles: a matrix of parameters times vectors, and multiply-adds by
-// threads.
+// What the warps of a block do in products that are no blocks of tiles: a matrix of parameters
+// times vectors, and multiply-adds by threads.
 #include <math.h>
 
 #include "compiler/plan/tensor_cores.h"
 #include "compiler/schedule/gpu/model.h"
 #include "runtime/shared/gpu_costs.h"
 
-// Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread evenly.
-static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts, double tasks) {
+// Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread
+// evenly.
+static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts,
+                           double tasks) {
   double warps = (double)p->w->threads / MODEL_LANES, used = ceil(tasks / MODEL_LANES);
   double busy = used < warps ? used : warps;
   if (busy < 1) busy = 1;
-  return (gpu_work){.instructions = instructions, .busiest = instructions / busy, .used = (int)busy, .wavefronts = wavefronts};
+  return (gpu_work){.instructions = instructions,
+                    .busiest = instructions / busy,
+                    .used = (int)busy,
+                    .wavefronts = wavefronts};
 }
 
-// A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it multiplies.
-static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, const matrix_vector *g) {
+// A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it
+// multiplies.
+static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest,
+                                const matrix_vector *g) {
   const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
   const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
                steps = model_entries(p, g->depth) / 16 / splits;
   const double products = tiles * steps, loads = nest->dot.held_b ? 0 : products;
   const double ends = ceil(tiles * GPU_TILE_ROWS * g->vectors / MODEL_LANES);
-  double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads + ends * GPU_COST_VECTOR_END;
-  if (splits > 1) own += ceil(model_entries(p, g->rows) * g->vectors / p->w->threads) * (2 * splits + GPU_COST_VECTOR_END);
+  double own = gpu_cost_begin + steps * GPU_COST_VECTOR_STEP + products + 2 * loads +
+               ends * GPU_COST_VECTOR_END;
+  if (splits > 1)
+    own += ceil(model_entries(p, g->rows) * g->vectors / p->w->threads) *
+           (2 * splits + GPU_COST_VECTOR_END);
   return (gpu_work){.instructions = warps * own,
                     .busiest = own,
                     .used = (int)warps,
@@ -31,15 +41,18 @@ static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest, 
                     .barriers = splits > 1};
 }
 
-// The same by threads (plan/gpu/matrix_vector.c). What the threads of a column have is added up behind a barrier.
+// The same by threads (plan/gpu/matrix_vector.c). What the threads of a column have is added up
+// behind a barrier.
 static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *nest, double all) {
   const mapping *m = &p->w->m;
   matrix_vector g = plan_matrix_vector(m, p->of->p, nest->values.items[0], &nest->dot);
   if (g.mma) return work_of_vectors(p, nest, &g);
-  double rows = model_entries(p, g.rows), threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
+  double rows = model_entries(p, g.rows),
+         threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
   plan_access matrix = gpu_access_of_operand(p, nest->dot.b, nest->dot.pack_b);
   double words = all * plan_bytes_of(matrix.stored) / 4, vector = all / g.width;
-  gpu_work work = spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
+  gpu_work work =
+      spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
   if (!matrix.in_shared) work.bytes = MODEL_LANES * 4 * words, work.far = 1;
   work.barriers = !g.along && g.splits > g.in_warp;
   return work;
@@ -48,7 +61,8 @@ static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *
 gpu_work model_work_by_threads(const placed_program *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
-  double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) / MODEL_LANES;
+  double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) /
+               MODEL_LANES;
   double results = model_entries(p, plan_tile_axes(&p->w->m, v->axes));
   if (dot->i < 0) return work_of_matrix_vector(p, nest, all);
   return spread_out(p, GPU_COST_BY_THREADS * all, all / 2, results / 16);  // blocks of 4 x 4

@@ -1,5 +1,5 @@
-// Windows of tokens: at random places, piece after piece, or drawn from a task. Which tokens a window
-// has is a function of data, seed, stream and position alone.
+// Windows of tokens: at random places, piece after piece, or drawn from a task. Which tokens a
+// window has is a function of data, seed, stream and position alone.
 //
 //   documents apart, context 4:   a b c d e | f g | h ..     pieces a b c d, e, f g, h ..
 #include "runtime/train/data/data.h"
@@ -35,7 +35,8 @@ static int64_t copy_block(const train_data *data, int64_t place, int64_t end, to
 }
 
 // `count` tokens from a place on, and their successors.
-static void copy_window(const train_data *data, int64_t place, int64_t count, token_id *tokens, token_id *targets) {
+static void copy_window(const train_data *data, int64_t place, int64_t count, token_id *tokens,
+                        token_id *targets) {
   copy_tokens(data, place, count, tokens);
   copy_tokens(data, place + 1, count, targets);
 }
@@ -45,7 +46,8 @@ int64_t train_data_memory(const train_data *data) {
   return data->bytes.bytes ? (int64_t)data->bytes.size : train_text_memory(&data->text);
 }
 
-// Of all tokens, whatever numbers a file has them in: of 16 bits where all symbols have so many, else of 32.
+// Of all tokens, whatever numbers a file has them in: of 16 bits where all symbols have so many,
+// else of 32.
 static uint64_t hash_of_tokens(const train_data *data, uint64_t seed) {
   token_id block[BLOCK];
   uint16_t narrow[BLOCK];
@@ -56,7 +58,8 @@ static uint64_t hash_of_tokens(const train_data *data, uint64_t seed) {
   for (int64_t i = 0; i < data->count; i += BLOCK) {
     int64_t count = copy_block(data, i, data->count, block);
     for (int64_t k = 0; k < count; k++) narrow[k] = (uint16_t)block[k];
-    XXH3_64bits_update(&state, wide ? (const void *)block : narrow, (size_t)count * (wide ? sizeof *block : sizeof *narrow));
+    XXH3_64bits_update(&state, wide ? (const void *)block : narrow,
+                       (size_t)count * (wide ? sizeof *block : sizeof *narrow));
   }
   return XXH3_64bits_digest(&state);
 }
@@ -69,10 +72,13 @@ uint64_t train_data_hash(const train_data *data) {
 
 // ---- checks -------------------------------------------------------------------------------------
 
-static rec_status refuse_token(const char *path, const train_data *data, int64_t number, int64_t place) {
+static rec_status refuse_token(const char *path, const train_data *data, int64_t number,
+                               int64_t place) {
   const char *unit = source_units[data->source.kind];
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %ss below %lld, the symbols of the model, found %lld at %s %lld", path,
-                  unit, (long long)data->windows.vocabulary, (long long)number, unit, (long long)place);
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "%s: expected %ss below %lld, the symbols of the model, found %lld at %s %lld",
+                  path, unit, (long long)data->windows.vocabulary, (long long)number, unit,
+                  (long long)place);
 }
 
 static rec_status check_tokens(const char *path, const train_data *data) {
@@ -80,7 +86,9 @@ static rec_status check_tokens(const char *path, const train_data *data) {
   int64_t vocabulary = data->windows.vocabulary;
   if (data->source.kind == SOURCE_TOKENS) {
     int64_t wrong = token_file_first_wrong(&data->file, vocabulary);
-    return wrong < data->count ? refuse_token(path, data, token_file_number(&data->file, wrong), wrong) : REC_OK;
+    return wrong < data->count
+               ? refuse_token(path, data, token_file_number(&data->file, wrong), wrong)
+               : REC_OK;
   }
   for (int64_t i = 0; bytes && vocabulary <= UINT8_MAX && i < data->count; i++)
     if (bytes[i] >= vocabulary) return refuse_token(path, data, bytes[i], i);
@@ -92,9 +100,11 @@ static rec_status check(const char *path, train_data *data) {
   data->train_count = (int64_t)((double)data->count * data->source.split);
   int64_t held_out = data->count - data->train_count;
   if (data->train_count <= context || held_out <= 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
-                    (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens", (long long)data->train_count,
-                    (long long)held_out);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
+        (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens",
+        (long long)data->train_count, (long long)held_out);
   return check_tokens(path, data);
 }
 
@@ -104,7 +114,8 @@ static rec_status check(const char *path, train_data *data) {
 // a document's last target.
 
 // The separators from the token `begin` to `end` - 1; their places where there is memory for them.
-static int64_t list_separators(const train_data *data, int64_t begin, int64_t end, int64_t *places) {
+static int64_t list_separators(const train_data *data, int64_t begin, int64_t end,
+                               int64_t *places) {
   int64_t found = 0;
   token_id block[BLOCK];
   for (int64_t first = begin; first < end; first += BLOCK) {
@@ -122,8 +133,10 @@ static int64_t list_separators(const train_data *data, int64_t begin, int64_t en
 static rec_status find_separators(const char *path, train_data *data) {
   int64_t count = list_separators(data, 1, data->train_count, NULL) + 1;
   if (count == 1 && !list_separators(data, 0, data->count, NULL))
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected the separator %lld between documents, found it nowhere in the file", path,
-                    (long long)data->source.separator);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s: expected the separator %lld between documents, found it nowhere in the file", path,
+        (long long)data->source.separator);
   int64_t *starts = data->owned_starts = calloc((size_t)count + 1, sizeof *starts);
   if (!starts) return rec_no_memory();
   list_separators(data, 1, data->train_count, starts + 1);
@@ -143,14 +156,16 @@ static rec_status one_document(train_data *data) {
 // Those of the file's documents that begin in the training part.
 static rec_status documents_of_file(train_data *data) {
   data->starts = data->file.starts;
-  while (data->document_count < data->file.document_count && data->starts[data->document_count] < data->train_count)
+  while (data->document_count < data->file.document_count &&
+         data->starts[data->document_count] < data->train_count)
     data->document_count++;
   return REC_OK;
 }
 
 // Behind the last input of a document.
 static int64_t document_end(const train_data *data, int64_t document) {
-  int64_t end = document + 1 < data->document_count ? data->starts[document + 1] : data->train_count;
+  int64_t end =
+      document + 1 < data->document_count ? data->starts[document + 1] : data->train_count;
   // What follows the last input is its target, of this document or, behind a separator, the next.
   return data->ends_count && end < data->count ? end : end - 1;
 }
@@ -164,15 +179,19 @@ static rec_status cut_pieces(const char *path, train_data *data) {
   if (status) return status;
   if (!data->document_count)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s: expected marks of documents, as Megatron's index has them, found none; say separator = N", path);
+                    "%s: expected marks of documents, as Megatron's index has them, found none; "
+                    "say separator = N",
+                    path);
   data->pieces_before = calloc((size_t)data->document_count + 1, sizeof *data->pieces_before);
   if (!data->pieces_before) return rec_no_memory();
   for (int64_t i = 0; i < data->document_count; i++) {
     int64_t length = document_end(data, i) - data->starts[i], context = data->windows.context;
-    data->pieces_before[i + 1] = data->pieces_before[i] + (length > 0 ? (length + context - 1) / context : 0);
+    data->pieces_before[i + 1] =
+        data->pieces_before[i] + (length > 0 ? (length + context - 1) / context : 0);
   }
   if (data->pieces_before[data->document_count]) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected documents of two tokens or more, found none", path);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected documents of two tokens or more, found none",
+                  path);
 }
 
 // ---- opening ------------------------------------------------------------------------------------
@@ -183,7 +202,9 @@ static rec_status map_text(const char *path, token_format format, rec_mapping *b
   const char *binary = status || format == FORMAT_RAW ? NULL : file_binary(*bytes);
   if (!binary) return status;
   rec_unmap(bytes);
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected text, found %s; format = raw takes the bytes as they are", path, binary);
+  return rec_fail(REC_ERROR_FORMAT,
+                  "%s: expected text, found %s; format = raw takes the bytes as they are", path,
+                  binary);
 }
 
 static rec_status open_source(const char *path, train_data *data) {
@@ -206,7 +227,8 @@ static rec_status open_source(const char *path, train_data *data) {
   return status;
 }
 
-rec_status train_data_open(const char *path, const train_source *source, const train_windows *windows, train_data *data) {
+rec_status train_data_open(const char *path, const train_source *source,
+                           const train_windows *windows, train_data *data) {
   *data = (train_data){.source = *source, .windows = *windows};
   rec_status status = open_source(path, data);
   if (!status) status = check(path, data);
@@ -216,16 +238,19 @@ rec_status train_data_open(const char *path, const train_source *source, const t
 }
 
 // The compiler has checked this; a damaged library has not been compiled.
-rec_status train_data_generate(const train_task *task, int64_t context, int64_t vocabulary, train_data *data) {
+rec_status train_data_generate(const train_task *task, int64_t context, int64_t vocabulary,
+                               train_data *data) {
   *data = (train_data){.task = task};
   int64_t tokens = task_tokens(task, task->length), symbols = task_vocabulary(task);
-  if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context && symbols <= vocabulary)
+  if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context &&
+      symbols <= vocabulary)
     return REC_OK;
-  return rec_fail(
-      REC_ERROR_ARGUMENT,
-      "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, found %lld..%lld, %lld and %lld",
-      task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens, (long long)symbols,
-      (long long)task->shortest, (long long)task->length, (long long)context, (long long)vocabulary);
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, "
+                  "found %lld..%lld, %lld and %lld",
+                  task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens,
+                  (long long)symbols, (long long)task->shortest, (long long)task->length,
+                  (long long)context, (long long)vocabulary);
 }
 
 void train_data_close(train_data *data) {
@@ -239,8 +264,8 @@ void train_data_close(train_data *data) {
 
 // ---- windows ------------------------------------------------------------------------------------
 
-static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                           token_id *tokens, token_id *targets) {
+static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream,
+                           uint64_t position, int64_t length, token_id *tokens, token_id *targets) {
   int64_t count = 0;
   task_sequence(data->task, seed, stream, position, length, tokens, targets);
   for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
@@ -271,27 +296,32 @@ static int64_t piece_of_stream(const train_data *data, uint64_t position) {
 // The first token of a piece, and how many tokens its document has from there on.
 static int64_t piece_place(const train_data *data, int64_t piece, int64_t *rest) {
   int64_t document = document_of(data, piece);
-  int64_t first = data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
+  int64_t first =
+      data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
   *rest = document_end(data, document) - first;
   return first;
 }
 
-static int64_t random_piece(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position) {
+static int64_t random_piece(const train_data *data, uint64_t seed, uint64_t stream,
+                            uint64_t position) {
   return random_below(seed, stream, position, data->pieces_before[data->document_count]);
 }
 
-static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, token_id *tokens, token_id *targets) {
+static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, token_id *tokens,
+                            token_id *targets) {
   int64_t rest, first = piece_place(data, piece, &rest), count = rest < length ? rest : length;
   copy_window(data, first, count, tokens, targets);
   for (int64_t i = count; i < length; i++) tokens[i] = 0, targets[i] = NO_TARGET;
   return count;
 }
 
-int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                          token_id *tokens, token_id *targets) {
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                          int64_t length, token_id *tokens, token_id *targets) {
   if (data->task) return task_window(data, seed, stream, position, length, tokens, targets);
-  if (data->source.streaming) return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
-  if (data->source.apart) return piece_window(data, random_piece(data, seed, stream, position), length, tokens, targets);
+  if (data->source.streaming)
+    return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
+  if (data->source.apart)
+    return piece_window(data, random_piece(data, seed, stream, position), length, tokens, targets);
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   copy_window(data, start, length, tokens, targets);
   return length;
@@ -312,7 +342,8 @@ bool train_data_begins(const train_data *data, uint64_t seed, uint64_t stream, u
   const uint64_t rows = (uint64_t)data->windows.rows;
   if (data->task) return false;
   if (data->source.streaming) return begins_document(data, piece_of_stream(data, position));
-  return data->source.apart && position >= rows && is_filled_up(data, random_piece(data, seed, stream, position - rows));
+  return data->source.apart && position >= rows &&
+         is_filled_up(data, random_piece(data, seed, stream, position - rows));
 }
 
 // `count` tokens of the ring of those held out.
@@ -325,7 +356,8 @@ static void copy_ring(const train_data *data, int64_t place, int64_t count, toke
   }
 }
 
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens, token_id *targets) {
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens,
+                         token_id *targets) {
   copy_ring(data, place, length, tokens);
   copy_ring(data, place + 1, length, targets);
 }

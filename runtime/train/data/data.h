@@ -28,7 +28,8 @@ typedef struct train_text {
   int64_t count;        // of characters
   char *characters;     // the different ones, in UTF-8, in the order of their numbers
   uint32_t *number_of;  // by code point
-  int64_t *places;      // the first bytes of characters 0, 64, 128, ..; NULL: each character is one byte
+  // the first bytes of characters 0, 64, 128, ..; NULL: each character is one byte
+  int64_t *places;
 } train_text;
 
 typedef struct train_data {
@@ -49,28 +50,32 @@ typedef struct train_data {
 } train_data;
 
 // One window and its next token must fit into either part.
-rec_status train_data_open(const char *path, const train_source *source, const train_windows *windows, train_data *data);
+rec_status train_data_open(const char *path, const train_source *source,
+                           const train_windows *windows, train_data *data);
 // `task` must outlive the data.
-rec_status train_data_generate(const train_task *task, int64_t context, int64_t vocabulary, train_data *data);
+rec_status train_data_generate(const train_task *task, int64_t context, int64_t vocabulary,
+                               train_data *data);
 void train_data_close(train_data *data);
 
-// Window number `position`, that is row position % rows of step position / rows: `length` tokens and
-// their successors. At random places, or, if streaming, the next piece of what the row reads; or a
-// sequence of the task and its answers. Returns the number of targets.
-int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                          token_id *tokens, token_id *targets);
-// Does a state that its row has left not belong before this window? In a stream the window begins a document; else the window
-// before was longer than its document.
+// Window number `position`, that is row position % rows of step position / rows: `length` tokens
+// and their successors. At random places, or, if streaming, the next piece of what the row reads;
+// or a sequence of the task and its answers. Returns the number of targets.
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                          int64_t length, token_id *tokens, token_id *targets);
+// Does a state that its row has left not belong before this window? In a stream the window begins a
+// document; else the window before was longer than its document.
 bool train_data_begins(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position);
 // `length` tokens of the held-out text from `place` on, which is a ring, and their successors.
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens, token_id *targets);
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, token_id *tokens,
+                         token_id *targets);
 
 // The memory that the data lie in, that of files included.
 int64_t train_data_memory(const train_data *data);
 // Of all tokens and what they stand for.
 uint64_t train_data_hash(const train_data *data);
 
-// text.c: the file of the bytes, which the text owns from now on; at most `vocabulary` different characters.
+// text.c: the file of the bytes, which the text owns from now on; at most `vocabulary` different
+// characters.
 rec_status train_text_of(const char *path, rec_mapping bytes, int64_t vocabulary, train_text *text);
 void train_text_close(train_text *text);
 int64_t train_text_memory(const train_text *text);
@@ -86,8 +91,8 @@ typedef struct train_alphabet {
 } train_alphabet;
 
 train_alphabet train_alphabet_of(const char *characters);
-// The token of the text's first character, and how many bytes it has; 0: it is not known, -1: it goes on behind
-// `size`.
+// The token of the text's first character, and how many bytes it has; 0: it is not known, -1: it
+// goes on behind `size`.
 int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, token_id *token);
 // The bytes of a token of a model of characters.
 const char *train_alphabet_text(const train_alphabet *a, int token, int *size);

@@ -25,7 +25,8 @@ static const sign signs[] = {
     SIGN(257, "ustar", "a tar archive; tar -xf unpacks it"),
     SIGN(0, "\x93NUMPY", "NumPy's header; tokens(\"..\", format = npy) reads whole numbers"),
     SIGN(0, "LITPKDS", "a packed dataset of LitGPT, whose header tokens(..) does not read"),
-    SIGN(0, "MMIDIDX\0", "Megatron's index; tokens(\"NAME.bin\", format = megatron) reads the file beside it"),
+    SIGN(0, "MMIDIDX\0",
+         "Megatron's index; tokens(\"NAME.bin\", format = megatron) reads the file beside it"),
     SIGN(0, "TNTIDX\0\0", "an index of fairseq"),
     SIGN(0, "\x88\xD6\x34\x01\x01\0\0\0", "llm.c's header; tokens(\"..\", format = llmc) reads it"),
     SIGN(0, "\xA1\xD7\x34\x01\x07\0\0\0", "llm.c's header; tokens(\"..\", format = llmc) reads it"),
@@ -43,7 +44,8 @@ static const sign signs[] = {
     SIGN(0, "\x7F\x45LF", "ELF")};
 
 static bool has_sign(rec_mapping bytes, const sign *s) {
-  return bytes.size >= s->place + s->size && !memcmp((const char *)bytes.bytes + s->place, s->bytes, s->size);
+  return bytes.size >= s->place + s->size &&
+         !memcmp((const char *)bytes.bytes + s->place, s->bytes, s->size);
 }
 
 // Eight bytes, the length of the header, stand before it.
@@ -55,7 +57,8 @@ static bool is_safetensors(rec_mapping bytes) {
 
 const char *file_sign(rec_mapping bytes) {
   for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-    if (has_sign(bytes, &signs[i]) && (signs[i].place != 8 || is_safetensors(bytes))) return signs[i].what;
+    if (has_sign(bytes, &signs[i]) && (signs[i].place != 8 || is_safetensors(bytes)))
+      return signs[i].what;
   return NULL;
 }
 
@@ -63,8 +66,11 @@ const char *file_binary(rec_mapping bytes) {
   if (file_is_text(bytes)) return NULL;
   const char *what = file_sign(bytes), *text = bytes.bytes;
   if (what || bytes.size < 2) return what;
-  if (!memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2)) return "UTF-16; iconv -f utf-16 -t utf-8 makes UTF-8 of it";
-  return memchr(text, 0, bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT) ? "bytes 0, which no text has" : NULL;
+  if (!memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2))
+    return "UTF-16; iconv -f utf-16 -t utf-8 makes UTF-8 of it";
+  return memchr(text, 0, bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT)
+             ? "bytes 0, which no text has"
+             : NULL;
 }
 
 bool file_is_text(rec_mapping bytes) {

@@ -1,4 +1,5 @@
-// What a file is by its first bytes, where that is no text and no plain numbers. Trained on, such a file would teach nothing.
+// What a file is by its first bytes, where that is no text and no plain numbers. Trained on, such a
+// file would teach nothing.
 #ifndef REC_TRAIN_FILE_SIGN_H
 #define REC_TRAIN_FILE_SIGN_H
 

@@ -38,7 +38,8 @@ double random_uniform(uint64_t seed, uint64_t stream, uint64_t position) {
 double random_normal(uint64_t seed, uint64_t stream, uint64_t position) {
   uint32_t bits[4];
   random_bits(seed, stream, position, bits);
-  return sqrt(-2 * log(unit(bits[0], bits[1]))) * cos(2 * 3.14159265358979323846 * unit(bits[2], bits[3]));
+  return sqrt(-2 * log(unit(bits[0], bits[1]))) *
+         cos(2 * 3.14159265358979323846 * unit(bits[2], bits[3]));
 }
 
 __extension__ typedef unsigned __int128 product;

@@ -1,6 +1,6 @@
 // Random numbers by counter (Philox 4x32, 10 rounds): a draw is a function of seed, stream and
-// position alone. There is no state to save and no order to keep. A resumed run therefore draws what the undisturbed run would
-// have drawn, with any number of threads.
+// position alone. There is no state to save and no order to keep. A resumed run therefore draws
+// what the undisturbed run would have drawn, with any number of threads.
 #ifndef REC_TRAIN_RANDOM_H
 #define REC_TRAIN_RANDOM_H
 

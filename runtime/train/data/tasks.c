@@ -44,15 +44,18 @@ static void swap(token_id *a, token_id *b) {
 // By insertion: no memory, and the letters of a sequence are few.
 static void sort(token_id *letters, int64_t count) {
   for (int64_t i = 1; i < count; i++)
-    for (int64_t k = i; k > 0 && letters[k - 1] > letters[k]; k--) swap(&letters[k - 1], &letters[k]);
+    for (int64_t k = i; k > 0 && letters[k - 1] > letters[k]; k--)
+      swap(&letters[k - 1], &letters[k]);
 }
 
-static int64_t copying(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
+static int64_t copying(const train_task *t, int64_t length, draws *d, token_id *tokens,
+                       token_id *targets) {
   token_id delimiter = (token_id)t->alphabet, stop = (token_id)(t->alphabet + 1);
   token_id *answer = tokens + length + 1;
   for (int64_t i = 0; i < length; i++) tokens[i] = (token_id)below(d, t->alphabet);
   tokens[length] = delimiter;
-  for (int64_t i = 0; i < length; i++) answer[i] = tokens[t->kind == TASK_STACK_COPYING ? length - 1 - i : i];
+  for (int64_t i = 0; i < length; i++)
+    answer[i] = tokens[t->kind == TASK_STACK_COPYING ? length - 1 - i : i];
   if (t->kind == TASK_SORTING) sort(answer, length);
   memcpy(targets + length, answer, (size_t)length * sizeof *targets);
   targets[2 * length] = stop;
@@ -61,7 +64,8 @@ static int64_t copying(const train_task *t, int64_t length, draws *d, token_id *
 
 // Which places hold letters: each in turn with the probability that leaves every choice equally
 // likely.
-static int64_t selective_copying(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
+static int64_t selective_copying(const train_task *t, int64_t length, draws *d, token_id *tokens,
+                                 token_id *targets) {
   token_id blank = (token_id)t->alphabet, delimiter = (token_id)(t->alphabet + 1);
   int64_t found = 0;
   for (int64_t i = 0; i < length; i++) {
@@ -104,7 +108,8 @@ static int64_t free_gap(draws *d, int64_t gaps, const token_id *targets) {
   return chosen;
 }
 
-static int64_t mqar(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets) {
+static int64_t mqar(const train_task *t, int64_t length, draws *d, token_id *tokens,
+                    token_id *targets) {
   int64_t half = t->alphabet / 2, pairs = 2 * t->count;
   different(d, 1, half - 1, t->count, tokens);
   different(d, half, t->alphabet - half, t->count, tokens + 1);
@@ -120,12 +125,14 @@ static int64_t mqar(const train_task *t, int64_t length, draws *d, token_id *tok
 // ---- pass key -----------------------------------------------------------------------------------
 
 static token_id *put_filler(token_id *to, int64_t count) {
-  static const char filler[] = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ";
+  static const char filler[] =
+      "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. ";
   for (int64_t i = 0; i < count; i++) *to++ = (token_id)filler[i % (int64_t)(sizeof filler - 1)];
   return to;
 }
 
-static int64_t passkey(int64_t length, draws *d, token_id *tokens, token_id *targets, int64_t *fact) {
+static int64_t passkey(int64_t length, draws *d, token_id *tokens, token_id *targets,
+                       int64_t *fact) {
   char told[80], answer[16];
   const char *asked = " What is the pass key? The pass key is ";
   int key = (int)below(d, 50000) + 1;
@@ -147,8 +154,8 @@ static token_id padding(const train_task *t) {
   return task_rules_of[t->kind].text ? ' ' : t->kind == TASK_MQAR ? 0 : (token_id)(t->alphabet + 1);
 }
 
-int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, token_id *tokens,
-                      token_id *targets) {
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
+                      int64_t room, token_id *tokens, token_id *targets) {
   draws d = draws_of(seed, stream, position);
   int64_t length = t->shortest + below(&d, t->length - t->shortest + 1), used, fact = -1;
   for (int64_t i = 0; i < room; i++) targets[i] = NO_TARGET;

@@ -35,7 +35,7 @@ int64_t task_tokens(const train_task *t, int64_t length);
 // Writes one sequence into `room` >= task_tokens(t, t->length) tokens; what follows it is padding.
 // Targets are the answers, NO_TARGET elsewhere. Returns where what the answer follows from begins;
 // -1: the task has no such place.
-int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position, int64_t room, token_id *tokens,
-                      token_id *targets);
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
+                      int64_t room, token_id *tokens, token_id *targets);
 
 #endif

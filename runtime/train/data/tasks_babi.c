@@ -1,18 +1,20 @@
-// Questions after the kind of bAbI (arXiv 1502.05698), their facts hidden among sentences that say nothing
-// about them, as in BABILong (arXiv 2406.10149). In order, at random places between whole sentences:
+// Questions after the kind of bAbI (arXiv 1502.05698), their facts hidden among sentences that say
+// nothing about them, as in BABILong (arXiv 2406.10149). In order, at random places between whole
+// sentences:
 //
 //   .. the wind.  Mary went to the garden.  Rain fell ..  John moved to the office.  ..
 //   Question: Where is Mary? Answer: garden.
 //
-// Task 1 asks where a person is. Task 2 asks where an object is that somebody carries. Task 6 asks whether a person is at a
-// place: yes or no.
+// Task 1 asks where a person is. Task 2 asks where an object is that somebody carries. Task 6 asks
+// whether a person is at a place: yes or no.
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/train/data/tasks_draw.h"
 
 static const char *const people[] = {"Mary", "John", "Daniel", "Sandra"};
-static const char *const places[] = {"bathroom", "hallway", "garden", "office", "bedroom", "kitchen"};
+static const char *const places[] = {"bathroom", "hallway", "garden",
+                                     "office",   "bedroom", "kitchen"};
 static const char *const objects[] = {"apple", "football", "milk"};
 static const char *const moves[] = {"went", "moved", "travelled", "journeyed"};
 static const char *const filler[] = {"The old clock struck nine and nobody heard it. ",
@@ -40,7 +42,8 @@ typedef struct story {
 
 static void tell_move(story *s, draws *d, int person) {
   int place = (int)below(d, PLACES);
-  snprintf(s->text[s->count], sizeof *s->text, "%s %s to the %s. ", people[person], moves[below(d, MOVES)], places[place]);
+  snprintf(s->text[s->count], sizeof *s->text, "%s %s to the %s. ", people[person],
+           moves[below(d, MOVES)], places[place]);
   s->place[person] = place;
   s->moved_by[person] = s->count++;
 }
@@ -97,7 +100,8 @@ static question ask(const train_task *t, const story *s, draws *d) {
   }
   bool yes = below(d, 2) == 0;
   int place = yes ? s->place[person] : (s->place[person] + 1 + (int)below(d, PLACES - 1)) % PLACES;
-  snprintf(q.text, sizeof q.text, "Question: Is %s in the %s? Answer: ", people[person], places[place]);
+  snprintf(q.text, sizeof q.text, "Question: Is %s in the %s? Answer: ", people[person],
+           places[place]);
   snprintf(q.answer, sizeof q.answer, "%s.", yes ? "yes" : "no");
   return q;
 }
@@ -114,7 +118,8 @@ static int64_t count_filler(draws d, int64_t room, int64_t *left) {
   return count;
 }
 
-int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *tokens, token_id *targets, int64_t *fact) {
+int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *tokens,
+                      token_id *targets, int64_t *fact) {
   story s;
   int64_t slots[MOST_BABI_FACTS], left, at = 0, room = length;
   tell(t, &s, d);
@@ -132,7 +137,9 @@ int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *t
   }
   // The text begins with the end of a sentence, so that it has the length that is asked for.
   const char *first = filler[0];
-  for (; left > 0; left--) tokens[at++] = (token_id)first[(int64_t)strlen(first) - 1 - (left - 1) % (int64_t)strlen(first)];
+  for (; left > 0; left--)
+    tokens[at++] =
+        (token_id)first[(int64_t)strlen(first) - 1 - (left - 1) % (int64_t)strlen(first)];
   for (int64_t slot = 0, told = 0; slot <= count; slot++) {
     for (; told < s.count && slots[told] == slot; told++) {
       if (told == q.fact) *fact = at;

@@ -2,7 +2,8 @@
 //
 //   "abba€"     0 1 1 0 2
 //
-// The file stays where it is. A window is decoded from the last character before it whose place is known.
+// The file stays where it is. A window is decoded from the last character before it whose place is
+// known.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,11 @@ enum { POINTS = 0x110000, STRIDE = 64 };
 int train_character(const unsigned char *text, size_t size, uint32_t *point) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   unsigned char first = text[0];
-  int length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+  int length = first < 0x80       ? 1
+               : first >> 5 == 6  ? 2
+               : first >> 4 == 14 ? 3
+               : first >> 3 == 30 ? 4
+                                  : 0;
   if (!length || (size_t)length > size) return 0;
   uint32_t p = length == 1 ? first : first & (0x7Fu >> length);
   for (int i = 1; i < length; i++) {
@@ -34,7 +39,9 @@ static rec_status find_characters(const char *path, train_text *t) {
     uint32_t point;
     int length = train_character(bytes + at, t->bytes.size - at, &point);
     if (!length || !point)
-      return rec_fail(REC_ERROR_FORMAT, "%s: expected characters in UTF-8, found byte %d at byte %zu", path, bytes[at], at);
+      return rec_fail(REC_ERROR_FORMAT,
+                      "%s: expected characters in UTF-8, found byte %d at byte %zu", path,
+                      bytes[at], at);
     t->number_of[point] = 1;
     at += (size_t)length;
   }
@@ -54,8 +61,10 @@ static rec_status number_characters(const char *path, int64_t vocabulary, train_
   int count = 0;
   for (uint32_t p = 0; p < POINTS; p++) count += t->number_of[p] != 0;
   if (count > vocabulary)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected at most %lld different characters, the symbols of the model, found %d",
-                    path, (long long)vocabulary, count);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s: expected at most %lld different characters, the symbols of the model, found %d", path,
+        (long long)vocabulary, count);
   char *to = t->characters = malloc((size_t)count * 4 + 1);
   if (!to) return rec_no_memory();
   uint32_t next = 0;
@@ -65,8 +74,8 @@ static rec_status number_characters(const char *path, int64_t vocabulary, train_
   return REC_OK;
 }
 
-// The character at a byte, and how many bytes it has. A file that is changed while it is read has other
-// characters, or none; their number is 0.
+// The character at a byte, and how many bytes it has. A file that is changed while it is read has
+// other characters, or none; their number is 0.
 static int read_character(const train_text *t, size_t at, token_id *number) {
   uint32_t point = 0;
   const unsigned char *bytes = t->bytes.bytes;

@@ -27,18 +27,21 @@ typedef struct token_file {
   rec_mapping bytes;
 } token_file;
 
-// `bits` of a number as the program says, which a header may not contradict; 0: those of the header, else 16.
+// `bits` of a number as the program says, which a header may not contradict; 0: those of the
+// header, else 16.
 rec_status token_file_open(const char *path, token_format format, int bits, token_file *file);
 void token_file_close(token_file *file);
 
 // The same for bytes in memory, which must outlive the file. `index`: of Megatron's, else NULL.
-rec_status token_file_read(const char *path, token_format format, int bits, rec_mapping bytes, const rec_mapping *index,
-                           token_file *file);
+rec_status token_file_read(const char *path, token_format format, int bits, rec_mapping bytes,
+                           const rec_mapping *index, token_file *file);
 
 // The first number that is no token below `symbols`; `count`: there is none.
 int64_t token_file_first_wrong(const token_file *file, int64_t symbols);
 int64_t token_file_number(const token_file *file, int64_t place);
-// `count` tokens from a place on. What is no token below `symbols` is 0: the file has changed since it was checked.
-void token_file_copy(const token_file *file, int64_t place, int64_t count, int64_t symbols, token_id *to);
+// `count` tokens from a place on. What is no token below `symbols` is 0: the file has changed since
+// it was checked.
+void token_file_copy(const token_file *file, int64_t place, int64_t count, int64_t symbols,
+                     token_id *to);
 
 #endif

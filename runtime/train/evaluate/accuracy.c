@@ -1,10 +1,11 @@
-// Accuracy on a generated task, by length. It is the share of answers that are the model's likeliest token, and the share of
-// sequences with all answers right. The model reads the right answers before, from the zero state on, window after window with
-// the state carried. Activations thus take the same memory for every length. Tasks whose answer follows from one place are
-// counted by its depth besides.
+// Accuracy on a generated task, by length. It is the share of answers that are the model's
+// likeliest token, and the share of sequences with all answers right. The model reads the right
+// answers before, from the zero state on, window after window with the state carried. Activations
+// thus take the same memory for every length. Tasks whose answer follows from one place are counted
+// by its depth besides.
 //
-// The sequences come from a stream of their own, which depends on the seed of the training block alone. All evaluations of a
-// block judge by the same sequences.
+// The sequences come from a stream of their own, which depends on the seed of the training block
+// alone. All evaluations of a block judge by the same sequences.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,9 +75,11 @@ static rec_status open_reading(reading *r, int first) {
   if (status) return status;
   if (r->memory.failed) return rec_no_memory();
   for (int s = 0; s < r->count; s++)
-    r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
-                                a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
-  return executor_new(of->model, of->kernels, of->where, &(executor_form){.batch = r->count, .time = r->window}, &r->x);
+    r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"),
+                                (uint64_t)(first + s), a->tokens, r->tokens + s * a->tokens,
+                                r->targets + s * a->tokens);
+  return executor_new(of->model, of->kernels, of->where,
+                      &(executor_form){.batch = r->count, .time = r->window}, &r->x);
 }
 
 static void close_reading(reading *r) {
@@ -89,8 +92,10 @@ static void close_reading(reading *r) {
 static rec_status read_window(reading *r, int64_t from, int64_t time) {
   const accuracy *a = r->a;
   for (int s = 0; s < r->count; s++) {
-    memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from, (size_t)time * sizeof *r->tokens);
-    memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from, (size_t)time * sizeof *r->targets);
+    memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from,
+           (size_t)time * sizeof *r->tokens);
+    memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from,
+           (size_t)time * sizeof *r->targets);
   }
   if (from)
     carried_next(&r->states);
@@ -104,7 +109,8 @@ static rec_status read_window(reading *r, int64_t from, int64_t time) {
                 .before = r->states.before,
                 .after = r->states.after};
   rec_status status = executor_hits(r->x, a->e->there, &part, r->hits);
-  for (int s = 0; s < r->count; s++) memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
+  for (int s = 0; s < r->count; s++)
+    memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
   return status;
 }
 
@@ -122,9 +128,11 @@ static void count_hits(const reading *r, found_counts *found) {
 
 static rec_status run_task(void *context, int number, int worker) {
   const accuracy *a = context;
-  int first = number * a->at_once, count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
+  int first = number * a->at_once,
+      count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
   (void)worker;
-  reading r = {.a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
+  reading r = {
+      .a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
   rec_status status = open_reading(&r, first);
   for (int64_t from = 0; !status && from < a->tokens; from += r.window)
     status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window);
@@ -162,10 +170,12 @@ static void put_depths(FILE *file, int length, const found_counts *sum) {
   for (int d = 0; d < DEPTHS; d++) {
     const counts *c = &sum->at_depth[d];
     if (!c->sequences) continue;
-    printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n", (double)d / DEPTHS, (double)(d + 1) / DEPTHS,
-           share(c->right, c->answers), share(c->exact, c->sequences));
-    fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS, (double)(d + 1) / DEPTHS,
-            share(c->right, c->answers), share(c->exact, c->sequences), c->answers, c->sequences);
+    printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n",
+           (double)d / DEPTHS, (double)(d + 1) / DEPTHS, share(c->right, c->answers),
+           share(c->exact, c->sequences));
+    fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS,
+            (double)(d + 1) / DEPTHS, share(c->right, c->answers), share(c->exact, c->sequences),
+            c->answers, c->sequences);
   }
 }
 
@@ -178,9 +188,12 @@ static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, 
     found_counts sum;
     status = measure(a, b->lengths[i], &sum);
     if (status) break;
-    double character = share(sum.all.right, sum.all.answers), exact = share(sum.all.exact, sum.all.sequences);
-    printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character, exact);
-    fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers, SEQUENCES);
+    double character = share(sum.all.right, sum.all.answers),
+           exact = share(sum.all.exact, sum.all.sequences);
+    printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character,
+           exact);
+    fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers,
+            SEQUENCES);
     put_depths(depths, b->lengths[i], &sum);
     fflush(stdout);
   }
@@ -189,9 +202,12 @@ static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, 
 
 static rec_status measure_into_files(accuracy *a, const evaluate_block *b) {
   made_text table, depths = {0};
-  rec_status status = text_open(&table) && text_open(&depths) ? measure_all(a, b, table.out, depths.out) : rec_no_memory();
+  rec_status status = text_open(&table) && text_open(&depths)
+                          ? measure_all(a, b, table.out, depths.out)
+                          : rec_no_memory();
   status = evaluation_save(a->e, b, &table, status, "accuracy.csv");
-  if (task_rules_of[a->task.kind].text) return evaluation_save(a->e, b, &depths, status, "accuracy_depth.csv");
+  if (task_rules_of[a->task.kind].text)
+    return evaluation_save(a->e, b, &depths, status, "accuracy_depth.csv");
   text_close(&depths);
   free(depths.text);
   return status;
@@ -199,6 +215,7 @@ static rec_status measure_into_files(accuracy *a, const evaluate_block *b) {
 
 rec_status judge_accuracy(evaluation *e, const evaluate_block *b) {
   accuracy a = {.e = e, .task = e->block->task};
-  printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after, task_rules_of[a.task.kind].name);
+  printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after,
+         task_rules_of[a.task.kind].name);
   return measure_into_files(&a, b);
 }

@@ -1,11 +1,13 @@
-// attention(T = N): what the recurrences of a model do as matrices over positions, from gradients alone, so
-// that any structure has them. On one sequence, with everything else that a recurrence reads kept as it is:
+// attention(T = N): what the recurrences of a model do as matrices over positions, from gradients
+// alone, so that any structure has them. On one sequence, with everything else that a recurrence
+// reads kept as it is:
 //
 //   M[i,j]     how y at i follows x at j, entry by entry: dy_i / dx_j, meaned over the entries of a head. x is the first
 //              input with all the axes of the output. Meant as the M of arXiv 2410.11135; computed as said here.
 //   mask[i,j]  how the state after i follows the state after j, meaned over its entries: the product of the decays
 //
-// Of a task whose answers stand in its sequences, on 64 of them: how often M leads from a place to its answer.
+// Of a task whose answers stand in its sequences, on 64 of them: how often M leads from a place to
+// its answer.
 //
 //   copying    a b c | a b c     row 5 of M (the second a, whose answer is b) is largest, of its columns 0 to 2, in column 1: found
 #include <inttypes.h>
@@ -67,7 +69,8 @@ static bool find_map(const train_model *m, const train_kernel *kernels, int op, 
   if (to->output < 0 || first_of(s, REC_STATE) < 0) return false;
   const rec_variable *y = &s->variables[to->output];
   for (int i = s->variable_count - 1; i >= 0; i--)
-    if (s->variables[i].kind == REC_INPUT && has_axes_of(&s->variables[i], y) && !s->variables[i].complex && !y->complex)
+    if (s->variables[i].kind == REC_INPUT && has_axes_of(&s->variables[i], y) &&
+        !s->variables[i].complex && !y->complex)
       to->value = i;
   if (to->value < 0) return false;
   to->width = y->axis_count ? s->axes[y->axes[y->axis_count - 1]].size : 1;
@@ -87,7 +90,8 @@ static void fill_row(const numeric *n, void *to, int64_t time, int64_t numbers, 
   for (int64_t i = 0; i < time * numbers; i++) n->store_token(to, i, i / numbers == place);
 }
 
-static double mean(double (*load)(const void *, int64_t), const void *values, int64_t first, int64_t count) {
+static double mean(double (*load)(const void *, int64_t), const void *values, int64_t first,
+                   int64_t count) {
   double sum = 0;
   for (int64_t i = first; i < first + count; i++) sum += load(values, i);
   return sum / (double)count;
@@ -105,7 +109,8 @@ static rec_status make_map(kernel_runs *r, const mapped *m, int64_t time) {
     status = r->k->backward(r->k, &r->call);
     for (int64_t h = 0; !status && h < m->heads; h++)
       for (int64_t j = 0; j <= i; j++)
-        m->map[(h * time + i) * time + j] = mean(r->n->load_token, dx, j * numbers + h * m->width, m->width);
+        m->map[(h * time + i) * time + j] =
+            mean(r->n->load_token, dx, j * numbers + h * m->width, m->width);
   }
   free(dy);
   free(dx);
@@ -142,9 +147,11 @@ static rec_status make_mask(kernel_runs *r, const mapped *m, int64_t time) {
     // The state after step j, which what follows starts from.
     status = kernel_runs_steps(r, j, j + 1);
     for (int i = 0; !status && i < s->variable_count; i++)
-      if (kernel_runs_is_state(r, i)) memcpy(r->before[i], r->final[i], (size_t)(kernel_numbers(s, i) * r->n->element_size));
+      if (kernel_runs_is_state(r, i))
+        memcpy(r->before[i], r->final[i], (size_t)(kernel_numbers(s, i) * r->n->element_size));
     m->mask[j * time + j] = 1;
-    for (int64_t i = j + 1; !status && i < time; i++) status = make_entry(r, j + 1, i + 1, &m->mask[i * time + j]);
+    for (int64_t i = j + 1; !status && i < time; i++)
+      status = make_entry(r, j + 1, i + 1, &m->mask[i * time + j]);
   }
   return status;
 }
@@ -218,7 +225,8 @@ static rec_status run_found(void *context, int number, int worker) {
   probe p;
   (void)worker;
   rec_status status = probe_open(&p, a->e, a->p.time, number);
-  for (int i = 0; !status && i < a->count; i++) status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
+  for (int i = 0; !status && i < a->count; i++)
+    status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
   probe_close(&p);
   return status;
 }
@@ -277,8 +285,8 @@ static void write_map(FILE *file, const attention *a, const mapped *m) {
     for (int64_t i = 0; i < t; i++)
       for (int64_t j = 0; j <= i; j++) {
         put_csv_cell(file, probe_name(&a->p, m->op));
-        fprintf(file, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n", h, i, j, m->map[(h * t + i) * t + j],
-                m->mask[i * t + j]);
+        fprintf(file, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n", h, i, j,
+                m->map[(h * t + i) * t + j], m->mask[i * t + j]);
       }
 }
 
@@ -293,8 +301,10 @@ static void print_map(const attention *a, const mapped *m) {
         all += x < 0 ? -x : x;
         reach += (x < 0 ? -x : x) * (double)(i - j);
       }
-  printf("  %s: %" PRId64 " head%s, |M| reaches %.2f tokens back, half the sequence keeps %.4f of a state\n",
-         probe_name(&a->p, m->op), m->heads, m->heads == 1 ? "" : "s", all > 0 ? reach / all : 0, m->mask[(t / 2) * t]);
+  printf("  %s: %" PRId64
+         " head%s, |M| reaches %.2f tokens back, half the sequence keeps %.4f of a state\n",
+         probe_name(&a->p, m->op), m->heads, m->heads == 1 ? "" : "s", all > 0 ? reach / all : 0,
+         m->mask[(t / 2) * t]);
 }
 
 static rec_status save_maps(const attention *a, const evaluate_block *b) {
@@ -307,7 +317,8 @@ static rec_status save_maps(const attention *a, const evaluate_block *b) {
 
 rec_status judge_attention(evaluation *e, const evaluate_block *b) {
   attention a = {.e = e};
-  printf("evaluate %s after %s: attention maps of %" PRId64 " tokens\n", b->name, b->after, b->attention);
+  printf("evaluate %s after %s: attention maps of %" PRId64 " tokens\n", b->name, b->after,
+         b->attention);
   rec_status status = open_attention(&a, b->attention);
   if (!status && !a.count) printf("  no recurrence has an input with the axes of its output\n");
   fflush(stdout);

@@ -1,6 +1,6 @@
-// Perplexity by position. Streams are evenly spaced over the held-out text, which is a ring. Each is read from a zero state on,
-// window after window with the state carried. Memory does not depend on how far they read. No stream comes back to where it
-// began: what is read again is not new text.
+// Perplexity by position. Streams are evenly spaced over the held-out text, which is a ring. Each
+// is read from a zero state on, window after window with the state carried. Memory does not depend
+// on how far they read. No stream comes back to where it began: what is read again is not new text.
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
 // number of tokens.
@@ -25,13 +25,15 @@ static rec_status sum_losses(const evaluation *e, stream_run *r, double *sums) {
   while (!status && r->position < e->now->until) {
     int64_t position = r->position, length;
     status = streams_read(e, r, e->now->until, &length);
-    for (int64_t i = 0; !status && i < r->streams * length; i++) sums[position + i % length] += (double)r->losses[i];
+    for (int64_t i = 0; !status && i < r->streams * length; i++)
+      sums[position + i % length] += (double)r->losses[i];
   }
   return status;
 }
 
 static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
-  return evaluation_pass(e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
+  return evaluation_pass(
+      e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
 }
 
 typedef struct by_position {
@@ -39,7 +41,8 @@ typedef struct by_position {
   double *near, *far;
 } by_position;
 
-// More streams of a text than it has held-out tokens would begin where others do, and read the same.
+// More streams of a text than it has held-out tokens would begin where others do, and read the
+// same.
 static int64_t streams_for(const evaluation *e, int64_t until, int64_t most) {
   int64_t streams = between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most);
   return e->data.task ? streams : between(e->data.count - e->data.train_count, 1, streams);
@@ -92,14 +95,16 @@ static void write_table(FILE *file, const by_position *m, const train_block *blo
   const char *unit = train_block_unit(block);
   int64_t context = block->context, half = context / 2 > 0 ? context / 2 : 1;
   if (!people) fprintf(file, "from,to,bits_per_%s,perplexity,%ss\n", unit, unit);
-  for (int64_t from = 0, to = half; from < m->far_until; from = to, to = to < context ? context : 2 * to) {
+  for (int64_t from = 0, to = half; from < m->far_until;
+       from = to, to = to < context ? context : 2 * to) {
     int64_t end = to < m->far_until ? to : m->far_until, count;
     double bits = mean_bits(m, from, end, &count);
     if (people)
-      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a %s   perplexity %8.3f\n", from, end, bits, unit,
-              pow(2, bits));
+      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a %s   perplexity %8.3f\n", from,
+              end, bits, unit, pow(2, bits));
     else
-      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits, pow(2, bits), count);
+      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits,
+              pow(2, bits), count);
   }
 }
 
@@ -126,11 +131,14 @@ static verdict verdict_of(const by_position *m, int64_t context, double toleranc
 }
 
 static void print_verdict(const verdict *v) {
-  printf("  generalises in length to %" PRId64 ": %s", v->until, v->reaches == v->until ? "yes" : "no");
+  printf("  generalises in length to %" PRId64 ": %s", v->until,
+         v->reaches == v->until ? "yes" : "no");
   if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
-  printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context, v->tolerance);
+  printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context,
+         v->tolerance);
   printf(
-      "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none above that at the context)\n",
+      "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
+      "above that at the context)\n",
       verdict_name(v->extension), v->tolerance);
 }
 
@@ -142,14 +150,17 @@ static rec_status judge_length(const evaluation *e, const evaluate_block *b, con
   print_verdict(&v);
   if (!text_open(&table)) return rec_no_memory();
   fprintf(table.out,
-          "context,bits_per_%s,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
-          train_block_unit(e->block), v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
+          "context,bits_per_%s,tolerance,reaches,until,extension\n%" PRId64 ",%.6f,%.2f,%" PRId64
+          ",%" PRId64 ",%s\n",
+          train_block_unit(e->block), v.context, v.at_context, v.tolerance, v.reaches, v.until,
+          verdict_name(v.extension));
   return evaluation_save(e, b, &table, REC_OK, "verdict.csv");
 }
 
 static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   by_position m = {0};
-  printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after, b->until);
+  printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
+         b->until);
   fflush(stdout);
   rec_status status = measure(e, b->until, &m);
   if (!status) {
@@ -166,11 +177,13 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
 // ---- an evaluate block --------------------------------------------------------------------------
 
 // A stream of `length` tokens and the target after the last of them.
-static rec_status check_length(const evaluation *e, const evaluate_block *b, const char *what, int64_t length) {
+static rec_status check_length(const evaluation *e, const evaluate_block *b, const char *what,
+                               int64_t length) {
   int64_t held_out = e->data.count - e->data.train_count;
   if (e->data.task || length < held_out) return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
-                  "evaluate %s: expected a length below the %lld held-out tokens, which are not read twice, found %s = %lld); "
+                  "evaluate %s: expected a length below the %lld held-out tokens, which are not "
+                  "read twice, found %s = %lld); "
                   "ask for less, give more text, or hold out a larger part of it (split)",
                   b->name, (long long)held_out, what, (long long)length);
 }
@@ -186,8 +199,9 @@ static rec_status check_lengths(const evaluation *e, const evaluate_block *b) {
 static rec_status check_ranks(const evaluation *e, const evaluate_block *b) {
   int places = ranks_time_count(e->ranks);
   if (e->block->segments % places == 0) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT, "evaluate %s: expected time ranks to divide the %lld segments of '%s', found %d", b->name,
-                  (long long)e->block->segments, e->block->name, places);
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "evaluate %s: expected time ranks to divide the %lld segments of '%s', found %d",
+                  b->name, (long long)e->block->segments, e->block->name, places);
 }
 
 // Weights go from block to block, and with them what they have read.
@@ -201,9 +215,11 @@ static rec_status check_held_out(const evaluation *e, const evaluate_block *b) {
         strcmp(session_data_path(s, before).text, path.text))
       continue;
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "evaluate %s: expected a held-out text that was not trained on, found split = %g of '%s', which goes on "
+                    "evaluate %s: expected a held-out text that was not trained on, found split = "
+                    "%g of '%s', which goes on "
                     "from '%s', trained with %g",
-                    b->name, judged->source.split, judged->name, before->name, before->source.split);
+                    b->name, judged->source.split, judged->name, before->name,
+                    before->source.split);
   }
   return REC_OK;
 }
@@ -222,7 +238,8 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   if (!status) status = result_check_alphabet(s, e->block, e->block, &e->data);
   if (!status) status = check_held_out(e, b);
   if (!status)
-    status = compute_place(e->of.where, e->weights, e->of.model->parameter_elements * e->of.n->element_size, &e->there);
+    status = compute_place(e->of.where, e->weights,
+                           e->of.model->parameter_elements * e->of.n->element_size, &e->there);
   if (!status) status = check_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
   return status;
@@ -239,7 +256,8 @@ static const message_place measurements = {-1, -1, "measurements"};
 typedef rec_status measurement(evaluation *e, const evaluate_block *b);
 
 // Ranks agree after each, for rank 0 alone writes files. `alone`: other ranks leave it to rank 0.
-static rec_status run(measurement *judged, bool asked, bool alone, evaluation *e, const evaluate_block *b) {
+static rec_status run(measurement *judged, bool asked, bool alone, evaluation *e,
+                      const evaluate_block *b) {
   if (!asked) return REC_OK;
   rec_status own = alone && ranks_number(e->ranks) ? REC_OK : judged(e, b);
   return ranks_agree(e->ranks, own, measurements);

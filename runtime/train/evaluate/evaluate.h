@@ -11,8 +11,8 @@ rec_status session_evaluate(session *s, const evaluate_block *e);
 rec_status judge_accuracy(evaluation *e, const evaluate_block *b);
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
-// The bound on a state after `steps` steps of decay a from inputs b. The first number of steps at which it passes `most`;
-// INFINITY: never.
+// The bound on a state after `steps` steps of decay a from inputs b. The first number of steps at
+// which it passes `most`; INFINITY: never.
 double overflow_bound(double a, double b, double steps);
 double overflow_length(double a, double b, double most);
 // overflow(T = N).

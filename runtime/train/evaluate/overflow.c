@@ -1,13 +1,15 @@
-// overflow(T = N): how large the states of a model can grow, by layer and head, from what its recurrences do on one sequence.
+// overflow(T = N): how large the states of a model can grow, by layer and head, from what its
+// recurrences do on one sequence.
 //
-// For a state whose elements each have a factor of their own, h_t = a_t h_{t-1} + u_t. With a and b, the largest |a_t| and
+// For a state whose elements each have a factor of their own, h_t = a_t h_{t-1} + u_t. With a and
+// b, the largest |a_t| and
 // |u_t| of a head,
 //
 //   |h_T| <= b (1 + a + .. + a^(T-1)) = b (1 - a^T) / (1 - a),   b T at a = 1
 //   |h_T| <= max_t |u_t| / (1 - |a_t|)                            at any T, since a_t h + u_t leaves no interval so wide
 //
-// u_t is what a step makes of the zero state. a_t is what it adds for a drawn state, divided by the state's elements. Two draws
-// agree on a_t only where elements do not mix.
+// u_t is what a step makes of the zero state. a_t is what it adds for a drawn state, divided by the
+// state's elements. Two draws agree on a_t only where elements do not mix.
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +26,9 @@ static const struct {
 } types[] = {{"f16", 65504}, {"bf16", 3.3895313892515355e38}, {"f32", FLT_MAX}};
 enum { TYPES = sizeof types / sizeof *types };
 
-double overflow_bound(double a, double b, double steps) { return a == 1 ? b * steps : b * -expm1(steps * log(a)) / (1 - a); }
+double overflow_bound(double a, double b, double steps) {
+  return a == 1 ? b * steps : b * -expm1(steps * log(a)) / (1 - a);
+}
 
 double overflow_length(double a, double b, double most) {
   if (b <= 0) return INFINITY;
@@ -70,9 +74,10 @@ static double magnitude_of(const growth *g, const double *numbers, int64_t entry
 }
 
 // One step from the zero state (draw 0) or from a drawn one, its result less `subtract`.
-static rec_status run_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw, const double *subtract,
-                           double *result) {
-  for (int64_t e = 0; e < g->entries; e++) r->n->store(r->before[g->variable], g->parts * e, draw ? drawn(draw, e) : 0);
+static rec_status run_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw,
+                           const double *subtract, double *result) {
+  for (int64_t e = 0; e < g->entries; e++)
+    r->n->store(r->before[g->variable], g->parts * e, draw ? drawn(draw, e) : 0);
   rec_status status = kernel_runs_steps(r, step, step + 1);
   for (int64_t i = 0; !status && i < g->entries * g->parts; i++)
     result[i] = r->n->load(r->final[g->variable], i) - (subtract ? subtract[i] : 0);
@@ -127,7 +132,8 @@ static rec_status read_state(const probe *p, int op, growth *g) {
   g->heads = rec_blocks_list(&g->memory, g->state->heads, sizeof *g->heads);
   if (!status && g->memory.failed) status = rec_no_memory();
   for (int64_t i = 0; !status && i < numbers; i++) g->h[i] = r.n->load(r.before[g->variable], i);
-  for (int64_t t = 0; !status && !g->mixes && t < p->time; t++) status = read_step(&r, g, t, second);
+  for (int64_t t = 0; !status && !g->mixes && t < p->time; t++)
+    status = read_step(&r, g, t, second);
   kernel_runs_close(&r);
   return status;
 }
@@ -142,19 +148,23 @@ static void print_length(double length) {
 }
 
 static void write_state(const growth *g, int64_t time, FILE *csv) {
-  printf("  %s, %" PRId64 " head%s\n", g->state->name, g->state->heads, g->state->heads == 1 ? "" : "s");
+  printf("  %s, %" PRId64 " head%s\n", g->state->name, g->state->heads,
+         g->state->heads == 1 ? "" : "s");
   if (g->mixes) {
     printf("    its numbers do not keep to themselves: no bound by decays\n");
     return;
   }
-  printf("    head        a          b  largest |h|     bound at T      at any T   f16 from T   bf16 from T  f32 from T\n");
+  printf(
+      "    head        a          b  largest |h|     bound at T      at any T   f16 from T   bf16 "
+      "from T  f32 from T\n");
   for (int64_t i = 0; i < g->state->heads; i++) {
     const head_growth *x = &g->heads[i];
     double bound = fmin(overflow_bound(x->decay, x->input, (double)time), x->limit);
-    printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input, x->largest, bound,
-           x->limit);
+    printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input,
+           x->largest, bound, x->limit);
     put_csv_cell(csv, g->state->name);
-    fprintf(csv, ",%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", i, x->decay, x->input, x->largest, bound, x->limit);
+    fprintf(csv, ",%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", i, x->decay, x->input, x->largest, bound,
+            x->limit);
     for (int k = 0; k < TYPES; k++) {
       double most = types[k].most;
       double length = x->limit <= most ? INFINITY : overflow_length(x->decay, x->input, most);
@@ -184,8 +194,9 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
 rec_status judge_overflow(evaluation *e, const evaluate_block *b) {
   probe p;
   made_text table;
-  printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64 " tokens\n", b->name, b->after,
-         b->overflow);
+  printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64
+         " tokens\n",
+         b->name, b->after, b->overflow);
   rec_status status = probe_open(&p, e, b->overflow, 0);
   if (!text_open(&table) && !status) status = rec_no_memory();
   if (!status) fprintf(table.out, "state,head,decay,input,largest,bound,limit,f16,bf16,f32\n");

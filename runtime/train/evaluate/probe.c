@@ -14,7 +14,8 @@ static rec_status read_sequence(probe *p, int number) {
   train_task task = {.kind = TASK_KINDS};
   if (d->task) {
     task = *d->task;
-    while (task_tokens(&task, task.length) > p->time && task.length > task_least(&task)) task.length--;
+    while (task_tokens(&task, task.length) > p->time && task.length > task_least(&task))
+      task.length--;
     task.shortest = task.length;
     if (task_tokens(&task, task.length) > room) room = task_tokens(&task, task.length);
   }
@@ -22,7 +23,8 @@ static rec_status read_sequence(probe *p, int number) {
   p->targets = calloc((size_t)room, sizeof *p->targets);
   if (!p->tokens || !p->targets) return rec_no_memory();
   if (d->task)
-    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number, room, p->tokens, p->targets);
+    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number,
+                  room, p->tokens, p->targets);
   else
     train_data_held_out(d, 0, p->time, p->tokens, p->targets);
   return REC_OK;
@@ -42,7 +44,8 @@ rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number) {
                         .targets = p->targets,
                         .before = p->states,
                         .after = p->states};
-  status = executor_new(of->model, of->kernels, of->where, &(executor_form){.batch = 1, .time = p->time}, &p->x);
+  status = executor_new(of->model, of->kernels, of->where,
+                        &(executor_form){.batch = 1, .time = p->time}, &p->x);
   return status ? status : executor_forward(p->x, e->weights, &p->sequence);
 }
 
@@ -60,18 +63,28 @@ const char *probe_name(const probe *p, int op) {
 
 // ---- one recurrence -----------------------------------------------------------------------------
 
-bool kernel_runs_is_state(const kernel_runs *r, int i) { return rec_is_carried(&r->k->signature->variables[i]); }
+bool kernel_runs_is_state(const kernel_runs *r, int i) {
+  return rec_is_carried(&r->k->signature->variables[i]);
+}
 
-static void *zeroed(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->element_size); }
+static void *zeroed(int64_t numbers, const numeric *n) {
+  return calloc((size_t)numbers + 1, (size_t)n->element_size);
+}
 
-void *zeroed_rows(int64_t numbers, const numeric *n) { return calloc((size_t)numbers + 1, (size_t)n->token_size); }
+void *zeroed_rows(int64_t numbers, const numeric *n) {
+  return calloc((size_t)numbers + 1, (size_t)n->token_size);
+}
 
 rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   const train_model *model = p->e->of.model;
   const train_kernel *k = &p->e->of.kernels[model->ops[op].kernel];
   *r = (kernel_runs){.k = k, .n = p->e->of.n};
-  r->call = (kernel_call){
-      .batch = 1, .threads = 1, .value = r->value, .gradient = r->gradient, .final = r->final, .d_final = r->d_final};
+  r->call = (kernel_call){.batch = 1,
+                          .threads = 1,
+                          .value = r->value,
+                          .gradient = r->gradient,
+                          .final = r->final,
+                          .d_final = r->d_final};
   executor_values(p->x, p->e->weights, &p->sequence, op, r->whole);
   bool good = true;
   for (int i = 0, state = 0; i < k->signature->variable_count; i++) {
@@ -79,7 +92,9 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
     if (kernel_runs_is_state(r, i)) {
       good &= (r->before[i] = zeroed(numbers, r->n)) && (r->final[i] = zeroed(numbers, r->n)) &&
               (r->d_final[i] = zeroed(numbers, r->n)) && (r->d_before[i] = zeroed(numbers, r->n));
-      if (good) begin_add(&p->e->of, &model->states[model->ops[op].states[state++]], p->e->weights, r->before[i]);
+      if (good)
+        begin_add(&p->e->of, &model->states[model->ops[op].states[state++]], p->e->weights,
+                  r->before[i]);
     } else if (k->signature->variables[i].kind == REC_OUTPUT) {
       good &= (r->output[i] = zeroed_rows(numbers * p->time, r->n)) != NULL;
     }
@@ -89,8 +104,10 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   r->call.workspace_bytes = sizes.workspace;
   r->call.saved_bytes = sizes.saved;
   if (status) return status;
-  r->call.workspace = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
-  r->call.saved = aligned_alloc(REC_ALIGNMENT, ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  r->call.workspace = aligned_alloc(
+      REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  r->call.saved = aligned_alloc(REC_ALIGNMENT,
+                                ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   return good && r->call.workspace && r->call.saved ? REC_OK : rec_no_memory();
 }
 

@@ -1,6 +1,6 @@
-// remembrance: the Effective Remembrance of arXiv 2507.02782. It is how far the distribution of the token after T tokens moves
-// if the first t of them were never read. The tokens from t on are read from the zero state for each t, window after window, so
-// memory does not depend on T.
+// remembrance: the Effective Remembrance of arXiv 2507.02782. It is how far the distribution of the
+// token after T tokens moves if the first t of them were never read. The tokens from t on are read
+// from the zero state for each t, window after window, so memory does not depend on T.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static rec_status read_from(const evaluation *e, stream_run *r, int64_t start, d
   rec_status status = REC_OK;
   r->start = r->position = start;
   r->logits = logits;
-  while (!status && r->position < e->now->until) status = streams_read(e, r, e->now->until, &length);
+  while (!status && r->position < e->now->until)
+    status = streams_read(e, r, e->now->until, &length);
   return status;
 }
 
@@ -67,7 +68,8 @@ static rec_status sum_distances(const evaluation *e, stream_run *r, double *sums
   for (int i = 0; !status && i < count; i++) {
     status = read_from(e, r, points[i], part);
     for (int64_t k = 0; !status && k < r->streams; k++)
-      sums[i] += distance_of((distance_kind)e->now->what, full + k * symbols, part + k * symbols, symbols);
+      sums[i] +=
+          distance_of((distance_kind)e->now->what, full + k * symbols, part + k * symbols, symbols);
   }
   free(full);
   return status;
@@ -82,11 +84,15 @@ rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   int64_t points[MOST_POINTS];
   double sums[MOST_POINTS] = {0};
   int count = points_of(b->remembrance, points);
-  printf("evaluate %s after %s: effective remembrance at %" PRId64 " of the first t tokens (%s)\n", b->name, b->after,
-         b->remembrance, names[b->distance]);
+  printf("evaluate %s after %s: effective remembrance at %" PRId64 " of the first t tokens (%s)\n",
+         b->name, b->after, b->remembrance, names[b->distance]);
   fflush(stdout);
-  pass p = {
-      .streams = STREAMS, .until = b->remembrance, .width = count, .read = sum_distances, .what = b->distance, .whole = true};
+  pass p = {.streams = STREAMS,
+            .until = b->remembrance,
+            .width = count,
+            .read = sum_distances,
+            .what = b->distance,
+            .whole = true};
   rec_status status = evaluation_pass(e, p, sums);
   made_text table;
   if (status) return status;

@@ -1,5 +1,5 @@
-// Streams of the held-out text, for all measurements: tasks of some streams each, side by side, and their sums in the order of
-// the tasks.
+// Streams of the held-out text, for all measurements: tasks of some streams each, side by side, and
+// their sums in the order of the tasks.
 #include "runtime/train/evaluate/streams.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 // ---- one task: some streams from their first to their last position -----------------------------
 
-static rec_status open_run(const evaluation *e, int task, int64_t first, int64_t streams, stream_run *r) {
+static rec_status open_run(const evaluation *e, int task, int64_t first, int64_t streams,
+                           stream_run *r) {
   const pass *p = e->now;
   int64_t tokens = streams * p->window;
   const executor_form form = {.batch = streams,
@@ -39,8 +40,8 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   int64_t time = end - r->position < p->window ? end - r->position : p->window;
   int64_t ring = e->data.count - e->data.train_count;
   for (int64_t i = 0; i < r->streams; i++)
-    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time, r->tokens + i * time,
-                        r->targets + i * time);
+    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time,
+                        r->tokens + i * time, r->targets + i * time);
   if (r->position != r->start)
     carried_next(&r->states);
   else
@@ -66,7 +67,8 @@ static rec_status read_streams(void *context, int place, int worker) {
   int number = p->first_task + place;
   (void)worker;
   stream_run r;
-  int64_t first = p->streams * number / p->task_count, streams = p->streams * (number + 1) / p->task_count - first;
+  int64_t first = p->streams * number / p->task_count,
+          streams = p->streams * (number + 1) / p->task_count - first;
   rec_status status = open_run(e, number, first, streams, &r);
   if (!status) status = p->read(e, &r, p->sums + number * p->width);
   close_run(&r);
@@ -91,7 +93,8 @@ static int first_task(const evaluation *e, const pass *p, int rank) {
 }
 
 static int own_tasks(const evaluation *e, const pass *p, int rank) {
-  return first_task(e, p, p->whole ? rank + 1 : rank + ranks_time_count(e->ranks)) - first_task(e, p, rank);
+  return first_task(e, p, p->whole ? rank + 1 : rank + ranks_time_count(e->ranks)) -
+         first_task(e, p, rank);
 }
 
 static const message_place sums_of_streams = {-1, -1, "sums over streams"};
@@ -106,7 +109,8 @@ static void hand_sums(const evaluation *e, int from, int to, double *sums, int64
              sums_of_streams);
 }
 
-// To rank 0. Every number has been summed by one of the ranks that share windows, and is 0 at the others.
+// To rank 0. Every number has been summed by one of the ranks that share windows, and is 0 at the
+// others.
 static void gather_sums(const evaluation *e, const pass *p, double *room) {
   int own = ranks_number(e->ranks);
   for (int rank = 1; rank < ranks_count(e->ranks); rank++) {
@@ -128,9 +132,11 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);  // then room for those of another rank
   rec_status status = p.sums ? REC_OK : rec_no_memory();
   e->now = &p;
-  if (!status) status = evaluation_run(e, own_tasks(e, &p, ranks_number(e->ranks)), read_streams, e);
+  if (!status)
+    status = evaluation_run(e, own_tasks(e, &p, ranks_number(e->ranks)), read_streams, e);
   // Ranks that share the windows wait for the states of what this one does not read.
-  if (status && !p.whole && ranks_time_count(e->ranks) > 1) ranks_abort(e->ranks, "%s", rec_message());
+  if (status && !p.whole && ranks_time_count(e->ranks) > 1)
+    ranks_abort(e->ranks, "%s", rec_message());
   status = ranks_agree(e->ranks, status, sums_of_streams);
   if (!status) gather_sums(e, &p, p.sums + numbers / 2);
   for (int64_t i = 0; !status && i < numbers / 2; i++) total[i % p.width] += p.sums[i];
@@ -140,8 +146,8 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
 
 // ---- files --------------------------------------------------------------------------------------
 
-rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table, rec_status status,
-                           const char *file) {
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table,
+                           rec_status status, const char *file) {
   if (ranks_number(e->ranks)) {
     text_close(table);
     free(table->text);

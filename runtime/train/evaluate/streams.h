@@ -1,8 +1,8 @@
-// What the measurements of an evaluate block share. Streams are evenly spaced over the held-out text, and read from a zero
-// state on, window after window with the state carried.
+// What the measurements of an evaluate block share. Streams are evenly spaced over the held-out
+// text, and read from a zero state on, window after window with the state carried.
 //
-// Ranks share the streams, and those of one sequence the segments of each window. Rank 0 has all sums in the end, and speaks for
-// all. What takes little runs on rank 0 alone.
+// Ranks share the streams, and those of one sequence the segments of each window. Rank 0 has all
+// sums in the end, and speaks for all. What takes little runs on rank 0 alone.
 #ifndef REC_TRAIN_STREAMS_H
 #define REC_TRAIN_STREAMS_H
 
@@ -14,7 +14,9 @@
 
 enum { STREAMS_OF_A_TASK = 16 };
 
-static inline int64_t between(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+static inline int64_t between(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 typedef struct evaluation evaluation;
 
@@ -29,7 +31,8 @@ typedef struct stream_run {
   token_id *tokens, *targets;
   float *losses;  // of the last window: [streams][length]; 0 in the segments of other ranks
   double *segment_losses;
-  double *logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
+  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
+  double *logits;
 } stream_run;
 
 // All streams once. A task reads its streams up to `until` and leaves `width` sums.
@@ -59,9 +62,12 @@ rec_status evaluation_run(const evaluation *e, int count, train_pool_task *task,
 
 // Reads one window more, which ends at `end` at the latest. *length: its tokens.
 rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length);
-// Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`, at rank 0. All ranks come here.
+// Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`, at rank 0.
+// All ranks come here.
 rec_status evaluation_pass(evaluation *e, pass p, double *total);
-// The end of a table that becomes RUNS/NAME/FILE of an evaluate block, unless `status` is a failure, which is then returned.
-rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table, rec_status status, const char *file);
+// The end of a table that becomes RUNS/NAME/FILE of an evaluate block, unless `status` is a
+// failure, which is then returned.
+rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table,
+                           rec_status status, const char *file);
 
 #endif

@@ -1,6 +1,6 @@
 // Whether a model generalises in length and extends it, from losses that are measured: on ranges of
-// positions, with a tolerance. Meant as Definition 3.2 of arXiv 2507.02782 and Definition 2.1 of LongSSM
-// (arXiv 2406.02080), whose wording has not been compared.
+// positions, with a tolerance. Meant as Definition 3.2 of arXiv 2507.02782 and Definition 2.1 of
+// LongSSM (arXiv 2406.02080), whose wording has not been compared.
 //
 //   2.1 at the context, then 2.0 2.1 2.3     generalises to the end of the second range; no extension
 #include "runtime/train/evaluate/verdict.h"

@@ -1,5 +1,6 @@
-// OpenBLAS takes a buffer for each thread that multiplies, and keeps it. Where the system has no memory for one (ulimit -v), it
-// asks for ever. So the buffers are made before the first product, if there is room for them.
+// OpenBLAS takes a buffer for each thread that multiplies, and keeps it. Where the system has no
+// memory for one (ulimit -v), it asks for ever. So the buffers are made before the first product,
+// if there is room for them.
 #include "runtime/train/model/blas.h"
 
 #include <pthread.h>
@@ -34,7 +35,8 @@ rec_status blas_reserve(int threads) {
   pthread_mutex_lock(&lock);
   if (threads > made && !has_room(threads - made))
     status = rec_fail(REC_ERROR_MEMORY,
-                      "expected memory for the matrix products of %d thread%s, %d MiB for each, found less; raise the limit "
+                      "expected memory for the matrix products of %d thread%s, %d MiB for each, "
+                      "found less; raise the limit "
                       "(ulimit -v), or take fewer --threads",
                       threads, threads == 1 ? "" : "s", BUFFER_MIB);
   if (threads > made && !status) {

@@ -8,7 +8,8 @@
 
 rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences) {
   *c = (carried_states){.of = of, .sequences = sequences};
-  size_t elements = (size_t)(of->model->state_elements * sequences) + 1, states = (size_t)of->model->state_count + 1;
+  size_t elements = (size_t)(of->model->state_elements * sequences) + 1,
+         states = (size_t)of->model->state_count + 1;
   for (int i = 0; i < 2; i++) c->blocks[i] = calloc(elements, (size_t)of->n->element_size);
   c->before = calloc(states, sizeof *c->before);
   c->after = calloc(states, sizeof *c->after);
@@ -43,7 +44,8 @@ void carried_first(carried_states *c, const void *weights) {
       continue;
     }
     for (int64_t k = 0; k < c->sequences; k++, to += size) {
-      memcpy(to, (const char *)weights + m->parameters[s->learned].place * c->of->n->element_size, size);
+      memcpy(to, (const char *)weights + m->parameters[s->learned].place * c->of->n->element_size,
+             size);
       begin_add(c->of, s, weights, to);
     }
   }

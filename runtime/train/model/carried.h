@@ -1,4 +1,5 @@
-// The states of sequences that are read window after window. Each window starts from the states that the one before ended with.
+// The states of sequences that are read window after window. Each window starts from the states
+// that the one before ended with.
 #ifndef REC_TRAIN_CARRIED_H
 #define REC_TRAIN_CARRIED_H
 
@@ -8,8 +9,9 @@ typedef struct carried_states {
   const trained_model *of;
   int64_t sequences;
   char *blocks[2];
-  int turn;                // blocks[turn] holds the states after the last window
-  void **before, **after;  // of the window at hand, as a shard has them; after: [sequences][elements] by state
+  int turn;  // blocks[turn] holds the states after the last window
+  // of the window at hand, as a shard has them; after: [sequences][elements] by state
+  void **before, **after;
 } carried_states;
 
 // `of` must outlive the states. To be closed after a failure, too.
@@ -18,8 +20,8 @@ void carried_close(carried_states *c);
 
 // Points `before` and `after` at the states of the next window.
 void carried_next(carried_states *c);
-// The same of the first window. It starts from what the states start from, or with `weights`, those of
-// the model, from its learned states added to that.
+// The same of the first window. It starts from what the states start from, or with `weights`, those
+// of the model, from its learned states added to that.
 void carried_first(carried_states *c, const void *weights);
 
 // Has the model any learned states?

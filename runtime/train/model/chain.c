@@ -18,7 +18,9 @@ int chain_blocks(int64_t instances, int64_t bytes) {
   return blocks < 1 ? 1 : (int)blocks;
 }
 
-int64_t chain_instance(int64_t instances, int blocks, int block) { return instances * block / blocks; }
+int64_t chain_instance(int64_t instances, int blocks, int block) {
+  return instances * block / blocks;
+}
 
 int64_t *chain_instances(const trained_model *of, int64_t steps) {
   const train_model *m = of->model;
@@ -26,7 +28,8 @@ int64_t *chain_instances(const trained_model *of, int64_t steps) {
   for (int i = 0; instances && i < m->op_count; i++) {
     const model_op *op = &m->ops[i];
     kernel_sizes sizes;
-    if (op->kind != OP_CALL || !op->state_count || of->kernels[op->kernel].sizes(&of->kernels[op->kernel], 1, steps, &sizes))
+    if (op->kind != OP_CALL || !op->state_count ||
+        of->kernels[op->kernel].sizes(&of->kernels[op->kernel], 1, steps, &sizes))
       continue;
     if (!chain_why_not(m, op, &sizes)) instances[i] = sizes.instances;
   }
@@ -77,5 +80,6 @@ static void announce(FILE *out, const trained_model *of, int64_t steps, bool cha
 
 void chain_announce(FILE *out, const trained_model *of, const train_block *block) {
   if (block->exchange != EXCHANGE_CHAIN || block->segments == 1) return;
-  for (int chained = 1; chained >= 0; chained--) announce(out, of, block->context / block->segments, chained);
+  for (int chained = 1; chained >= 0; chained--)
+    announce(out, of, block->context / block->segments, chained);
 }

@@ -1,6 +1,6 @@
 // Where a model runs: memory, and the operations of program.h on it. The host is one such place
-// (compute_host.c). Pointers to tokens, rows, weights, gradients and losses point into the memory of the place. Single numbers
-// are returned to the host.
+// (compute_host.c). Pointers to tokens, rows, weights, gradients and losses point into the memory
+// of the place. Single numbers are returned to the host.
 #ifndef REC_TRAIN_COMPUTE_H
 #define REC_TRAIN_COMPUTE_H
 
@@ -36,14 +36,17 @@ typedef struct compute_ops {
   rec_status (*clear)(const compute *c, void *to, int64_t bytes);
 
   int64_t (*linear_room)(const compute *c, int64_t in, int64_t out);
-  rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room);
-  rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight,
-                                void *d_bias, void *room);
+  rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y,
+                       void *room);
+  rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx,
+                                bool add_to_dx, void *d_weight, void *d_bias, void *room);
   rec_status (*embed)(const compute *c, const token_id *tokens, const void *table, rows y);
   rec_status (*embed_backward)(const compute *c, const token_id *tokens, rows dy, void *d_table);
-  // *total: the sum. `losses`: each row's own; NULL is allowed on the host, which alone needs `row`.
-  rec_status (*cross_entropy)(const compute *c, rows logits, const token_id *targets, const float *weights, double scale,
-                              rows d_logits, float *losses, void *row, double *total);
+  // *total: the sum. `losses`: each row's own; NULL is allowed on the host, which alone needs
+  // `row`.
+  rec_status (*cross_entropy)(const compute *c, rows logits, const token_id *targets,
+                              const float *weights, double scale, rows d_logits, float *losses,
+                              void *row, double *total);
   rec_status (*hits)(const compute *c, rows logits, const token_id *targets, uint8_t *hits);
   rec_status (*add)(const compute *c, rows to, rows from);
   rec_status (*zero)(const compute *c, rows to);
@@ -51,12 +54,14 @@ typedef struct compute_ops {
   rec_status (*sum_into)(const compute *c, void *to, const void *from, int64_t count);
   // Of each of at most SQUARES_AT_ONCE lists. A device is waited for once.
   rec_status (*square_sums)(const compute *c, const value_list *lists, int count, double *sums);
-  rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
-                      const adamw_step *step);
+  rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1,
+                      void *moment2, int64_t count, const adamw_step *step);
   // to[height][width] = a[height][depth] b[depth][width]
-  rec_status (*product)(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to);
+  rec_status (*product)(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a,
+                        matrix b, void *to);
   // to = alpha to + beta from
-  rec_status (*combine)(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count);
+  rec_status (*combine)(const compute *c, void *to, double alpha, const void *from, double beta,
+                        int64_t count);
   // Divides numbers by epsilon and the root of the sum of their squares.
   rec_status (*normalize)(const compute *c, void *values, int64_t count, double epsilon);
 } compute_ops;
@@ -78,7 +83,8 @@ struct compute {
 
 extern const compute compute_host_f32, compute_host_f64, compute_host_bf16;
 
-// What lies in the host's memory, as the operations can read it: itself, or a copy until compute_take_back.
+// What lies in the host's memory, as the operations can read it: itself, or a copy until
+// compute_take_back.
 rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there);
 void compute_take_back(const compute *c, const void *here, void *there);
 

@@ -1,5 +1,5 @@
-// The operations of compute.h on a GPU or the executor: kernels of models, and cuBLAS for the products
-// where there is one.
+// The operations of compute.h on a GPU or the executor: kernels of models, and cuBLAS for the
+// products where there is one.
 //
 //   y = x weight^T: [round weight] cublasGemmEx, or rec_model_product_f32 over tiles of 64 x 64
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static operand operand_of(rows x) { return (operand){x.data, x.stride, 1}; }
 static operand turned(operand x) { return (operand){x.data, x.column, x.row}; }
 
 // to[height][width] = a[height][depth] b[depth][width]
-static model_product product_of(int64_t height, int64_t width, int64_t depth, operand a, operand b, operand to) {
+static model_product product_of(int64_t height, int64_t width, int64_t depth, operand a, operand b,
+                                operand to) {
   return (model_product){.a = a.data,
                          .b = b.data,
                          .to = (void *)(uintptr_t)to.data,
@@ -55,11 +56,13 @@ static int64_t tiles_of(const model_product *p) {
 static int row_type(const compute *c) { return place(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32; }
 
 // Rows of tokens as the columns of a matrix.
-static cublas_matrix columns_of(const compute *c, rows x) { return (cublas_matrix){x.data, x.stride, row_type(c), false}; }
+static cublas_matrix columns_of(const compute *c, rows x) {
+  return (cublas_matrix){x.data, x.stride, row_type(c), false};
+}
 
 // The weights [out][in] in the type of rows: `in` numbers in each of `out` columns.
-static rec_status weights_for_blas(const compute *c, const void *weight, int64_t in, int64_t out, void *room,
-                                   cublas_matrix *w) {
+static rec_status weights_for_blas(const compute *c, const void *weight, int64_t in, int64_t out,
+                                   void *room, cublas_matrix *w) {
   *w = (cublas_matrix){weight, in, row_type(c), false};
   if (!place(c)->narrow) return REC_OK;
   w->data = room;
@@ -67,7 +70,8 @@ static rec_status weights_for_blas(const compute *c, const void *weight, int64_t
   return gpu_start(c, MODEL_round, blocks_for(in * out), &p);
 }
 
-static rec_status gpu_linear(const compute *c, rows x, const void *weight, const void *bias, rows y, void *room) {
+static rec_status gpu_linear(const compute *c, rows x, const void *weight, const void *bias, rows y,
+                             void *room) {
   if (!x.count) return REC_OK;
   // cuBLAS knows no bias.
   if (place(c)->blas.opened && !bias) {
@@ -75,22 +79,27 @@ static rec_status gpu_linear(const compute *c, rows x, const void *weight, const
     rec_status status = weights_for_blas(c, weight, x.width, y.width, room, &w);
     w.transposed = true;
     return status ? status
-                  : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x), columns_of(c, y), false);
+                  : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x),
+                                   columns_of(c, y), false);
   }
-  model_product p = product_of(x.count, y.width, x.width, operand_of(x), (operand){weight, 1, x.width}, operand_of(y));
+  model_product p = product_of(x.count, y.width, x.width, operand_of(x),
+                               (operand){weight, 1, x.width}, operand_of(y));
   p.bias = bias;
   return gpu_start(c, MODEL_product, tiles_of(&p), &p);
 }
 
 // dx = (dx +) dy weight
-static rec_status input_gradient(const compute *c, const void *weight, rows dy, rows dx, bool add, void *room) {
+static rec_status input_gradient(const compute *c, const void *weight, rows dy, rows dx, bool add,
+                                 void *room) {
   if (place(c)->blas.opened) {
     cublas_matrix w;
     rec_status status = weights_for_blas(c, weight, dx.width, dy.width, room, &w);
     return status ? status
-                  : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w, columns_of(c, dy), columns_of(c, dx), add);
+                  : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w,
+                                   columns_of(c, dy), columns_of(c, dx), add);
   }
-  model_product p = product_of(dy.count, dx.width, dy.width, operand_of(dy), (operand){weight, dx.width, 1}, operand_of(dx));
+  model_product p = product_of(dy.count, dx.width, dy.width, operand_of(dy),
+                               (operand){weight, dx.width, 1}, operand_of(dx));
   p.add = add;
   return gpu_start(c, MODEL_product, tiles_of(&p), &p);
 }
@@ -100,16 +109,18 @@ static rec_status weight_gradient(const compute *c, rows x, rows dy, void *d_wei
   if (place(c)->blas.opened) {
     cublas_matrix across = columns_of(c, dy), to = {d_weight, x.width, CUDA_TYPE_F32, false};
     across.transposed = true;
-    return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to, true);
+    return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to,
+                          true);
   }
-  model_product p =
-      product_of(dy.width, x.width, x.count, turned(operand_of(dy)), operand_of(x), (operand){d_weight, x.width, 1});
+  model_product p = product_of(dy.width, x.width, x.count, turned(operand_of(dy)), operand_of(x),
+                               (operand){d_weight, x.width, 1});
   p.add = 1;
   return gpu_start(c, MODEL_weight_product, tiles_of(&p), &p);
 }
 
-static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
-                                      void *d_weight, void *d_bias, void *room) {
+static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy,
+                                      rows dx, bool add_to_dx, void *d_weight, void *d_bias,
+                                      void *room) {
   if (!x.count) return REC_OK;
   rec_status status = dx.data ? input_gradient(c, weight, dy, dx, add_to_dx, room) : REC_OK;
   if (!status) status = weight_gradient(c, x, dy, d_weight);
@@ -125,7 +136,8 @@ static rec_status gpu_embed(const compute *c, const token_id *tokens, const void
   return gpu_start(c, MODEL_embed, blocks_for(y.count * y.width), &p);
 }
 
-static rec_status gpu_embed_backward(const compute *c, const token_id *tokens, rows dy, void *d_table) {
+static rec_status gpu_embed_backward(const compute *c, const token_id *tokens, rows dy,
+                                     void *d_table) {
   model_embed p = {tokens, rows_there(dy), d_table};
   return gpu_start(c, MODEL_embed_backward, blocks_for(MODEL_PARTS * dy.width), &p);
 }
@@ -141,10 +153,12 @@ static rec_status sum_here(const compute *c, const float *there, int64_t count, 
   return status;
 }
 
-static rec_status gpu_cross_entropy(const compute *c, rows logits, const token_id *targets, const float *weights, double scale,
-                                    rows d_logits, float *losses, void *row, double *total) {
+static rec_status gpu_cross_entropy(const compute *c, rows logits, const token_id *targets,
+                                    const float *weights, double scale, rows d_logits,
+                                    float *losses, void *row, double *total) {
   (void)row;
-  model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses, (float)scale};
+  model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses,
+                           (float)scale};
   rec_status status = gpu_start(c, MODEL_cross_entropy, logits.count, &p);
   return status ? status : sum_here(c, losses, logits.count, total);
 }
@@ -165,10 +179,13 @@ static rec_status gpu_row_squares(const compute *c, rows x, double *sum) {
   return status ? status : sum_here(c, place(c)->sums, blocks, sum);
 }
 
-static int64_t blocks_of(const compute *c, const value_list *list) { return gpu_blocks(c, blocks_for(list->count)); }
+static int64_t blocks_of(const compute *c, const value_list *list) {
+  return gpu_blocks(c, blocks_for(list->count));
+}
 
 // The sums of all blocks of all lists come to the host together; each list's are added there.
-static rec_status gpu_square_sums(const compute *c, const value_list *lists, int count, double *sums) {
+static rec_status gpu_square_sums(const compute *c, const value_list *lists, int count,
+                                  double *sums) {
   const int64_t most = place(c)->blocks, bytes = count * most * (int64_t)sizeof(float);
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) {
@@ -179,7 +196,8 @@ static rec_status gpu_square_sums(const compute *c, const value_list *lists, int
   if (!status) status = here ? gpu_download(c, here, place(c)->sums, bytes) : REC_ERROR_MEMORY;
   for (int i = 0; i < count; i++) {
     sums[i] = 0;
-    for (int64_t k = 0; !status && k < blocks_of(c, &lists[i]); k++) sums[i] += (double)here[i * most + k];
+    for (int64_t k = 0; !status && k < blocks_of(c, &lists[i]); k++)
+      sums[i] += (double)here[i * most + k];
   }
   return status;
 }
@@ -189,8 +207,8 @@ static rec_status gpu_sum_into(const compute *c, void *to, const void *from, int
   return gpu_start_f32(c, MODEL_add, blocks_for(count), &p);
 }
 
-static rec_status gpu_adamw(const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
-                            const adamw_step *step) {
+static rec_status gpu_adamw(const compute *c, void *values, const void *gradient, void *moment1,
+                            void *moment2, int64_t count, const adamw_step *step) {
   model_adamw p = {.values = values,
                    .moment1 = moment1,
                    .moment2 = moment2,
@@ -206,19 +224,22 @@ static rec_status gpu_adamw(const compute *c, void *values, const void *gradient
   return gpu_start_f32(c, MODEL_adamw, blocks_for(count), &p);
 }
 
-static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to) {
+static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth,
+                              matrix a, matrix b, void *to) {
   // Row by row a matrix is the transposed one column by column.
   if (place(c)->blas.opened)
-    return cublas_product(&place(c)->blas, width, height, depth, (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
+    return cublas_product(&place(c)->blas, width, height, depth,
+                          (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
                           (cublas_matrix){a.data, a.stride, CUDA_TYPE_F32, a.transposed},
                           (cublas_matrix){to, width, CUDA_TYPE_F32, false}, false);
   operand of_a = {a.data, a.stride, 1}, of_b = {b.data, b.stride, 1};
-  model_product p = product_of(height, width, depth, a.transposed ? turned(of_a) : of_a, b.transposed ? turned(of_b) : of_b,
-                               (operand){to, width, 1});
+  model_product p = product_of(height, width, depth, a.transposed ? turned(of_a) : of_a,
+                               b.transposed ? turned(of_b) : of_b, (operand){to, width, 1});
   return gpu_start_f32(c, MODEL_product, tiles_of(&p), &p);
 }
 
-static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from, double beta, int64_t count) {
+static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from,
+                              double beta, int64_t count) {
   model_combine p = {to, from, count, (float)alpha, (float)beta};
   return gpu_start_f32(c, MODEL_combine, blocks_for(count), &p);
 }
@@ -236,7 +257,8 @@ static rec_status gpu_normalize(const compute *c, void *values, int64_t count, d
 
 static rec_status gpu_hits(const compute *c, rows logits, const token_id *targets, uint8_t *hits) {
   if (!logits.count) return REC_OK;
-  int64_t wide = logits.count * logits.stride * c->n->token_size, narrow = logits.count * (int64_t)sizeof *targets;
+  int64_t wide = logits.count * logits.stride * c->n->token_size,
+          narrow = logits.count * (int64_t)sizeof *targets;
   token_id *targets_here = gpu_here(c, narrow + wide + logits.count);
   if (!targets_here) return REC_ERROR_MEMORY;
   rows copy = {targets_here + logits.count, logits.count, logits.width, logits.stride};

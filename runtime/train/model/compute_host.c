@@ -1,5 +1,5 @@
-// The host as a place to run: its memory, and numeric.c for everything else. Several threads may use
-// it at the same time.
+// The host as a place to run: its memory, and numeric.c for everything else. Several threads may
+// use it at the same time.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,9 @@ static rec_status host_clear(const compute *c, void *to, int64_t bytes) {
   return REC_OK;
 }
 
-static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) { return c->n->linear_room(in, out); }
+static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) {
+  return c->n->linear_room(in, out);
+}
 
 // What numeric.h does, which cannot fail.
 #define NUMERIC(name, parameters, call)      \
@@ -40,32 +42,41 @@ static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) { ret
     call;                                    \
     return REC_OK;                           \
   }
-NUMERIC(linear, (const compute *c, rows x, const void *weight, const void *bias, rows y, void *room),
+NUMERIC(linear,
+        (const compute *c, rows x, const void *weight, const void *bias, rows y, void *room),
         c->n->linear(x, weight, bias, y, room))
 NUMERIC(linear_backward,
-        (const compute *c, rows x, const void *weight, rows dy, rows dx, bool add, void *d_weight, void *d_bias, void *room),
+        (const compute *c, rows x, const void *weight, rows dy, rows dx, bool add, void *d_weight,
+         void *d_bias, void *room),
         c->n->linear_backward(x, weight, dy, dx, add, d_weight, d_bias, room))
-NUMERIC(embed, (const compute *c, const token_id *tokens, const void *table, rows y), c->n->embed(tokens, table, y))
+NUMERIC(embed, (const compute *c, const token_id *tokens, const void *table, rows y),
+        c->n->embed(tokens, table, y))
 NUMERIC(embed_backward, (const compute *c, const token_id *tokens, rows dy, void *d_table),
         c->n->embed_backward(tokens, dy, d_table))
 NUMERIC(cross_entropy,
-        (const compute *c, rows logits, const token_id *targets, const float *weights, double scale, rows d_logits,
-         float *losses, void *row, double *total),
+        (const compute *c, rows logits, const token_id *targets, const float *weights, double scale,
+         rows d_logits, float *losses, void *row, double *total),
         *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses, row))
-NUMERIC(hits, (const compute *c, rows logits, const token_id *targets, uint8_t *hits), c->n->hits(logits, targets, hits))
+NUMERIC(hits, (const compute *c, rows logits, const token_id *targets, uint8_t *hits),
+        c->n->hits(logits, targets, hits))
 NUMERIC(add, (const compute *c, rows to, rows from), c->n->add(to, from))
 NUMERIC(zero, (const compute *c, rows to), c->n->zero(to))
 NUMERIC(row_squares, (const compute *c, rows x, double *sum), *sum = c->n->row_squares(x))
-NUMERIC(sum_into, (const compute *c, void *to, const void *from, int64_t count), c->n->sum_into(to, from, count))
+NUMERIC(sum_into, (const compute *c, void *to, const void *from, int64_t count),
+        c->n->sum_into(to, from, count))
 NUMERIC(square_sums, (const compute *c, const value_list *lists, int count, double *sums),
         for (int i = 0; i < count; i++) sums[i] = c->n->square_sum(lists[i].values, lists[i].count))
 NUMERIC(adamw,
-        (const compute *c, void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
-         const adamw_step *step),
+        (const compute *c, void *values, const void *gradient, void *moment1, void *moment2,
+         int64_t count, const adamw_step *step),
         c->n->adamw(values, gradient, moment1, moment2, count, step))
-NUMERIC(product, (const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b, void *to),
-        c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride, b.transposed, to))
-NUMERIC(combine, (const compute *c, void *to, double alpha, const void *from, double beta, int64_t count),
+NUMERIC(product,
+        (const compute *c, int64_t height, int64_t width, int64_t depth, matrix a, matrix b,
+         void *to),
+        c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride,
+                      b.transposed, to))
+NUMERIC(combine,
+        (const compute *c, void *to, double alpha, const void *from, double beta, int64_t count),
         c->n->combine(to, alpha, from, beta, count))
 #undef NUMERIC
 

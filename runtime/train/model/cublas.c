@@ -31,7 +31,8 @@ static char why_not[sizeof((cublas *)0)->why_not];
 static void open_library(void) {
   static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
   void *library = NULL;
-  for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
+    library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
   found = library != NULL;
   if (!found) snprintf(why_not, sizeof why_not, "%s", dlerror());
   for (size_t i = 0; found && i < sizeof rows / sizeof *rows; i++) {
@@ -62,17 +63,19 @@ void cublas_close(cublas *b) {
   b->opened = false;
 }
 
-rec_status cublas_product(const cublas *b, int64_t m, int64_t n, int64_t k, cublas_matrix x, cublas_matrix y, cublas_matrix c,
-                          bool add) {
+rec_status cublas_product(const cublas *b, int64_t m, int64_t n, int64_t k, cublas_matrix x,
+                          cublas_matrix y, cublas_matrix c, bool add) {
   const float one = 1, before = add ? 1 : 0;
   const int64_t sizes[] = {m, n, k, x.stride, y.stride, c.stride};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i] > INT_MAX)
-      return rec_fail(REC_ERROR_UNSUPPORTED, "expected a matrix product of at most %d numbers a side, found %lld", INT_MAX,
+      return rec_fail(REC_ERROR_UNSUPPORTED,
+                      "expected a matrix product of at most %d numbers a side, found %lld", INT_MAX,
                       (long long)sizes[i]);
   return check(functions.gemm(b->handle, x.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN,
-                              y.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN, (int)m, (int)n, (int)k, &one, x.data, x.type,
-                              (int)x.stride, y.data, y.type, (int)y.stride, &before, (void *)(uintptr_t)c.data, c.type,
+                              y.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN, (int)m, (int)n,
+                              (int)k, &one, x.data, x.type, (int)x.stride, y.data, y.type,
+                              (int)y.stride, &before, (void *)(uintptr_t)c.data, c.type,
                               (int)c.stride, CUBLAS_COMPUTE_F32, CUBLAS_ANY_ALGORITHM),
                "cublasGemmEx");
 }

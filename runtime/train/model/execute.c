@@ -16,18 +16,25 @@ void run_enter(run *r, int segment) {
 rows run_rows(const run *r, int tensor) {
   const model_tensor *t = &r->x->model->tensors[tensor];
   char *data = r->x->activations + r->segment * r->x->activation_bytes;
-  return (rows){data + (t->place * r->tokens + t->offset) * r->x->c->n->token_size, r->tokens, t->elements, t->stride};
+  return (rows){data + (t->place * r->tokens + t->offset) * r->x->c->n->token_size, r->tokens,
+                t->elements, t->stride};
 }
 
-rows run_optional_rows(const run *r, int tensor) { return tensor == NO_TENSOR ? (rows){0} : run_rows(r, tensor); }
+rows run_optional_rows(const run *r, int tensor) {
+  return tensor == NO_TENSOR ? (rows){0} : run_rows(r, tensor);
+}
 
 static int64_t use_offset(const run *r, const model_use *use) {
   return (r->x->model->parameters[use->parameter].place + use->first) * r->x->c->n->element_size;
 }
 
-static const void *use_values(const run *r, const model_use *use) { return r->parameters + use_offset(r, use); }
+static const void *use_values(const run *r, const model_use *use) {
+  return r->parameters + use_offset(r, use);
+}
 
-static void *use_gradients(const run *r, const model_use *use) { return (char *)r->gradients[r->segment] + use_offset(r, use); }
+static void *use_gradients(const run *r, const model_use *use) {
+  return (char *)r->gradients[r->segment] + use_offset(r, use);
+}
 
 static kernel_memory kernel_rows(const run *r, int tensor) {
   rows y = run_optional_rows(r, tensor);
@@ -58,8 +65,10 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
         break;
       case REC_STATE:
       case REC_LAG:
-        m->value[i] = (kernel_memory){seams_state(&r->x->ends, r->segment, op->states[state]), 0, 0};
-        m->final[i] = r->inside ? NULL : seams_state(&r->x->ends, r->segment + 1, op->states[state]);
+        m->value[i] =
+            (kernel_memory){seams_state(&r->x->ends, r->segment, op->states[state]), 0, 0};
+        m->final[i] =
+            r->inside ? NULL : seams_state(&r->x->ends, r->segment + 1, op->states[state]);
         state++;
         break;
     }
@@ -84,10 +93,12 @@ static rec_status operation(const run *r, int number) {
   const compute *c = r->x->c;
   call_memory memory;
   switch (op->kind) {
-    case OP_EMBED: return c->ops->embed(c, tokens_of(r), use_values(r, &op->uses[0]), run_rows(r, op->out[0]));
+    case OP_EMBED:
+      return c->ops->embed(c, tokens_of(r), use_values(r, &op->uses[0]), run_rows(r, op->out[0]));
     case OP_LINEAR:
       return c->ops->linear(c, run_rows(r, op->in[0]), use_values(r, &op->uses[0]),
-                            op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, run_rows(r, op->row), r->x->room);
+                            op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL,
+                            run_rows(r, op->row), r->x->room);
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
       const train_kernel *k = &r->x->kernels[op->kernel];
@@ -104,13 +115,15 @@ static void bind_gradients(const run *r, const model_step *step, call_memory *m)
   int in = 0, out = 0, state = 0;
   for (int i = 0; i < s->variable_count; i++) {
     if (rec_is_carried(&s->variables[i])) {
-      m->gradient[i].data = r->inside ? NULL : seams_gradient(&r->x->ends, r->segment, op->states[state]);
+      m->gradient[i].data =
+          r->inside ? NULL : seams_gradient(&r->x->ends, r->segment, op->states[state]);
       m->d_final[i] = seams_gradient(&r->x->ends, r->segment + 1, op->states[state++]);
     }
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
     if (s->variables[i].kind == REC_OUTPUT) m->gradient[i] = kernel_rows(r, step->d_out[out++]);
     if (m->use_of[i] >= 0)
-      m->gradient[i].data = step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
+      m->gradient[i].data =
+          step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
   }
 }
 
@@ -129,11 +142,13 @@ static rec_status call_backward(const run *r, const model_step *step) {
     if (memory.use_of[i] >= 0 && step->add_use[memory.use_of[i]]) waiting[count++] = i;
   rec_status status = REC_OK;
   for (int turn = 0; !status && (turn < count || turn == 0); turn++) {
-    for (int i = 0; i < count; i++) memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
+    for (int i = 0; i < count; i++)
+      memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
     status = k->backward(k, &call);
     if (!status && turn < count)
-      status = r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch,
-                                      kernel_numbers(k->signature, waiting[turn]));
+      status =
+          r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]),
+                                 r->x->scratch, kernel_numbers(k->signature, waiting[turn]));
   }
   return status;
 }
@@ -145,11 +160,13 @@ static rec_status step_backward(const run *r, const model_step *step) {
   const model_op *op = &r->x->model->ops[step->op];
   if (op->kind == OP_CALL) return call_backward(r, step);
   if (op->kind == OP_EMBED)
-    return c->ops->embed_backward(c, tokens_of(r), run_rows(r, step->d_out[0]), use_gradients(r, &op->uses[0]));
+    return c->ops->embed_backward(c, tokens_of(r), run_rows(r, step->d_out[0]),
+                                  use_gradients(r, &op->uses[0]));
   if (op->kind == OP_LINEAR)
-    return c->ops->linear_backward(c, run_rows(r, op->in[0]), use_values(r, &op->uses[0]), run_rows(r, step->d_out[0]),
-                                   run_optional_rows(r, step->d_in[0]), step->add, use_gradients(r, &op->uses[0]),
-                                   op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
+    return c->ops->linear_backward(
+        c, run_rows(r, op->in[0]), use_values(r, &op->uses[0]), run_rows(r, step->d_out[0]),
+        run_optional_rows(r, step->d_in[0]), step->add, use_gradients(r, &op->uses[0]),
+        op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
   return REC_OK;
 }
 
@@ -199,7 +216,8 @@ static rec_status backward_of(const run *r, const model_step *step) {
 
 rec_status run_backward(run *r, const model_step *step) {
   rec_status status = REC_OK;
-  if (step->kind == STEP_OF && goes_by_chain(r, &r->x->model->ops[step->op])) return run_chain(r, step->op, step);
+  if (step->kind == STEP_OF && goes_by_chain(r, &r->x->model->ops[step->op]))
+    return run_chain(r, step->op, step);
   for (int k = r->count - 1; !status && k >= 0; k--) {
     run_enter(r, k);
     status = backward_of(r, step);
@@ -216,7 +234,9 @@ static kernel_call bind(const run *r, int op, const model_step *step, call_memor
   return call;
 }
 
-static const train_kernel *kernel_of(const run *r, int op) { return &r->x->kernels[r->x->model->ops[op].kernel]; }
+static const train_kernel *kernel_of(const run *r, int op) {
+  return &r->x->kernels[r->x->model->ops[op].kernel];
+}
 
 rec_status run_summary(const run *r, int op, const model_step *step, void *summary) {
   call_memory memory;
@@ -227,7 +247,8 @@ rec_status run_summary(const run *r, int op, const model_step *step, void *summa
 }
 
 // A fold of no states tells it.
-rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary, bool *usable) {
+rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary,
+                             bool *usable) {
   const train_kernel *k = kernel_of(r, op);
   call_memory memory;
   kernel_call call = bind(r, op, step, &memory);
@@ -239,12 +260,15 @@ rec_status run_check_summary(const run *r, int op, const model_step *step, const
     memory.final[i] = memory.d_final[i] = NULL;
   }
   rec_status status = k->fold(k, &call, step != NULL, summary, r->x->out_of_range);
-  if (!status) status = r->x->c->ops->download(r->x->c, &out_of_range, r->x->out_of_range, sizeof out_of_range);
+  if (!status)
+    status =
+        r->x->c->ops->download(r->x->c, &out_of_range, r->x->out_of_range, sizeof out_of_range);
   *usable = !out_of_range;
   return status;
 }
 
-rec_status run_fold(const run *r, int op, const model_step *step, const void *summary, run_block block) {
+rec_status run_fold(const run *r, int op, const model_step *step, const void *summary,
+                    run_block block) {
   const train_kernel *k = kernel_of(r, op);
   call_memory memory;
   kernel_call call = bind(r, op, step, &memory);
@@ -252,21 +276,28 @@ rec_status run_fold(const run *r, int op, const model_step *step, const void *su
   call.instance_count = block.end - block.first;
   rec_status status = k->fold(k, &call, step != NULL, summary, NULL);
   int64_t of_sequence = r->x->cuts[r->x->model->ops[op].states[0]].instances;
-  told(r, op, step ? RAN_FOLD_BACKWARD : RAN_FOLD, (double)call.instance_count / (double)of_sequence);
+  told(r, op, step ? RAN_FOLD_BACKWARD : RAN_FOLD,
+       (double)call.instance_count / (double)of_sequence);
   return status;
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
 
-static staged_ends ends_of(const executor *x) { return (staged_ends){seams_first(&x->ends), seams_last(&x->ends)}; }
+static staged_ends ends_of(const executor *x) {
+  return (staged_ends){seams_first(&x->ends), seams_last(&x->ends)};
+}
 
-static int count_segments(const executor *x, int64_t time) { return (int)((time + x->form.segment - 1) / x->form.segment); }
+static int count_segments(const executor *x, int64_t time) {
+  return (int)((time + x->form.segment - 1) / x->form.segment);
+}
 
 rec_status run_begin(run *r, const shard *here, shard *there) {
   executor *x = r->x;
-  if (here->batch > x->form.batch || here->time > x->form.time || (r->backward && !x->form.backward))
-    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld", (long long)here->batch,
-                    (long long)here->time, (long long)x->form.batch, (long long)x->form.time);
+  if (here->batch > x->form.batch || here->time > x->form.time ||
+      (r->backward && !x->form.backward))
+    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
+                    (long long)here->batch, (long long)here->time, (long long)x->form.batch,
+                    (long long)x->form.time);
   r->s = there;
   seams_reach(&x->ends, count_segments(x, here->time));
   rec_status status = staging_enter(&x->staged, here, ends_of(x), there);
@@ -319,8 +350,10 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
   for (int64_t b = 0; !status && seams_last(&x->ends) && b < s->batch; b++) {
     rows all = run_rows(&r, m->logits);
     int64_t last = ((b + 1) * r.time - 1) * all.stride;
-    status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size, m->vocabulary * c->n->token_size);
-    for (int64_t i = 0; !status && i < m->vocabulary; i++) logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
+    status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size,
+                              m->vocabulary * c->n->token_size);
+    for (int64_t i = 0; !status && i < m->vocabulary; i++)
+      logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
   }
   return run_end(&r, s, status);
 }
@@ -333,7 +366,8 @@ rec_status executor_hits(executor *x, const void *parameters, const shard *s, ui
   uint8_t *found = staging_hits(&x->staged, hits);
   for (int k = 0; !status && k < r.count; k++) {
     run_enter(&r, k);
-    status = c->ops->hits(c, run_rows(&r, x->model->logits), there.targets + r.first, found + r.first);
+    status =
+        c->ops->hits(c, run_rows(&r, x->model->logits), there.targets + r.first, found + r.first);
   }
   if (!status) status = staging_take_hits(&x->staged, s, &there, hits);
   return run_end(&r, s, status);
@@ -346,7 +380,8 @@ rec_status executor_forward(executor *x, const void *parameters, const shard *s)
   return run_end(&r, s, status);
 }
 
-void executor_values(executor *x, const void *parameters, const shard *s, int op, kernel_memory value[MOST_VARIABLES]) {
+void executor_values(executor *x, const void *parameters, const shard *s, int op,
+                     kernel_memory value[MOST_VARIABLES]) {
   run r = {.x = x, .s = s, .parameters = parameters, .count = 1};
   call_memory memory = {0};
   run_enter(&r, 0);
@@ -359,13 +394,15 @@ rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
   const executor *x = r->x;
   rows logits = run_rows(r, x->model->logits);
   float *found = staging_losses(&x->staged, losses);
-  return x->c->ops->cross_entropy(x->c, logits, r->s->targets + r->first, r->s->weights ? r->s->weights + r->first : NULL,
-                                  scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, x->row, loss);
+  return x->c->ops->cross_entropy(
+      x->c, logits, r->s->targets + r->first, r->s->weights ? r->s->weights + r->first : NULL,
+      scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, x->row, loss);
 }
 
 rec_status run_clear_gradients(const run *r) {
   const compute *c = r->x->c;
-  return c->ops->clear(c, r->gradients[r->segment], r->x->model->parameter_elements * c->n->element_size);
+  return c->ops->clear(c, r->gradients[r->segment],
+                       r->x->model->parameter_elements * c->n->element_size);
 }
 
 static int loss_of(const train_model *m) {
@@ -390,15 +427,16 @@ static rec_status start(executor *x, const void *parameters, const shard *s, boo
   return run_begin(&x->under_way, &x->here, &x->there);
 }
 
-// Receives for the backward pass are posted here, so that cotangents may come while another executor runs.
+// Receives for the backward pass are posted here, so that cotangents may come while another
+// executor runs.
 static rec_status judge(executor *x, double scale, double *loss, float *losses) {
   rec_status status = all_losses(&x->under_way, scale, loss, losses);
   if (!status && x->under_way.backward) seams_turn(&x->ends);
   return status;
 }
 
-rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss,
-                                const forward_part *part) {
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale,
+                                double *loss, const forward_part *part) {
   const op_range ops = part->operations;
   rec_status status = ops.first == 0 ? start(x, parameters, s, true) : REC_OK;
   x->ends.takes = part->takes, x->ends.gives = part->gives;
@@ -421,8 +459,8 @@ rec_status executor_run_backward(executor *x, void *const *gradients, const back
   return finish(x, gradients);
 }
 
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
-                        float *losses) {
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
+                        void *const *gradients, double *loss, float *losses) {
   rec_status status = start(x, parameters, s, gradients != NULL);
   if (!status) status = forward(&x->under_way, all_of(x));
   if (!status) status = judge(x, scale, loss, losses);

@@ -1,19 +1,20 @@
-// Runs a model forward and backward over some sequences: the operations of program.h in order, called
-// by one thread. The sequences, their states and the requests of a run lie in the host's memory. Parameters and gradients lie
-// in the memory of the place where the model runs (compute.h).
+// Runs a model forward and backward over some sequences: the operations of program.h in order,
+// called by one thread. The sequences, their states and the requests of a run lie in the host's
+// memory. Parameters and gradients lie in the memory of the place where the model runs (compute.h).
 //
 // A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
 // by the shards that follow. So activations take as much memory as there are threads, not as the
 // whole batch needs, and nothing depends on their number.
 //
-// The tokens of a shard may be cut into segments. Each operation runs on all segments in order, then the next operation does, and
-// backward in reverse:
+// The tokens of a shard may be cut into segments. Each operation runs on all segments in order,
+// then the next operation does, and backward in reverse:
 //
 //   forward    embed 0, embed 1, linear 0, linear 1, ssd 0 -> state -> ssd 1, ..
 //   backward   .., ssd 1 -> its gradient -> ssd 0, linear 1, linear 0, ..
 //
-// Every call has the sizes of one segment, so that ranks which share the segments of a sequence compute the bits of one process. All
-// of them call with the same sequences. Each runs the segments of its own place in time, and hands states on to the next rank.
+// Every call has the sizes of one segment, so that ranks which share the segments of a sequence
+// compute the bits of one process. All of them call with the same sequences. Each runs the segments
+// of its own place in time, and hands states on to the next rank.
 #ifndef REC_TRAIN_EXECUTE_H
 #define REC_TRAIN_EXECUTE_H
 
@@ -56,11 +57,14 @@ struct train_kernel {
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
-  // What the call's segment does to any states before it (`back`: to any cotangents after it); NULL: no sizes have summaries.
-  rec_status (*summary)(const train_kernel *kernel, const kernel_call *call, bool back, void *summary);
-  // States, or cotangents, through one summary. *out_of_range, in the memory of the device, says whether it is of no use.
-  rec_status (*fold)(const train_kernel *kernel, const kernel_call *call, bool back, const void *summary,
-                     int32_t *out_of_range);
+  // What the call's segment does to any states before it (`back`: to any cotangents after it);
+  // NULL: no sizes have summaries.
+  rec_status (*summary)(const train_kernel *kernel, const kernel_call *call, bool back,
+                        void *summary);
+  // States, or cotangents, through one summary. *out_of_range, in the memory of the device, says
+  // whether it is of no use.
+  rec_status (*fold)(const train_kernel *kernel, const kernel_call *call, bool back,
+                     const void *summary, int32_t *out_of_range);
   int32_t device;  // REC_DEVICE_HOST, ..
 };
 
@@ -93,25 +97,28 @@ struct ranks;  // runtime/ranks/ranks.h
 // What an executor is for: at most `batch` sequences of `time` tokens.
 typedef struct executor_form {
   int64_t batch, time;
-  int64_t segment;     // tokens of a segment; 0: all are one. The last one may be shorter
-  bool backward;       // gradients are wanted
-  bool chain;          // states pass by a chain of summaries where kernels have them (chain.h)
-  struct ranks *line;  // whose places in time share the segments in equal numbers; NULL: this process has all of them
-  // Of this form. Its operations never run while those of this one do, so that they share the memory of one operation at work. It
-  // lives longer. NULL: none
+  int64_t segment;  // tokens of a segment; 0: all are one. The last one may be shorter
+  bool backward;    // gradients are wanted
+  bool chain;       // states pass by a chain of summaries where kernels have them (chain.h)
+  // whose places in time share the segments in equal numbers; NULL: this process has all of them
+  struct ranks *line;
+  // Of this form. Its operations never run while those of this one do, so that they share the
+  // memory of one operation at work. It lives longer. NULL: none
   executor *beside;
 } executor_form;
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                        executor **made);
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
+                        const executor_form *form, executor **made);
 void executor_free(executor *x);            // NULL is allowed
 int64_t executor_bytes(const executor *x);  // that it takes
-// The same without making one, at a place in time, of so many that share the segments in equal numbers.
+// The same without making one, at a place in time, of so many that share the segments in equal
+// numbers.
 typedef struct executor_bytes_needed {
   int64_t whole, beside;  // beside: of one that has another beside it
 } executor_bytes_needed;
-rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                         int place, int places, executor_bytes_needed *bytes);
+rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c,
+                         const executor_form *form, int place, int places,
+                         executor_bytes_needed *bytes);
 
 // What an operation has computed. The loss is told of as forward alone.
 typedef enum run_part {
@@ -124,8 +131,8 @@ typedef enum run_part {
   RUN_PARTS
 } run_part;
 
-// Told of the operations of each run: `ran` after a part of operation `op` of the model. `amount`: tokens; of a fold, sequences, of
-// which a block of instances is a share.
+// Told of the operations of each run: `ran` after a part of operation `op` of the model. `amount`:
+// tokens; of a fold, sequences, of which a block of instances is a share.
 typedef struct executor_watch {
   void (*ran)(void *context, int op, run_part part, double amount);
   void *context;
@@ -133,54 +140,59 @@ typedef struct executor_watch {
 
 void executor_watch_by(executor *x, executor_watch watch);
 
-// How many of `all` segments a place in time has, and which is the first; the last places may have fewer, or none.
+// How many of `all` segments a place in time has, and which is the first; the last places may have
+// fewer, or none.
 int segments_of_place(const struct ranks *line, int all, int place);
 int segments_before_place(const struct ranks *line, int all, int place);
 
-// The sequences of one run. Of ranks that share them, the first in time alone reads `before`, and writes `after` and `d_before`.
+// The sequences of one run. Of ranks that share them, the first in time alone reads `before`, and
+// writes `after` and `d_before`.
 typedef struct shard {
   int64_t batch, time, threads;
   const token_id *tokens, *targets;  // [batch][time]
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
   const float *weights;              // of the targets, [batch][time]; NULL: 1
-  void *const *d_before;             // by state: written by backward, or NULL; all NULL where `before` is
-  int64_t step;                      // for messages to people
-  int number;                        // tells apart shards that ranks run at the same time
+  // by state: written by backward, or NULL; all NULL where `before` is
+  void *const *d_before;
+  int64_t step;  // for messages to people
+  int number;    // tells apart shards that ranks run at the same time
 } shard;
 
-// Forward alone, one token by the single-step forms: the logits after the last token of each sequence,
-// [batch][vocabulary]. `targets` are not read.
+// Forward alone, one token by the single-step forms: the logits after the last token of each
+// sequence, [batch][vocabulary]. `targets` are not read.
 rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits);
 
 // Forward alone: hits[batch][time] become 1 where the target is the likeliest token, else 0.
 rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits);
 
-// Forward alone, what every operation reads and writes kept until the next run; then the memory of a
-// call's variables: inputs, outputs and parameters.
+// Forward alone, what every operation reads and writes kept until the next run; then the memory of
+// a call's variables: inputs, outputs and parameters.
 rec_status executor_forward(executor *x, const void *parameters, const shard *s);
-void executor_values(executor *x, const void *parameters, const shard *s, int op, kernel_memory value[MOST_VARIABLES]);
+void executor_values(executor *x, const void *parameters, const shard *s, int op,
+                     kernel_memory value[MOST_VARIABLES]);
 
-// Forward, and the loss of each segment of this rank: the sum over its tokens in nats. `losses`: each token's own, or NULL. With
-// gradients != NULL the backward pass of scale * sum follows; it overwrites a block of gradients for each segment. That of the
-// whole is the sum of all.
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, double *loss,
-                        float *losses);
+// Forward, and the loss of each segment of this rank: the sum over its tokens in nats. `losses`:
+// each token's own, or NULL. With gradients != NULL the backward pass of scale * sum follows; it
+// overwrites a block of gradients for each segment. That of the whole is the sum of all.
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
+                        void *const *gradients, double *loss, float *losses);
 
-// The same in parts: the operations forward, with the loss after the last; then the backward pass. Between them other executors may
-// run. `parameters`, `loss` and what the shard points at stay.
+// The same in parts: the operations forward, with the loss after the last; then the backward pass.
+// Between them other executors may run. `parameters`, `loss` and what the shard points at stay.
 typedef struct op_range {
   int first, end;
 } op_range;
 
-// Of the operations, those whose states come from GPU to GPU, or go so, in messages of their own. Those of the others come and go
-// with the cotangents of another shard (runtime/train/turns.h). Through the memory of the hosts all come and go by themselves.
+// Of the operations, those whose states come from GPU to GPU, or go so, in messages of their own.
+// Those of the others come and go with the cotangents of another shard (runtime/train/turns.h).
+// Through the memory of the hosts all come and go by themselves.
 typedef struct forward_part {
   op_range operations, takes, gives;
 } forward_part;
 
-// States that come from GPU to GPU, or go so, with the last cotangents of a shard. They are those of two other shards at most, or of
-// the next one that this executor runs.
+// States that come from GPU to GPU, or go so, with the last cotangents of a shard. They are those
+// of two other shards at most, or of the next one that this executor runs.
 typedef struct joined_states {
   executor *x;
   int64_t batch;
@@ -193,14 +205,15 @@ typedef struct backward_part {
   joined_states takes[JOINED_SHARDS], gives[JOINED_SHARDS];
 } backward_part;
 
-rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale, double *loss,
-                                const forward_part *part);
+rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale,
+                                double *loss, const forward_part *part);
 rec_status executor_run_backward(executor *x, void *const *gradients, const backward_part *part);
 
-// Runs again and looks at the results of each operation. Writes the first number that is not finite, as text of at most `size`
-// bytes; "" if all are finite. Returns its place in the order of operations, so that ranks can tell who found the first.
+// Runs again and looks at the results of each operation. Writes the first number that is not
+// finite, as text of at most `size` bytes; "" if all are finite. Returns its place in the order of
+// operations, so that ranks can tell who found the first.
 enum { NOTHING_FOUND = 0x7fffffff };
-int executor_blame(executor *x, const void *parameters, const shard *s, double scale, void *const *gradients, char *text,
-                   size_t size);
+int executor_blame(executor *x, const void *parameters, const shard *s, double scale,
+                   void *const *gradients, char *text, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-// The first number of a run that is not finite: the operations of execute.c again, one after another, with a look at each result.
+// The first number of a run that is not finite: the operations of execute.c again, one after
+// another, with a look at each result.
 #include "runtime/train/model/execute_parts.h"
 
 #include <math.h>
@@ -67,14 +68,15 @@ static bool blame_backward(const run *r, const model_step *step, char *text, siz
   }
   for (int i = 0; i < step->in_count; i++) {
     if (finite_rows(r->x->c, run_optional_rows(r, step->d_in[i]))) continue;
-    snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name, op_name(r, op),
-             text_of_place(r, step->op, place));
+    snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name,
+             op_name(r, op), text_of_place(r, step->op, place));
     return true;
   }
   return false;
 }
 
-// What is found first stays. The rest is run all the same, for ranks that share the sequences wait for each other.
+// What is found first stays. The rest is run all the same, for ranks that share the sequences wait
+// for each other.
 typedef struct search {
   char *text;
   size_t size;
@@ -128,8 +130,8 @@ static rec_status search_backward(run *r, search *s) {
   return status;
 }
 
-int executor_blame(executor *x, const void *parameters, const shard *here, double scale, void *const *gradients, char *text,
-                   size_t size) {
+int executor_blame(executor *x, const void *parameters, const shard *here, double scale,
+                   void *const *gradients, char *text, size_t size) {
   shard there;
   run r = {.x = x, .parameters = parameters, .backward = true, .gradients = gradients};
   search s = {text, size, 0, NOTHING_FOUND};

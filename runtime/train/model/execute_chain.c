@@ -18,9 +18,13 @@ static seams *ends_of(const chain *c) { return &c->r->x->ends; }
 static const model_op *op_of(const chain *c) { return &c->r->x->model->ops[c->op]; }
 
 // Goes to a segment, counted in the order of the pass.
-static void enter(const chain *c, int turn) { run_enter(c->r, c->back ? c->r->count - 1 - turn : turn); }
+static void enter(const chain *c, int turn) {
+  run_enter(c->r, c->back ? c->r->count - 1 - turn : turn);
+}
 
-static char *summary_of(const chain *c, int turn) { return c->r->x->summaries + turn * c->r->x->summary_bytes; }
+static char *summary_of(const chain *c, int turn) {
+  return c->r->x->summaries + turn * c->r->x->summary_bytes;
+}
 
 static bool is_usable(const chain *c, int turn) { return c->r->x->usable[turn]; }
 
@@ -30,11 +34,12 @@ static rec_status make_summary(const chain *c, int turn) {
   if (!x->usable[turn]) return REC_OK;
   enter(c, turn);
   rec_status status = run_summary(c->r, c->op, c->step, summary_of(c, turn));
-  return status ? status : run_check_summary(c->r, c->op, c->step, summary_of(c, turn), &x->usable[turn]);
+  return status ? status
+                : run_check_summary(c->r, c->op, c->step, summary_of(c, turn), &x->usable[turn]);
 }
 
-// Block after block, takes the states before segment `from` to those before segment `to`. The first and the last segment of this
-// place have a neighbour at another one.
+// Block after block, takes the states before segment `from` to those before segment `to`. The first
+// and the last segment of this place have a neighbour at another one.
 static rec_status fold_stretch(const chain *c, int from, int to) {
   seams *ends = ends_of(c);
   const model_op *op = op_of(c);

@@ -1,4 +1,5 @@
-// Kernels of compiled libraries, on any device: NAME_arguments filled as the manifest says, strides included.
+// Kernels of compiled libraries, on any device: NAME_arguments filled as the manifest says, strides
+// included.
 #include <string.h>
 
 #include "runtime/module.h"
@@ -24,16 +25,18 @@ static void set_sizes(const rec_recurrence *r, int64_t batch, int64_t time, argu
   rec_set_number(a->bytes, r->time_offset, time);
 }
 
-static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time, kernel_sizes *to) {
+static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
+                                kernel_sizes *to) {
   const rec_recurrence *r = kernel->code;
   rec_sizes sizes = {.size = sizeof sizes, .device_kind = kernel->device};
   arguments a;
   if (r->arguments_size > LARGEST_ARGUMENTS)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d", r->signature.name,
-                    LARGEST_ARGUMENTS, r->arguments_size);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d",
+                    r->signature.name, LARGEST_ARGUMENTS, r->arguments_size);
   set_sizes(r, batch, time, &a);
   rec_status status = rec_library_answer(r, r->sizes(&a, &sizes));
-  *to = (kernel_sizes){sizes.workspace, sizes.saved, {sizes.summary, sizes.summary_backward}, sizes.instances};
+  *to = (kernel_sizes){
+      sizes.workspace, sizes.saved, {sizes.summary, sizes.summary_backward}, sizes.instances};
   if (!r->summary) to->summary[false] = to->summary[true] = 0;
   return status;
 }
@@ -62,7 +65,8 @@ static rec_launch launch_of(const train_kernel *kernel, const kernel_call *call)
                       .instance_count = call->instance_count};
 }
 
-static rec_status library_run(const train_kernel *kernel, const kernel_call *call, rec_entry entry) {
+static rec_status library_run(const train_kernel *kernel, const kernel_call *call,
+                              rec_entry entry) {
   const rec_recurrence *r = kernel->code;
   const rec_launch launch = launch_of(kernel, call);
   arguments a;
@@ -82,7 +86,8 @@ static rec_status library_step(const train_kernel *kernel, const kernel_call *ca
   return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->step);
 }
 
-static rec_status library_summary(const train_kernel *kernel, const kernel_call *call, bool back, void *summary) {
+static rec_status library_summary(const train_kernel *kernel, const kernel_call *call, bool back,
+                                  void *summary) {
   const rec_recurrence *r = kernel->code;
   const rec_launch launch = launch_of(kernel, call);
   arguments a;
@@ -90,12 +95,15 @@ static rec_status library_summary(const train_kernel *kernel, const kernel_call 
   return rec_library_answer(r, (back ? r->summary_backward : r->summary)(&a, &launch, summary));
 }
 
-static rec_status library_fold(const train_kernel *kernel, const kernel_call *call, bool back, const void *summary,
-                               int32_t *out_of_range) {
+static rec_status library_fold(const train_kernel *kernel, const kernel_call *call, bool back,
+                               const void *summary, int32_t *out_of_range) {
   const rec_recurrence *r = kernel->code;
   const rec_launch launch = launch_of(kernel, call);
-  const rec_segments segments = {
-      .size = sizeof segments, .summaries = &summary, .count = 1, .backward = back, .out_of_range = out_of_range};
+  const rec_segments segments = {.size = sizeof segments,
+                                 .summaries = &summary,
+                                 .count = 1,
+                                 .backward = back,
+                                 .out_of_range = out_of_range};
   arguments a;
   set_arguments(r, call, &a);
   return rec_library_answer(r, r->fold(&a, &launch, &segments));

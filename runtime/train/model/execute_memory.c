@@ -7,10 +7,13 @@
 #include "runtime/train/model/chain.h"
 #include "runtime/train/model/leaves.h"
 
-static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
+static int64_t padded(int64_t bytes) {
+  return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT;
+}
 
 typedef struct executor_sizes {
-  int64_t activations, workspace, scratch, saved, room, summary;  // activations, saved, summary: of a segment
+  // activations, saved, summary: of a segment
+  int64_t activations, workspace, scratch, saved, room, summary;
 } executor_sizes;
 
 static int64_t linear_room(const train_model *m, const model_op *op, const compute *c) {
@@ -38,13 +41,15 @@ static void take_share(executor *x) {
 }
 
 // An operation that goes by a chain.
-static void take_summary(executor *x, const model_op *op, const kernel_sizes *of, executor_sizes *sizes) {
+static void take_summary(executor *x, const model_op *op, const kernel_sizes *of,
+                         executor_sizes *sizes) {
   const train_model *m = x->model;
   if (!op->state_count || chain_why_not(m, op, of)) return;
   for (int back = 0; back < 2; back++)
     if (of->summary[back] > sizes->summary) sizes->summary = padded(of->summary[back]);
   for (int i = 0; i < op->state_count; i++)
-    x->cuts[op->states[i]] = (seam_cut){of->instances / x->form.batch, chain_state_elements(m, op) * x->c->n->element_size};
+    x->cuts[op->states[i]] = (seam_cut){of->instances / x->form.batch,
+                                        chain_state_elements(m, op) * x->c->n->element_size};
 }
 
 static rec_status measure(executor *x, executor_sizes *sizes) {
@@ -95,7 +100,8 @@ static rec_status allocate_shared(executor *x, const executor_sizes *sizes) {
   if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
   if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
   if (!status) status = c->ops->allocate(c, sizes->summary * x->segments, (void **)&x->summaries);
-  if (!status && sizes->summary) status = c->ops->allocate(c, REC_ALIGNMENT, (void **)&x->out_of_range);
+  if (!status && sizes->summary)
+    status = c->ops->allocate(c, REC_ALIGNMENT, (void **)&x->out_of_range);
   return status;
 }
 
@@ -113,7 +119,8 @@ void executor_free(executor *x) {
   if (!x) return;
   const compute *c = x->c;
   c->ops->release(c, x->activations);
-  for (int i = 0; x->saved && i < x->model->op_count * x->segments; i++) c->ops->release(c, x->saved[i]);
+  for (int i = 0; x->saved && i < x->model->op_count * x->segments; i++)
+    c->ops->release(c, x->saved[i]);
   free(x->saved);
   free(x->saved_bytes);
   if (!x->form.beside) release_shared(x);
@@ -127,7 +134,8 @@ void executor_free(executor *x) {
 
 static rec_status allocate(executor *x, const executor_sizes *sizes) {
   const compute *c = x->c;
-  rec_status status = c->ops->allocate(c, sizes->activations * x->segments, (void **)&x->activations);
+  rec_status status =
+      c->ops->allocate(c, sizes->activations * x->segments, (void **)&x->activations);
   if (x->form.beside)
     take_shared(x, x->form.beside);
   else if (!status)
@@ -138,8 +146,10 @@ static rec_status allocate(executor *x, const executor_sizes *sizes) {
   return status ? status : staging_open(c, x->model, &x->form, x->from, x->time, &x->staged);
 }
 
-static executor_bytes_needed bytes_of_executor(const executor *x, const executor_sizes *sizes, const seam_place *place) {
-  int64_t own = (sizes->activations + sizes->saved) * x->segments + seams_bytes(x->model, x->c, &x->form, place);
+static executor_bytes_needed bytes_of_executor(const executor *x, const executor_sizes *sizes,
+                                               const seam_place *place) {
+  int64_t own = (sizes->activations + sizes->saved) * x->segments +
+                seams_bytes(x->model, x->c, &x->form, place);
   int64_t shared = sizes->summary * x->segments + sizes->workspace + sizes->scratch + sizes->room;
   return (executor_bytes_needed){own + shared, own};
 }
@@ -157,8 +167,9 @@ static rec_status measure_and_allocate(executor *x) {
   return allocate(x, &sizes);
 }
 
-rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                         int place, int places, executor_bytes_needed *bytes) {
+rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c,
+                         const executor_form *form, int place, int places,
+                         executor_bytes_needed *bytes) {
   executor_sizes sizes;
   executor x = {.model = model, .kernels = kernels, .c = c, .form = *form};
   x.segments = (int)(form->time / form->segment) / places;
@@ -171,8 +182,8 @@ rec_status executor_need(const train_model *model, const train_kernel *kernels, 
   return status;
 }
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c, const executor_form *form,
-                        executor **made) {
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
+                        const executor_form *form, executor **made) {
   executor *x = calloc(1, sizeof *x);
   *made = NULL;
   if (!x) return rec_no_memory();
@@ -185,7 +196,8 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   x->row = malloc((size_t)(model->vocabulary * c->n->element_size) + 1);
   x->cuts = calloc((size_t)model->state_count + 1, sizeof *x->cuts);
   x->usable = calloc((size_t)x->segments + 1, sizeof *x->usable);
-  rec_status status = x->saved && x->saved_bytes && x->row && x->cuts && x->usable ? REC_OK : rec_no_memory();
+  rec_status status =
+      x->saved && x->saved_bytes && x->row && x->cuts && x->usable ? REC_OK : rec_no_memory();
   if (!status && compute_is_host(c)) status = blas_reserve(1);
   if (!status) status = measure_and_allocate(x);
   if (status)

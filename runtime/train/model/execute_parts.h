@@ -13,11 +13,12 @@ typedef struct run {
   bool backward;           // gradients are wanted
   void *const *gradients;  // by segment, in the backward pass
   bool by_step;            // recurrences run in their single-step form
-  bool inside;             // the states after the segment, or the cotangents before it, are known: the kernel leaves none
-  int count;               // of segments
-  int segment;             // the one at hand
-  int64_t time, tokens;    // of it
-  int64_t first;           // tokens of the segments before it
+  // the states after the segment, or the cotangents before it, are known: the kernel leaves none
+  bool inside;
+  int count;             // of segments
+  int segment;           // the one at hand
+  int64_t time, tokens;  // of it
+  int64_t first;         // tokens of the segments before it
 } run;
 
 struct executor {
@@ -48,8 +49,8 @@ struct executor {
   shard here, there;     // of that run
 };
 
-// Begins a run over the sequences of the host; *there are those of this place in time, in the memory of the place. Without any
-// tokens for it the run has no segments.
+// Begins a run over the sequences of the host; *there are those of this place in time, in the
+// memory of the place. Without any tokens for it the run has no segments.
 rec_status run_begin(run *r, const shard *here, shard *there);
 rec_status run_end(const run *r, const shard *here, rec_status status);
 // Goes to a segment.
@@ -66,14 +67,16 @@ rec_status run_loss(const run *r, double scale, double *loss, float *losses);
 rec_status run_clear_gradients(const run *r);
 rows run_rows(const run *r, int tensor);
 rows run_optional_rows(const run *r, int tensor);  // no data for NO_TENSOR
-// The kernel of an operation, its backward where there is a step; what it does to states, and whether that is within range; and the
-// states of some instances through that.
+// The kernel of an operation, its backward where there is a step; what it does to states, and
+// whether that is within range; and the states of some instances through that.
 typedef struct run_block {
   int64_t first, end;  // instances
 } run_block;
 rec_status run_call(const run *r, int op, const model_step *step);
 rec_status run_summary(const run *r, int op, const model_step *step, void *summary);
-rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary, bool *usable);
-rec_status run_fold(const run *r, int op, const model_step *step, const void *summary, run_block block);
+rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary,
+                             bool *usable);
+rec_status run_fold(const run *r, int op, const model_step *step, const void *summary,
+                    run_block block);
 
 #endif

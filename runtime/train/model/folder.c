@@ -38,7 +38,9 @@ static char *mark_bare_words(const char *text, size_t size) {
   for (size_t at = 0; out && at < size;) {
     const char *word = NULL;
     for (int i = 0; i < 3 && !quoted && !word; i++)
-      if (size - at >= strlen(bare_words[i]) && !memcmp(text + at, bare_words[i], strlen(bare_words[i]))) word = bare_words[i];
+      if (size - at >= strlen(bare_words[i]) &&
+          !memcmp(text + at, bare_words[i], strlen(bare_words[i])))
+        word = bare_words[i];
     if (text[at] == '"') quoted = !quoted;
     if (word)
       fprintf(out, "\"\\u%04x%s\"", MARK, word);
@@ -91,13 +93,15 @@ static rec_status add_file(tensor_folder *folder, const char *name) {
   for (int i = 0; i < folder->file_count; i++)
     if (!strcmp(folder->files[i].name, name)) return REC_OK;
   if (folder->file_count == MOST_FILES)
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected at most %d files, found more", folder->path, MOST_FILES);
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected at most %d files, found more", folder->path,
+                    MOST_FILES);
   tensor_file *f = &folder->files[folder->file_count];
   file_path path = rec_path("%s/%s", folder->path, name);
   f->name = strdup(name);
   if (!f->name) return rec_no_memory();
   folder->file_count++;
-  return rec_ends_with(name, ".bin") ? torch_file_open(path.text, &f->torch) : rec_file_open(path.text, &f->safetensors);
+  return rec_ends_with(name, ".bin") ? torch_file_open(path.text, &f->torch)
+                                     : rec_file_open(path.text, &f->safetensors);
 }
 
 // An index names files beside it, no others.
@@ -107,10 +111,12 @@ static rec_status add_indexed(tensor_folder *folder, const char *index) {
   if (status) return status;
   const cJSON *map = json_get(json, "weight_map"), *item;
   if (!cJSON_IsObject(map))
-    status = rec_fail(REC_ERROR_FORMAT, "%s/%s: expected a weight_map, found none", folder->path, index);
+    status =
+        rec_fail(REC_ERROR_FORMAT, "%s/%s: expected a weight_map, found none", folder->path, index);
   cJSON_ArrayForEach(item, map) {
     if (!status && (!cJSON_IsString(item) || strchr(item->valuestring, '/')))
-      status = rec_fail(REC_ERROR_FORMAT, "%s/%s: expected the name of a file for '%.200s'", folder->path, index, item->string);
+      status = rec_fail(REC_ERROR_FORMAT, "%s/%s: expected the name of a file for '%.200s'",
+                        folder->path, index, item->string);
     if (!status) status = add_file(folder, item->valuestring);
   }
   cJSON_Delete(json);
@@ -118,12 +124,13 @@ static rec_status add_indexed(tensor_folder *folder, const char *index) {
 }
 
 static rec_status add_files(tensor_folder *folder) {
-  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                                      "pytorch_model.bin.index.json"};
+  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
+                                      "pytorch_model.bin", "pytorch_model.bin.index.json"};
   for (int i = 0; i < 4; i++)
     if (!access(rec_path("%s/%s", folder->path, names[i]).text, F_OK))
       return i % 2 ? add_indexed(folder, names[i]) : add_file(folder, names[i]);
-  return rec_fail(REC_ERROR_FILE, "%s: expected model.safetensors or pytorch_model.bin, found none", folder->path);
+  return rec_fail(REC_ERROR_FILE, "%s: expected model.safetensors or pytorch_model.bin, found none",
+                  folder->path);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -143,8 +150,8 @@ static rec_status collect(tensor_folder *folder) {
   qsort(folder->tensors, (size_t)count, sizeof *folder->tensors, by_name);
   for (int i = 1; i < count; i++)
     if (!strcmp(folder->tensors[i - 1]->name, folder->tensors[i]->name))
-      return rec_fail(REC_ERROR_FORMAT, "%s: expected each tensor once, found '%.200s' twice", folder->path,
-                      folder->tensors[i]->name);
+      return rec_fail(REC_ERROR_FORMAT, "%s: expected each tensor once, found '%.200s' twice",
+                      folder->path, folder->tensors[i]->name);
   return REC_OK;
 }
 
@@ -175,11 +182,15 @@ void tensor_folder_close(tensor_folder *folder) {
 
 int tensor_folder_count(const tensor_folder *folder) { return folder->count; }
 
-const rec_tensor *tensor_folder_tensor(const tensor_folder *folder, int index) { return folder->tensors[index]; }
+const rec_tensor *tensor_folder_tensor(const tensor_folder *folder, int index) {
+  return folder->tensors[index];
+}
 
 const rec_tensor *tensor_folder_find(const tensor_folder *folder, const char *name) {
   const rec_tensor key = {.name = name}, *wanted = &key;
-  const rec_tensor **found =
-      folder->count ? bsearch(&wanted, folder->tensors, (size_t)folder->count, sizeof *folder->tensors, by_name) : NULL;
+  const rec_tensor **found = folder->count
+                                 ? bsearch(&wanted, folder->tensors, (size_t)folder->count,
+                                           sizeof *folder->tensors, by_name)
+                                 : NULL;
   return found ? *found : NULL;
 }

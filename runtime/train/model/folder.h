@@ -1,5 +1,5 @@
-// The tensors of a Hugging Face folder, whatever its files: model.safetensors, pytorch_model.bin, or several files. Several
-// files have an index (NAME.index.json), which says where each tensor is.
+// The tensors of a Hugging Face folder, whatever its files: model.safetensors, pytorch_model.bin,
+// or several files. Several files have an index (NAME.index.json), which says where each tensor is.
 #ifndef REC_TRAIN_FOLDER_H
 #define REC_TRAIN_FOLDER_H
 

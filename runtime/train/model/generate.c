@@ -18,7 +18,8 @@ struct generator {
   double *logits;
 };
 
-rec_status generator_new(const trained_model *of, const void *weights, int threads, generator **made) {
+rec_status generator_new(const trained_model *of, const void *weights, int threads,
+                         generator **made) {
   const train_model *m = of->model;
   generator *g = calloc(1, sizeof *g);
   *made = NULL;
@@ -28,8 +29,12 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   rec_status status = carried_open(&g->states, of, 1);
   if (!status && !g->logits) status = rec_no_memory();
-  if (!status) status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
-  if (!status) status = executor_new(m, of->kernels, of->where, &(executor_form){.batch = 1, .time = 1}, &g->single);
+  if (!status)
+    status =
+        compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
+  if (!status)
+    status = executor_new(m, of->kernels, of->where, &(executor_form){.batch = 1, .time = 1},
+                          &g->single);
   if (status)
     generator_free(g);
   else
@@ -54,8 +59,8 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status =
-        executor_new(g->of->model, g->of->kernels, g->of->where, &(executor_form){.batch = 1, .time = g->window}, &g->whole);
+    status = executor_new(g->of->model, g->of->kernels, g->of->where,
+                          &(executor_form){.batch = 1, .time = g->window}, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
@@ -69,8 +74,12 @@ static rec_status read_window(generator *g, const token_id *tokens, int64_t coun
   else
     carried_first(&g->states, g->learned ? g->weights : NULL);
   g->begun = true;
-  shard s = {
-      .batch = 1, .time = count, .threads = g->threads, .tokens = tokens, .before = g->states.before, .after = g->states.after};
+  shard s = {.batch = 1,
+             .time = count,
+             .threads = g->threads,
+             .tokens = tokens,
+             .before = g->states.before,
+             .after = g->states.after};
   return status ? status : executor_logits(x, g->there, &s, g->logits);
 }
 

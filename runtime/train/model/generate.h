@@ -1,5 +1,5 @@
-// A trained model that reads a text and tells what may come next, in memory that does not grow with the text. It carries states
-// and the tails of lags and convolutions from token to token.
+// A trained model that reads a text and tells what may come next, in memory that does not grow with
+// the text. It carries states and the tails of lags and convolutions from token to token.
 #ifndef REC_TRAIN_GENERATE_H
 #define REC_TRAIN_GENERATE_H
 
@@ -8,7 +8,8 @@
 typedef struct generator generator;
 
 // Starts from the zero state. `of` and `weights` must outlive the generator.
-rec_status generator_new(const trained_model *of, const void *weights, int threads, generator **made);
+rec_status generator_new(const trained_model *of, const void *weights, int threads,
+                         generator **made);
 void generator_free(generator *g);  // NULL is allowed
 
 // What is read from now on starts from the learned states; before anything was read.
@@ -17,7 +18,8 @@ void generator_start_learned(generator *g);
 // Reads tokens: long texts in windows, a single one by the single-step form of the recurrences.
 rec_status generator_read(generator *g, const token_id *tokens, int64_t count);
 
-// The logits after the last token that was read, one for each symbol of the vocabulary; zeros before any.
+// The logits after the last token that was read, one for each symbol of the vocabulary; zeros
+// before any.
 const double *generator_logits(const generator *g);
 
 #endif

@@ -23,8 +23,9 @@ typedef struct model_code {
 } model_code;
 
 static const model_code kernels[MODEL_KERNEL_COUNT][2] = {
-#define ROW(name, parameter) \
-  {{"rec_model_" #name "_f32", rec_model_##name##_f32}, {"rec_model_" #name "_bf16", rec_model_##name##_bf16}},
+#define ROW(name, parameter)                            \
+  {{"rec_model_" #name "_f32", rec_model_##name##_f32}, \
+   {"rec_model_" #name "_bf16", rec_model_##name##_bf16}},
     MODEL_KERNELS(ROW)
 #undef ROW
 };
@@ -79,14 +80,15 @@ void gpu_release(const compute *c, void *memory) {
     if (bytes) here;                                           \
     return REC_OK;                                             \
   }
-MOVE(upload, (const compute *c, void *to, const void *from, int64_t bytes), upload(at(to), from, (size_t)bytes), "cuMemcpyHtoD",
+MOVE(upload, (const compute *c, void *to, const void *from, int64_t bytes),
+     upload(at(to), from, (size_t)bytes), "cuMemcpyHtoD", memcpy(to, from, (size_t)bytes))
+MOVE(download, (const compute *c, void *to, const void *from, int64_t bytes),
+     download(to, at(from), (size_t)bytes), "cuMemcpyDtoH", memcpy(to, from, (size_t)bytes))
+MOVE(copy, (const compute *c, void *to, const void *from, int64_t bytes),
+     copy(at(to), at(from), (size_t)bytes, NULL), "cuMemcpyDtoDAsync",
      memcpy(to, from, (size_t)bytes))
-MOVE(download, (const compute *c, void *to, const void *from, int64_t bytes), download(to, at(from), (size_t)bytes),
-     "cuMemcpyDtoH", memcpy(to, from, (size_t)bytes))
-MOVE(copy, (const compute *c, void *to, const void *from, int64_t bytes), copy(at(to), at(from), (size_t)bytes, NULL),
-     "cuMemcpyDtoDAsync", memcpy(to, from, (size_t)bytes))
-MOVE(clear, (const compute *c, void *to, int64_t bytes), clear(at(to), 0, (size_t)bytes, NULL), "cuMemsetD8Async",
-     memset(to, 0, (size_t)bytes))
+MOVE(clear, (const compute *c, void *to, int64_t bytes), clear(at(to), 0, (size_t)bytes, NULL),
+     "cuMemsetD8Async", memset(to, 0, (size_t)bytes))
 #undef MOVE
 
 void *gpu_here(const compute *c, int64_t bytes) {
@@ -106,7 +108,8 @@ int64_t gpu_blocks(const compute *c, int64_t items) {
   return items < p->blocks ? items : p->blocks;
 }
 
-static rec_status run_here(const gpu_place *p, const model_code *code, int64_t blocks, const void *parameter) {
+static rec_status run_here(const gpu_place *p, const model_code *code, int64_t blocks,
+                           const void *parameter) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = {.kernel = code->name,
                         .function = code->function,
@@ -123,17 +126,19 @@ static rec_status run_here(const gpu_place *p, const model_code *code, int64_t b
   }
 }
 
-static rec_status start(const compute *c, int kernel, bool narrow, int64_t items, const void *parameter) {
+static rec_status start(const compute *c, int kernel, bool narrow, int64_t items,
+                        const void *parameter) {
   const gpu_place *p = gpu_of_compute(c);
   const model_code *code = &kernels[kernel][narrow];
   int64_t blocks = gpu_blocks(c, items);
   if (blocks <= 0) return REC_OK;
   if (!p->driver) return run_here(p, code, blocks, parameter);
   void *parameters[] = {(void *)(uintptr_t)parameter};
-  return cuda_check(p->driver,
-                    p->driver->launch(p->functions[kernel][narrow], (unsigned)blocks, 1, 1, MODEL_THREADS, 1, 1,
-                                      MODEL_SHARED_BYTES, NULL, parameters, NULL),
-                    "cuLaunchKernel", code->name);
+  return cuda_check(
+      p->driver,
+      p->driver->launch(p->functions[kernel][narrow], (unsigned)blocks, 1, 1, MODEL_THREADS, 1, 1,
+                        MODEL_SHARED_BYTES, NULL, parameters, NULL),
+      "cuLaunchKernel", code->name);
 }
 
 rec_status gpu_start(const compute *c, int kernel, int64_t items, const void *parameter) {
@@ -148,10 +153,14 @@ rec_status gpu_start_f32(const compute *c, int kernel, int64_t items, const void
 
 static rec_status check_capability(const cuda_driver *d, cuda_device device) {
   int major = 0, minor = 0;
-  rec_status status = cuda_check(d, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device), "cuDeviceGetAttribute", NULL);
-  if (!status) status = cuda_check(d, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device), "cuDeviceGetAttribute", NULL);
+  rec_status status = cuda_check(d, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device),
+                                 "cuDeviceGetAttribute", NULL);
+  if (!status)
+    status = cuda_check(d, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device),
+                        "cuDeviceGetAttribute", NULL);
   if (status || major >= 8) return status;
-  return rec_fail(REC_ERROR_DEVICE, "expected a GPU of compute capability 8.0 or above, found %d.%d", major, minor);
+  return rec_fail(REC_ERROR_DEVICE,
+                  "expected a GPU of compute capability 8.0 or above, found %d.%d", major, minor);
 }
 
 static rec_status load_kernels(gpu_place *p) {
@@ -162,14 +171,16 @@ static rec_status load_kernels(gpu_place *p) {
   rec_status status = cuda_check(d, d->context_device(&device), "cuCtxGetDevice", NULL);
   if (!status) status = check_capability(d, device);
   if (!status)
-    status = cuda_check(d, d->device_attribute(&multiprocessors, CUDA_MULTIPROCESSORS, device), "cuDeviceGetAttribute", NULL);
+    status = cuda_check(d, d->device_attribute(&multiprocessors, CUDA_MULTIPROCESSORS, device),
+                        "cuDeviceGetAttribute", NULL);
   p->blocks = (int64_t)BLOCKS_OF_MULTIPROCESSOR * multiprocessors;
   if (!status)
-    status = cuda_check(d, d->module_load(&module, embedded_model_kernels[0].data, 0, NULL, NULL), "cuModuleLoadDataEx",
-                        "kernels of models");
+    status = cuda_check(d, d->module_load(&module, embedded_model_kernels[0].data, 0, NULL, NULL),
+                        "cuModuleLoadDataEx", "kernels of models");
   for (int i = 0; !status && i < 2 * MODEL_KERNEL_COUNT; i++) {
     const char *name = kernels[i / 2][i % 2].name;
-    status = cuda_check(d, d->module_function(&p->functions[i / 2][i % 2], module, name), "cuModuleGetFunction", name);
+    status = cuda_check(d, d->module_function(&p->functions[i / 2][i % 2], module, name),
+                        "cuModuleGetFunction", name);
   }
   return status;
 }
@@ -190,14 +201,17 @@ static rec_status open_cuda(gpu_place *p, int number) {
 rec_status gpu_place_open(int32_t device, int number, rec_dtype tokens, gpu_place **made) {
   *made = NULL;
   if (tokens != REC_F32 && tokens != REC_BF16)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model in f32 or bf16 on a GPU, found %s", rec_number_text(tokens));
+    return rec_fail(REC_ERROR_UNSUPPORTED, "expected a model in f32 or bf16 on a GPU, found %s",
+                    rec_number_text(tokens));
   gpu_place *p = calloc(1, sizeof *p);
   if (!p) return rec_no_memory();
   p->narrow = tokens == REC_BF16;
   p->base = (compute){&gpu_ops_of_models, p->narrow ? &numeric_bf16 : &numeric_f32, device};
   p->blocks = BLOCKS_OF_EXECUTOR;
   rec_status status = device == REC_DEVICE_CUDA ? open_cuda(p, number) : REC_OK;
-  if (!status) status = gpu_allocate(&p->base, SQUARES_AT_ONCE * p->blocks * (int64_t)sizeof *p->sums, (void **)&p->sums);
+  if (!status)
+    status = gpu_allocate(&p->base, SQUARES_AT_ONCE * p->blocks * (int64_t)sizeof *p->sums,
+                          (void **)&p->sums);
   if (status)
     gpu_place_close(p);
   else

@@ -1,5 +1,5 @@
-// A GPU, or the executor, as a place where models run: its memory, and the kernels of models (model_kernels.h). They start on
-// the stream NULL, like those of recurrences.
+// A GPU, or the executor, as a place where models run: its memory, and the kernels of models
+// (model_kernels.h). They start on the stream NULL, like those of recurrences.
 #ifndef REC_TRAIN_GPU_PLACE_H
 #define REC_TRAIN_GPU_PLACE_H
 
@@ -26,8 +26,9 @@ typedef struct gpu_place {
   cublas blas;                                     // opened: false where there is none
 } gpu_place;
 
-// `device`: REC_DEVICE_CUDA or REC_DEVICE_SIMT; `tokens`: REC_F32 or REC_BF16. `number`: of the GPU; more numbers than GPUs share
-// them in turn. To be closed by the same thread, which is also the only one to use it.
+// `device`: REC_DEVICE_CUDA or REC_DEVICE_SIMT; `tokens`: REC_F32 or REC_BF16. `number`: of the
+// GPU; more numbers than GPUs share them in turn. To be closed by the same thread, which is also
+// the only one to use it.
 rec_status gpu_place_open(int32_t device, int number, rec_dtype tokens, gpu_place **made);
 void gpu_place_close(gpu_place *p);  // NULL is allowed
 
@@ -38,8 +39,8 @@ rec_status gpu_download(const compute *c, void *to, const void *from, int64_t by
 rec_status gpu_copy(const compute *c, void *to, const void *from, int64_t bytes);
 rec_status gpu_clear(const compute *c, void *to, int64_t bytes);
 
-// Starts kernel MODEL_.. for `items` work items, each for a block. It is the kernel for rows in their type, or for elements in
-// f32, such as weights. Nothing waits for it.
+// Starts kernel MODEL_.. for `items` work items, each for a block. It is the kernel for rows in
+// their type, or for elements in f32, such as weights. Nothing waits for it.
 rec_status gpu_start(const compute *c, int kernel, int64_t items, const void *parameter);
 rec_status gpu_start_f32(const compute *c, int kernel, int64_t items, const void *parameter);
 // How many blocks that starts.

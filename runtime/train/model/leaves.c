@@ -2,12 +2,14 @@
 
 #include <string.h>
 
-// A leaf costs a pass over a block of gradients, which a few hundred tokens outweigh. Few tokens are cut into as many leaves as
-// keep threads busy; many tokens into so many that a cluster can share them.
+// A leaf costs a pass over a block of gradients, which a few hundred tokens outweigh. Few tokens
+// are cut into as many leaves as keep threads busy; many tokens into so many that a cluster can
+// share them.
 static int64_t shards_of_part(int64_t sequences, int64_t context, bool host) {
   enum { HOST_LEAST = 128, HOST_MOST = 8192, FOR_THREADS = 16, DEVICE_MOST = 32768 };
   int64_t tokens = sequences * context;
-  int64_t shards = host ? most_of(least_of(tokens / HOST_LEAST, FOR_THREADS), tokens / HOST_MOST) : tokens / DEVICE_MOST;
+  int64_t shards = host ? most_of(least_of(tokens / HOST_LEAST, FOR_THREADS), tokens / HOST_MOST)
+                        : tokens / DEVICE_MOST;
   return most_of(least_of(shards, sequences), 1);
 }
 
@@ -16,7 +18,9 @@ leaves leaves_of(const leaf_sizes *s) {
   return (leaves){.sequences = s->batch, .shards = (int)shards, .segments = (int)s->segments};
 }
 
-int64_t leaves_first_sequence(const leaves *l, int shard) { return l->sequences * shard / l->shards; }
+int64_t leaves_first_sequence(const leaves *l, int shard) {
+  return l->sequences * shard / l->shards;
+}
 
 int leaves_of_wave(int64_t parameters, int threads) {
   enum { LEAST = 2, FOR_THREADS = 16 };
@@ -26,7 +30,8 @@ int leaves_of_wave(int64_t parameters, int threads) {
 }
 
 leaf_range tree_range(tree_node n) {
-  int64_t first = ((int64_t)n.count * n.number) >> n.level, end = ((int64_t)n.count * (n.number + 1)) >> n.level;
+  int64_t first = ((int64_t)n.count * n.number) >> n.level,
+          end = ((int64_t)n.count * (n.number + 1)) >> n.level;
   return (leaf_range){(int)first, (int)end};
 }
 
@@ -40,7 +45,8 @@ int tree_level(int count, int most, int level) {
 
 int64_t tree_room(int count, int64_t width) { return tree_level(count, 1, 0) * width; }
 
-void tree_sum(tree_node node, int64_t width, tree_leaf *leaf, void *context, double *to, double *room) {
+void tree_sum(tree_node node, int64_t width, tree_leaf *leaf, void *context, double *to,
+              double *room) {
   leaf_range covered = tree_range(node);
   if (covered.end - covered.first == 1) {
     leaf(context, covered.first, to);

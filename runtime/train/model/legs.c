@@ -2,16 +2,18 @@
 //
 //   A_nk = -b_n b_k (n > k), -(n + 1) (n = k), 0 (n < k)   B_n = b_n = sqrt(2n + 1)   P_n = b_n / sqrt 2
 //
-// A + P P^T = -1/2 + S with S_nk = b_n b_k / 2 above the diagonal and minus that below. Of S v = i w v
-// the partial sums T_n = b_0 v_0 + .. + b_n v_n less half of their end, u_n = T_n - T / 2, obey
+// A + P P^T = -1/2 + S with S_nk = b_n b_k / 2 above the diagonal and minus that below. Of S v = i
+// w v the partial sums T_n = b_0 v_0 + .. + b_n v_n less half of their end, u_n = T_n - T / 2, obey
 //
 //   i w (u_n - u_{n-1}) = -b_n^2 / 2 (u_n + u_{n-1})
 //
-// so each step turns u by the angle 2 atan(b_n^2 / 2w), and all of them together turn -T / 2 into T / 2:
+// so each step turns u by the angle 2 atan(b_n^2 / 2w), and all of them together turn -T / 2 into T
+// / 2:
 //
 //   sum_n atan((2n + 1) / 2w) = pi / 2 + pi m         one root w > 0 for each m, and w = 0 if N is odd
 //
-// A turn by that angle is of length |T| b_n^2 / sqrt(b_n^4 + 4 w^2), hence |v_n|^2 / |T|^2, and as B^T v = T,
+// A turn by that angle is of length |T| b_n^2 / sqrt(b_n^4 + 4 w^2), hence |v_n|^2 / |T|^2, and as
+// B^T v = T,
 //
 //   |v^* B|^2 = 1 / sum_n (2n + 1) / ((2n + 1)^2 + 4 w^2)        for |v| = 1.
 #include "runtime/train/model/legs.h"

@@ -9,8 +9,8 @@
 
 static CBLAS_TRANSPOSE turned(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
 
-// From 8 rows on, a product of matrices is as fast as one by rows (384 and 1536 inputs, AVX2). A block of weights stays in the
-// second-level cache while its rows are multiplied.
+// From 8 rows on, a product of matrices is as fast as one by rows (384 and 1536 inputs, AVX2). A
+// block of weights stays in the second-level cache while its rows are multiplied.
 enum { FEW_ROWS = 7, FEW_ROWS_BLOCK = 1 << 17 };
 
 #define WIDE(x) (x)

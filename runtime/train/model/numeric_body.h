@@ -1,5 +1,6 @@
-// The body of numeric.c for one pair of types: REAL for weights, TOKEN for rows. WIDE and NARROW convert between them; OF(name)
-// makes the names. Included once for each, after its linear products.
+// The body of numeric.c for one pair of types: REAL for weights, TOKEN for rows. WIDE and NARROW
+// convert between them; OF(name) makes the names. Included once for each, after its linear
+// products.
 
 static void OF(embed)(const token_id *tokens, const void *table, rows y) {
   for (int64_t i = 0; i < y.count; i++) {
@@ -24,8 +25,8 @@ static double OF(exponentials)(const TOKEN *x, int64_t width, REAL max, REAL *te
   return sum;
 }
 
-static double OF(cross_entropy)(rows logits, const token_id *targets, const float *weights, double scale, rows d_logits,
-                                float *losses, void *row) {
+static double OF(cross_entropy)(rows logits, const token_id *targets, const float *weights,
+                                double scale, rows d_logits, float *losses, void *row) {
   double total = 0;
   REAL *terms = row;
   for (int64_t i = 0; i < logits.count; i++) {
@@ -66,7 +67,8 @@ static void OF(add)(rows to, rows from) {
 }
 
 static void OF(zero)(rows to) {
-  for (int64_t i = 0; i < to.count; i++) memset((TOKEN *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(TOKEN));
+  for (int64_t i = 0; i < to.count; i++)
+    memset((TOKEN *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(TOKEN));
 }
 
 static double OF(row_squares)(rows x) {
@@ -78,9 +80,13 @@ static double OF(row_squares)(rows x) {
   return sum;
 }
 
-static void OF(store_token)(void *row, int64_t position, double value) { ((TOKEN *)row)[position] = NARROW((REAL)value); }
+static void OF(store_token)(void *row, int64_t position, double value) {
+  ((TOKEN *)row)[position] = NARROW((REAL)value);
+}
 
-static double OF(load_token)(const void *row, int64_t position) { return (double)WIDE(((const TOKEN *)row)[position]); }
+static double OF(load_token)(const void *row, int64_t position) {
+  return (double)WIDE(((const TOKEN *)row)[position]);
+}
 
 static void OF(sum_into)(void *to, const void *from, int64_t count) {
   REAL *restrict y = to;
@@ -96,7 +102,8 @@ static double OF(square_sum)(const void *values, int64_t count) {
 }
 
 // Loshchilov & Hutter: the decay acts on the weight itself, beside the gradient's step.
-static void OF(adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count, const adamw_step *step) {
+static void OF(adamw)(void *values, const void *gradient, void *moment1, void *moment2,
+                      int64_t count, const adamw_step *step) {
   REAL *restrict p = values, *restrict m = moment1, *restrict v = moment2;
   const REAL *restrict g = gradient;
   REAL b1 = (REAL)step->beta1, b2 = (REAL)step->beta2, scale = (REAL)step->gradient_scale;
@@ -110,10 +117,11 @@ static void OF(adamw)(void *values, const void *gradient, void *moment1, void *m
   }
 }
 
-static void OF(product)(int64_t height, int64_t width, int64_t depth, const void *a, int64_t a_stride, bool a_transposed,
-                        const void *b, int64_t b_stride, bool b_transposed, void *to) {
-  BLAS(gemm)(CblasRowMajor, turned(a_transposed), turned(b_transposed), (int)height, (int)width, (int)depth, 1, a,
-             (int)a_stride, b, (int)b_stride, 0, to, (int)width);
+static void OF(product)(int64_t height, int64_t width, int64_t depth, const void *a,
+                        int64_t a_stride, bool a_transposed, const void *b, int64_t b_stride,
+                        bool b_transposed, void *to) {
+  BLAS(gemm)(CblasRowMajor, turned(a_transposed), turned(b_transposed), (int)height, (int)width,
+             (int)depth, 1, a, (int)a_stride, b, (int)b_stride, 0, to, (int)width);
 }
 
 // `from` may be `to`.
@@ -124,12 +132,18 @@ static void OF(combine)(void *to, double alpha, const void *from, double beta, i
   for (int64_t i = 0; i < count; i++) y[i] = a * y[i] + b * x[i];
 }
 
-static void OF(store)(void *to, int64_t position, double value) { ((REAL *)to)[position] = (REAL)value; }
+static void OF(store)(void *to, int64_t position, double value) {
+  ((REAL *)to)[position] = (REAL)value;
+}
 
-static double OF(load)(const void *from, int64_t position) { return (double)((const REAL *)from)[position]; }
+static double OF(load)(const void *from, int64_t position) {
+  return (double)((const REAL *)from)[position];
+}
 
 const numeric OF(numeric) = {
-    sizeof(REAL),      sizeof(TOKEN),  OF(linear_room), OF(linear),  OF(linear_backward), OF(embed),       OF(embed_backward),
-    OF(cross_entropy), OF(hits),       OF(add),         OF(zero),    OF(row_squares),     OF(store_token), OF(load_token),
-    OF(sum_into),      OF(square_sum), OF(adamw),       OF(product), OF(combine),         OF(store),       OF(load),
+    sizeof(REAL),   sizeof(TOKEN),      OF(linear_room),   OF(linear),     OF(linear_backward),
+    OF(embed),      OF(embed_backward), OF(cross_entropy), OF(hits),       OF(add),
+    OF(zero),       OF(row_squares),    OF(store_token),   OF(load_token), OF(sum_into),
+    OF(square_sum), OF(adamw),          OF(product),       OF(combine),    OF(store),
+    OF(load),
 };

@@ -1,5 +1,5 @@
-// The linear products of numeric.c for rows in bfloat16. BLAS knows float alone, so weights and some rows at a time are widened
-// into panels. The result of a panel is rounded.
+// The linear products of numeric.c for rows in bfloat16. BLAS knows float alone, so weights and
+// some rows at a time are widened into panels. The result of a panel is rounded.
 //
 //   y = x weight^T  ->  W = widened(rounded(weight));  for PANEL rows: X = widened(x), Y = X W^T, y = rounded(Y)
 
@@ -10,7 +10,9 @@ typedef struct panels {
   float *in, *out;  // [PANEL][width]
 } panels;
 
-static int64_t linear_room_bf16(int64_t in, int64_t out) { return (in * out + PANEL * (in + out)) * (int64_t)sizeof(float); }
+static int64_t linear_room_bf16(int64_t in, int64_t out) {
+  return (in * out + PANEL * (in + out)) * (int64_t)sizeof(float);
+}
 
 static panels room_for_panels(void *room, int64_t in, int64_t out) {
   return (panels){room, (float *)room + in * out, (float *)room + in * out + PANEL * in};
@@ -29,7 +31,8 @@ static panels panels_of(void *room, int64_t in, int64_t out, const float *weight
 // The rows first .. first + PANEL - 1, or as many as there are.
 static rows part_of(rows all, int64_t first) {
   int64_t left = all.count - first;
-  return (rows){(uint16_t *)all.data + first * all.stride, left < PANEL ? left : PANEL, all.width, all.stride};
+  return (rows){(uint16_t *)all.data + first * all.stride, left < PANEL ? left : PANEL, all.width,
+                all.stride};
 }
 
 static void widen_rows(rows from, float *to) {
@@ -52,7 +55,8 @@ static void narrow_rows(const float *from, rows to) {
 static void linear_few_bf16(rows x, const float *weight, const float *bias, rows y, void *room) {
   panels p = room_for_panels(room, x.width, y.width);
   widen_rows(x, p.in);
-  for (int64_t i = 0; bias && i < x.count; i++) memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
+  for (int64_t i = 0; bias && i < x.count; i++)
+    memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
   for (int64_t first = 0, count; first < y.width; first += count) {
     count = rows_of_block_f32(x.width, y.width - first);
     round_weights(weight + first * x.width, p.weight, count * x.width);
@@ -72,15 +76,17 @@ static void linear_bf16(rows x, const void *weight, const void *bias, rows y, vo
   for (int64_t first = 0; first < x.count; first += PANEL) {
     rows from = part_of(x, first), to = part_of(y, first);
     widen_rows(from, p.in);
-    for (int64_t i = 0; bias && i < to.count; i++) memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)from.count, (int)y.width, (int)x.width, 1, p.in, (int)x.width,
-                p.weight, (int)x.width, bias ? 1 : 0, p.out, (int)y.width);
+    for (int64_t i = 0; bias && i < to.count; i++)
+      memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)from.count, (int)y.width,
+                (int)x.width, 1, p.in, (int)x.width, p.weight, (int)x.width, bias ? 1 : 0, p.out,
+                (int)y.width);
     narrow_rows(p.out, to);
   }
 }
 
-static void linear_backward_bf16(rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight, void *d_bias,
-                                 void *room) {
+static void linear_backward_bf16(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
+                                 void *d_weight, void *d_bias, void *room) {
   if (!x.count) return;
   panels p = panels_of(room, x.width, dy.width, weight);
   float *db = d_bias;
@@ -90,13 +96,15 @@ static void linear_backward_bf16(rows x, const void *weight, rows dy, rows dx, b
     if (dx.data) {
       rows d_in = part_of(dx, first);
       if (add_to_dx) widen_rows(d_in, p.in);
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)d_in.count, (int)x.width, (int)dy.width, 1, p.out,
-                  (int)dy.width, p.weight, (int)x.width, add_to_dx ? 1 : 0, p.in, (int)x.width);
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)d_in.count, (int)x.width,
+                  (int)dy.width, 1, p.out, (int)dy.width, p.weight, (int)x.width, add_to_dx ? 1 : 0,
+                  p.in, (int)x.width);
       narrow_rows(p.in, d_in);
     }
     widen_rows(part_of(x, first), p.in);
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width, (int)d_out.count, 1, p.out, (int)dy.width,
-                p.in, (int)x.width, 1, d_weight, (int)x.width);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width,
+                (int)d_out.count, 1, p.out, (int)dy.width, p.in, (int)x.width, 1, d_weight,
+                (int)x.width);
     for (int64_t i = 0; db && i < d_out.count; i++)
       for (int64_t j = 0; j < dy.width; j++) db[j] += p.out[i * dy.width + j];
   }

@@ -1,4 +1,5 @@
-// How long the operations of a model take here: one executor on random tokens, then an addition and a step of all weights.
+// How long the operations of a model take here: one executor on random tokens, then an addition and
+// a step of all weights.
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ typedef struct measuring {
   double last;                          // when the operation before had run
 } measuring;
 
-// One thread is timed by its processor time. What was started on a device has run when a number that it makes is here.
+// One thread is timed by its processor time. What was started on a device has run when a number
+// that it makes is here.
 static double now(const measuring *m) {
   const compute *c = m->of->where;
   double sum;
@@ -50,17 +52,21 @@ static void **new_states(measuring *m, int64_t batch) {
   int64_t size = m->of->n->element_size;
   void **of = rec_blocks_list(&m->lists, model->state_count + 1, sizeof *of);
   char *block = rec_blocks_list(&m->lists, model->state_elements * batch + 1, (size_t)size);
-  for (int i = 0; of && block && i < model->state_count; i++) of[i] = block + model->states[i].place * batch * size;
+  for (int i = 0; of && block && i < model->state_count; i++)
+    of[i] = block + model->states[i].place * batch * size;
   return of;
 }
 
 static token_id *new_tokens(measuring *m, int64_t count) {
   token_id *tokens = rec_blocks_list(&m->lists, count, sizeof *tokens);
-  for (int64_t i = 0; tokens && i < count; i++) tokens[i] = (token_id)random_below(1, 1, (uint64_t)i, m->of->model->vocabulary);
+  for (int64_t i = 0; tokens && i < count; i++)
+    tokens[i] = (token_id)random_below(1, 1, (uint64_t)i, m->of->model->vocabulary);
   return tokens;
 }
 
-static void **no_states(measuring *m) { return rec_blocks_list(&m->lists, m->of->model->state_count + 1, sizeof(void *)); }
+static void **no_states(measuring *m) {
+  return rec_blocks_list(&m->lists, m->of->model->state_count + 1, sizeof(void *));
+}
 
 static shard new_shard(measuring *m, int64_t batch, int64_t time, bool segment) {
   token_id *tokens = new_tokens(m, batch * time);
@@ -81,8 +87,10 @@ static rec_status start_weights(measuring *m, int segments) {
   const train_model *model = m->of->model;
   const compute *c = m->of->where;
   int64_t bytes = model->parameter_elements * m->of->n->element_size;
-  void *weights = rec_blocks_list(&m->lists, model->parameter_elements + 1, (size_t)m->of->n->element_size);
-  rec_status status = weights ? train_weights_start(model, m->block->seed, m->of->n, weights) : rec_no_memory();
+  void *weights =
+      rec_blocks_list(&m->lists, model->parameter_elements + 1, (size_t)m->of->n->element_size);
+  rec_status status =
+      weights ? train_weights_start(model, m->block->seed, m->of->n, weights) : rec_no_memory();
   if (!status) status = c->ops->allocate(c, bytes, (void **)&m->weights);
   if (!status) status = c->ops->allocate(c, bytes * segments, (void **)&m->gradients);
   if (!status) status = c->ops->allocate(c, 2 * bytes, (void **)&m->moments);
@@ -96,14 +104,17 @@ static void keep_run(measuring *m) {
     op_time *of = &m->times->of[k];
     *of = m->run[k];
     for (run_part part = RAN_SUMMARY; part < RUN_PARTS; part++) {
-      double amount = *op_time_of(&m->amounts[k], part), whole = part < RAN_FOLD ? (double)m->times->tokens : 1;
+      double amount = *op_time_of(&m->amounts[k], part),
+             whole = part < RAN_FOLD ? (double)m->times->tokens : 1;
       if (amount > 0) *op_time_of(of, part) *= whole / amount;
     }
   }
 }
 
-// The fastest of several runs, as a whole: what is in the cache for one operation has left no room for another.
-static rec_status run_operations(measuring *m, executor *x, const shard *s, void *const *gradients, double *losses) {
+// The fastest of several runs, as a whole: what is in the cache for one operation has left no room
+// for another.
+static rec_status run_operations(measuring *m, executor *x, const shard *s, void *const *gradients,
+                                 double *losses) {
   const int count = m->times->count;
   double best = INFINITY;
   rec_status status = REC_OK;
@@ -121,7 +132,8 @@ static rec_status run_operations(measuring *m, executor *x, const shard *s, void
 
 static rec_status measure_operations(measuring *m, int64_t batch, int64_t time, int segments) {
   const trained_model *of = m->of;
-  const executor_form form = {.batch = batch, .time = time * segments, .segment = time, .backward = true, .chain = true};
+  const executor_form form = {
+      .batch = batch, .time = time * segments, .segment = time, .backward = true, .chain = true};
   executor *x = NULL;
   shard s = new_shard(m, batch, time * segments, segments > 1);
   void **gradients = rec_blocks_list(&m->lists, segments, sizeof *gradients);
@@ -139,16 +151,19 @@ static rec_status measure_operations(measuring *m, int64_t batch, int64_t time, 
 
 // ---- weights ------------------------------------------------------------------------------------
 
-static rec_status step_numbers(measuring *m, int parameter, int64_t first, int64_t height, int64_t columns, void *room) {
+static rec_status step_numbers(measuring *m, int parameter, int64_t first, int64_t height,
+                               int64_t columns, void *room) {
   const train_model *model = m->of->model;
   const optimizer_step step = {m->block, 1e-3, 1, 1};
-  int64_t size = m->of->n->element_size, place = (model->parameters[parameter].place + first) * size;
-  stepped_weights w = {.values = m->weights + place,
-                       .gradient = m->gradients + place,
-                       .room = room,
-                       .rows = height,
-                       .columns = columns,
-                       .states = {m->moments + place, m->moments + model->parameter_elements * size + place}};
+  int64_t size = m->of->n->element_size,
+          place = (model->parameters[parameter].place + first) * size;
+  stepped_weights w = {
+      .values = m->weights + place,
+      .gradient = m->gradients + place,
+      .room = room,
+      .rows = height,
+      .columns = columns,
+      .states = {m->moments + place, m->moments + model->parameter_elements * size + place}};
   return optimizers[optimizer_of(model, m->block, parameter)].step(m->of->where, &step, &w);
 }
 
@@ -159,7 +174,9 @@ static rec_status step_parameter(measuring *m, int parameter, void *room) {
   rec_status status = REC_OK;
   int64_t columns = p->shape[p->rank - 1];
   for (int i = 0; !status && i < p->part_count; i++)
-    if (p->parts[i].count) status = step_numbers(m, parameter, p->parts[i].first, p->parts[i].count / columns, columns, room);
+    if (p->parts[i].count)
+      status =
+          step_numbers(m, parameter, p->parts[i].first, p->parts[i].count / columns, columns, room);
   return status;
 }
 
@@ -197,10 +214,13 @@ static rec_status measure_weights(measuring *m) {
   return status;
 }
 
-rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, int segments,
-                            op_times *times) {
+rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch,
+                            int64_t time, int segments, op_times *times) {
   measuring m = {.of = of, .block = block, .times = times};
-  *times = (op_times){.tokens = batch * time * segments, .count = of->model->op_count, .sum = INFINITY, .step = INFINITY};
+  *times = (op_times){.tokens = batch * time * segments,
+                      .count = of->model->op_count,
+                      .sum = INFINITY,
+                      .step = INFINITY};
   times->of = calloc((size_t)times->count, sizeof *times->of);
   rec_status status = times->of ? start_weights(&m, segments) : rec_no_memory();
   if (!status) status = measure_operations(&m, batch, time, segments);

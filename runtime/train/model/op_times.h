@@ -1,4 +1,5 @@
-// Seconds that each operation of a model takes, measured or read from a file. Both `rec plan` and virtual time calculate with them.
+// Seconds that each operation of a model takes, measured or read from a file. Both `rec plan` and
+// virtual time calculate with them.
 #ifndef REC_TRAIN_OP_TIMES_H
 #define REC_TRAIN_OP_TIMES_H
 
@@ -7,8 +8,9 @@
 // By run_part (execute.h).
 typedef struct op_time {
   double forward, backward;
-  double summary, summary_backward;  // of as many tokens, without their results; 0: the recurrence has none
-  double fold, fold_backward;        // the states of one sequence through one summary
+  // of as many tokens, without their results; 0: the recurrence has none
+  double summary, summary_backward;
+  double fold, fold_backward;  // the states of one sequence through one summary
 } op_time;
 
 // For one thread. An operation takes its time in proportion to the tokens, but for folds.
@@ -19,7 +21,8 @@ typedef struct op_times {
   double sum, step;  // of one weight: adding a gradient, and the step of its optimizer
 } op_times;
 
-// {"tokens": 512, "operations": [{"forward_us": 12.5, "backward_us": 20, "summary_us": 4, "summary_backward_us": 6,
+// {"tokens": 512, "operations": [{"forward_us": 12.5, "backward_us": 20, "summary_us": 4,
+// "summary_backward_us": 6,
 //                                 "fold_us": 0.5, "fold_backward_us": 0.5}, ..],
 //  "weight": {"sum_us": 0.0002, "step_us": 0.001}}
 // Summaries and folds may be missing. Names that op_times_describe adds are for people.
@@ -27,9 +30,10 @@ rec_status op_times_read(const char *path, const train_model *model, op_times *t
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object);
 void op_times_free(op_times *times);
 
-// Measures `batch` sequences of `segments` segments of `time` tokens, in the fastest of several runs.
-rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch, int64_t time, int segments,
-                            op_times *times);
+// Measures `batch` sequences of `segments` segments of `time` tokens, in the fastest of several
+// runs.
+rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch,
+                            int64_t time, int segments, op_times *times);
 
 // The time of a part of an operation.
 double *op_time_of(op_time *of, run_part part);

@@ -19,13 +19,15 @@ static rec_status step_adamw(const compute *c, const optimizer_step *s, const st
                      1 - pow(b->beta1, done),
                      1 - pow(b->beta2, done),
                      s->gradient_scale};
-  return c->ops->adamw(c, w->values, w->gradient, w->states[0], w->states[1], w->rows * w->columns, &step);
+  return c->ops->adamw(c, w->values, w->gradient, w->states[0], w->states[1], w->rows * w->columns,
+                       &step);
 }
 
 // ---- Muon ---------------------------------------------------------------------------------------
 
-// Jordan et al. 2024: the momentum's step goes along the nearest matrix with orthonormal rows (or columns), found by five steps of
-// a Newton-Schulz iteration. Moonlight, arXiv 2502.16982: times 0.2 sqrt(max(rows, columns)) a step is as long as AdamW's.
+// Jordan et al. 2024: the momentum's step goes along the nearest matrix with orthonormal rows (or
+// columns), found by five steps of a Newton-Schulz iteration. Moonlight, arXiv 2502.16982: times
+// 0.2 sqrt(max(rows, columns)) a step is as long as AdamW's.
 enum { NEWTON_SCHULZ_STEPS = 5 };
 
 typedef struct muon_room {
@@ -39,13 +41,16 @@ static int64_t room_of_muon(int64_t height, int64_t width) {
 }
 
 static muon_room cut_room(const compute *c, const stepped_weights *w) {
-  int64_t least = least_of(w->rows, w->columns), size = c->n->element_size, all = w->rows * w->columns * size;
+  int64_t least = least_of(w->rows, w->columns), size = c->n->element_size,
+          all = w->rows * w->columns * size;
   char *x = w->room;
   return (muon_room){x, x + all, x + 2 * all, x + 2 * all + least * least * size};
 }
 
-// The momentum follows the gradient; x is where it will be after the same gradient once more (Nesterov).
-static rec_status follow_gradient(const compute *c, const optimizer_step *s, const stepped_weights *w, void *x) {
+// The momentum follows the gradient; x is where it will be after the same gradient once more
+// (Nesterov).
+static rec_status follow_gradient(const compute *c, const optimizer_step *s,
+                                  const stepped_weights *w, void *x) {
   int64_t count = w->rows * w->columns;
   double momentum = s->block->optimizer_own, scale = s->gradient_scale;
   rec_status status = c->ops->combine(c, w->states[0], momentum, w->gradient, scale, count);
@@ -53,18 +58,22 @@ static rec_status follow_gradient(const compute *c, const optimizer_step *s, con
   return status ? status : c->ops->combine(c, x, scale, w->states[0], momentum, count);
 }
 
-// x = a x + (b G + c G G) x with G = x x^T. If x has more rows than columns, x = a x + x (b G + c G G) with G = x^T x.
+// x = a x + (b G + c G G) x with G = x x^T. If x has more rows than columns, x = a x + x (b G + c G
+// G) with G = x^T x.
 static rec_status newton_schulz(const compute *c, const stepped_weights *w, const muon_room *r) {
   const double of_x = 3.4445, of_gram = -4.7750, of_square = 2.0315;
   bool tall = w->rows > w->columns;
   int64_t least = least_of(w->rows, w->columns), most = tall ? w->rows : w->columns;
   matrix x = {r->x, w->columns, false}, x_transposed = {r->x, w->columns, true};
   matrix gram = {r->gram, least, false}, polynomial = {r->polynomial, least, false};
-  rec_status status = c->ops->product(c, least, least, most, tall ? x_transposed : x, tall ? x : x_transposed, r->gram);
+  rec_status status = c->ops->product(c, least, least, most, tall ? x_transposed : x,
+                                      tall ? x : x_transposed, r->gram);
   if (!status) status = c->ops->product(c, least, least, least, gram, gram, r->polynomial);
-  if (!status) status = c->ops->combine(c, r->polynomial, of_square, r->gram, of_gram, least * least);
   if (!status)
-    status = c->ops->product(c, w->rows, w->columns, least, tall ? x : polynomial, tall ? polynomial : x, r->product);
+    status = c->ops->combine(c, r->polynomial, of_square, r->gram, of_gram, least * least);
+  if (!status)
+    status = c->ops->product(c, w->rows, w->columns, least, tall ? x : polynomial,
+                             tall ? polynomial : x, r->product);
   return status ? status : c->ops->combine(c, r->x, of_x, r->product, 1, w->rows * w->columns);
 }
 
@@ -99,10 +108,12 @@ static bool is_head(const train_model *m, int parameter) {
 
 optimizer_kind optimizer_of(const train_model *m, const train_block *block, int parameter) {
   bool hidden = m->parameters[parameter].kind == PARAMETER_LINEAR && !is_head(m, parameter);
-  return optimizer_rules_of[block->optimizer].matrices && !hidden ? OPTIMIZER_ADAMW : block->optimizer;
+  return optimizer_rules_of[block->optimizer].matrices && !hidden ? OPTIMIZER_ADAMW
+                                                                  : block->optimizer;
 }
 
-const char *optimizer_text(const train_model *m, const train_block *block, char text[OPTIMIZER_TEXT]) {
+const char *optimizer_text(const train_model *m, const train_block *block,
+                           char text[OPTIMIZER_TEXT]) {
   const optimizer_rules *rules = &optimizer_rules_of[block->optimizer];
   int64_t own = 0, matrices = 0;
   for (int i = 0; i < m->parameter_count; i++) {

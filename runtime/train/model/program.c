@@ -24,12 +24,15 @@ static void *reader_memory(reader *r, size_t count, size_t size) {
 
 static void wrong(reader *r, const char *key) {
   if (!r->status)
-    r->status =
-        rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose %s has no proper '%s'", r->what, key);
+    r->status = rec_fail(REC_ERROR_FORMAT,
+                         "expected a library made by recc, found one whose %s has no proper '%s'",
+                         r->what, key);
 }
 
-static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least, int64_t most) {
-  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most)
+static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least,
+                          int64_t most) {
+  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least &&
+      item->valuedouble <= (double)most)
     return (int64_t)item->valuedouble;
   wrong(r, key);
   return least;
@@ -55,10 +58,13 @@ static const char *text(reader *r, const cJSON *object, const char *key, bool op
   return optional ? NULL : "";
 }
 
-static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(json_get(object, key)); }
+static bool flag(const cJSON *object, const char *key) {
+  return cJSON_IsTrue(json_get(object, key));
+}
 
 // The list `key`, its length in *count; room for `size` bytes an entry.
-static void *open_list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
+static void *open_list(reader *r, const cJSON *object, const char *key, size_t size,
+                       const cJSON **items, int *count) {
   *items = json_get(object, key);
   *count = 0;
   if (!cJSON_IsArray(*items)) return wrong(r, key), NULL;
@@ -70,7 +76,8 @@ static void *open_list(reader *r, const cJSON *object, const char *key, size_t s
 
 typedef void read_entry(reader *r, const cJSON *item, void *entry);
 
-static void *list(reader *r, const cJSON *object, const char *key, size_t size, int *count, read_entry *read) {
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, int *count,
+                  read_entry *read) {
   const cJSON *items, *item;
   char *memory = open_list(r, object, key, size, &items, count), *entry = memory;
   r->list = key;
@@ -82,15 +89,18 @@ static void read_name(reader *r, const cJSON *item, void *entry) {
   *(const char **)entry = cJSON_IsString(item) ? item->valuestring : (wrong(r, r->list), "");
 }
 
-static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
+static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most,
+                           int *count) {
   const cJSON *items, *item;
   int *numbers = open_list(r, object, key, sizeof *numbers, &items, count), i = 0;
-  if (numbers) cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
+  if (numbers)
+    cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
   return numbers;
 }
 
 // The place of a name in a list of `count`.
-static int named(reader *r, const cJSON *object, const char *key, const char *const *names, int count) {
+static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
+                 int count) {
   const char *name = text(r, object, key, false);
   for (int i = 0; i < count; i++)
     if (!strcmp(names[i], name)) return i;
@@ -102,8 +112,9 @@ static int named(reader *r, const cJSON *object, const char *key, const char *co
 
 static void read_part(reader *r, const cJSON *object, void *entry) {
   model_part *part = entry;
-  *part = (model_part){whole(r, object, "first", 0, most_elements), whole(r, object, "count", 0, most_elements),
-                       json_get(object, "default"), json_get(object, "start")};
+  *part = (model_part){whole(r, object, "first", 0, most_elements),
+                       whole(r, object, "count", 0, most_elements), json_get(object, "default"),
+                       json_get(object, "start")};
   if (part->first != r->first_of_next_part) wrong(r, "first");
   r->first_of_next_part = part->first + part->count;
 }
@@ -115,7 +126,8 @@ static void read_shape(reader *r, const cJSON *object, model_parameter *p) {
   p->shape = shape;
   if (shape) cJSON_ArrayForEach(item, items) {
       *shape = whole_item(r, item, "shape", 0, most_elements);
-      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements) wrong(r, "shape"), p->elements = 0;
+      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements)
+        wrong(r, "shape"), p->elements = 0;
       shape++;
     }
 }
@@ -144,7 +156,8 @@ static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
   const cJSON *axes = json_get(object, "axes");
   int64_t heads = 1;
   for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
-    int64_t size = whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
+    int64_t size =
+        whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
     if (!rec_multiply(heads, size, &heads)) wrong(r, "axes");
     if (r->status) return 1;
   }
@@ -163,7 +176,8 @@ static void read_axes(reader *r, const cJSON *object, model_state *s) {
     const cJSON *axis = cJSON_GetArrayItem(axes, i), *name = cJSON_GetArrayItem(axis, 0);
     int64_t size = whole_item(r, cJSON_GetArrayItem(axis, 1), "axes", 1, most_elements);
     s->axes[i] = (state_axis){cJSON_IsString(name) ? name->valuestring : "", size, stride};
-    if (!rec_multiply(stride, size, &stride) || stride > most_elements) wrong(r, "axes"), stride = 1;
+    if (!rec_multiply(stride, size, &stride) || stride > most_elements)
+      wrong(r, "axes"), stride = 1;
   }
   if (s->elements % stride) wrong(r, "axes");
 }
@@ -175,7 +189,8 @@ static int64_t number_in(const cJSON *list, int place) {
 
 // Every number that a state takes lies in the parameter.
 static void read_begin(reader *r, const cJSON *object, model_state *s) {
-  const cJSON *begin = json_get(object, "begin"), *number = begin ? json_get(begin, "number") : NULL;
+  const cJSON *begin = json_get(object, "begin"),
+              *number = begin ? json_get(begin, "number") : NULL;
   model_begin *to = &s->begin;
   *to = (model_begin){.given = begin != NULL, .parameter = -1};
   for (int i = 0; begin && i < 2 && number; i++) {
@@ -217,35 +232,44 @@ static void read_state(reader *r, const cJSON *object, void *entry) {
   read_axes(r, object, s);
   read_begin(r, object, s);
   int64_t round;
-  if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round) wrong(r, "head_elements");
+  if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round)
+    wrong(r, "head_elements");
   m->state_elements += aligned(s->elements);
 }
 
 static void read_tensor(reader *r, const cJSON *item, void *entry) {
   int64_t n[4];
-  for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+  for (int i = 0; i < 4; i++)
+    n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
   const cJSON *name = cJSON_GetArrayItem(item, 4);
-  *(model_tensor *)entry = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
-  if (!cJSON_IsString(name) || n[2] + n[3] > n[1] || n[0] + n[1] > r->model->row) wrong(r, "tensors");
+  *(model_tensor *)entry =
+      (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
+  if (!cJSON_IsString(name) || n[2] + n[3] > n[1] || n[0] + n[1] > r->model->row)
+    wrong(r, "tensors");
 }
 
 static void read_use(reader *r, const cJSON *item, void *entry) {
-  *(model_use *)entry = (model_use){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, r->model->parameter_count - 1),
-                                    whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements)};
+  *(model_use *)entry = (model_use){
+      (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, r->model->parameter_count - 1),
+      whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements)};
 }
 
 static void read_op(reader *r, const cJSON *object, void *entry) {
   model_op *op = entry;
   const train_model *m = r->model;
   op->kind = (model_op_kind)named(r, object, "op", model_op_names, OP_LOSS + 1);
-  op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, r->program->kernel_count - 1);
+  op->kernel =
+      (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, r->program->kernel_count - 1);
   op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
   op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
-  op->row = (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
+  op->row =
+      (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
   op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
   op->uses = list(r, object, "use", sizeof *op->uses, &op->use_count, read_use);
-  static const int least[][2] = {[OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
-  if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] || (op->kind == OP_EMBED && op->out_count < 1))
+  static const int least[][2] = {
+      [OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
+  if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] ||
+      (op->kind == OP_EMBED && op->out_count < 1))
     wrong(r, "op");
 }
 
@@ -287,7 +311,8 @@ static void read_model(reader *r, const cJSON *object, void *entry) {
   m->text = text(r, object, "text", false);
   m->vocabulary = whole(r, object, "vocabulary", 1, MOST_SYMBOLS);
   m->row = whole(r, object, "row", 0, most_elements);
-  m->parameters = list(r, object, "parameters", sizeof *m->parameters, &m->parameter_count, read_parameter);
+  m->parameters =
+      list(r, object, "parameters", sizeof *m->parameters, &m->parameter_count, read_parameter);
   m->states = list(r, object, "states", sizeof *m->states, &m->state_count, read_state);
   m->tensors = list(r, object, "tensors", sizeof *m->tensors, &m->tensor_count, read_tensor);
   m->logits = (int)whole(r, object, "logits", 0, m->tensor_count - 1);
@@ -300,17 +325,21 @@ static void read_model(reader *r, const cJSON *object, void *entry) {
 
 static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);
-  if (cJSON_IsNumber(from) && cJSON_IsNumber(to)) return (number_ramp){from->valuedouble, to->valuedouble};
+  if (cJSON_IsNumber(from) && cJSON_IsNumber(to))
+    return (number_ramp){from->valuedouble, to->valuedouble};
   wrong(r, key);
   return (number_ramp){0};
 }
 
-static void read_ramp_entry(reader *r, const cJSON *item, void *entry) { *(number_ramp *)entry = read_ramp(r, item, "ramps"); }
+static void read_ramp_entry(reader *r, const cJSON *item, void *entry) {
+  *(number_ramp *)entry = read_ramp(r, item, "ramps");
+}
 
 static void read_choice(reader *r, const cJSON *object, void *entry) {
   state_choice *c = entry;
-  *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names, INTERVENTION_KINDS),
-                      .weight = number(r, object, "weight")};
+  *c = (state_choice){
+      .kind = (intervention_kind)named(r, object, "kind", intervention_names, INTERVENTION_KINDS),
+      .weight = number(r, object, "weight")};
   c->number = read_ramp(r, json_get(object, "number"), "number");
   c->ramps = list(r, object, "ramps", sizeof *c->ramps, &c->ramp_count, read_ramp_entry);
 }
@@ -339,7 +368,8 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
                          .all = flag(t, "all")};
   if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
-  if (b->task.kind == TASK_BABI && (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
+  if (b->task.kind == TASK_BABI &&
+      (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
     wrong(r, "count");
 }
 
@@ -347,21 +377,23 @@ static void read_source(reader *r, const cJSON *object, train_source *s) {
   const cJSON *o = json_get(object, "source");
   int bits = json_get(o, "bits") ? (int)whole(r, o, "bits", 16, 64) : 0;
   if (bits & (bits - 1)) wrong(r, "bits");
-  *s = (train_source){.kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
-                      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
-                      .bits = bits,
-                      .split = number(r, o, "split"),
-                      .streaming = flag(o, "streaming"),
-                      .apart = flag(o, "apart"),
-                      .separator = whole(r, o, "separator", -1, MOST_SYMBOLS)};
+  *s = (train_source){
+      .kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
+      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
+      .bits = bits,
+      .split = number(r, o, "split"),
+      .streaming = flag(o, "streaming"),
+      .apart = flag(o, "apart"),
+      .separator = whole(r, o, "separator", -1, MOST_SYMBOLS)};
 }
 
 // Where none is named it is AdamW, as in libraries of before there was another.
 static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
   const char *names[OPTIMIZERS];
   for (int i = 0; i < OPTIMIZERS; i++) names[i] = optimizer_rules_of[i].name;
-  b->optimizer =
-      json_get(object, "optimizer") ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS) : OPTIMIZER_ADAMW;
+  b->optimizer = json_get(object, "optimizer")
+                     ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS)
+                     : OPTIMIZER_ADAMW;
   const char *own = optimizer_rules_of[b->optimizer].own;
   b->optimizer_own = own ? number(r, object, own) : 0;
 }
@@ -369,18 +401,21 @@ static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
 static void read_label(reader *r, const cJSON *item, void *entry) {
   const cJSON *weight = cJSON_GetArrayItem(item, 1);
   if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
-  *(weighted_label *)entry =
-      (weighted_label){(int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, r->model->vocabulary - 1),
-                       weight ? weight->valuedouble : 1};
+  *(weighted_label *)entry = (weighted_label){
+      (int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, r->model->vocabulary - 1),
+      weight ? weight->valuedouble : 1};
 }
 
 static void read_recipe(reader *r, const cJSON *object, train_block *b) {
   b->schedule = (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
-  if (json_get(object, "exchange")) b->exchange = (exchange_kind)named(r, object, "exchange", exchange_names, EXCHANGE_KINDS);
+  if (json_get(object, "exchange"))
+    b->exchange = (exchange_kind)named(r, object, "exchange", exchange_names, EXCHANGE_KINDS);
   read_optimizer(r, object, b);
-  b->no_decay = int_list(r, object, "no_decay", 0, r->model->parameter_count - 1, &b->no_decay_count);
+  b->no_decay =
+      int_list(r, object, "no_decay", 0, r->model->parameter_count - 1, &b->no_decay_count);
   if (b->accumulate > b->batch) wrong(r, "accumulate");
-  if (b->context % b->segments || (b->segments > 1 && b->context / b->segments % SEGMENT_STEPS)) wrong(r, "segments");
+  if (b->context % b->segments || (b->segments > 1 && b->context / b->segments % SEGMENT_STEPS))
+    wrong(r, "segments");
   if (b->warmup + b->decay > b->steps) wrong(r, "decay");
   b->labels = list(r, object, "label_weights", sizeof *b->labels, &b->label_count, read_label);
 }
@@ -388,49 +423,52 @@ static void read_recipe(reader *r, const cJSON *object, train_block *b) {
 static void read_block(reader *r, const cJSON *object, void *entry) {
   train_block *b = entry;
   r->what = "train block";
-  *b = (train_block){.json = object,
-                     .name = text(r, object, "name", false),
-                     .after = text(r, object, "after", true),
-                     .init = text(r, object, "init", true),
-                     .file = text(r, object, "file", cJSON_IsObject(json_get(object, "task"))),
-                     .model = (int)whole(r, object, "model", 0, r->program->model_count - 1),
-                     .context = whole(r, object, "context", 1, ANY_INT),
-                     .batch = whole(r, object, "batch", 1, ANY_INT),
-                     .steps = whole(r, object, "steps", 1, ANY_INT),
-                     .warmup = whole(r, object, "warmup", 0, ANY_INT),
-                     .decay = whole(r, object, "decay", 0, ANY_INT),
-                     .accumulate = whole(r, object, "accumulate", 1, ANY_INT),
-                     .segments = json_get(object, "segments") ? whole(r, object, "segments", 1, ANY_INT) : 1,
-                     .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
-                     .loss_rest = number(r, object, "loss_rest"),
-                     .seed = (uint64_t)whole(r, object, "seed", 0, MOST_SEED),
-                     .rate = number(r, object, "lr"),
-                     .beta1 = number(r, object, "beta1"),
-                     .beta2 = number(r, object, "beta2"),
-                     .epsilon = number(r, object, "eps"),
-                     .weight_decay = number(r, object, "weight_decay"),
-                     .clip = number(r, object, "clip"),
-                     .floor = number(r, object, "floor")};
+  *b = (train_block){
+      .json = object,
+      .name = text(r, object, "name", false),
+      .after = text(r, object, "after", true),
+      .init = text(r, object, "init", true),
+      .file = text(r, object, "file", cJSON_IsObject(json_get(object, "task"))),
+      .model = (int)whole(r, object, "model", 0, r->program->model_count - 1),
+      .context = whole(r, object, "context", 1, ANY_INT),
+      .batch = whole(r, object, "batch", 1, ANY_INT),
+      .steps = whole(r, object, "steps", 1, ANY_INT),
+      .warmup = whole(r, object, "warmup", 0, ANY_INT),
+      .decay = whole(r, object, "decay", 0, ANY_INT),
+      .accumulate = whole(r, object, "accumulate", 1, ANY_INT),
+      .segments = json_get(object, "segments") ? whole(r, object, "segments", 1, ANY_INT) : 1,
+      .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
+      .loss_rest = number(r, object, "loss_rest"),
+      .seed = (uint64_t)whole(r, object, "seed", 0, MOST_SEED),
+      .rate = number(r, object, "lr"),
+      .beta1 = number(r, object, "beta1"),
+      .beta2 = number(r, object, "beta2"),
+      .epsilon = number(r, object, "eps"),
+      .weight_decay = number(r, object, "weight_decay"),
+      .clip = number(r, object, "clip"),
+      .floor = number(r, object, "floor")};
   read_source(r, object, &b->source);
   read_task(r, object, b);
   if (r->status) return;
   r->model = (train_model *)&r->program->models[b->model];
   read_recipe(r, object, b);
-  b->interventions = list(r, object, "initial_state", sizeof *b->interventions, &b->intervention_count, read_intervention);
+  b->interventions = list(r, object, "initial_state", sizeof *b->interventions,
+                          &b->intervention_count, read_intervention);
 }
 
 static void read_evaluate(reader *r, const cJSON *object, void *entry) {
   evaluate_block *e = entry;
-  *e = (evaluate_block){.name = text(r, object, "name", false),
-                        .after = text(r, object, "after", false),
-                        .until = whole(r, object, "perplexity", 0, ANY_INT),
-                        .state_until = whole(r, object, "state_norm", 0, ANY_INT),
-                        .remembrance = whole(r, object, "remembrance", 0, ANY_INT),
-                        .tolerance = number(r, object, "tolerance"),
-                        .attention = whole(r, object, "attention", 0, 4096),
-                        .overflow = whole(r, object, "overflow", 0, 4096),
-                        .learned = flag(object, "learned"),
-                        .distance = (distance_kind)named(r, object, "distance", distance_names, DISTANCE_KINDS)};
+  *e = (evaluate_block){
+      .name = text(r, object, "name", false),
+      .after = text(r, object, "after", false),
+      .until = whole(r, object, "perplexity", 0, ANY_INT),
+      .state_until = whole(r, object, "state_norm", 0, ANY_INT),
+      .remembrance = whole(r, object, "remembrance", 0, ANY_INT),
+      .tolerance = number(r, object, "tolerance"),
+      .attention = whole(r, object, "attention", 0, 4096),
+      .overflow = whole(r, object, "overflow", 0, 4096),
+      .learned = flag(object, "learned"),
+      .distance = (distance_kind)named(r, object, "distance", distance_names, DISTANCE_KINDS)};
   e->lengths = int_list(r, object, "accuracy", 1, MOST_LENGTH, &e->length_count);
 }
 
@@ -440,7 +478,8 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   p->models = list(r, json, "models", sizeof *p->models, &p->model_count, read_model);
   p->blocks = list(r, json, "trains", sizeof *p->blocks, &p->block_count, read_block);
   r->what = "evaluate block";
-  p->evaluates = list(r, json, "evaluates", sizeof *p->evaluates, &p->evaluate_count, read_evaluate);
+  p->evaluates =
+      list(r, json, "evaluates", sizeof *p->evaluates, &p->evaluate_count, read_evaluate);
 }
 
 const model_parameter *train_model_parameter(const train_model *model, const char *name) {
@@ -470,7 +509,8 @@ static void check_evaluate(reader *r, const evaluate_block *e, const train_block
 // A block or evaluation must refer to an earlier block.
 static void check_order(reader *r, const train_program *p) {
   for (int i = 0; i < p->block_count; i++) {
-    const train_block *before = p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
+    const train_block *before =
+        p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
     if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
   }
   for (int i = 0; i < p->evaluate_count; i++)

@@ -195,7 +195,8 @@ typedef struct train_program {
 rec_status train_program_read(const cJSON *json, train_program **program);
 void train_program_free(train_program *program);  // NULL is allowed
 
-const model_parameter *train_model_parameter(const train_model *model, const char *name);  // NULL: none
+// NULL: none
+const model_parameter *train_model_parameter(const train_model *model, const char *name);
 const train_block *train_program_block(const train_program *program,
                                        const char *name);  // NULL: none
 // What a token of the block's data is: byte, character or token.

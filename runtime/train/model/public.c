@@ -1,5 +1,5 @@
-// config.json to a program of rec, and weights with public names to a config.json. A family says its settings once for both
-// directions; what weights tell is asked in both.
+// config.json to a program of rec, and weights with public names to a config.json. A family says
+// its settings once for both directions; what weights tell is asked in both.
 #include "runtime/train/model/public.h"
 
 #include <stdio.h>
@@ -37,7 +37,9 @@ static int64_t layers_of(const weights *w, const char *prefix) {
   size_t length = strlen(prefix);
   for (int i = 0; w->model && i < w->model->parameter_count; i++) {
     const char *name = w->model->parameters[i].name;
-    if (!strncmp(name, prefix, length) && sscanf(name + length, "%d.", &layer) == 1 && layer >= count) count = layer + 1;
+    if (!strncmp(name, prefix, length) && sscanf(name + length, "%d.", &layer) == 1 &&
+        layer >= count)
+      count = layer + 1;
   }
   return count;
 }
@@ -50,19 +52,22 @@ static double eps_of(const weights *w, const char *norm) {
 
 static int64_t quotient(int64_t a, int64_t b) { return b ? a / b : 0; }
 
-// ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba ---------------------
+// ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba
+// ---------------------
 
 #define MIXER "backbone.layers.0.mixer."
 #define ONE_TABLE "backbone.embedding"  // of state-spaces/mamba; the others load it, too
 #define TABLE "backbone.embeddings"
 
-// The `model_type` tells state-spaces/mamba apart, which writes none; where others have added one, `hidden_size` is absent. Without
-// a model_type the table does. flash-linear-attention writes `norm_eps`, transformers `layer_norm_epsilon`; a config that one of
-// the two has loaded from the other and saved has both.
+// The `model_type` tells state-spaces/mamba apart, which writes none; where others have added one,
+// `hidden_size` is absent. Without a model_type the table does. flash-linear-attention writes
+// `norm_eps`, transformers `layer_norm_epsilon`; a config that one of the two has loaded from the
+// other and saved has both.
 static config_writer writer_of(const settings *s, const weights *w) {
   if (!s->read) return BY_EITHER;
-  bool original = config_has(s, "model_type") ? config_has(s, "d_model") && !config_has(s, "hidden_size")
-                                              : elements(w, ONE_TABLE ".weight") > 0;
+  bool original = config_has(s, "model_type")
+                      ? config_has(s, "d_model") && !config_has(s, "hidden_size")
+                      : elements(w, ONE_TABLE ".weight") > 0;
   if (original) return BY_STATE_SPACES;
   if (!config_has(s, "norm_eps")) return BY_TRANSFORMERS;
   return config_has(s, "layer_norm_epsilon") ? BY_EITHER : BY_FLA;
@@ -75,8 +80,10 @@ static void set_mamba_model(settings *s, public_values *v, const weights *w) {
   const char *table = !strcmp(v->table, TABLE) ? TABLE ".weight" : ONE_TABLE ".weight";
   config_open_size(s, &v->symbols, "vocab_size", NEEDED, axis(w, table, 0));
   config_size(s, &v->D, original ? "d_model" : "hidden_size", NEEDED, axis(w, table, 1));
-  config_size(s, &v->layers, original ? "n_layer" : "num_hidden_layers", NEEDED, layers_of(w, "backbone.layers."));
-  config_flag(s, &v->tied, original ? "tie_embeddings" : "tie_word_embeddings", true, !elements(w, "lm_head.weight"));
+  config_size(s, &v->layers, original ? "n_layer" : "num_hidden_layers", NEEDED,
+              layers_of(w, "backbone.layers."));
+  config_flag(s, &v->tied, original ? "tie_embeddings" : "tie_word_embeddings", true,
+              !elements(w, "lm_head.weight"));
   config_tell_word(s, "torch_dtype", "float32");
 }
 
@@ -84,16 +91,20 @@ static void set_mamba_model(settings *s, public_values *v, const weights *w) {
 static void set_eps(settings *s, public_values *v, const weights *w) {
   v->eps = 1e-5;
   if (s->writer == BY_STATE_SPACES) return;
-  if (s->writer != BY_FLA) config_eps(s, &v->eps, "layer_norm_epsilon", 1e-5, eps_of(w, "backbone.norm_f.weight"));
+  if (s->writer != BY_FLA)
+    config_eps(s, &v->eps, "layer_norm_epsilon", 1e-5, eps_of(w, "backbone.norm_f.weight"));
   double eps = v->eps;
   if (s->writer != BY_TRANSFORMERS) config_eps(s, &v->eps, "norm_eps", eps, eps);
-  if (s->writer == BY_EITHER) config_must(s, "norm_eps", v->eps == eps, "the number of 'layer_norm_epsilon'");
+  if (s->writer == BY_EITHER)
+    config_must(s, "norm_eps", v->eps == eps, "the number of 'layer_norm_epsilon'");
 }
 
 static void set_mamba_forms(settings *s, public_values *v, const weights *w) {
   bool original = s->writer == BY_STATE_SPACES;
-  config_flag(s, &v->bias, original ? "bias" : "use_bias", false, elements(w, MIXER "in_proj.bias"));
-  config_flag(s, &v->conv_bias, original ? "conv_bias" : "use_conv_bias", true, elements(w, MIXER "conv1d.bias"));
+  config_flag(s, &v->bias, original ? "bias" : "use_bias", false,
+              elements(w, MIXER "in_proj.bias"));
+  config_flag(s, &v->conv_bias, original ? "conv_bias" : "use_conv_bias", true,
+              elements(w, MIXER "conv1d.bias"));
   config_tell_flag(s, "residual_in_fp32", true);
   config_tell_word(s, "hidden_act", "silu");
   set_eps(s, v, w);
@@ -101,7 +112,8 @@ static void set_mamba_forms(settings *s, public_values *v, const weights *w) {
     config_must_be(s, "rms_norm", true);
     config_must_be_absent(s, "attn_layer_idx");
   } else
-    config_must_be_silu(s, "hidden_act");  // libraries disagree about what another function does to the gate
+    config_must_be_silu(
+        s, "hidden_act");  // libraries disagree about what another function does to the gate
 }
 
 static void set_mamba(settings *s, public_values *v, const weights *w) {
@@ -116,10 +128,11 @@ static void set_mamba(settings *s, public_values *v, const weights *w) {
   set_mamba_forms(s, v, w);
 }
 
-// transformers always has the norm of the gated values, behind the gate, and reads no setting of it. Where it may be the writer
-// or not, the weights tell whether there is one.
+// transformers always has the norm of the gated values, behind the gate, and reads no setting of
+// it. Where it may be the writer or not, the weights tell whether there is one.
 static void set_gated_norm(settings *s, public_values *v, const weights *w) {
-  bool there = elements(w, MIXER "norm.weight"), read = s->writer == BY_FLA || s->writer == BY_STATE_SPACES;
+  bool there = elements(w, MIXER "norm.weight"),
+       read = s->writer == BY_FLA || s->writer == BY_STATE_SPACES;
   v->norm = there || s->writer == BY_TRANSFORMERS;
   if (read || !v->norm) config_flag(s, &v->norm, "rmsnorm", read, false);
   v->norm_first = s->writer != BY_TRANSFORMERS && config_read_flag(s, "norm_before_gate", false);
@@ -144,17 +157,21 @@ static void set_mamba2(settings *s, public_values *v, const weights *w) {
   config_ratio(s, &v->E, "expand", 2, v->D, axis(w, MIXER "out_proj.weight", 1));
   config_tell_size(s, "num_heads", heads);
   config_size(s, &v->P, head, 64, quotient(v->E, heads));
-  config_size(s, &v->G, original ? "ngroups" : "n_groups", s->writer == BY_TRANSFORMERS ? 8 : 1, axis(w, MIXER "A_log", 0));
-  config_size(s, &v->N, original ? "d_state" : "state_size", 128, quotient((convolved - v->E) / 2, v->G));
+  config_size(s, &v->G, original ? "ngroups" : "n_groups", s->writer == BY_TRANSFORMERS ? 8 : 1,
+              axis(w, MIXER "A_log", 0));
+  config_size(s, &v->N, original ? "d_state" : "state_size", 128,
+              quotient((convolved - v->E) / 2, v->G));
   config_size(s, &v->W, original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
   set_gated_norm(s, v, w);
   v->R = quotient(quotient(v->E, v->P), v->G);
-  config_must(s, head, v->R * v->P * v->G == v->E, "a size of heads that divides the width, in groups of as many");
+  config_must(s, head, v->R * v->P * v->G == v->E,
+              "a size of heads that divides the width, in groups of as many");
   set_mamba_forms(s, v, w);
   refuse_forms_of_mamba2(s);
 }
 
-// ---- gla, gated_deltanet: flash-linear-attention ----------------------------------------------------
+// ---- gla, gated_deltanet: flash-linear-attention
+// ----------------------------------------------------
 
 #define LAYER "model.layers.0."
 #define ATTN LAYER "attn."
@@ -172,8 +189,10 @@ static void set_fla_model(settings *s, public_values *v, const weights *w) {
 static void set_gated_blocks(settings *s, public_values *v, const weights *w, bool by_default) {
   config_open_size(s, &v->F, "intermediate_size", 1, axis(w, LAYER "mlp.gate_proj.weight", 0));
   config_eps(s, &v->eps, "norm_eps", 1e-6, eps_of(w, "model.norm.weight"));
-  config_flag(s, &v->convolutions, "use_short_conv", by_default, elements(w, ATTN "q_conv1d.weight"));
-  if (s->read || v->convolutions) config_size(s, &v->W, "conv_size", 4, axis(w, ATTN "q_conv1d.weight", 2));
+  config_flag(s, &v->convolutions, "use_short_conv", by_default,
+              elements(w, ATTN "q_conv1d.weight"));
+  if (s->read || v->convolutions)
+    config_size(s, &v->W, "conv_size", 4, axis(w, ATTN "q_conv1d.weight", 2));
   config_must_be_silu(s, "hidden_act");
   config_must_be_absent(s, "attn");
   config_must_be_absent(s, "attnres_block_size");
@@ -226,7 +245,8 @@ static void set_gated_deltanet(settings *s, public_values *v, const weights *w) 
   set_gated_blocks(s, v, w, true);
 }
 
-// ---- rwkv6, rwkv7: flash-linear-attention -----------------------------------------------------------
+// ---- rwkv6, rwkv7: flash-linear-attention
+// -----------------------------------------------------------
 
 static void set_rwkv_forms(settings *s, public_values *v) {
   config_eps(s, &v->eps, "norm_eps", 1e-5, 1e-5);
@@ -248,13 +268,15 @@ static void set_rwkv6(settings *s, public_values *v, const weights *w) {
   config_must(s, "expand_v", v->V * v->H == values, divided);
   config_size(s, &v->R, "proj_low_rank_dim", 32, axis(w, ATTN "x_proj.0.linear.weight", 0) / 5);
   config_size(s, &v->L, "gate_low_rank_dim", 64, axis(w, ATTN "w_proj.linear.lora.0.weight", 0));
-  config_open_size(s, &v->F, "intermediate_size", NEEDED, axis(w, LAYER "ffn.key.linear.weight", 0));
+  config_open_size(s, &v->F, "intermediate_size", NEEDED,
+                   axis(w, LAYER "ffn.key.linear.weight", 0));
   set_rwkv_forms(s, v);
 }
 
 // Configs may leave the ranks open. The first layer has none of values.
 static void set_rwkv7(settings *s, public_values *v, const weights *w) {
-  int64_t first_of_values = axis(w, "model.layers.1.attn.v_lora.lora.0.weight", 0), values = axis(w, ATTN "v_proj.weight", 0);
+  int64_t first_of_values = axis(w, "model.layers.1.attn.v_lora.lora.0.weight", 0),
+          values = axis(w, ATTN "v_proj.weight", 0);
   set_fla_model(s, v, w);
   config_tell_size(s, "num_heads", axis(w, ATTN "r_k", 0));
   config_size(s, &v->K, "head_dim", 64, axis(w, ATTN "r_k", 1));
@@ -263,7 +285,8 @@ static void set_rwkv7(settings *s, public_values *v, const weights *w) {
   config_open_size(s, &v->LW, "decay_low_rank_dim", 64, axis(w, ATTN "w_lora.lora.0.weight", 0));
   config_open_size(s, &v->LA, "a_low_rank_dim", 64, axis(w, ATTN "a_lora.lora.0.weight", 0));
   config_open_size(s, &v->LG, "gate_low_rank_dim", 64, axis(w, ATTN "g_lora.lora.0.weight", 0));
-  if (s->read || first_of_values) config_open_size(s, &v->LV, "v_low_rank_dim", 64, first_of_values);
+  if (s->read || first_of_values)
+    config_open_size(s, &v->LV, "v_low_rank_dim", 64, first_of_values);
   config_tell_size(s, "value_dim", values);
   v->V = values && quotient(values, v->H) * v->H == values ? quotient(values, v->H) : v->K;
   config_open_size(s, &v->F, "intermediate_size", NEEDED, axis(w, LAYER "ffn.key.weight", 0));
@@ -284,7 +307,8 @@ static const family families[] = {
     {"mamba", "MambaForCausalLM", MIXER "dt_proj.weight", set_mamba, put_mamba},
     {"mamba2", "Mamba2ForCausalLM", MIXER "dt_bias", set_mamba2, put_mamba2},
     {"gla", "GLAForCausalLM", ATTN "gk_proj.0.weight", set_gla, put_gla},
-    {"gated_deltanet", "GatedDeltaNetForCausalLM", ATTN "a_proj.weight", set_gated_deltanet, put_gated_deltanet},
+    {"gated_deltanet", "GatedDeltaNetForCausalLM", ATTN "a_proj.weight", set_gated_deltanet,
+     put_gated_deltanet},
     {"rwkv6", "RWKV6ForCausalLM", ATTN "bonus", set_rwkv6, put_rwkv6},
     {"rwkv7", "RWKV7ForCausalLM", ATTN "r_k", set_rwkv7, put_rwkv7}};
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
@@ -303,7 +327,8 @@ static rec_status refuse_family(const char *name) {
                        : i == FAMILY_COUNT - 1 ? " or "
                                                : ", ",
                        families[i].name);
-  return rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected a model_type of %s, found '%.100s'", known, name);
+  return rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected a model_type of %s, found '%.100s'",
+                  known, name);
 }
 
 // Where the config names none, as that of state-spaces/mamba, the names of the weights tell.
@@ -317,7 +342,8 @@ static const char *family_name(const settings *s, const weights *w) {
 static rec_status write_text(const family *f, public_values *v, char **text) {
   char eps[SHORTEST_TEXT];
   size_t size;
-  if (v->eps != 1e-5) snprintf(v->eps_text, sizeof v->eps_text, ", eps = %s", shortest_text(v->eps, eps));
+  if (v->eps != 1e-5)
+    snprintf(v->eps_text, sizeof v->eps_text, ", eps = %s", shortest_text(v->eps, eps));
   FILE *out = open_memstream(text, &size);
   if (out) f->put(out, v);
   return out && !fclose(out) ? REC_OK : rec_no_memory();
@@ -352,7 +378,8 @@ rec_status public_config(const train_model *m, cJSON **config) {
   cJSON_Delete(*config);
   *config = NULL;
   return rec_fail(REC_ERROR_UNSUPPORTED,
-                  "expected a model whose weights have the names of a public one (as rec import writes it), found '%s' of %s",
+                  "expected a model whose weights have the names of a public one (as rec import "
+                  "writes it), found '%s' of %s",
                   m->parameter_count ? m->parameters[0].name : "none", m->text);
 }
 
@@ -382,7 +409,10 @@ static shape_rule rule_of(const train_model *m, const char *name) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (rec_ends_with(name, rules[i].end)) return rules[i].rule;
   // Mamba-1 has a matrix of them, Mamba-2, which has biases of dt of its own, one for each head.
-  return rec_ends_with(name, ".mixer.A_log") && train_model_parameter(m, "backbone.layers.0.mixer.dt_bias") ? FLAT : AS_IT_IS;
+  return rec_ends_with(name, ".mixer.A_log") &&
+                 train_model_parameter(m, "backbone.layers.0.mixer.dt_bias")
+             ? FLAT
+             : AS_IT_IS;
 }
 
 int public_shape(const train_model *m, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]) {

@@ -1,5 +1,5 @@
-// Public models: what the config.json of a Hugging Face folder says, as a program of rec whose weights
-// have the public names, and back.
+// Public models: what the config.json of a Hugging Face folder says, as a program of rec whose
+// weights have the public names, and back.
 //
 // mamba, mamba2 (transformers and state-spaces/mamba), gla, gated_deltanet, rwkv6, rwkv7
 // (fla-org/flash-linear-attention).
@@ -18,6 +18,7 @@ rec_status public_config(const train_model *model, cJSON **config);
 
 enum { MOST_PUBLIC_AXES = 4 };
 // The shape that a weight of the model has in public files; its rank.
-int public_shape(const train_model *model, const model_parameter *p, int64_t shape[MOST_PUBLIC_AXES]);
+int public_shape(const train_model *model, const model_parameter *p,
+                 int64_t shape[MOST_PUBLIC_AXES]);
 
 #endif

@@ -7,7 +7,8 @@
 #include "runtime/shared/json.h"
 
 const cJSON *config_setting(const settings *s, const char *key) {
-  const cJSON *inner = s->writer == BY_STATE_SPACES ? json_get(json_get(s->read, "ssm_cfg"), key) : NULL;
+  const cJSON *inner =
+      s->writer == BY_STATE_SPACES ? json_get(json_get(s->read, "ssm_cfg"), key) : NULL;
   return inner ? inner : json_get(s->read, key);
 }
 
@@ -22,8 +23,8 @@ static void refuse(settings *s, const char *key, const char *expected) {
   if (s->status) return;
   const cJSON *item = config_setting(s, key);
   char *found = item ? cJSON_PrintUnformatted(item) : NULL;
-  s->status =
-      rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected %s for '%s', found %.100s", expected, key, found ? found : "none");
+  s->status = rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected %s for '%s', found %.100s",
+                       expected, key, found ? found : "none");
   cJSON_free(found);
 }
 
@@ -65,7 +66,11 @@ static double read_eps(settings *s, const char *key, double by_default) {
 const char *config_function(settings *s, const char *key, const char *by_default) {
   static const struct {
     const char *public, *name;
-  } functions[] = {{"silu", "silu"}, {"swish", "silu"}, {"relu", "relu"}, {"sigmoid", "sigmoid"}, {"tanh", "tanh"}};
+  } functions[] = {{"silu", "silu"},
+                   {"swish", "silu"},
+                   {"relu", "relu"},
+                   {"sigmoid", "sigmoid"},
+                   {"tanh", "tanh"}};
   if (is_absent(s, key)) return by_default;
   const cJSON *item = config_setting(s, key);
   for (size_t i = 0; cJSON_IsString(item) && i < sizeof functions / sizeof *functions; i++)
@@ -144,23 +149,27 @@ void config_size(settings *s, int64_t *value, const char *key, int64_t by_defaul
   config_tell_size(s, key, *value);
 }
 
-void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told) {
+void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default,
+                      int64_t told) {
   *value = s->read && !told ? read_whole(s, key, by_default) : told;
   config_tell_size(s, key, *value);
 }
 
-void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told) {
+void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default,
+                           int64_t told) {
   bool there = cJSON_IsNumber(config_setting(s, key));
   *value = there ? read_whole(s, key, NEEDED) : s->read && !told ? by_default : told;
   config_tell_size(s, key, *value);
 }
 
-void config_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told) {
+void config_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of,
+                  int64_t told) {
   *value = s->read ? read_multiple(s, key, by_default, of) : told;
   config_tell_size(s, key, *value / (of > 0 ? of : 1));
 }
 
-void config_real_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told) {
+void config_real_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of,
+                       int64_t told) {
   *value = s->read ? read_multiple(s, key, by_default, of) : told;
   if (*value < 1 || of < 1) s->status = REC_ERROR_UNSUPPORTED;
   tell_real(s, key, (double)*value / (double)of);

@@ -1,5 +1,6 @@
-// The settings of a config.json, which the same calls read from one or write to one. `told` is what the weights say; it counts
-// where there is no config. What a setting must not be is said once, with the value that was found.
+// The settings of a config.json, which the same calls read from one or write to one. `told` is what
+// the weights say; it counts where there is no config. What a setting must not be is said once,
+// with the value that was found.
 #ifndef REC_TRAIN_PUBLIC_SETTINGS_H
 #define REC_TRAIN_PUBLIC_SETTINGS_H
 
@@ -24,14 +25,19 @@ typedef struct settings {
 
 enum { NEEDED = -1 };  // in place of a default
 
-// A whole number from 1 on. An open setting is first read from the weights. For an automatic one the config may also say
-// "auto": the weights then decide, or else the default.
+// A whole number from 1 on. An open setting is first read from the weights. For an automatic one
+// the config may also say "auto": the weights then decide, or else the default.
 void config_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
-void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
-void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told);
-// A size that the config says as a multiple of another: its whole part, at least 1. Told as a whole number, or as Python's float.
-void config_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told);
-void config_real_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of, int64_t told);
+void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default,
+                      int64_t told);
+void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default,
+                           int64_t told);
+// A size that the config says as a multiple of another: its whole part, at least 1. Told as a whole
+// number, or as Python's float.
+void config_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of,
+                  int64_t told);
+void config_real_ratio(settings *s, int64_t *value, const char *key, double by_default, int64_t of,
+                       int64_t told);
 void config_flag(settings *s, bool *value, const char *key, bool by_default, bool told);
 // What a norm adds to the mean of squares.
 void config_eps(settings *s, double *value, const char *key, double by_default, double told);

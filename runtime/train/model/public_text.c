@@ -4,12 +4,15 @@ static const char *if_on(bool on, const char *text) { return on ? text : ""; }
 
 // `sizes`: further ones of the header, ", H = 2".
 static void put_model(FILE *out, const public_values *v, const char *sizes) {
-  fprintf(out, "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, vocab, name = \"%s\")\n",
+  fprintf(out,
+          "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, "
+          "vocab, name = \"%s\")\n",
           (long long)v->symbols, (long long)v->D, sizes, v->table);
 }
 
 // The end of the model, and a block that has nothing to do but to be continued.
-static void put_end(FILE *out, const public_values *v, const char *norm, const char *weight, const char *eps) {
+static void put_end(FILE *out, const public_values *v, const char *norm, const char *weight,
+                    const char *eps) {
   fprintf(out,
           "  output logits[vocab] = unembed(%s(x%lld, name = \"%s\"%s)%s)\n}\n\n"
           "/// The imported weights; continue with `train NAME after imported { .. }`.\n"
@@ -19,7 +22,8 @@ static void put_end(FILE *out, const public_values *v, const char *norm, const c
           "  context   64   batch 1   steps 1\n"
           "  optimizer adamw(lr = 1e-4)\n"
           "}\n",
-          norm, (long long)v->layers, weight, eps, if_on(!v->tied, ", tied = off, name = \"lm_head\""));
+          norm, (long long)v->layers, weight, eps,
+          if_on(!v->tied, ", tied = off, name = \"lm_head\""));
 }
 
 // ---- mamba, mamba2 ------------------------------------------------------------------------------
@@ -43,8 +47,8 @@ static void put_mamba2_layer(FILE *out, const public_values *v) {
   const char *bias = if_on(v->bias, ", bias = on");
   char mixed[160];
   if (v->norm)
-    snprintf(mixed, sizeof mixed, "rms_norm[R,P](%s, weight = [G,R,P]%s)%s", v->norm_first ? "y" : "y * silu(z)", v->eps_text,
-             if_on(v->norm_first, " * silu(z)"));
+    snprintf(mixed, sizeof mixed, "rms_norm[R,P](%s, weight = [G,R,P]%s)%s",
+             v->norm_first ? "y" : "y * silu(z)", v->eps_text, if_on(v->norm_first, " * silu(z)"));
   else
     snprintf(mixed, sizeof mixed, "y * silu(z)");
   fprintf(out,
@@ -58,13 +62,14 @@ static void put_mamba2_layer(FILE *out, const public_values *v) {
           bias, if_on(!v->conv_bias, ", bias = off"), mixed, bias);
 }
 
-static void put_blocks_of_mamba(FILE *out, const public_values *v, const char *layer, const char *heads) {
+static void put_blocks_of_mamba(FILE *out, const public_values *v, const char *layer,
+                                const char *heads) {
   for (long long i = 0; i < v->layers; i++)
-    fprintf(
-        out,
-        "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), %s, N = %lld, W = %lld, name = "
-        "\"backbone.layers.%lld.mixer\")\n",
-        i + 1, i, layer, i, i, v->eps_text, heads, (long long)v->N, (long long)v->W, i);
+    fprintf(out,
+            "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), "
+            "%s, N = %lld, W = %lld, name = "
+            "\"backbone.layers.%lld.mixer\")\n",
+            i + 1, i, layer, i, i, v->eps_text, heads, (long long)v->N, (long long)v->W, i);
   put_end(out, v, "rms_norm[D]", "backbone.norm_f", v->eps_text);
 }
 
@@ -82,7 +87,8 @@ void put_mamba(FILE *out, const public_values *v) {
 void put_mamba2(FILE *out, const public_values *v) {
   bool standard = !v->bias && v->conv_bias && v->norm && !v->norm_first && v->eps == 1e-5;
   char heads[120];
-  snprintf(heads, sizeof heads, "G = %lld, R = %lld, P = %lld", (long long)v->G, (long long)v->R, (long long)v->P);
+  snprintf(heads, sizeof heads, "G = %lld, R = %lld, P = %lld", (long long)v->G, (long long)v->R,
+           (long long)v->P);
   fprintf(out, "import std.mamba2\n\n");
   if (!standard) put_mamba2_layer(out, v);
   put_model(out, v, "");
@@ -95,15 +101,17 @@ void put_mamba2(FILE *out, const public_values *v) {
 static void put_projection(FILE *out, const public_values *v, char name, const char *axes) {
   fprintf(out, "  let %c[%s] = linear(u, name = \"%c_proj\")\n", name, axes, name);
   if (v->convolutions)
-    fprintf(out, "  let %c2 = silu(conv1d(%c, width = W, bias = off, name = \"%c_conv1d\"))\n", name, name, name);
+    fprintf(out, "  let %c2 = silu(conv1d(%c, width = W, bias = off, name = \"%c_conv1d\"))\n",
+            name, name, name);
 }
 
 // The end of the layer: a norm of each head, a gate.
 static void put_output(FILE *out, const public_values *v) {
   char gate[40] = "";
   if (v->gate) snprintf(gate, sizeof gate, " * %s(g)", v->gate_function);
-  fprintf(out, "  output o[D] = linear(rms_norm[V](y, name = \"%s\"%s)%s, name = \"o_proj\")\n}\n\n", v->norm_name, v->eps_text,
-          gate);
+  fprintf(out,
+          "  output o[D] = linear(rms_norm[V](y, name = \"%s\"%s)%s, name = \"o_proj\")\n}\n\n",
+          v->norm_name, v->eps_text, gate);
 }
 
 static const char *const gated_mlp =
@@ -123,13 +131,15 @@ static void put_gated_blocks(FILE *out, const public_values *v, bool with_R) {
   fputs(gated_mlp, out);
   put_model(out, v, "");
   for (long long i = 0; i < v->layers; i++)
-    fprintf(out,
-            "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = \"model.layers.%lld.attn_norm\"%s), "
-            "H = %lld, %sK = %lld, V = %lld%s%s, name = \"model.layers.%lld.attn\")\n"
-            "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), "
-            "F = %lld, name = \"model.layers.%lld.mlp\")\n",
-            i, i, i, i, v->eps_text, (long long)v->H, R, (long long)v->K, (long long)v->V, L, W, i, i + 1, i, i, i, v->eps_text,
-            (long long)v->F, i);
+    fprintf(
+        out,
+        "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = "
+        "\"model.layers.%lld.attn_norm\"%s), "
+        "H = %lld, %sK = %lld, V = %lld%s%s, name = \"model.layers.%lld.attn\")\n"
+        "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), "
+        "F = %lld, name = \"model.layers.%lld.mlp\")\n",
+        i, i, i, i, v->eps_text, (long long)v->H, R, (long long)v->K, (long long)v->V, L, W, i,
+        i + 1, i, i, i, v->eps_text, (long long)v->F, i);
   put_end(out, v, "rms_norm[D]", "model.norm", v->eps_text);
 }
 
@@ -151,16 +161,19 @@ void put_gla(FILE *out, const public_values *v) {
   if (v->feature) snprintf(feature[0], sizeof feature[0], "%s(", v->feature);
   if (v->feature) snprintf(feature[1], sizeof feature[1], ")");
   fprintf(out, "import std.gla\n\n%s", if_on(shared, shared_gla));
-  fprintf(out, "layer Attention(D, H, %sK, V, L%s) {\n  input u[D]\n", if_on(shared, "R, "), if_on(v->convolutions, ", W"));
+  fprintf(out, "layer Attention(D, H, %sK, V, L%s) {\n  input u[D]\n", if_on(shared, "R, "),
+          if_on(v->convolutions, ", W"));
   put_projection(out, v, 'q', shared ? "H,R,K" : "H,K");
   put_projection(out, v, 'k', "H,K");
   put_projection(out, v, 'v', "H,V");
-  if (v->gate) fprintf(out, "  let g[%s] = linear(u, name = \"g_proj\")\n", shared ? "H,R,V" : "H,V");
+  if (v->gate)
+    fprintf(out, "  let g[%s] = linear(u, name = \"g_proj\")\n", shared ? "H,R,V" : "H,V");
   fprintf(out,
           "  let low[L] = linear(u, name = \"gk_proj.0\")\n"
           "  let gate[H,K] = linear(low, name = \"gk_proj.1\", bias = on)\n"
           "  let y = %s(%sq%s%s, %sk%s%s, v%s, gate)\n",
-          shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after, feature[1], after);
+          shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after,
+          feature[1], after);
   put_output(out, v);
   put_gated_blocks(out, v, shared);
 }
@@ -190,7 +203,8 @@ void put_gated_deltanet(FILE *out, const public_values *v) {
   snprintf(values, sizeof values, "%s,V", heads);
   fprintf(out, "import std.gated_deltanet\n\n");
   if (!standard) put_delta_rule(out, v);
-  fprintf(out, "layer Attention(D, H, %sK, V%s) {\n  input u[D]\n", if_on(!standard, "R, "), if_on(v->convolutions, ", W"));
+  fprintf(out, "layer Attention(D, H, %sK, V%s) {\n  input u[D]\n", if_on(!standard, "R, "),
+          if_on(v->convolutions, ", W"));
   put_projection(out, v, 'q', "H,K");
   put_projection(out, v, 'k', "H,K");
   put_projection(out, v, 'v', values);
@@ -200,7 +214,8 @@ void put_gated_deltanet(FILE *out, const public_values *v) {
           "  let rate[%s] = linear(u, name = \"b_proj\")\n",
           heads, heads);
   if (v->gate) fprintf(out, "  let g[%s] = linear(u, name = \"g_proj\")\n", values);
-  fprintf(out, "  let y = %s(q2, k2, v2, rate, gate)\n", standard ? "gated_deltanet" : "delta_rule");
+  fprintf(out, "  let y = %s(q2, k2, v2, rate, gate)\n",
+          standard ? "gated_deltanet" : "delta_rule");
   put_output(out, v);
   put_gated_blocks(out, v, !standard);
 }
@@ -237,7 +252,8 @@ static const char *const rwkv7_mlp =
     "}\n\n";
 
 // `mixer`: the call up to its input, `sizes`: behind that.
-static void put_rwkv_block(FILE *out, const public_values *v, long long i, const char *mixer, const char *sizes) {
+static void put_rwkv_block(FILE *out, const public_values *v, long long i, const char *mixer,
+                           const char *sizes) {
   char x[32];
   snprintf(x, sizeof x, i ? "x%lld" : "p%lld", i);
   if (!i) fprintf(out, "  let p0 = LayerNorm(x0, name = \"model.layers.0.pre_norm\")\n");
@@ -245,15 +261,16 @@ static void put_rwkv_block(FILE *out, const public_values *v, long long i, const
           "  let n%lld = LayerNorm(%s, name = \"model.layers.%lld.attn_norm\")\n"
           "  let %s(n%lld, %s, name = \"model.layers.%lld.attn\")\n"
           "  let a%lld = %s + y%lld\n"
-          "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = %lld, name = "
+          "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = "
+          "%lld, name = "
           "\"model.layers.%lld.ffn\")\n",
           i, x, i, mixer, i, sizes, i, i, x, i, i + 1, i, i, i, (long long)v->F, i);
 }
 
 void put_rwkv6(FILE *out, const public_values *v) {
   char sizes[200], mixer[40];
-  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)v->H, (long long)v->K,
-           (long long)v->V, (long long)v->R, (long long)v->L);
+  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)v->H,
+           (long long)v->K, (long long)v->V, (long long)v->R, (long long)v->L);
   fprintf(out, "import std.norm\nimport std.rwkv6\n\n%s", rwkv6_mlp);
   put_model(out, v, "");
   for (long long i = 0; i < v->layers; i++) {
@@ -266,10 +283,10 @@ void put_rwkv6(FILE *out, const public_values *v) {
 void put_rwkv7(FILE *out, const public_values *v) {
   char heads[80], first[200], later[220], mixer[40];
   snprintf(heads, sizeof heads, ", H = %lld, V = %lld", (long long)v->H, (long long)v->V);
-  snprintf(first, sizeof first, "H = H, K = %lld, V = V, LW = %lld, LA = %lld, LG = %lld", (long long)v->K, (long long)v->LW,
-           (long long)v->LA, (long long)v->LG);
-  snprintf(later, sizeof later, "first, K = %lld, LW = %lld, LA = %lld, LG = %lld, LV = %lld", (long long)v->K,
-           (long long)v->LW, (long long)v->LA, (long long)v->LG, (long long)v->LV);
+  snprintf(first, sizeof first, "H = H, K = %lld, V = V, LW = %lld, LA = %lld, LG = %lld",
+           (long long)v->K, (long long)v->LW, (long long)v->LA, (long long)v->LG);
+  snprintf(later, sizeof later, "first, K = %lld, LW = %lld, LA = %lld, LG = %lld, LV = %lld",
+           (long long)v->K, (long long)v->LW, (long long)v->LA, (long long)v->LG, (long long)v->LV);
   fprintf(out, "import std.norm\nimport std.rwkv7\n\n%s", rwkv7_mlp);
   put_model(out, v, heads);
   for (long long i = 0; i < v->layers; i++) {

@@ -7,16 +7,25 @@
 // ---- memory -------------------------------------------------------------------------------------
 
 // In copies of messages.
-typedef enum seam_block { STATES_IN, STATES_OUT, GRADIENTS_IN, GRADIENTS_OUT, SEAM_BLOCKS } seam_block;
+typedef enum seam_block {
+  STATES_IN,
+  STATES_OUT,
+  GRADIENTS_IN,
+  GRADIENTS_OUT,
+  SEAM_BLOCKS
+} seam_block;
 
 static int64_t block_bytes(const train_model *m, const compute *c, int64_t batch) {
   return m->state_elements * batch * c->n->element_size;
 }
 
 // The seams of a place that lie between two segments, one of them maybe of another place.
-static int seam_count(const seam_place *p) { return p->segments - 1 + (p->place > 0) + (p->place + 1 < p->places); }
+static int seam_count(const seam_place *p) {
+  return p->segments - 1 + (p->place > 0) + (p->place + 1 < p->places);
+}
 
-// Blocks of gradients between two segments of a place. What comes from the next place and what goes to the one before lie behind.
+// Blocks of gradients between two segments of a place. What comes from the next place and what goes
+// to the one before lie behind.
 static int inner_gradients(int segments, bool apart) { return apart ? segments - 1 : 2; }
 
 static int gradient_count(const seam_place *p, bool backward, bool apart) {
@@ -24,9 +33,11 @@ static int gradient_count(const seam_place *p, bool backward, bool apart) {
   return inner_gradients(p->segments, apart) + (p->places > 1 ? 2 : 0);
 }
 
-int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form, const seam_place *p) {
+int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form,
+                    const seam_place *p) {
   if (p->segments == 0) return 0;
-  return block_bytes(m, c, form->batch) * (seam_count(p) + gradient_count(p, form->backward, form->chain));
+  return block_bytes(m, c, form->batch) *
+         (seam_count(p) + gradient_count(p, form->backward, form->chain));
 }
 
 // The last step of the backward pass that is of an operation with states.
@@ -47,22 +58,24 @@ static rec_status open_messages(seams *s) {
   size_t states = ((size_t)s->model->state_count + 1) * CHAIN_BLOCKS;
   message **lists = s->lists = calloc(5 * states, sizeof *lists);
   if (!lists) return rec_no_memory();
-  s->of = (seam_messages){lists, lists + states, lists + 2 * states, lists + 3 * states, lists + 4 * states};
+  s->of = (seam_messages){lists, lists + states, lists + 2 * states, lists + 3 * states,
+                          lists + 4 * states};
   if (s->direct) return open_joined(s);
   if (compute_is_host(s->c)) return REC_OK;
   s->copies = malloc((size_t)s->block * SEAM_BLOCKS + 1);
   return s->copies ? REC_OK : rec_no_memory();
 }
 
-rec_status seams_open(const compute *c, const train_model *m, const executor_form *form, int segments, const seam_cut *cuts,
-                      seams *s) {
+rec_status seams_open(const compute *c, const train_model *m, const executor_form *form,
+                      int segments, const seam_cut *cuts, seams *s) {
   *s = (seams){.c = c,
                .model = m,
                .line = form->line,
                .direct = !compute_is_host(c) && ranks_have_gpus(form->line),
                .place = ranks_time(form->line),
                .places = ranks_time_count(form->line),
-               .most = segments_of_place(form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
+               .most = segments_of_place(
+                   form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
                .block = block_bytes(m, c, form->batch),
                .cuts = cuts,
                .apart = form->chain,
@@ -72,7 +85,8 @@ rec_status seams_open(const compute *c, const train_model *m, const executor_for
   if (segments == 0) return REC_OK;
   rec_status status = c->ops->allocate(c, s->block * seam_count(&place), (void **)&s->states);
   if (!status)
-    status = c->ops->allocate(c, s->block * gradient_count(&place, form->backward, form->chain), (void **)&s->gradients);
+    status = c->ops->allocate(c, s->block * gradient_count(&place, form->backward, form->chain),
+                              (void **)&s->gradients);
   return status || s->places == 1 ? status : open_messages(s);
 }
 
@@ -103,7 +117,8 @@ void *seams_state(const seams *s, int seam, int state) {
 void *seams_gradient(const seams *s, int seam, int state) {
   const shard *run = s->there;
   int block = s->apart ? seam - 1 : seam % 2;
-  if (seam == 0 && seams_first(s)) return run->d_before && run->before[state] ? run->d_before[state] : NULL;
+  if (seam == 0 && seams_first(s))
+    return run->d_before && run->before[state] ? run->d_before[state] : NULL;
   if (seam == s->count && seams_last(s)) return NULL;
   if (seam == s->count) block = s->inner;
   if (seam == 0) block = s->inner + 1;
@@ -112,7 +127,9 @@ void *seams_gradient(const seams *s, int seam, int state) {
 
 bool seams_first(const seams *s) { return s->place == 0; }
 bool seams_last(const seams *s) { return s->place == s->last; }
-static bool seams_begins(const seams *s, bool backward) { return backward ? seams_last(s) : seams_first(s); }
+static bool seams_begins(const seams *s, bool backward) {
+  return backward ? seams_last(s) : seams_first(s);
+}
 bool seams_ends(const seams *s, bool backward) { return seams_begins(s, !backward); }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -123,9 +140,13 @@ static int64_t tag_of(const seams *s, int state) {
 }
 
 // Tails of convolutions and lags are counted apart from states.
-static message_kind kind_of(const seams *s, int state) { return s->model->states[state].lag ? MESSAGE_HALO : MESSAGE_STATES; }
+static message_kind kind_of(const seams *s, int state) {
+  return s->model->states[state].lag ? MESSAGE_HALO : MESSAGE_STATES;
+}
 
-static int rank_at(const seams *s, int place) { return ranks_at(s->line, ranks_data(s->line), place); }
+static int rank_at(const seams *s, int place) {
+  return ranks_at(s->line, ranks_data(s->line), place);
+}
 
 // Where the bytes of a message lie: where the state or gradient does, or a copy of it.
 static void *bytes_at(const seams *s, seam_block block, int state, void *there) {
@@ -139,7 +160,9 @@ typedef struct byte_range {
 
 static int blocks_of(const seams *s, int state) {
   const seam_cut *cut = &s->cuts[state];
-  return cut->instances ? chain_blocks(cut->instances * s->there->batch, cut->bytes * s->there->batch) : 1;
+  return cut->instances
+             ? chain_blocks(cut->instances * s->there->batch, cut->bytes * s->there->batch)
+             : 1;
 }
 
 // All states of an operation have the same instances, one behind the other.
@@ -154,17 +177,25 @@ static byte_range range_of(const seams *s, int state, int block) {
   return (byte_range){first * of_one, (instance_of(s, state, block + 1) - first) * of_one};
 }
 
-int seams_blocks(const seams *s, const model_op *op) { return op->state_count ? blocks_of(s, op->states[0]) : 1; }
-int64_t seams_instance(const seams *s, const model_op *op, int block) { return instance_of(s, op->states[0], block); }
+int seams_blocks(const seams *s, const model_op *op) {
+  return op->state_count ? blocks_of(s, op->states[0]) : 1;
+}
+int64_t seams_instance(const seams *s, const model_op *op, int block) {
+  return instance_of(s, op->states[0], block);
+}
 
-static message **slot_of(message **list, int state, int block) { return &list[state * CHAIN_BLOCKS + block]; }
+static message **slot_of(message **list, int state, int block) {
+  return &list[state * CHAIN_BLOCKS + block];
+}
 
-// Messages of several blocks have one tag: they leave, and are expected, in the order of the blocks.
-static void expect(const seams *s, int place, message_kind kind, int state, message **list, char *bytes) {
+// Messages of several blocks have one tag: they leave, and are expected, in the order of the
+// blocks.
+static void expect(const seams *s, int place, message_kind kind, int state, message **list,
+                   char *bytes) {
   for (int block = 0; block < blocks_of(s, state); block++) {
     byte_range range = range_of(s, state, block);
-    *slot_of(list, state, block) =
-        ranks_receive(s->line, rank_at(s, place), kind, tag_of(s, state), bytes + range.first, range.count);
+    *slot_of(list, state, block) = ranks_receive(s->line, rank_at(s, place), kind, tag_of(s, state),
+                                                 bytes + range.first, range.count);
   }
 }
 
@@ -174,18 +205,24 @@ static void wait_for_block(const seams *s, message **list, int state, int block,
   *slot = NULL;
 }
 
-static rec_status arrive(const seams *s, message **list, seam_block room, int state, int block, char *there, const char *what) {
+static rec_status arrive(const seams *s, message **list, seam_block room, int state, int block,
+                         char *there, const char *what) {
   byte_range range = range_of(s, state, block);
   wait_for_block(s, list, state, block, what);
   if (!s->copies) return REC_OK;
-  return s->c->ops->upload(s->c, there + range.first, (char *)bytes_at(s, room, state, there) + range.first, range.count);
+  return s->c->ops->upload(s->c, there + range.first,
+                           (char *)bytes_at(s, room, state, there) + range.first, range.count);
 }
 
 // `here`: where the bytes lie in the host's memory.
-static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state, byte_range range, char *here,
-                        char *there) {
-  rec_status status = here == there ? REC_OK : s->c->ops->download(s->c, here + range.first, there + range.first, range.count);
-  if (!status) *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first, range.count);
+static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state,
+                        byte_range range, char *here, char *there) {
+  rec_status status = here == there ? REC_OK
+                                    : s->c->ops->download(s->c, here + range.first,
+                                                          there + range.first, range.count);
+  if (!status)
+    *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first,
+                       range.count);
   return status;
 }
 
@@ -197,10 +234,12 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
   s->takes = s->gives = (op_range){0, s->model->op_count};
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
     if (s->place > 0 && s->place <= s->last && !s->direct)
-      expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in, bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
+      expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in,
+             bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
     if (s->place == 0 && here->after[i])
       *slot_of(s->of.carried, i, 0) =
-          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i], bytes_of_seam(s, i));
+          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i],
+                        bytes_of_seam(s, i));
   }
 }
 
@@ -228,7 +267,8 @@ void seams_end(seams *s) {
   }
 }
 
-// From GPU to GPU: a block of all states of an operation, or of their gradients, at the seam to the place before or behind.
+// From GPU to GPU: a block of all states of an operation, or of their gradients, at the seam to the
+// place before or behind.
 static void move(seams *s, const model_op *op, bool receives, bool backward, int block) {
   device_message list[MOST_VARIABLES];
   int seam = receives == backward ? s->count : 0, peer = rank_at(s, s->place + (seam ? 1 : -1));
@@ -243,9 +283,9 @@ static void move(seams *s, const model_op *op, bool receives, bool backward, int
                                .bytes = bytes + range.first,
                                .size = range.count};
   }
-  ranks_move(
-      s->line, list, op->state_count,
-      (message_place){s->here->step, s->model->states[op->states[0]].layer, backward ? "gradients of states" : "states"});
+  ranks_move(s->line, list, op->state_count,
+             (message_place){s->here->step, s->model->states[op->states[0]].layer,
+                             backward ? "gradients of states" : "states"});
 }
 
 // The states of one operation and one seam have one place in time, whichever executor has them.
@@ -256,7 +296,8 @@ void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool rec
   for (int i = ops.first; s->direct && i < ops.end; i++)
     for (int k = 0; k < m->ops[i].state_count; k++) {
       const model_state *state = &m->states[m->ops[i].states[k]];
-      device_message *to = receives ? &s->joined_in[s->joined_in_count++] : &s->joined_out[s->joined_out_count++];
+      device_message *to =
+          receives ? &s->joined_in[s->joined_in_count++] : &s->joined_out[s->joined_out_count++];
       *to = (device_message){.receives = receives,
                              .peer = rank_at(s, s->place + (receives ? -1 : 1)),
                              .kind = kind_of(s, m->ops[i].states[k]),
@@ -266,7 +307,9 @@ void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool rec
 }
 
 static void move_joined(const seams *s, const device_message *list, int *count) {
-  if (*count) ranks_move(s->line, list, *count, (message_place){s->here->step, -1, "states of the next shards"});
+  if (*count)
+    ranks_move(s->line, list, *count,
+               (message_place){s->here->step, -1, "states of the next shards"});
   *count = 0;
 }
 
@@ -280,7 +323,8 @@ static bool is_joined(const seams *s, const model_op *op, bool comes) {
 }
 
 static bool is_last_block(const seams *s, const model_op *op, int block) {
-  return s->last_step >= 0 && op == &s->model->ops[s->model->steps[s->last_step].op] && block + 1 == seams_blocks(s, op);
+  return s->last_step >= 0 && op == &s->model->ops[s->model->steps[s->last_step].op] &&
+         block + 1 == seams_blocks(s, op);
 }
 
 rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
@@ -288,28 +332,30 @@ rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
   if (!backward && is_joined(s, op, true)) return REC_OK;
   if (s->direct && !seams_begins(s, backward)) {
     move(s, op, true, backward, block);
-    if (backward && is_last_block(s, op, block)) move_joined(s, s->joined_out, &s->joined_out_count);
+    if (backward && is_last_block(s, op, block))
+      move_joined(s, s->joined_out, &s->joined_out_count);
     return REC_OK;
   }
   for (int k = 0; !status && k < op->state_count && !seams_begins(s, backward); k++) {
     int state = op->states[k];
-    status = backward ? arrive(s, s->of.gradients_in, GRADIENTS_IN, state, block, seams_gradient(s, s->count, state),
-                               "gradients of states")
-                      : arrive(s, s->of.states_in, STATES_IN, state, block, seams_state(s, 0, state), "states");
+    status = backward ? arrive(s, s->of.gradients_in, GRADIENTS_IN, state, block,
+                               seams_gradient(s, s->count, state), "gradients of states")
+                      : arrive(s, s->of.states_in, STATES_IN, state, block,
+                               seams_state(s, 0, state), "states");
   }
   return status;
 }
 
 static rec_status send_on(seams *s, int state, int block) {
   char *there = seams_state(s, s->count, state);
-  return leave(s, slot_of(s->of.states_out, state, block), s->place + 1, kind_of(s, state), state, range_of(s, state, block),
-               bytes_at(s, STATES_OUT, state, there), there);
+  return leave(s, slot_of(s->of.states_out, state, block), s->place + 1, kind_of(s, state), state,
+               range_of(s, state, block), bytes_at(s, STATES_OUT, state, there), there);
 }
 
 static rec_status send_back(seams *s, int state, int block) {
   char *there = seams_gradient(s, 0, state);
-  return leave(s, slot_of(s->of.gradients_out, state, block), s->place - 1, MESSAGE_COTANGENTS, state,
-               range_of(s, state, block), bytes_at(s, GRADIENTS_OUT, state, there), there);
+  return leave(s, slot_of(s->of.gradients_out, state, block), s->place - 1, MESSAGE_COTANGENTS,
+               state, range_of(s, state, block), bytes_at(s, GRADIENTS_OUT, state, there), there);
 }
 
 rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
@@ -330,15 +376,20 @@ static rec_status carry(seams *s, const model_op *op) {
   for (int k = 0; !status && k < op->state_count; k++) {
     int state = op->states[k];
     if (s->here->after[state])
-      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state, (byte_range){0, bytes_of_seam(s, state)},
-                     s->here->after[state], seams_state(s, s->count, state));
+      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state,
+                     (byte_range){0, bytes_of_seam(s, state)}, s->here->after[state],
+                     seams_state(s, s->count, state));
   }
   return status;
 }
 
 // The first segment of a pass at this place, and the last one.
-static bool is_first(const seams *s, int segment, bool backward) { return segment == (backward ? s->count - 1 : 0); }
-static bool is_last(const seams *s, int segment, bool backward) { return is_first(s, segment, !backward); }
+static bool is_first(const seams *s, int segment, bool backward) {
+  return segment == (backward ? s->count - 1 : 0);
+}
+static bool is_last(const seams *s, int segment, bool backward) {
+  return is_first(s, segment, !backward);
+}
 
 rec_status seams_before(seams *s, const model_op *op, int segment, bool backward) {
   rec_status status = REC_OK;

@@ -56,8 +56,8 @@ static rec_status open_there(staging *s) {
   return allocate(s->c, parts, sizeof parts / sizeof *parts, true);
 }
 
-rec_status staging_open(const compute *c, const train_model *m, const executor_form *form, int64_t from, int64_t time,
-                        staging *s) {
+rec_status staging_open(const compute *c, const train_model *m, const executor_form *form,
+                        int64_t from, int64_t time, staging *s) {
   *s = (staging){.c = c, .model = m, .form = *form, .from = from, .time = time};
   rec_status status = form->segment < form->time ? open_cut(s) : REC_OK;
   return status || compute_is_host(c) ? status : open_there(s);
@@ -73,7 +73,8 @@ void staging_close(staging *s) {
 }
 
 // Rows of the caller to the order of segments, or back.
-static void reorder(const staging *s, const shard *here, int64_t time, void *from, void *cut, size_t size, bool back) {
+static void reorder(const staging *s, const shard *here, int64_t time, void *from, void *cut,
+                    size_t size, bool back) {
   char *next = cut;
   for (int64_t first = 0; first < time; first += s->form.segment)
     for (int64_t b = 0; b < here->batch; b++) {
@@ -85,7 +86,8 @@ static void reorder(const staging *s, const shard *here, int64_t time, void *fro
     }
 }
 
-static const void *cut_rows(const staging *s, const shard *here, int64_t time, const void *from, void *room, size_t size) {
+static const void *cut_rows(const staging *s, const shard *here, int64_t time, const void *from,
+                            void *room, size_t size) {
   if (!room || !from) return from;
   reorder(s, here, time, (void *)(uintptr_t)from, room, size, false);
   return room;
@@ -106,8 +108,11 @@ static rec_status enter_states(const staging *s, const shard *here, staged_ends 
   for (int i = 0; !status && i < s->model->state_count; i++) {
     s->before[i] = ends.first && here->before[i] ? staged_state(s, 0, i, here->batch) : NULL;
     s->after[i] = here->after[i] ? staged_state(s, 1, i, here->batch) : NULL;
-    s->d_before[i] = here->d_before && here->d_before[i] ? staged_state(s, 2, i, here->batch) : NULL;
-    if (s->before[i]) status = s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of_state(s, i, here->batch));
+    s->d_before[i] =
+        here->d_before && here->d_before[i] ? staged_state(s, 2, i, here->batch) : NULL;
+    if (s->before[i])
+      status =
+          s->c->ops->upload(s->c, s->before[i], here->before[i], bytes_of_state(s, i, here->batch));
   }
   return status;
 }
@@ -121,29 +126,37 @@ static rec_status place_rows(const staging *s, const void **from, void *room, in
 }
 
 rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there) {
-  int64_t rest = here->time - s->from, time = rest < s->time ? rest : s->time, tokens = here->batch * time;
+  int64_t rest = here->time - s->from, time = rest < s->time ? rest : s->time,
+          tokens = here->batch * time;
   *there = *here;
   there->time = time > 0 ? time : 0;
   there->tokens = cut_rows(s, here, time, here->tokens, s->cut.tokens, sizeof *s->tokens);
   there->targets = cut_rows(s, here, time, here->targets, s->cut.targets, sizeof *s->targets);
   there->weights = cut_rows(s, here, time, here->weights, s->cut.weights, sizeof *s->weights);
   if (time <= 0 || compute_is_host(s->c)) return REC_OK;
-  rec_status status = place_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
-  if (!status) status = place_rows(s, (const void **)&there->targets, s->targets, tokens * (int64_t)sizeof *s->targets);
-  if (!status) status = place_rows(s, (const void **)&there->weights, s->weights, tokens * (int64_t)sizeof *s->weights);
+  rec_status status =
+      place_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
+  if (!status)
+    status = place_rows(s, (const void **)&there->targets, s->targets,
+                        tokens * (int64_t)sizeof *s->targets);
+  if (!status)
+    status = place_rows(s, (const void **)&there->weights, s->weights,
+                        tokens * (int64_t)sizeof *s->weights);
   there->before = s->before;
   there->after = s->after;
   there->d_before = here->d_before ? s->d_before : NULL;
   return status ? status : enter_states(s, here, ends);
 }
 
-rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, const shard *there) {
+rec_status staging_leave(const staging *s, const shard *here, staged_ends ends,
+                         const shard *there) {
   const compute *c = s->c;
   rec_status status = REC_OK;
   if (compute_is_host(c) || !ends.first) return REC_OK;
   for (int i = 0; !status && i < s->model->state_count; i++) {
     int64_t bytes = bytes_of_state(s, i, here->batch);
-    if (ends.last && here->after[i]) status = c->ops->download(c, here->after[i], there->after[i], bytes);
+    if (ends.last && here->after[i])
+      status = c->ops->download(c, here->after[i], there->after[i], bytes);
     // Only states that the run started from have a gradient.
     if (!status && here->before[i] && here->d_before && here->d_before[i])
       status = c->ops->download(c, here->d_before[i], there->d_before[i], bytes);
@@ -152,11 +165,13 @@ rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, 
 }
 
 // From where the run wrote to where the caller wants it, in the order of the caller.
-static rec_status take_rows(const staging *s, const shard *here, const shard *there, void *wanted, const void *found, void *cut,
-                            size_t size) {
+static rec_status take_rows(const staging *s, const shard *here, const shard *there, void *wanted,
+                            const void *found, void *cut, size_t size) {
   void *to = cut ? cut : wanted;
   if (!wanted || found == wanted) return REC_OK;
-  rec_status status = found == to ? REC_OK : s->c->ops->download(s->c, to, found, there->batch * there->time * (int64_t)size);
+  rec_status status = found == to ? REC_OK
+                                  : s->c->ops->download(s->c, to, found,
+                                                        there->batch * there->time * (int64_t)size);
   if (!status && cut) reorder(s, here, there->time, wanted, cut, size, true);
   return status;
 }
@@ -165,12 +180,17 @@ float *staging_losses(const staging *s, float *here) {
   return s->losses ? s->losses : here && s->cut.losses ? s->cut.losses : here;
 }
 
-rec_status staging_take_losses(const staging *s, const shard *here, const shard *there, float *losses) {
-  return take_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses, sizeof *losses);
+rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
+                               float *losses) {
+  return take_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses,
+                   sizeof *losses);
 }
 
-uint8_t *staging_hits(const staging *s, uint8_t *here) { return s->hits ? s->hits : here && s->cut.hits ? s->cut.hits : here; }
+uint8_t *staging_hits(const staging *s, uint8_t *here) {
+  return s->hits ? s->hits : here && s->cut.hits ? s->cut.hits : here;
+}
 
-rec_status staging_take_hits(const staging *s, const shard *here, const shard *there, uint8_t *hits) {
+rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
+                             uint8_t *hits) {
   return take_rows(s, here, there, hits, staging_hits(s, hits), s->cut.hits, sizeof *hits);
 }

@@ -1,5 +1,5 @@
-// The sequences of a run, brought to where the model runs, in the order in which it reads them: segment after segment. Without
-// segments they are there already on the host.
+// The sequences of a run, brought to where the model runs, in the order in which it reads them:
+// segment after segment. Without segments they are there already on the host.
 #ifndef REC_TRAIN_STAGING_H
 #define REC_TRAIN_STAGING_H
 
@@ -9,7 +9,8 @@ typedef struct staging {
   const compute *c;
   const train_model *model;
   executor_form form;
-  int64_t from, time;   // the tokens of each sequence that run here: the first, and how many at most
+  // the tokens of each sequence that run here: the first, and how many at most
+  int64_t from, time;
   struct staged_room {  // in the host's memory, segment after segment; NULL without segments
     token_id *tokens, *targets;
     float *weights, *losses;
@@ -22,9 +23,10 @@ typedef struct staging {
   void **before, **after, **d_before;  // by state
 } staging;
 
-// `form`: with the tokens of a segment; `time` tokens from `from` on run here. To be closed after a failure, too.
-rec_status staging_open(const compute *c, const train_model *model, const executor_form *form, int64_t from, int64_t time,
-                        staging *s);
+// `form`: with the tokens of a segment; `time` tokens from `from` on run here. To be closed after a
+// failure, too.
+rec_status staging_open(const compute *c, const train_model *model, const executor_form *form,
+                        int64_t from, int64_t time, staging *s);
 void staging_close(staging *s);
 
 // What this place runs of the sequences.
@@ -32,15 +34,19 @@ typedef struct staged_ends {
   bool first, last;  // has it their first and last tokens?
 } staged_ends;
 
-// `there`: the tokens that run here, in the memory of the place, and the states that they start from.
+// `there`: the tokens that run here, in the memory of the place, and the states that they start
+// from.
 rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there);
 // What a run has written into `there`. Of several ranks the last one sends what it ends with.
 rec_status staging_leave(const staging *s, const shard *here, staged_ends ends, const shard *there);
 
-// Where a run writes what the caller wants at `here`, and how it comes there. On the host both may be NULL.
+// Where a run writes what the caller wants at `here`, and how it comes there. On the host both may
+// be NULL.
 float *staging_losses(const staging *s, float *here);
-rec_status staging_take_losses(const staging *s, const shard *here, const shard *there, float *losses);
+rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
+                               float *losses);
 uint8_t *staging_hits(const staging *s, uint8_t *here);
-rec_status staging_take_hits(const staging *s, const shard *here, const shard *there, uint8_t *hits);
+rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
+                             uint8_t *hits);
 
 #endif

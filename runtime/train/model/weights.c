@@ -1,5 +1,6 @@
-// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of the seed, the weight's path, the element's
-// position and the draw's place in the expression. A weight thus starts the same beside any other weights.
+// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of the seed, the
+// weight's path, the element's position and the draw's place in the expression. A weight thus
+// starts the same beside any other weights.
 #include "runtime/train/model/weights.h"
 
 #include <math.h>
@@ -76,23 +77,28 @@ static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x :
 static double special(start_run *r, const cJSON *e, const char *name, int depth) {
   if (!strcmp(name, "weight")) return other_weight(r, e, depth);
   double a = argument(r, e, 1, depth);
-  if (!strcmp(name, "index")) return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
+  if (!strcmp(name, "index"))
+    return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
   if (!strncmp(name, "legs_", 5))
-    return legs(r, !strcmp(name, "legs_input"), r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)),
+    return legs(r, !strcmp(name, "legs_input"),
+                r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)),
                 argument(r, e, 3, depth));
-  if (!strcmp(name, "identity")) return r->element / at_least_one(a) == r->element % at_least_one(a);
+  if (!strcmp(name, "identity"))
+    return r->element / at_least_one(a) == r->element % at_least_one(a);
   if (!strcmp(name, "tap")) return r->element % at_least_one(a) == at_least_one(a) - 1;
   if (!strcmp(name, "inv_softplus")) return a + log(-expm1(-a));
   double low = argument(r, e, 2, depth), high = argument(r, e, 3, depth);
-  if (!strcmp(name, "normal")) return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
+  if (!strcmp(name, "normal"))
+    return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
   double u = random_uniform(r->seed, r->stream, position(r, (int64_t)a));
   if (!strcmp(name, "uniform")) return low + (high - low) * u;
   return exp(log(low) + (log(high) - log(low)) * u);
 }
 
 static double evaluate(start_run *r, const cJSON *e, int depth) {
-  static const char *const specials[] = {"weight", "index",   "identity",   "tap",       "inv_softplus",
-                                         "normal", "uniform", "loguniform", "legs_imag", "legs_input"};
+  static const char *const specials[] = {"weight",       "index",     "identity", "tap",
+                                         "inv_softplus", "normal",    "uniform",  "loguniform",
+                                         "legs_imag",    "legs_input"};
   if (cJSON_IsNumber(e)) return e->valuedouble;
   const cJSON *head = cJSON_GetArrayItem(e, 0);
   if (!cJSON_IsString(head) || depth > DEEPEST) {
@@ -116,19 +122,27 @@ static double evaluate(start_run *r, const cJSON *e, int depth) {
 
 static rec_status start_part(start_run *r, const numeric *n, void *block) {
   if (!r->part->start || cJSON_IsNull(r->part->start))
-    return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none", r->parameter->name);
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
+                    r->parameter->name);
   for (r->element = 0; r->element < r->part->count; r->element++)
-    n->store(block, r->parameter->place + r->part->first + r->element, evaluate(r, r->part->start, 0));
+    n->store(block, r->parameter->place + r->part->first + r->element,
+             evaluate(r, r->part->start, 0));
   free(r->legs);
   if (!r->unknown) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name, r->unknown);
+  return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name,
+                  r->unknown);
 }
 
-rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n, void *block) {
+rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
+                               void *block) {
   for (int i = 0; i < model->parameter_count; i++) {
     const model_parameter *p = &model->parameters[i];
     for (int k = 0; k < p->part_count; k++) {
-      start_run r = {.model = model, .parameter = p, .part = &p->parts[k], .seed = seed, .stream = random_stream(p->name)};
+      start_run r = {.model = model,
+                     .parameter = p,
+                     .part = &p->parts[k],
+                     .seed = seed,
+                     .stream = random_stream(p->name)};
       rec_status status = start_part(&r, n, block);
       if (status) return status;
     }

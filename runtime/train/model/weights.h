@@ -7,6 +7,7 @@
 
 // Fills the block of all parameters (model->parameter_elements numbers, zeroed) by the starts of
 // the model.
-rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n, void *block);
+rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
+                               void *block);
 
 #endif

@@ -1,4 +1,5 @@
-// Attention maps in the report: for each recurrence |M|, meaned over the heads, and the mask beside it.
+// Attention maps in the report: for each recurrence |M|, meaned over the heads, and the mask beside
+// it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,8 @@ static bool add_line(maps *all, const char *line) {
   int head;
   long long i, j;
   double m, mask;
-  if (sscanf(line, "%255[^,],%d,%lld,%lld,%lf,%lf", name, &head, &i, &j, &m, &mask) != 6 || i < 0 || i >= all->time || j < 0 ||
-      j > i || head < 0)
+  if (sscanf(line, "%255[^,],%d,%lld,%lld,%lf,%lf", name, &head, &i, &j, &m, &mask) != 6 || i < 0 ||
+      i >= all->time || j < 0 || j > i || head < 0)
     return false;
   int place = 0, n = all->cells;
   while (place < all->count && strcmp(all->layers[place].name, name) != 0) place++;
@@ -48,15 +49,17 @@ static bool add_line(maps *all, const char *line) {
   return true;
 }
 
-static void put_cells(FILE *out, const char *name, int number, const double *cells, int n, double scale) {
+static void put_cells(FILE *out, const char *name, int number, const double *cells, int n,
+                      double scale) {
   fprintf(out, "$%s%d << END\n", name, number);
   for (int i = 0; i < n; i++)
-    for (int j = 0; j < n; j++) fprintf(out, "%.4g%c", cells[i * n + j] * scale, j + 1 < n ? ' ' : '\n');
+    for (int j = 0; j < n; j++)
+      fprintf(out, "%.4g%c", cells[i * n + j] * scale, j + 1 < n ? ' ' : '\n');
   fprintf(out, "END\n");
 }
 
-// The greatest entry below the diagonal, which has besides what an output takes from its input without
-// the state.
+// The greatest entry below the diagonal, which has besides what an output takes from its input
+// without the state.
 static double largest(const double *cells, int n) {
   double most = 0;
   for (int i = 0; i < n; i++)
@@ -70,11 +73,14 @@ static void put_script(FILE *out, const maps *all) {
     put_cells(out, "m", l, all->layers[l].m, all->cells, 1.0 / all->layers[l].heads);
     put_cells(out, "k", l, all->layers[l].mask, all->cells, 1);
   }
-  fprintf(out, "set terminal svg size 760,%d font 'sans-serif,12' background '#ffffff'\n", 330 * all->count);
-  fprintf(out, "set multiplot layout %d,2\nset size square\nset yrange [%d:-1] \nset xrange [-1:%d]\n", all->count, all->cells,
-          all->cells);
+  fprintf(out, "set terminal svg size 760,%d font 'sans-serif,12' background '#ffffff'\n",
+          330 * all->count);
   fprintf(out,
-          "unset key\nunset tics\nset xlabel 'j'\nset ylabel 'i'\nset palette defined (0 '#ffffff', 0.2 '#aed6f1', 0.6 "
+          "set multiplot layout %d,2\nset size square\nset yrange [%d:-1] \nset xrange [-1:%d]\n",
+          all->count, all->cells, all->cells);
+  fprintf(out,
+          "unset key\nunset tics\nset xlabel 'j'\nset ylabel 'i'\nset palette defined (0 "
+          "'#ffffff', 0.2 '#aed6f1', 0.6 "
           "'#2471a3', 1 '#1b2631')\n");
   for (int l = 0; l < all->count; l++) {
     const layer_map *map = &all->layers[l];
@@ -83,20 +89,24 @@ static void put_script(FILE *out, const maps *all) {
     fprintf(out, "set cbrange [0:%.4g]\nset title ", largest(map->m, all->cells) / map->heads);
     put_gnuplot_string(out, title);
     fprintf(out, " noenhanced\nplot $m%d matrix with image pixels\n", l);
-    fprintf(out, "set cbrange [0:1]\nset title 'mask' noenhanced\nplot $k%d matrix with image pixels\n", l);
+    fprintf(out,
+            "set cbrange [0:1]\nset title 'mask' noenhanced\nplot $k%d matrix with image pixels\n",
+            l);
   }
   fprintf(out, "unset multiplot\n");
 }
 
 bool report_attention(const evaluate_block *e, const char *csv, const char *folder) {
-  maps all = {.time = e->attention, .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
+  maps all = {.time = e->attention,
+              .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
   file_path svg = rec_path("%s/attention.svg", folder);
   made_text script;
   bool good = text_open(&script);
   for (const char *line = strchr(csv, '\n'); good && line && line[1]; line = strchr(line + 1, '\n'))
     good = add_line(&all, line + 1);
   if (good) put_script(script.out, &all);
-  good = text_close(&script) && good && all.count && report_draw(script.text, script.size, svg.text);
+  good =
+      text_close(&script) && good && all.count && report_draw(script.text, script.size, svg.text);
   for (int l = 0; l < all.count; l++) {
     free(all.layers[l].m);
     free(all.layers[l].mask);

@@ -40,7 +40,8 @@ static bool holds_a_block(const char *folder) {
   return any;
 }
 
-// The run itself if it is a block's folder, else those in it. Pictures of whole runs have the names of some of a block's files.
+// The run itself if it is a block's folder, else those in it. Pictures of whole runs have the names
+// of some of a block's files.
 static rec_status add_run(folders *all, const char *run) {
   struct dirent **entries;
   int before = all->count, count = scandir(run, &entries, NULL, alphasort);
@@ -54,7 +55,9 @@ static rec_status add_run(folders *all, const char *run) {
   if (all->count == before && holds_a_block(run)) add_folder(all, run);
   if (all->failed) return rec_no_memory();
   if (all->count > before) return REC_OK;
-  return rec_fail(REC_ERROR_FILE, "%s: expected a folder of runs, found no block that was trained or judged in it", run);
+  return rec_fail(REC_ERROR_FILE,
+                  "%s: expected a folder of runs, found no block that was trained or judged in it",
+                  run);
 }
 
 static rec_status draw(const folders *all, const picture *of, const char *folder, bool *drawn) {
@@ -76,7 +79,8 @@ static rec_status make_page(const folders *all, const char *folder) {
   if (!status) page_open(page.out, "runs compared");
   for (int i = 0; !status && i < PICTURES; i++) {
     if (drawn[i]) page_picture(page.out, &pictures[i], folder);
-    if (i == PICTURE_POSITIONS) page_ranges(page.out, "", (const char *const *)all->names, all->count);
+    if (i == PICTURE_POSITIONS)
+      page_ranges(page.out, "", (const char *const *)all->names, all->count);
   }
   return page_save(&page, status, folder);
 }
@@ -87,11 +91,14 @@ static bool is_same(const char *one, const char *other) {
 }
 
 // The folder of a run has its own page and pictures, which another process may be writing.
-static rec_status check_folder(const folders *all, const char *const *runs, int count, const char *folder, bool again) {
+static rec_status check_folder(const folders *all, const char *const *runs, int count,
+                               const char *folder, bool again) {
   bool run = !access(rec_path("%s/lock", folder).text, F_OK);
   for (int i = 0; i < count; i++) run |= is_same(folder, runs[i]);
   for (int i = 0; i < all->count; i++) run |= is_same(folder, all->names[i]);
-  if (run) return rec_fail(REC_ERROR_FILE, "%s: expected a folder for the comparison, found that of a run", folder);
+  if (run)
+    return rec_fail(REC_ERROR_FILE, "%s: expected a folder for the comparison, found that of a run",
+                    folder);
   rec_status status = whole_file_allowed(rec_path("%s/report.html", folder).text, NULL, again);
   for (int i = 0; i < PICTURES && !status; i++) status = plot_allowed(&pictures[i], folder, again);
   return status;

@@ -51,7 +51,9 @@ static size_t varint_size(uint64_t number) {
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-static void put_key(FILE *out, int field, int wire) { put_varint(out, (uint64_t)(field << 3 | wire)); }
+static void put_key(FILE *out, int field, int wire) {
+  put_varint(out, (uint64_t)(field << 3 | wire));
+}
 
 static void put_string(FILE *out, int field, const char *text, size_t size) {
   put_key(out, field, WIRE_BYTES);
@@ -96,7 +98,8 @@ static rec_status put_event(FILE *file, int64_t step, int field, const char *tex
   put_fixed(event.out, bits, 8);
   if (step) put_key(event.out, 2, WIRE_VARINT), put_varint(event.out, (uint64_t)step);
   put_string(event.out, field, text, size);
-  rec_status status = text_close(&event) ? put_record(file, event.text, event.size) : rec_no_memory();
+  rec_status status =
+      text_close(&event) ? put_record(file, event.text, event.size) : rec_no_memory();
   free(event.text);
   return status;
 }
@@ -105,7 +108,8 @@ rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int
   made_text summary;
   if (!text_open(&summary)) return rec_no_memory();
   for (int i = 0; i < count; i++) put_value(summary.out, &scalars[i]);
-  rec_status status = text_close(&summary) ? put_event(file, step, 5, summary.text, summary.size) : rec_no_memory();
+  rec_status status =
+      text_close(&summary) ? put_event(file, step, 5, summary.text, summary.size) : rec_no_memory();
   free(summary.text);
   return status;
 }
@@ -116,7 +120,8 @@ static void remove_from(const char *folder, int64_t step) {
   DIR *entries = opendir(folder);
   for (struct dirent *e; entries && (e = readdir(entries));) {
     if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
-    if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) >= step) unlinkat(dirfd(entries), e->d_name, 0);
+    if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) >= step)
+      unlinkat(dirfd(entries), e->d_name, 0);
   }
   if (entries) closedir(entries);
 }
@@ -167,8 +172,10 @@ static const char *cell_of(const char *name, char *const *names, char *const *ce
   return NULL;
 }
 
-static rec_status put_row(FILE *file, const event_table *t, char *const *names, char *const *cells, int count) {
-  const char *step = cell_of(t->columns[0], names, cells, count), *by = cell_of(t->by, names, cells, count);
+static rec_status put_row(FILE *file, const event_table *t, char *const *names, char *const *cells,
+                          int count) {
+  const char *step = cell_of(t->columns[0], names, cells, count),
+             *by = cell_of(t->by, names, cells, count);
   rec_status status = REC_OK;
   for (int i = 1; step && !status && i < 4 && t->columns[i]; i++) {
     const char *number = cell_of(t->columns[i], names, cells, count);
@@ -203,5 +210,6 @@ rec_status events_of_tables(const char *folder) {
     if (csv && !status) status = put_table(events.out, &tables[i], csv);
     free(csv);
   }
-  return events.out ? text_save(&events, status, rec_path("%s/%sjudged", folder, prefix).text, 0) : status;
+  return events.out ? text_save(&events, status, rec_path("%s/%sjudged", folder, prefix).text, 0)
+                    : status;
 }

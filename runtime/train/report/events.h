@@ -13,14 +13,14 @@ typedef struct event_scalar {
 
 uint32_t events_crc(const void *bytes, size_t size);  // CRC-32C
 
-// FOLDER/events.out.tfevents.STEP, from this step on. Files of the folder that begin there or later go away. TensorBoard leaves
-// out later events of earlier files.
+// FOLDER/events.out.tfevents.STEP, from this step on. Files of the folder that begin there or later
+// go away. TensorBoard leaves out later events of earlier files.
 rec_status events_open(const char *folder, int64_t step, FILE **made);
 // One event with all these scalars.
 rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count);
 
-// FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits, states and remembrance by position, accuracy by
-// length. None if there is nothing.
+// FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits, states and remembrance
+// by position, accuracy by length. None if there is nothing.
 rec_status events_of_tables(const char *folder);
 
 #endif

@@ -11,9 +11,11 @@ void page_open(FILE *out, const char *title) {
   put_html(out, title);
   fputs(
       "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
-      "1em;color:#222}figure{margin:1em 0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em "
+      "1em;color:#222}figure{margin:1em "
+      "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em "
       "0}td,th{padding:.2em .8em;border-bottom:1px solid "
-      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}pre{background:#f6f6f4;padding:1em;overflow:auto;"
+      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}pre{background:#f6f6f4;"
+      "padding:1em;overflow:auto;"
       "font-size:13px}</style>\n<h1>",
       out);
   put_html(out, title);
@@ -46,14 +48,16 @@ typedef struct range_column {
   char *ranges, *verdict;  // the texts of ranges.csv and verdict.csv, NULL: not there
 } range_column;
 
-// The last row of the table of ranges: how far each evaluation found the model to length-generalise.
+// The last row of the table of ranges: how far each evaluation found the model to
+// length-generalise.
 static void put_verdicts(FILE *out, const range_column *columns, int count) {
   fprintf(out, "<tr><td>length extension, generalises to</td>");
   for (int i = 0; i < count; i++) {
     long long reaches, until;
     char extension[16];
     const char *line = columns[i].verdict ? strchr(columns[i].verdict, '\n') : NULL;
-    if (line && sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
+    if (line &&
+        sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
       fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
     else
       fprintf(out, "<td></td>");
@@ -62,7 +66,8 @@ static void put_verdicts(FILE *out, const range_column *columns, int count) {
 }
 
 // The line of the range that begins at `from`, or the first one behind it.
-static const char *range_at(const char *csv, long long least, long long *from, long long *to, double *bits) {
+static const char *range_at(const char *csv, long long least, long long *from, long long *to,
+                            double *bits) {
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
     if (sscanf(line + 1, "%lld,%lld,%lf", from, to, bits) == 3 && *from >= least) return line;
   return NULL;
@@ -83,7 +88,8 @@ static void put_ranges(FILE *out, const range_column *columns, int count) {
     long long from, to, first = INT64_MAX, end = 0;
     double bits;
     for (int i = 0; i < count; i++)
-      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first) first = from, end = to;
+      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first)
+        first = from, end = to;
     if (first == INT64_MAX) break;
     fprintf(out, "<tr><td>%lld .. %lld</td>", first, end);
     for (int i = 0; i < count; i++)
@@ -103,7 +109,9 @@ void page_ranges(FILE *out, const char *folder, const char *const *names, int co
   int found = 0;
   for (int i = 0; columns && i < count; i++) {
     char *ranges = report_read(folder, names[i], "ranges.csv");
-    if (ranges) columns[found++] = (range_column){names[i], ranges, report_read(folder, names[i], "verdict.csv")};
+    if (ranges)
+      columns[found++] =
+          (range_column){names[i], ranges, report_read(folder, names[i], "verdict.csv")};
   }
   if (found) put_ranges(out, columns, found);
   for (int i = 0; i < found; i++) {

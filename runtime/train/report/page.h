@@ -13,7 +13,8 @@ void page_svg(FILE *out, const char *folder, const char *name);
 // The same with its heading.
 void page_picture(FILE *out, const picture *of, const char *folder);
 
-// A column of the table of ranges for each of the blocks FOLDER/NAME (plot.h), of those that were judged by ranges.
+// A column of the table of ranges for each of the blocks FOLDER/NAME (plot.h), of those that were
+// judged by ranges.
 void page_ranges(FILE *out, const char *folder, const char *const *names, int count);
 
 // The end of a page, FOLDER/report.html, unless `status` is a failure.

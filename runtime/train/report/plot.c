@@ -71,8 +71,10 @@ rec_status plot_allowed(const picture *of, const char *folder, bool again) {
   put_columns(columns.out, of, of->y ? of->y : "bits");  // each unit begins so
   rec_status status = text_close(&columns) ? REC_OK : rec_no_memory();
   const output_proof table = {.first = columns.text};  // a CSV has no comments
-  if (!status) status = whole_file_allowed(rec_path("%s/%s.csv", folder, of->name).text, &table, again);
-  if (!status) status = whole_file_allowed(rec_path("%s/%s.svg", folder, of->name).text, NULL, again);
+  if (!status)
+    status = whole_file_allowed(rec_path("%s/%s.csv", folder, of->name).text, &table, again);
+  if (!status)
+    status = whole_file_allowed(rec_path("%s/%s.svg", folder, of->name).text, NULL, again);
   free(columns.text);
   return status;
 }
@@ -104,7 +106,8 @@ void plot_curve(plot *p, const char *name, made_text *points) {
   free(points->text);
 }
 
-// gnuplot with a pipe as its input, and an open file as its output. No name of a file stands in the script, and no shell is asked.
+// gnuplot with a pipe as its input, and an open file as its output. No name of a file stands in the
+// script, and no shell is asked.
 static pid_t start_gnuplot(int svg, int *script) {
   int ends[2];
   pid_t child = -1;
@@ -152,7 +155,8 @@ bool report_draw(const char *script, size_t size, const char *svg) {
   char *drawing = drawn ? malloc((size_t)about.st_size + 1) : NULL;
   bool good = drawing && pread(memory, drawing, (size_t)about.st_size, 0) == about.st_size;
   memcpy(last, mark, sizeof last);
-  const struct iovec parts[] = {{drawing, drawn ? (size_t)about.st_size : 0}, {last, sizeof last - 1}};
+  const struct iovec parts[] = {{drawing, drawn ? (size_t)about.st_size : 0},
+                                {last, sizeof last - 1}};
   good = good && output_write(svg, parts, 2, OUTPUT_MARK);
   if (memory >= 0) close(memory);
   free(drawing);
@@ -167,8 +171,8 @@ static void put_axes(FILE *out, const picture *of, const char *y) {
   fputs("\nset ylabel ", out);
   put_gnuplot_string(out, y);
   fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", out);
-  fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", of->log_axis ? "left" : "right",
-          of->log_axis ? "set logscale x 2\n" : "");
+  fprintf(out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s",
+          of->log_axis ? "left" : "right", of->log_axis ? "set logscale x 2\n" : "");
 }
 
 // Beyond ten curves the colours come again, broken.
@@ -177,9 +181,9 @@ static void put_commands(const plot *p, const picture *of, const char *y) {
   put_axes(out, of, y);
   fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", out);
   for (int i = 0; i < p->curves; i++)
-    fprintf(out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d", i ? "," : "plot", i,
-            of->marks ? "linespoints" : "lines", of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5,
-            colours[i % COLOUR_COUNT], i);
+    fprintf(out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d",
+            i ? "," : "plot", i, of->marks ? "linespoints" : "lines",
+            of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5, colours[i % COLOUR_COUNT], i);
   fprintf(out, "\n");
 }
 
@@ -194,7 +198,8 @@ static rec_status save_table(const plot *p, const picture *of, const char *y, co
 }
 
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn) {
-  file_path svg = rec_path("%s/%s.svg", folder, of->name), csv = rec_path("%s/%s.csv", folder, of->name);
+  file_path svg = rec_path("%s/%s.svg", folder, of->name),
+            csv = rec_path("%s/%s.csv", folder, of->name);
   char bits[BITS_TEXT];
   const char *y = of->y ? of->y : bits_unit_text(&p->unit, bits);
   if (p->script.out) put_commands(p, of, y);
@@ -223,12 +228,14 @@ static void put_loss(plot *p, const char *curve, const char *log) {
   double sum = 0;
   if (!text_open(&points)) return;
   bits_unit_of(&p->unit, log);
-  for (const char *line = log; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+  for (const char *line = log; line && *line;
+       line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
     const char *bits = strstr(line, bits_per), *number = bits ? strchr(bits, ':') : NULL;
     if (!number) break;
     sum += strtod(number + 1, NULL);
     if (++count % every) continue;
-    fprintf(points.out, "%" PRId64 " %.5f\n", p->first_step + count - every / 2, sum / (double)every);
+    fprintf(points.out, "%" PRId64 " %.5f\n", p->first_step + count - every / 2,
+            sum / (double)every);
     sum = 0;
   }
   plot_curve(p, curve, &points);
@@ -301,20 +308,26 @@ static void put_accuracy(plot *p, const char *curve, const char *csv) {
 }
 
 const picture pictures[PICTURES] = {
-    [PICTURE_POSITIONS] =
-        {"positions", "Bits by position",
-         "Held-out text, the state carried from window to window; the dashed line is the context of training.",
-         "bits by position", "position", NULL, true, true, "perplexity.csv", put_positions},
+    [PICTURE_POSITIONS] = {"positions", "Bits by position",
+                           "Held-out text, the state carried from window to window; the dashed "
+                           "line is the context of training.",
+                           "bits by position", "position", NULL, true, true, "perplexity.csv",
+                           put_positions},
     [PICTURE_STATES] = {"states", "States",
-                        "The norm of a head's state, averaged over the heads of a layer and over streams of held-out text.",
-                        "norm of the states by position", "position", "norm", true, true, "state_norm.csv", put_states},
+                        "The norm of a head's state, averaged over the heads of a layer and over "
+                        "streams of held-out text.",
+                        "norm of the states by position", "position", "norm", true, true,
+                        "state_norm.csv", put_states},
     [PICTURE_REMEMBRANCE] = {"remembrance", "Effective remembrance",
-                             "How far the prediction moves if the first t tokens were never read.", "effective remembrance",
-                             "t", "distance without the first t tokens", false, true, "remembrance.csv", put_remembrance},
+                             "How far the prediction moves if the first t tokens were never read.",
+                             "effective remembrance", "t", "distance without the first t tokens",
+                             false, true, "remembrance.csv", put_remembrance},
     [PICTURE_ACCURACY] = {"accuracy", "Accuracy",
-                          "The share of answers, and of sequences without a wrong one, by length; by the depth of what the "
+                          "The share of answers, and of sequences without a wrong one, by length; "
+                          "by the depth of what the "
                           "answer follows from, where it follows from one place.",
-                          "accuracy by length", "length", "share", true, true, "accuracy.csv", put_accuracy},
-    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.", "training loss", "step", NULL,
-                      false, false, "log.jsonl", put_loss},
+                          "accuracy by length", "length", "share", true, true, "accuracy.csv",
+                          put_accuracy},
+    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.",
+                      "training loss", "step", NULL, false, false, "log.jsonl", put_loss},
 };

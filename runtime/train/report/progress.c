@@ -7,7 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step, const char *unit) {
+void progress_open(progress *p, const char *name, int64_t first, int64_t total,
+                   int64_t tokens_of_a_step, const char *unit) {
   double start = clock_seconds(CLOCK_MONOTONIC);
   *p = (progress){.name = name,
                   .unit = unit,
@@ -24,14 +25,16 @@ static void show(const progress *p, double time) {
   double elapsed = time - p->began, done = (double)(p->step - p->first);
   double left = done > 0 ? elapsed / done * (double)(p->total - p->step) : 0;
   char bar[25];
-  for (int i = 0; i < 24; i++) bar[i] = (double)i < 24.0 * (double)p->step / (double)p->total ? '=' : ' ';
+  for (int i = 0; i < 24; i++)
+    bar[i] = (double)i < 24.0 * (double)p->step / (double)p->total ? '=' : ' ';
   bar[24] = 0;
   if (p->terminal)
     printf("\r  %s [%s] ", p->name, bar);
   else
     printf("  %s ", p->name);
-  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a %s)  %.0f tokens/s  %d:%02d left", p->step, p->total, p->loss,
-         p->loss / log(2), p->unit, elapsed > 0 ? done * (double)p->step_tokens / elapsed : 0, (int)left / 60, (int)left % 60);
+  printf("%" PRId64 "/%" PRId64 "  loss %.4f (%.3f bits a %s)  %.0f tokens/s  %d:%02d left",
+         p->step, p->total, p->loss, p->loss / log(2), p->unit,
+         elapsed > 0 ? done * (double)p->step_tokens / elapsed : 0, (int)left / 60, (int)left % 60);
   printf(p->terminal ? "\x1b[K" : "\n");
   fflush(stdout);
 }

@@ -13,7 +13,8 @@ typedef struct progress {
   int64_t step;
 } progress;
 
-void progress_open(progress *p, const char *name, int64_t first, int64_t total, int64_t tokens_of_a_step, const char *unit);
+void progress_open(progress *p, const char *name, int64_t first, int64_t total,
+                   int64_t tokens_of_a_step, const char *unit);
 void progress_step(progress *p, int64_t done, double loss);
 void progress_close(progress *p);
 

@@ -26,7 +26,8 @@ static bool is_asked(const evaluate_block *e, int number) {
                                          : e->length_count > 0;
 }
 
-static void put_curve(const report_source *s, plot *p, int number, const char *block, int64_t first) {
+static void put_curve(const report_source *s, plot *p, int number, const char *block,
+                      int64_t first) {
   char *text = report_read(s->runs, block, pictures[number].file);
   p->first_step = first;
   if (text) pictures[number].put(p, block, text);
@@ -41,9 +42,13 @@ static void put_context(const report_source *s, plot *p) {
     if (e->until) context = train_program_block(s->program, e->after)->context;
   }
   if (!context) return;
-  fprintf(p->script.out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n",
+  fprintf(p->script.out,
+          "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64
+          ", graph 1 nohead dt 2 lc rgb '#888888'\n",
           context, context);
-  fprintf(p->script.out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
+  fprintf(p->script.out,
+          "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n",
+          context);
 }
 
 static rec_status draw(const report_source *s, int number, bool *drawn) {
@@ -54,7 +59,8 @@ static rec_status draw(const report_source *s, int number, bool *drawn) {
       put_curve(s, &p, number, b->name, first_step_of(s, b));
     }
     for (int i = 0; number != PICTURE_LOSS && i < s->program->evaluate_count; i++)
-      if (is_asked(&s->program->evaluates[i], number)) put_curve(s, &p, number, s->program->evaluates[i].name, 0);
+      if (is_asked(&s->program->evaluates[i], number))
+        put_curve(s, &p, number, s->program->evaluates[i].name, 0);
     if (number == PICTURE_POSITIONS) put_context(s, &p);
   }
   return plot_close(&p, &pictures[number], s->runs, drawn);
@@ -72,7 +78,8 @@ static void put_ranges(FILE *out, const report_source *s) {
 }
 
 // A CSV file of a block as a table.
-static void put_table(FILE *out, const report_source *s, const evaluate_block *e, const char *file) {
+static void put_table(FILE *out, const report_source *s, const evaluate_block *e,
+                      const char *file) {
   char *csv = report_read(s->runs, e->name, file);
   if (!csv) return;
   fputs("<h3>", out);
@@ -112,8 +119,10 @@ static void put_overflow(FILE *out, const report_source *s) {
     fputs("<h2>Growth of the states: ", out);
     put_html(out, e->name);
     fprintf(out,
-            "</h2>\n<p>The largest decay a and input b of each head, the largest number that was read, a bound for T = %" PRId64
-            " and for any T, and the first T at which b (1 - a^T) / (1 - a) passes the largest number of a type that the bound "
+            "</h2>\n<p>The largest decay a and input b of each head, the largest number that was "
+            "read, a bound for T = %" PRId64
+            " and for any T, and the first T at which b (1 - a^T) / (1 - a) passes the largest "
+            "number of a type that the bound "
             "for any T passes.</p>\n",
             e->overflow);
     put_table(out, s, e, "overflow.csv");
@@ -129,7 +138,8 @@ static void put_attention(FILE *out, const report_source *s) {
       fputs("<h2>Attention maps: ", out);
       put_html(out, e->name);
       fputs(
-          "</h2>\n<p>How the output of a recurrence at i follows its input at j, meaned over heads, and how its state after i "
+          "</h2>\n<p>How the output of a recurrence at i follows its input at j, meaned over "
+          "heads, and how its state after i "
           "follows that after j.</p>\n",
           out);
       page_svg(out, folder.text, "attention");
@@ -147,8 +157,11 @@ static void put_block(FILE *out, const report_source *s, const train_block *b) {
   fputs("</td><td>", out);
   put_html(out, s->program->models[b->model].text);
   if (b->init) fputs(", init ", out), put_html(out, b->init);
-  fprintf(out, "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%g</td><td>%s</td></tr>\n", b->context,
-          b->batch, b->steps, b->rate, optimizer_text(&s->program->models[b->model], b, stepped_by));
+  fprintf(out,
+          "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64
+          "</td><td>%g</td><td>%s</td></tr>\n",
+          b->context, b->batch, b->steps, b->rate,
+          optimizer_text(&s->program->models[b->model], b, stepped_by));
 }
 
 static void put_picture(FILE *out, const report_source *s, int number, const bool drawn[PICTURES]) {
@@ -167,7 +180,8 @@ static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURE
   put_attention(out, s);
   put_picture(out, s, PICTURE_LOSS, drawn);
   fputs(
-      "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</th><th>optimizer</th></tr>\n",
+      "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</"
+      "th><th>optimizer</th></tr>\n",
       out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);

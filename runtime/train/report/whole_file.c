@@ -29,7 +29,8 @@ rec_status text_save(made_text *s, rec_status status, const char *path, unsigned
   bool whole = text_close(s);
   const struct iovec all = {s->text, s->size};
   if (!status && !whole) status = rec_no_memory();
-  if (!status && !output_write(path, &all, 1, flags | OUTPUT_FLUSH | OUTPUT_MARK)) status = rec_file_failed(path);
+  if (!status && !output_write(path, &all, 1, flags | OUTPUT_FLUSH | OUTPUT_MARK))
+    status = rec_file_failed(path);
   free(s->text);
   return status;
 }

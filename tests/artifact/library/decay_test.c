@@ -66,7 +66,8 @@ static double run(const problem *p, answer *out) {
         int step = (b * T + t) * G + g;
         double w = 1 / (1 + exp(-p->a[step] - p->b[g]));
         for (int v = 0; v < V; v++) {
-          double x = p->x[step * V + v], y = p->d[v] * x + 0.5 * LAGS * at_or_before(p, b, t - 1, g * V + v);
+          double x = p->x[step * V + v],
+                 y = p->d[v] * x + 0.5 * LAGS * at_or_before(p, b, t - 1, g * V + v);
           for (int k = 0; k < K; k++) {
             s[k][v] = w * s[k][v] + p->k[step * K + k] * x;
             y += p->q[step * K + k] * s[k][v];
@@ -80,7 +81,8 @@ static double run(const problem *p, answer *out) {
         loss += s[i / V][i % V] * p->d_hT[(b * G + g) * K * V + i];
       }
     }
-    for (int i = 0; LAGS && i < G * V; i++) loss += at_or_before(p, b, T - 1, i) * p->d_lagT[b * G * V + i];
+    for (int i = 0; LAGS && i < G * V; i++)
+      loss += at_or_before(p, b, T - 1, i) * p->d_lagT[b * G * V + i];
   }
   return loss;
 }
@@ -107,7 +109,8 @@ typedef NUMBER number;
 
 typedef struct tensors {
   number x[X], k[KEY], q[KEY], a[A], b[G], d[V], h0[S], lag0[LAG], y[X], hT[S], lagT[LAG];
-  number d_y[X], d_hT[S], d_lagT[LAG], d_x[X], d_k[KEY], d_q[KEY], d_a[A], d_b[G], d_d[V], d_h0[S], d_lag0[LAG];
+  number d_y[X], d_hT[S], d_lagT[LAG], d_x[X], d_k[KEY], d_q[KEY], d_a[A], d_b[G], d_d[V], d_h0[S],
+      d_lag0[LAG];
 } tensors;
 
 static problem p;
@@ -165,9 +168,12 @@ static rec_launch launch_for(const decay_arguments *f, int threads, int keep) {
   launch.abi_minor = REC_ABI_MINOR;
   launch.threads = threads;
   launch.workspace_bytes = sizes.workspace;
-  launch.workspace = aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.workspace / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  launch.workspace =
+      aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.workspace / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   launch.saved_bytes = sizes.saved;
-  if (keep) launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.saved / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  if (keep)
+    launch.saved =
+        aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.saved / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   return launch;
 }
 
@@ -208,7 +214,9 @@ static void check_values(void) {
   compare("y", expected.y, one.y, X);
   compare("hT", expected.hT, one.hT, S);
   for (int b = 0; LAGS && b < B; b++)
-    expect(memcmp(one.lagT + b * G * V, one.x + (b * T + T - 1) * G * V, G * V * sizeof(number)) == 0, "lag buffer");
+    expect(
+        memcmp(one.lagT + b * G * V, one.x + (b * T + T - 1) * G * V, G * V * sizeof(number)) == 0,
+        "lag buffer");
   compare_slopes("d_x", p.x, one.d_x, X);
   compare_slopes("d_k", p.k, one.d_k, KEY);
   compare_slopes("d_q", p.q, one.d_q, KEY);
@@ -278,7 +286,8 @@ static void check_split(void) {
 
 // Memory between two pages that must not be touched: at the end of its pages, or at their start.
 static void *guarded(const void *from, size_t bytes, size_t alignment, int at_end) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (bytes + alignment - 1) / alignment * alignment;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE),
+         rounded = (bytes + alignment - 1) / alignment * alignment;
   size_t inside = (rounded + page - 1) / page * page;
   char *all = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(all + page, inside, PROT_READ | PROT_WRITE);
@@ -292,7 +301,8 @@ static void check_bounds(void) {
   for (int at_end = 0; at_end < 2; at_end++) {
     decay_arguments f = arguments_of(&one);
 #define GUARD(member) f.member = guarded(one.member, sizeof one.member, sizeof(number), at_end)
-#define GUARD_AS(field, member) f.field = guarded(one.member, sizeof one.member, sizeof(number), at_end)
+#define GUARD_AS(field, member) \
+  f.field = guarded(one.member, sizeof one.member, sizeof(number), at_end)
     GUARD(x), GUARD(k), GUARD(q), GUARD(a), GUARD(b), GUARD(d), GUARD(y);
     GUARD(d_y), GUARD(d_x), GUARD(d_k), GUARD(d_q), GUARD(d_a), GUARD(d_b), GUARD(d_d);
     GUARD_AS(h0_S, h0), GUARD_AS(hT_S, hT), GUARD_AS(d_hT_S, d_hT), GUARD_AS(d_h0_S, d_h0);
@@ -314,8 +324,10 @@ static void check_bounds(void) {
 enum { SEQUENCES = 6 };
 static const int32_t offsets[SEQUENCES + 1] = {0, 0, 1, 38, 38, B *T - 2, B *T};
 typedef struct packed_states {
-  number h0[SEQUENCES * G * K * V], hT[SEQUENCES * G * K * V], lag0[SEQUENCES * G * V], lagT[SEQUENCES * G * V];
-  number d_hT[SEQUENCES * G * K * V], d_h0[SEQUENCES * G * K * V], d_lagT[SEQUENCES * G * V], d_lag0[SEQUENCES * G * V];
+  number h0[SEQUENCES * G * K * V], hT[SEQUENCES * G * K * V], lag0[SEQUENCES * G * V],
+      lagT[SEQUENCES * G * V];
+  number d_hT[SEQUENCES * G * K * V], d_h0[SEQUENCES * G * K * V], d_lagT[SEQUENCES * G * V],
+      d_lag0[SEQUENCES * G * V];
 } packed_states;
 
 // Sums over instances may be formed in another order.
@@ -341,7 +353,8 @@ static void run_sequences(decay_arguments f, packed_states *m, int sequence, int
   f.y += first * G * V, f.d_y += first * G * V, f.d_x += first * G * V;
   f.d_k += first * G * K, f.d_q += first * G * K, f.d_a += first * G;
   size_t bytes = (size_t)(states * G * K * V) * sizeof(number);
-  number *hT = guarded(NULL, bytes, sizeof(number), at_end), *d_h0 = guarded(NULL, bytes, sizeof(number), at_end);
+  number *hT = guarded(NULL, bytes, sizeof(number), at_end),
+         *d_h0 = guarded(NULL, bytes, sizeof(number), at_end);
   f.h0_S = guarded(m->h0 + from * G * K * V, bytes, sizeof(number), at_end), f.hT_S = hT;
   f.d_hT_S = guarded(m->d_hT + from * G * K * V, bytes, sizeof(number), at_end), f.d_h0_S = d_h0;
 #if LAGS
@@ -398,7 +411,8 @@ static void check_fork(void) {
 
 static void expect_error(int status, int wanted, const char *message) {
   if (status == wanted && strcmp(rec_error(), message) == 0) return;
-  printf("FAILED: expected status %d, %s\n        found status %d, %s\n", wanted, message, status, rec_error());
+  printf("FAILED: expected status %d, %s\n        found status %d, %s\n", wanted, message, status,
+         rec_error());
   failures++;
 }
 
@@ -418,8 +432,10 @@ static void check_errors(void) {
   expect(decay_forward(&f, &none) == REC_ERROR_WORKSPACE, "no workspace");
   none = launch, none.abi_major = 2;
   none.abi_minor = 0;
-  expect_error(decay_forward(&f, &none), REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.0 in rec_launch");
-  expect_error(decay_step(&f, &launch), REC_ERROR_ARGUMENT, "decay_step: expected time = 1, found 37");
+  expect_error(decay_forward(&f, &none), REC_ERROR_ABI,
+               "decay_forward: expected ABI 1.x, found 2.0 in rec_launch");
+  expect_error(decay_step(&f, &launch), REC_ERROR_ARGUMENT,
+               "decay_step: expected time = 1, found 37");
   free(launch.workspace);
 }
 

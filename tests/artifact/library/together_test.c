@@ -1,4 +1,5 @@
-// One program, C or C++, on three libraries: two with the same recurrences behind prefixes of their own, one without a prefix.
+// One program, C or C++, on three libraries: two with the same recurrences behind prefixes of their
+// own, one without a prefix.
 #include "one.h"
 #include "other.h"
 #include "smooth.h"
@@ -42,7 +43,8 @@ int main(void) {
   memset(&other, 0, sizeof other);
   other.size = sizeof other, other.batch = 1, other.time = 3, other.D = 1;
   other.x = wide_x, other.double_ = wide_gate, other.y = wide_y;
-  expect(other_leaky_forward(&other, &launch) == REC_OK && wide_y[2] == 5.25, "the second library, in f64");
+  expect(other_leaky_forward(&other, &launch) == REC_OK && wide_y[2] == 5.25,
+         "the second library, in f64");
 
   float z[3] = {0, 0, 0}, bias = 0;
   smooth_arguments smooth;
@@ -51,12 +53,16 @@ int main(void) {
   smooth.x = x, smooth.z = z, smooth.bias = &bias, smooth.y = y;
   expect(smooth_forward(&smooth, &launch) == REC_OK && y[2] == 2.625f, "the third library");
 
-  expect(one_leaky_forward(NULL, &launch) == REC_ERROR_ARGUMENT && other_gru_forward(NULL, &launch) == REC_ERROR_ARGUMENT,
+  expect(one_leaky_forward(NULL, &launch) == REC_ERROR_ARGUMENT &&
+             other_gru_forward(NULL, &launch) == REC_ERROR_ARGUMENT,
          "mistakes");
-  expect(strcmp(one_rec_error(), "one_leaky_forward: expected arguments, found NULL") == 0, "a message of the first library");
-  expect(strcmp(other_rec_error(), "other_gru_forward: expected arguments, found NULL") == 0, "one of the second library");
+  expect(strcmp(one_rec_error(), "one_leaky_forward: expected arguments, found NULL") == 0,
+         "a message of the first library");
+  expect(strcmp(other_rec_error(), "other_gru_forward: expected arguments, found NULL") == 0,
+         "one of the second library");
   expect(strcmp(rec_error(), "") == 0, "none of the third");
-  expect(strstr(one_rec_manifest, "\"prefix\":\"one_\"") && strstr(other_rec_manifest, "\"symbol\":\"other_gru\"") &&
+  expect(strstr(one_rec_manifest, "\"prefix\":\"one_\"") &&
+             strstr(other_rec_manifest, "\"symbol\":\"other_gru\"") &&
              strstr(rec_manifest, "\"prefix\":\"\""),
          "a manifest for each");
   free(workspace);

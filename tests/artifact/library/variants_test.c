@@ -1,5 +1,5 @@
-// Uses a library of two number types and two sizes of K: every entry point against plain loops, what picks among them, and its
-// messages. An argument: the device, rec_launch.device_kind.
+// Uses a library of two number types and two sizes of K: every entry point against plain loops,
+// what picks among them, and its messages. An argument: the device, rec_launch.device_kind.
 #include "variants.h"
 
 #include <math.h>
@@ -52,11 +52,13 @@ static void check_f32(forward_f32 *forward, int keys, const char *what) {
   for (int i = 0; i < B * T * H * keys; i++) q[i] = (float)query(i);
   for (int i = 0; i < B * T * H; i++) v[i] = (float)value(i);
   memset(y, 0, sizeof y);
-  keys_f32_arguments f = {.size = sizeof f, .batch = B, .time = T, .H = H, .K = keys, .q = q, .v = v, .y = y};
+  keys_f32_arguments f = {
+      .size = sizeof f, .batch = B, .time = T, .H = H, .K = keys, .q = q, .v = v, .y = y};
   rec_launch launch = launch_on_device();
   expect(forward(&f, &launch) == REC_OK, what);
   double worst = 0;
-  for (int i = 0; i < B * T * H; i++) worst = fmax(worst, fabs(y[i] - wanted(keys, i / H / T, i / H % T, i % H)));
+  for (int i = 0; i < B * T * H; i++)
+    worst = fmax(worst, fabs(y[i] - wanted(keys, i / H / T, i / H % T, i % H)));
   expect(worst < 1e-5, what);
 }
 
@@ -65,11 +67,13 @@ static void check_f64(forward_f64 *forward, int keys, const char *what) {
   if (device != REC_DEVICE_HOST) return;
   for (int i = 0; i < B * T * H * keys; i++) q[i] = query(i);
   for (int i = 0; i < B * T * H; i++) v[i] = value(i);
-  keys_f64_arguments f = {.size = sizeof f, .batch = B, .time = T, .H = H, .K = keys, .q = q, .v = v, .y = y};
+  keys_f64_arguments f = {
+      .size = sizeof f, .batch = B, .time = T, .H = H, .K = keys, .q = q, .v = v, .y = y};
   rec_launch launch = launch_on_device();
   expect(forward(&f, &launch) == REC_OK, what);
   double worst = 0;
-  for (int i = 0; i < B * T * H; i++) worst = fmax(worst, fabs(y[i] - wanted(keys, i / H / T, i / H % T, i % H)));
+  for (int i = 0; i < B * T * H; i++)
+    worst = fmax(worst, fabs(y[i] - wanted(keys, i / H / T, i / H % T, i % H)));
   expect(worst < 1e-13, what);
 }
 
@@ -80,7 +84,8 @@ static void check_message(int keys, const char *message) {
   expect(strcmp(rec_error(), message) == 0, message);
 }
 
-// A gradient of q by backward through what picks: by the last step's entry of y alone it is S + q * v there.
+// A gradient of q by backward through what picks: by the last step's entry of y alone it is S + q *
+// v there.
 static void check_backward(int keys) {
   static float q[MOST_KEYS], v[1] = {0.5f}, d_y[1] = {1}, d_q[MOST_KEYS], d_v[1];
   for (int k = 0; k < keys; k++) q[k] = (float)query(k);
@@ -105,10 +110,13 @@ int main(int argc, char **argv) {
   check_f64(keys_f64_K8_forward, 8, "a variant in f64");
   check_backward(4);
   check_backward(8);
-  check_message(6, "keys_f32_sizes: expected K of 4 or 8, found 6; recc variants.rec --dtype f32,f64 -D K=4,8,6 adds it");
+  check_message(6,
+                "keys_f32_sizes: expected K of 4 or 8, found 6; recc variants.rec --dtype f32,f64 "
+                "-D K=4,8,6 adds it");
   check_message(0, "keys_f32_sizes: expected K of 4 or 8, found 0");
   expect(keys_forward(NULL, NULL) == REC_ERROR_ARGUMENT, "no arguments");
-  expect(strcmp(rec_error(), "keys_f32_K4_forward: expected arguments, found NULL") == 0, "its message");
+  expect(strcmp(rec_error(), "keys_f32_K4_forward: expected arguments, found NULL") == 0,
+         "its message");
   float x[2] = {1, 2}, y[2];
   sums_arguments sums = {.size = sizeof sums, .batch = 1, .time = 2, .D = 1, .x = x, .y = y};
   rec_launch launch = launch_on_device();

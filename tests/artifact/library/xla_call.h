@@ -7,11 +7,14 @@
 typedef void *handler(xla_frame *frame);
 
 // Positions of operands or of results, for their attribute.
-static xla_array positions(size_t count, const int64_t *numbers) { return (xla_array){XLA_S64, count, numbers}; }
+static xla_array positions(size_t count, const int64_t *numbers) {
+  return (xla_array){XLA_S64, count, numbers};
+}
 
 // Returns the error. `context` is handed to the functions of the interface.
-static void *call_handler(handler *run, const xla_api *api, void *context, xla_buffer *const *operands, xla_array read,
-                          xla_buffer *const *results, xla_array written) {
+static void *call_handler(handler *run, const xla_api *api, void *context,
+                          xla_buffer *const *operands, xla_array read, xla_buffer *const *results,
+                          xla_array written) {
   static const int arrays[] = {XLA_ATTRIBUTE_ARRAY, XLA_ATTRIBUTE_ARRAY};
   static const xla_text operands_name = {"operands", 8}, results_name = {"results", 7};
   static const xla_text *const names[] = {&operands_name, &results_name};

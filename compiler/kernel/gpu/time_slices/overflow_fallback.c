@@ -3,8 +3,9 @@
 //   KERNEL_SUMMARY:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
 //   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
 //
-// The transition of 128 steps that subtract 3 k (k . S) overflows, and states that stay 0 would become NaN. A large transition
-// times the states that it shrinks leaves rounding errors alone. A single slice needs no transition.
+// The transition of 128 steps that subtract 3 k (k . S) overflows, and states that stay 0 would
+// become NaN. A large transition times the states that it shrinks leaves rounding errors alone. A
+// single slice needs no transition.
 #include <float.h>
 
 #include "compiler/kernel/gpu/frame.h"
@@ -33,17 +34,21 @@ static ir flags_of_instance(kernel_frame *h) {
 }
 
 static ir flag_at(kernel_frame *h, ir flags, ir of, ir number) {
-  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->gpu->slice.summary_stride), number));
+  return element(h->e, h->e->real, flags,
+                 int_add(h->e, int_mul(h->e, of, h->gpu->slice.summary_stride), number));
 }
 
 // ---- all threads of a block ----
 
-static ir own_thread(kernel_frame *h) { return LLVMBuildZExt(h->e->b, h->gpu->team.thread, h->e->i64, ""); }
+static ir own_thread(kernel_frame *h) {
+  return LLVMBuildZExt(h->e->b, h->gpu->team.thread, h->e->i64, "");
+}
 
 // sums[0] = the sum of x over all threads.
 static void add_up(kernel_frame *h, ir sums, ir x) {
   emitter *e = h->e;
-  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
+  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2)
+    x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   ir thread = own_thread(h), warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
   ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
   gpu_call(e, GPU_BARRIER, NULL, 0);
@@ -52,7 +57,8 @@ static void add_up(kernel_frame *h, ir sums, ir x) {
   branch_end(e, &branch);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   branch = branch_begin(e, int_compare(e, LLVMIntEQ, thread, integer(e, 0)));
-  emit_loop loop = loop_begin(e, integer(e, 1), integer(e, h->gpu->team.threads / GPU_WARP_LANES), 1, "warp");
+  emit_loop loop =
+      loop_begin(e, integer(e, 1), integer(e, h->gpu->team.threads / GPU_WARP_LANES), 1, "warp");
   ir more = load_real(e, element(e, e->real, sums, loop.index), 0);
   store_real(e, real_add(e, load_real(e, sums, 0), more), sums);
   loop_end_kept(e, &loop);
@@ -71,7 +77,8 @@ static ir is_any(kernel_frame *h) {
 static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, unsigned count) {
   unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);
   LLVMAddCallSiteAttribute(LLVMBuildCall2(e->b, type, function, args, count, ""),
-                           (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, convergent, 0));
+                           (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(e->context, convergent, 0));
 }
 
 // ---- kernels that make summaries ----
@@ -126,7 +133,8 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
   return load_real(e, count, 0);
 }
 
-// MAP_THREADS: sets the mark of this block. Marks of transition blocks come after those of all entries.
+// MAP_THREADS: sets the mark of this block. Marks of transition blocks come after those of all
+// entries.
 static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   ir block = h->gpu->lane_block, size = h->axis_size[h->k->lane_axis];
@@ -142,7 +150,8 @@ static void set_flag_of_block(kernel_frame *h, ir flags, ir flag) {
 static void set_flags(kernel_frame *h, ir flags, ir flag) {
   emitter *e = h->e;
   bool lanes = h->k->lane_axis >= 0;
-  ir first = lanes ? h->gpu->lane_block : integer(e, 0), count = lanes ? gpu_lane_blocks(h) : integer(e, 1);
+  ir first = lanes ? h->gpu->lane_block : integer(e, 0),
+     count = lanes ? gpu_lane_blocks(h) : integer(e, 1);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
   emit_loop loop = loop_begin_by(e, first, integer(e, gpu_most_blocks(h->k)), count, "block");
   store_real(e, flag, flag_at(h, flags, h->gpu->slice.number, loop.index));
@@ -164,9 +173,11 @@ void gpu_overflow_of_slice(kernel_frame *h, frame_program *p) {
 
 // ---- kernels that combine summaries ----
 
-// The marks of a slice that an item reads: of its own block and of all transition blocks, or of all blocks.
+// The marks of a slice that an item reads: of its own block and of all transition blocks, or of all
+// blocks.
 static int64_t marks_of_slice(const kernel *k) {
-  return kernel_has_own_lanes(k) ? 1 + (k->transition_size + k->lane_block - 1) / k->lane_block : gpu_most_blocks(k);
+  return kernel_has_own_lanes(k) ? 1 + (k->transition_size + k->lane_block - 1) / k->lane_block
+                                 : gpu_most_blocks(k);
 }
 
 // The arguments of the function below.
@@ -203,7 +214,8 @@ static ir any_flag(kernel_frame *h) {
   LLVMTypeRef types[LOOKED_AT];
   for (int i = 0; i < LOOKED_AT; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, LOOKED_AT, 0);
-  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->gpu->team.threads, (long long)marks_of_slice(h->k));
+  const char *name = arena_printf(h->a, "rec_guard_%d_%lld", h->gpu->team.threads,
+                                  (long long)marks_of_slice(h->k));
   if (emit_shared(e, name, type, &function, &inside, own)) {
     kernel_frame there = gpu_copy_of(h);
     there.e = &inside;

@@ -9,7 +9,8 @@
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (kernel_is_maximum(place)) frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+    if (kernel_is_maximum(place))
+      frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
   }
 }
 
@@ -42,10 +43,12 @@ static ir combined_at(lower *l, const place_in_loops *at, const relative *r, ir 
   emitter *e = l->e;
   ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
   ir maximum = r->is_maximum ? before : term_at(l, at, &r->maximum);
-  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)), largest = term_at(l, at, &r->largest);
+  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)),
+     largest = term_at(l, at, &r->largest);
   if (r->is_maximum) return expr_apply(e, TILE_MAX, (ir[]){shifted, largest});
   ir above = real_sub(e, shifted, largest), below = real_neg(e, above);
-  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}), writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
+  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
+     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
   keeps = real_add(e, keeps, term_at(l, at, &r->sum));
   ir own = real_mul(e, power_at(e, writes), term_at(l, at, &r->kept));
   return real_fma(e, power_at(e, keeps), before, own);
@@ -96,14 +99,15 @@ static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) 
     const tile_place *place = &h->k->summary->results.items[i].place;
     if (!place->relative || place->transfer || kernel_is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
-    relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
-                  .axes = kernel_axes_of_place(place),
-                  .is_maximum = maxima,
-                  .kept = kept_term(h, p, place->tensor, false, number),
-                  .sum = kept_term(h, p, place->tensor, true, number),
-                  .largest = kept_term(h, p, m, false, number),
-                  .shift = kept_term(h, p, m, true, number),
-                  .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
+    relative r = {
+        .state = &p->l.carried[carried_state(p, place->tensor)],
+        .axes = kernel_axes_of_place(place),
+        .is_maximum = maxima,
+        .kept = kept_term(h, p, place->tensor, false, number),
+        .sum = kept_term(h, p, place->tensor, true, number),
+        .largest = kept_term(h, p, m, false, number),
+        .shift = kept_term(h, p, m, true, number),
+        .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
     const register_accumulators *kept = gpu_registers_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;

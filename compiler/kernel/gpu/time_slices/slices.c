@@ -5,11 +5,14 @@
 //   KERNEL_FORWARD:   states before the first step; for each slice before this one: states = factor * states + summary
 //                     .. all chunks of the slice .. the last slice hands the states out
 //
-// STATES does as FORWARD. Backward does the same from the end. With one slice these kernels run as if there were none.
+// STATES does as FORWARD. Backward does the same from the end. With one slice these kernels run as
+// if there were none.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-static bool goes_back(const kernel_frame *h) { return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_SUMMARY_BACK; }
+static bool goes_back(const kernel_frame *h) {
+  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_SUMMARY_BACK;
+}
 
 // A member of the frame's slice summaries.
 static ir summary_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
@@ -35,10 +38,12 @@ void gpu_read_slice(kernel_frame *h, ir *item) {
 static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
   ir last = goes_back(h) ? integer(e, 0) : h->gpu->slice.last;
-  h->time = int_choose(e, int_compare(e, LLVMIntEQ, h->gpu->slice.number, last), integer(e, 0), h->time);
+  h->time =
+      int_choose(e, int_compare(e, LLVMIntEQ, h->gpu->slice.number, last), integer(e, 0), h->time);
 }
 
-// Do states depend on earlier steps of tokens? A slice then begins one chunk before its own steps, to warm up.
+// Do states depend on earlier steps of tokens? A slice then begins one chunk before its own steps,
+// to warm up.
 static bool warms_up(const kernel *k) {
   if (!gpu_makes_summaries(k) || k->program->form != TILE_CHUNK) return false;
   for (int i = 0; i < k->program->results.count; i++)
@@ -50,7 +55,8 @@ static void begin_earlier(kernel_frame *h) {
   emitter *e = h->e;
   ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
   ir behind = int_compare(e, LLVMIntSGT, h->gpu->slice.number, none);
-  h->gpu->slice.begins_earlier = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  h->gpu->slice.begins_earlier =
+      LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
   ir more = int_choose(e, h->gpu->slice.begins_earlier, steps, none);
   h->gpu->entry_step = int_sub(e, h->gpu->entry_step, more);
   h->time = int_add(e, h->time, more);
@@ -59,7 +65,8 @@ static void begin_earlier(kernel_frame *h) {
 void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn) {
   emitter *e = h->e;
   if (!warms_up(h->k)) return;
-  ir now = LLVMBuildAnd(e->b, h->gpu->slice.begins_earlier, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  ir now = LLVMBuildAnd(e->b, h->gpu->slice.begins_earlier,
+                        int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
   emit_branch branch = branch_begin(e, now);
   gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
@@ -73,8 +80,8 @@ void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn) {
   branch_end(e, &branch);
 }
 
-// Backward: cotangents of earlier steps come from steps after the slice. BACKWARD takes a chunk more; the slices of
-// SUMMARY_BACK lie a chunk later.
+// Backward: cotangents of earlier steps come from steps after the slice. BACKWARD takes a chunk
+// more; the slices of SUMMARY_BACK lie a chunk later.
 static ir begin_warm_up(kernel_frame *h, ir steps, ir *before) {
   emitter *e = h->e;
   ir more = integer(e, h->k->chunk);
@@ -91,7 +98,8 @@ static void open_summary(kernel_frame *h) {
   ir first = int_low(e, int_mul(e, h->batch, h->gpu->tiles.count)),
      base = summary_field(h, offsetof(rec_gpu_summaries, data), e->data);
   h->gpu->slice.summary_stride = summary_field(h, offsetof(rec_gpu_summaries, stride), e->i64);
-  h->gpu->slice.summary = element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
+  h->gpu->slice.summary =
+      element(e, e->real, base, int_mul(e, first, h->gpu->slice.summary_stride));
 }
 
 void gpu_cut_slice(kernel_frame *h) {
@@ -99,7 +107,8 @@ void gpu_cut_slice(kernel_frame *h) {
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->gpu->tiles.count, integer(e, 1));
   if (h->described->combines) open_summary(h);
-  if (h->described->combines) whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
+  if (h->described->combines)
+    whole = LLVMBuildOr(e->b, whole, gpu_summaries_overflow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, slice_steps)));
   ir before = int_mul(e, h->gpu->slice.number, steps);
@@ -117,12 +126,14 @@ void gpu_cut_slice(kernel_frame *h) {
 }
 
 ir gpu_is_last_slice(kernel_frame *h, const frame_program *p) {
-  return int_compare(h->e, LLVMIntEQ, h->gpu->slice.number, p->backward ? integer(h->e, 0) : h->gpu->slice.last);
+  return int_compare(h->e, LLVMIntEQ, h->gpu->slice.number,
+                     p->backward ? integer(h->e, 0) : h->gpu->slice.last);
 }
 
 void gpu_begin_group(kernel_frame *h, ir group) {
   bool behind = h->k->warms_up && h->k->kind == KERNEL_BACKWARD;
-  h->gpu->slice.in_warm_up = behind ? int_compare(h->e, LLVMIntSGE, group, h->gpu->slice.own_groups) : NULL;
+  h->gpu->slice.in_warm_up =
+      behind ? int_compare(h->e, LLVMIntSGE, group, h->gpu->slice.own_groups) : NULL;
 }
 
 // The steps of the warm-up belong to another slice: their sums begin again at 0.
@@ -142,7 +153,8 @@ void gpu_end_group(kernel_frame *h) {
 void gpu_begin_factors(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (place->transfer) frame_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
+    if (place->transfer)
+      frame_fill_state(h, p, place, kernel_first_transfer(place), &p->l.carried[c]);
   }
 }
 
@@ -155,7 +167,8 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
     view to = gpu_summary_entry(h, place, h->gpu->slice.number);
     if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
     ir here = gpu_by_this_thread(h, frame_writes_state(h, place));
-    if (h->gpu->slice.of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
+    if (h->gpu->slice.of_matrix)
+      here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
     emit_branch branch = branch_begin(e, here);
     frame_copy_state(h, p, state, &p->l.carried[c], &to);
     branch_end(e, &branch);
@@ -168,8 +181,8 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
 
 enum { MOST_JOINED = 4 };
 
-// A state that is combined: its components, and the view of each in the summary of slice 0. Or states that are made of each
-// other: across[i][k] is the factor of state k in state i.
+// A state that is combined: its components, and the view of each in the summary of slice 0. Or
+// states that are made of each other: across[i][k] is the factor of state k in state i.
 typedef struct combined {
   kernel_frame *h;
   int count;
@@ -189,7 +202,8 @@ static view at_slice(const combined *j, const view *v, ir number) {
 }
 
 // x = factor * x + summary, for complex numbers.
-static void combine_slice(lower *l, const place_in_loops *at, const combined *j, ir number, const ir *slots) {
+static void combine_slice(lower *l, const place_in_loops *at, const combined *j, ir number,
+                          const ir *slots) {
   emitter *e = l->e;
   ir x[2], f[2], next[2];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
@@ -208,7 +222,8 @@ static void combine_slice(lower *l, const place_in_loops *at, const combined *j,
 }
 
 // The same for states that are made of each other.
-static void combine_coupled(lower *l, const place_in_loops *at, const combined *j, ir number, const ir *slots) {
+static void combine_coupled(lower *l, const place_in_loops *at, const combined *j, ir number,
+                            const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_JOINED], next[MOST_JOINED];
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
@@ -232,11 +247,13 @@ static ir number_in_order(const combined *j, ir index) {
 
 static emit_loop each_part_before(const combined *j) {
   kernel_frame *h = j->h;
-  ir slices = j->back ? int_sub(h->e, h->gpu->slice.last, h->gpu->slice.number) : h->gpu->slice.number;
+  ir slices =
+      j->back ? int_sub(h->e, h->gpu->slice.last, h->gpu->slice.number) : h->gpu->slice.number;
   return loop_begin(h->e, integer(h->e, 0), slices, 1, "part");
 }
 
-// A register-resident state: all elements of a thread at once, so that the loads of a summary overlap.
+// A register-resident state: all elements of a thread at once, so that the loads of a summary
+// overlap.
 static void combine_registers(lower *l, const combined *j, const register_accumulators *kept) {
   emit_loop loop = each_part_before(j);
   ir number = number_in_order(j, loop.index);
@@ -245,8 +262,8 @@ static void combine_registers(lower *l, const combined *j, const register_accumu
   loop_end(l->e, &loop);
 }
 
-// A state in memory: several elements of a thread at once, so that the loads of a summary overlap. A single element is read by
-// the thread that stores it.
+// A state in memory: several elements of a thread at once, so that the loads of a summary overlap.
+// A single element is read by the thread that stores it.
 static void combine_points(lower *l, const place_in_loops *at, int count, void *data) {
   enum { PLENTY = 8 };
   const combined *j = data;
@@ -263,14 +280,18 @@ static void combine_points(lower *l, const place_in_loops *at, int count, void *
   }
   emit_loop loop = each_part_before(j);
   for (int i = 0; i < count; i++)
-    (j->coupled ? combine_coupled : combine_slice)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
+    (j->coupled ? combine_coupled : combine_slice)(l, &at[i], j, number_in_order(j, loop.index),
+                                                   slots[i]);
   (count * lanes >= PLENTY ? loop_end_kept : loop_end)(e, &loop);
   for (int i = 0; i < count; i++)
-    for (int k = 0; k < j->count; k++) view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
+    for (int k = 0; k < j->count; k++)
+      view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
   if (l->only) branch_end(e, &own);
 }
 
-static void join_point(lower *l, const place_in_loops *at, void *data) { combine_points(l, at, 1, data); }
+static void join_point(lower *l, const place_in_loops *at, void *data) {
+  combine_points(l, at, 1, data);
+}
 
 static const view *carried_view(const frame_program *p, const tile_place *state, int component) {
   for (int c = 0; c < p->carried.count; c++) {
@@ -280,7 +301,8 @@ static const view *carried_view(const frame_program *p, const tile_place *state,
   ICE("kernel", "no component %d of state %s", component, state->name ? state->name : "?");
 }
 
-// The closure of the states that this state is made of or that are made of it, in order, with itself.
+// The closure of the states that this state is made of or that are made of it, in order, with
+// itself.
 static int find_coupled(const kernel_frame *h, const frame_program *p, const tile_place *state,
                         const tile_place *all[MOST_JOINED]) {
   const tile_place *group[MOST_JOINED] = {state};
@@ -288,7 +310,8 @@ static int find_coupled(const kernel_frame *h, const frame_program *p, const til
   for (int i = 0; i < count; i++) {
     for (int c = 0; c < p->carried.count; c++) {
       const tile_place *other = &p->carried.items[c].place;
-      bool known = other->lag >= 0 || !kernel_couples(h->k->summary, group[i]->tensor, other->tensor);
+      bool known =
+          other->lag >= 0 || !kernel_couples(h->k->summary, group[i]->tensor, other->tensor);
       for (int k = 0; k < count; k++) known = known || group[k]->tensor == other->tensor;
       if (!known && count == MOST_JOINED) ICE("kernel", "%s joins too many states", h->symbol);
       if (!known) group[count++] = other;
@@ -303,13 +326,15 @@ static int find_coupled(const kernel_frame *h, const frame_program *p, const til
 }
 
 // Combines a closure of states at once, when the first of them comes.
-static void combine_states(kernel_frame *h, frame_program *p, const tile_place *const *states, int count) {
+static void combine_states(kernel_frame *h, frame_program *p, const tile_place *const *states,
+                           int count) {
   combined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->gpu->slice.summary_stride;
   j.axes = kernel_axes_of_place(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
-    j.kept[i] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, states[i], false, 0), integer(h->e, 0));
+    j.kept[i] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, states[i], false, 0),
+                                          integer(h->e, 0));
     for (int k = 0; k < count; k++) {
       int from = i == k ? 0 : 1 + states[k]->tensor;
       const tile_place *factor = gpu_find_summary_place(h, states[i], true, 0, from);
@@ -336,7 +361,8 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = gpu_summary_place(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
-    j.kept[k] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, false, k), integer(h->e, 0));
+    j.kept[k] =
+        gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, false, k), integer(h->e, 0));
     j.factor[k] = gpu_aligned_summary_entry(h, p, factor, integer(h->e, 0));
     j.factor_axes = kernel_axes_of_place(factor);
   }
@@ -352,7 +378,8 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
 }
 
 // Applies `combine` to each earlier slice, in order.
-static void combine_each_slice(kernel_frame *h, frame_program *p, void combine(kernel_frame *, frame_program *, ir)) {
+static void combine_each_slice(kernel_frame *h, frame_program *p,
+                               void combine(kernel_frame *, frame_program *, ir)) {
   combined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
   emit_loop loop = each_part_before(&j);
@@ -363,9 +390,11 @@ static void combine_each_slice(kernel_frame *h, frame_program *p, void combine(k
 // Slices after the last one with steps compute nothing, so they combine nothing.
 void gpu_combine_summaries(kernel_frame *h, frame_program *p) {
   emitter *e = h->e;
-  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
-                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
-                                        int_compare(e, LLVMIntSLE, h->gpu->slice.number, h->gpu->slice.last), "");
+  ir other =
+      p->backward
+          ? int_compare(e, LLVMIntSLT, h->gpu->slice.number, h->gpu->slice.last)
+          : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->gpu->slice.number, integer(e, 0)),
+                         int_compare(e, LLVMIntSLE, h->gpu->slice.number, h->gpu->slice.last), "");
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;

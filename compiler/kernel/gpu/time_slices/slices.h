@@ -1,4 +1,5 @@
-// Time slices: the slice that a thread block computes, summaries of slices, and states before a slice.
+// Time slices: the slice that a thread block computes, summaries of slices, and states before a
+// slice.
 #ifndef REC_KERNEL_GPU_TIME_SLICES_SLICES_H
 #define REC_KERNEL_GPU_TIME_SLICES_SLICES_H
 
@@ -6,14 +7,16 @@
 
 // The slice of time that a thread block computes. Conditions are i1.
 typedef struct time_slice {
-  ir number;                   // of the slice
-  ir last;                     // number of the last slice that has steps, or 0
-  ir kept;                     // the number of slices with a summary
-  ir summary, summary_stride;  // where the summaries of this entry lie, as they are made or combined
-  ir begins_earlier;           // the slice begins one chunk earlier, to warm up
-  ir own_groups;               // chunk groups of this slice, without its warm-up groups
-  ir in_warm_up;               // the results of the current group are discarded
-  ir of_matrix, first_column;  // the block computes columns of a transition matrix, from this one on; NULL: no block does
+  ir number;  // of the slice
+  ir last;    // number of the last slice that has steps, or 0
+  ir kept;    // the number of slices with a summary
+  // where the summaries of this entry lie, as they are made or combined
+  ir summary, summary_stride;
+  ir begins_earlier;  // the slice begins one chunk earlier, to warm up
+  ir own_groups;      // chunk groups of this slice, without its warm-up groups
+  ir in_warm_up;      // the results of the current group are discarded
+  // the block computes columns of a transition matrix, from this one on; NULL: no block does
+  ir of_matrix, first_column;
 } time_slice;
 
 // slices.c
@@ -28,28 +31,32 @@ void gpu_combine_summaries(kernel_frame *h, frame_program *p);
 ir gpu_is_last_slice(kernel_frame *h, const frame_program *p);
 // In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice.
 void gpu_end_warm_up(kernel_frame *h, frame_program *p, ir turn);
-// Backward, around a group of chunks. A group after the slice's own groups is the warm-up (kernel.warms_up): its results are
-// discarded.
+// Backward, around a group of chunks. A group after the slice's own groups is the warm-up
+// (kernel.warms_up): its results are discarded.
 void gpu_begin_group(kernel_frame *h, ir group);
 void gpu_end_group(kernel_frame *h);
 // summary.c: the address of an element of a slice summary; the elements of a result in it.
 ir gpu_summary_at(kernel_frame *h, ir number, ir offset);
 ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place);
-// The place of a state's entry in the summary program: its value, or its factor (`transfer`). An ICE where it has none.
-const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component);
+// The place of a state's entry in the summary program: its value, or its factor (`transfer`). An
+// ICE where it has none.
+const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer,
+                                    int component);
 // The same by another state (`from`); NULL: it has none.
-const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component,
-                                         int from);
+const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state,
+                                         bool transfer, int component, int from);
 // The entry of such a place; with what is known of its alignment; the entry of a state.
 view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number);
-view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place, ir number);
+view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place,
+                               ir number);
 view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number);
-// running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`.
+// running_maxima.c: running maxima, and states relative to them: at the start of a slice; after
+// slice `number`.
 void gpu_begin_maxima(kernel_frame *h, frame_program *p);
 bool gpu_combines_maxima(const kernel *k);
 void gpu_combine_maxima(kernel_frame *h, frame_program *p, ir number);
-// transition_matrices.c: states that mix their entries, and the blocks of KERNEL_SUMMARY that make their matrix.
-// Blocks of the lane axis plus transition blocks.
+// transition_matrices.c: states that mix their entries, and the blocks of KERNEL_SUMMARY that make
+// their matrix. Blocks of the lane axis plus transition blocks.
 ir gpu_lane_blocks(kernel_frame *h);
 // Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices.
 ir gpu_columns_offset(kernel_frame *h, const tile_place *state);
@@ -58,7 +65,8 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
 void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *from);
 // states = matrix of the slice * states + its states from zero.
 void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number);
-// overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last.
+// overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its
+// kernel writes it last.
 void gpu_overflow_of_slice(kernel_frame *h, frame_program *p);
 // i1: a slice of the instance is marked. `whole` (i1): there is a single slice, without a summary.
 ir gpu_summaries_overflow(kernel_frame *h, ir whole);

@@ -1,14 +1,16 @@
-// GPU: the summary of a time slice in memory: the results of the summary program, one after another.
+// GPU: the summary of a time slice in memory: the results of the summary program, one after
+// another.
 #include "compiler/kernel/gpu/frame.h"
 
 ir gpu_summary_elements_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
-  for (int x = 0; x < place->axis_count; x++) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+  for (int x = 0; x < place->axis_count; x++)
+    numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   return numbers;
 }
 
-const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component,
-                                         int from) {
+const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place *state,
+                                         bool transfer, int component, int from) {
   const tile_program *ends = gpu_summary_program(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
@@ -21,7 +23,8 @@ const tile_place *gpu_find_summary_place(const kernel_frame *h, const tile_place
   return NULL;
 }
 
-const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer, int component) {
+const tile_place *gpu_summary_place(const kernel_frame *h, const tile_place *state, bool transfer,
+                                    int component) {
   const tile_place *place = gpu_find_summary_place(h, state, transfer, component, state->source);
   if (!place) ICE("kernel", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
   return place;
@@ -48,7 +51,8 @@ view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number) {
   return v;
 }
 
-view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place, ir number) {
+view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_place *place,
+                               ir number) {
   view v = gpu_summary_entry(h, place, number);
   ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
   if (!h->gpu->team.shares) return v;
@@ -58,5 +62,6 @@ view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_pla
 }
 
 view gpu_summary_view(kernel_frame *h, frame_program *p, const tile_place *state, ir number) {
-  return gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, state->transfer, state->component), number);
+  return gpu_aligned_summary_entry(
+      h, p, gpu_summary_place(h, state, state->transfer, state->component), number);
 }

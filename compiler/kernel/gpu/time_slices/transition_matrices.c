@@ -4,19 +4,23 @@
 //   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
 //   FORWARD                         for each slice before this one: states = matrix * states + summary
 //
-// Transition blocks run the same code, on multiprocessors that would be idle. With MAP_THREADS, a thread of such a block has a
-// column of the matrix. The products that combine slices are in f32.
+// Transition blocks run the same code, on multiprocessors that would be idle. With MAP_THREADS, a
+// thread of such a block has a column of the matrix. The products that combine slices are in f32.
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-ir gpu_lane_blocks(kernel_frame *h) { return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_transition_blocks(h->k))); }
+ir gpu_lane_blocks(kernel_frame *h) {
+  return int_add(h->e, frame_lane_blocks(h), integer(h->e, gpu_transition_blocks(h->k)));
+}
 
-// ---- the matrix in the summary: after the states, [row of a state][column], in the order of the states ----
+// ---- the matrix in the summary: after the states, [row of a state][column], in the order of the
+// states ----
 
 static ir numbers_of(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, gpu_row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
-    if (place->axes[x] != h->k->value_axis) numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+    if (place->axes[x] != h->k->value_axis)
+      numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
   }
   return numbers;
 }
@@ -59,9 +63,12 @@ ir gpu_first_of_lanes(kernel_frame *h) {
   if (!gpu_transition_blocks(h->k)) return first;
   ir own = int_div(e, int_add(e, h->gpu->lane_end, integer(e, h->k->lane_block - 1)), block);
   h->gpu->slice.of_matrix = int_compare(e, LLVMIntSGE, h->gpu->lane_block, own);
-  h->gpu->lane_end = int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->transition_size), h->gpu->lane_end);
+  h->gpu->lane_end =
+      int_choose(e, h->gpu->slice.of_matrix, integer(e, h->k->transition_size), h->gpu->lane_end);
   h->gpu->slice.first_column = int_mul(e, int_sub(e, h->gpu->lane_block, own), block);
-  return kernel_has_own_lanes(h->k) ? int_choose(e, h->gpu->slice.of_matrix, h->gpu->slice.first_column, first) : first;
+  return kernel_has_own_lanes(h->k)
+             ? int_choose(e, h->gpu->slice.of_matrix, h->gpu->slice.first_column, first)
+             : first;
 }
 
 // The first row of a state in the matrix; *rows: its number of rows.
@@ -74,7 +81,8 @@ static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows
     *rows = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
-      if (axis != h->k->value_axis && !axis_in(h->m.instance, axis)) *rows *= plan_axis_size(&h->m, ends, axis);
+      if (axis != h->k->value_axis && !axis_in(h->m.instance, axis))
+        *rows *= plan_axis_size(&h->m, ends, axis);
     }
     if (place->tensor == state->tensor && place->component == state->component) return first;
     first += *rows;
@@ -137,7 +145,8 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
   if (kept) {
     gpu_accumulators_each(&p->l, kept, identity_pair, &x);
   } else {
-    lower_copies(&p->l, plan_tile_axes(&h->m, kernel_axes_of_place(state)), false, identity_point, &x);
+    lower_copies(&p->l, plan_tile_axes(&h->m, kernel_axes_of_place(state)), false, identity_point,
+                 &x);
   }
   branch_end(e, &branch);
 }
@@ -145,8 +154,8 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
 void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
   if (!gpu_is_column(h->k, state)) return;
-  view to =
-      matrix_view(h, state, h->gpu->slice.number, kernel_has_own_lanes(h->k) ? integer(e, 0) : h->gpu->slice.first_column);
+  view to = matrix_view(h, state, h->gpu->slice.number,
+                        kernel_has_own_lanes(h->k) ? integer(e, 0) : h->gpu->slice.first_column);
   ir here = LLVMBuildAnd(e->b, h->gpu->slice.of_matrix, frame_writes_state(h, state), "");
   emit_branch branch = branch_begin(e, gpu_by_this_thread(h, here));
   if (!kernel_has_own_lanes(h->k)) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(state));
@@ -168,7 +177,8 @@ typedef struct product {
 
 // Elements of a row of all states before the slice. With MAP_THREADS, each thread has a column.
 static ir row_width(const kernel_frame *h, const frame_program *p) {
-  return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads) : p->l.axis_size[h->k->value_axis];
+  return kernel_has_own_lanes(h->k) ? integer(h->e, h->gpu->team.threads)
+                                    : p->l.axis_size[h->k->value_axis];
 }
 
 static view before_view(kernel_frame *h, frame_program *p, ir row) {
@@ -206,7 +216,8 @@ static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, 
 }
 
 static emit_loop each_row(const product *d) {
-  return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->transition_size), 1, "row");
+  return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->transition_size), 1,
+                    "row");
 }
 
 static void product_point(lower *l, const place_in_loops *at, void *data) {
@@ -281,7 +292,8 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     if (!gpu_is_column(h->k, state)) continue;
-    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
+    product d = {
+        .h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
     d.kept = gpu_summary_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->value_axis] = NULL;

@@ -1,4 +1,5 @@
-// GPU: where the values that nests read and write lie, once a kernel's memory has places; and the products that wgmma makes.
+// GPU: where the values that nests read and write lie, once a kernel's memory has places; and the
+// products that wgmma makes.
 //
 //   S [K 128,V 128] f32     in shared memory, rows of 512 bytes
 //   q [t 64,K 64] bf16      rows of a chunk in shared memory, in wgmma's layout
@@ -16,9 +17,12 @@ static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
   x->tile = rows * PLAN_TILE_COLUMNS;
 }
 
-static int64_t size_of(const placed_program *p, int axis) { return plan_typical_size(&p->w->m, p->of->program, axis); }
+static int64_t size_of(const placed_program *p, int axis) {
+  return plan_typical_size(&p->w->m, p->of->program, axis);
+}
 
-// Buffers of 16-bit numbers have one layout in shared memory and in scratch. Those of 32 bits are swizzled in shared memory alone.
+// Buffers of 16-bit numbers have one layout in shared memory and in scratch. Those of 32 bits are
+// swizzled in shared memory alone.
 static plan_layout layout_of(const plan_buffer *b, int64_t row, bool shared) {
   if (b->axis_count < 2 || b->kept) return (plan_layout){0};
   if (number_is_narrow(b->stored)) return plan_layout_of_rows(b->stored, row);
@@ -47,7 +51,9 @@ static plan_access of_carried(const placed_program *p, int c) {
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer) {
   const plan_buffer *b = &p->of->p->buffers.items[buffer];
   if (b->carried >= 0) return of_carried(p, b->carried);
-  const location *at = b->persistent ? p->of->persistent_at : b->kept ? p->of->kept_at : p->of->buffer_at;
+  const location *at = b->persistent ? p->of->persistent_at
+                       : b->kept     ? p->of->kept_at
+                                     : p->of->buffer_at;
   return !at || at[buffer].offset < 0 ? in_registers : as_laid_out(p, b, at[buffer].in_shared);
 }
 
@@ -61,7 +67,8 @@ static plan_access of_thread(const placed_program *p, int argument, plan_access 
   return x;
 }
 
-// Only tokens have 16 bits in a call's tensors: not parameters, states, or gradients that blocks add up.
+// Only tokens have 16 bits in a call's tensors: not parameters, states, or gradients that blocks
+// add up.
 static bool is_narrow_in_call(const placed_program *p, const tile_place *place) {
   int slot = kernel_find_slot(p->w->described, place->role, place);
   return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->w->m.dtype);
@@ -74,7 +81,8 @@ static plan_access of_stash(const placed_program *p, const tile_place *place) {
 
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
   bool kept = place->role == TILE_STASH || place->role == TILE_KEEP;
-  if (kept && p->w->m.kind == MAP_BLOCK && place->stash < p->w->stash_count) return of_stash(p, place);
+  if (kept && p->w->m.kind == MAP_BLOCK && place->stash < p->w->stash_count)
+    return of_stash(p, place);
   plan_access x = {.memory = -1, .placed = true, .of_call = true};
   x.stored = is_narrow_in_call(p, place) ? p->w->m.dtype : NUMBER_F32;
   int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;
@@ -144,7 +152,8 @@ static bool keeps_place(const plan_access *x, int64_t step, int64_t columns) {
 }
 
 // Does the operand lie in tiles, K-major or MN-major?
-static bool is_in_tiles(const placed_program *p, const plan_access *x, int k, int line, int64_t columns) {
+static bool is_in_tiles(const placed_program *p, const plan_access *x, int k, int line,
+                        int64_t columns) {
   if (!x->width || !x->in_shared) return false;
   bool transposed = x->stride[k] == x->width && x->stride[line] == 1;
   if (!transposed && (x->stride[k] != 1 || x->stride[line] != x->width)) return false;
@@ -161,7 +170,9 @@ static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
   const mapping *m = &p->w->m;
   const tile_program *program = p->of->p->program;
   int64_t columns = tiles * GPU_TILE_COLUMNS;
-  if (!plan_may_be_wgmma(m, program, dot) || tiles & (tiles - 1) || plan_axis_size(m, program, dot->j) % columns) return false;
+  if (!plan_may_be_wgmma(m, program, dot) || tiles & (tiles - 1) ||
+      plan_axis_size(m, program, dot->j) % columns)
+    return false;
   plan_access b = gpu_access_of_operand(p, dot->b, dot->pack_b);
   if (!is_in_tiles(p, &b, dot->k, dot->j, columns)) return false;
   if (plan_axis_size(m, program, dot->k) <= MOST_DEPTH_IN_REGISTERS) return true;
@@ -178,6 +189,7 @@ void gpu_mark_products(const kernel_plan *w, const program_plan *of) {
     int tiles = plan_tiles_of_nest(&w->m, of->p, nest);
     nest->dot.wgmma = is_wgmma(&p, &nest->dot, tiles);
     if (nest->two) nest->other_dot.wgmma = is_wgmma(&p, &nest->other_dot, tiles);
-    if (nest->region == REGION_BODY) of->p->wgmma_products += nest->dot.wgmma + (nest->two && nest->other_dot.wgmma);
+    if (nest->region == REGION_BODY)
+      of->p->wgmma_products += nest->dot.wgmma + (nest->two && nest->other_dot.wgmma);
   }
 }

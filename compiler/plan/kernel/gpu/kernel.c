@@ -1,4 +1,5 @@
-// GPU: the plan of a kernel, and what callers must know of it: threads, shared memory, parameters, scratch.
+// GPU: the plan of a kernel, and what callers must know of it: threads, shared memory, parameters,
+// scratch.
 #include "compiler/plan/kernel_plan.h"
 
 static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
@@ -6,7 +7,8 @@ static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
          (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
 
-static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_gpu_options options) {
+static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k,
+                            codegen_gpu_options options) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, CLONE_GPU, options.dtype);
   w->m.tf32 = options.tf32;
@@ -30,7 +32,8 @@ static const kernel *batched_form_of(arena *a, const codegen_kernel *described) 
   return whole ? kernel_batched(a, k, true) : NULL;
 }
 
-static kernel_plan *whole_plan(arena *a, const codegen_kernel *described, codegen_gpu_options options) {
+static kernel_plan *whole_plan(arena *a, const codegen_kernel *described,
+                               codegen_gpu_options options) {
   kernel_plan *w = plan_of(a, described, described->kernel, options);
   const kernel *several = batched_form_of(a, described);
   if (several) w->batched = plan_of(a, described, several, options);
@@ -49,7 +52,8 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
 
 static int nests_of(const program_plan *p) {
   int count = 0;
-  for (int n = 0; p->p && n < p->p->nests.count; n++) count += p->p->nests.items[n].region == REGION_BODY;
+  for (int n = 0; p->p && n < p->p->nests.count; n++)
+    count += p->p->nests.items[n].region == REGION_BODY;
   return count;
 }
 
@@ -60,13 +64,15 @@ static codegen_bytes scratch_of(const kernel_plan *w) {
 // A block may take batched and single items, so it has room for either.
 static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
   if (!w->batched) return;
-  int64_t words = w->batched->shared_words > w->shared_words ? w->batched->shared_words : w->shared_words;
+  int64_t words =
+      w->batched->shared_words > w->shared_words ? w->batched->shared_words : w->shared_words;
   codegen_bytes alone = scratch_of(w);
   g->sequences = w->batched->k->sequences;
   g->batched_shared_bytes = (int)(4 * words);
   g->batched = scratch_of(w->batched);
   if (alone.constant > g->batched.constant) g->batched.constant = alone.constant;
-  for (int i = 0; i < alone.terms.count; i++) codegen_bytes_add(a, &g->batched, alone.terms.items[i]);
+  for (int i = 0; i < alone.terms.count; i++)
+    codegen_bytes_add(a, &g->batched, alone.terms.items[i]);
 }
 
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
@@ -87,7 +93,8 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
   add_batched(a, w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
   count_products(w, &g);
-  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
+  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES)
+    g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
   return g;
 }
 
@@ -126,14 +133,16 @@ void gpu_plan_free(gpu_plan *made) {
 }
 
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  if (k->gpu.plan && k->gpu.plan->options.dtype == options.dtype && k->gpu.plan->options.tf32 == options.tf32)
+  if (k->gpu.plan && k->gpu.plan->options.dtype == options.dtype &&
+      k->gpu.plan->options.tf32 == options.tf32)
     return k->gpu.plan;
   gpu_plan *made = gpu_plan_new(k, options);
   keep(a, made);
   return made;
 }
 
-// Kernels of a model have a point in their names (LM.pointwise1), which a name of PTX cannot have. The library has LM_pointwise1, too.
+// Kernels of a model have a point in their names (LM.pointwise1), which a name of PTX cannot have.
+// The library has LM_pointwise1, too.
 static const char *ptx_symbol(arena *a, const char *symbol) {
   char *made = arena_printf(a, "%s_gpu", symbol);
   for (char *at = made; *at; at++)

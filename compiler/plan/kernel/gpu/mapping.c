@@ -1,9 +1,12 @@
-// GPU: how the axes of a kernel become instances and tile axes, as the schedule has chosen (kernel.gpu).
+// GPU: how the axes of a kernel become instances and tile axes, as the schedule has chosen
+// (kernel.gpu).
 //
 //   value axis of 128, 64 entries by the schedule      a tile axis of 64 entries; the block goes through both tiles
 #include "compiler/plan/kernel_plan.h"
 
-bool kernel_has_own_lanes(const kernel *k) { return k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN; }
+bool kernel_has_own_lanes(const kernel *k) {
+  return k->lane_axis >= 0 && k->gpu.lanes == LANES_OWN;
+}
 
 bool kernel_takes_lanes_in_turn(const kernel *k) { return k->gpu.lanes == LANES_IN_TURN; }
 

@@ -50,7 +50,8 @@ static void place_carried(kernel_plan *w, program_plan *p) {
   for (int c = 0; c < p->carried.count; c++) {
     plan_buffer memory = p->carried.items[c].memory;
     const carried_pair *pair = &p->p->carried[c];
-    if (pair->accumulator >= 0) memory.numbers.factor = pair->has_copy ? (memory.numbers.factor + 1) / 2 : 0;
+    if (pair->accumulator >= 0)
+      memory.numbers.factor = pair->has_copy ? (memory.numbers.factor + 1) / 2 : 0;
     bool registers = w->m.kind == MAP_THREADS && !memory.numbers.sizes && !w->m.looped;
     p->carried_at[c] = registers     ? in_registers
                        : w->in_tiles ? gpu_take(w, memory.numbers.factor)
@@ -79,14 +80,18 @@ static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, b
 }
 
 // The first free offset from `base` on, among the placed buffers that are alive at the same time.
-static int64_t first_fit(const kernel_plan *w, const placed_list *list, const plan_buffer *b, int64_t base) {
+static int64_t first_fit(const kernel_plan *w, const placed_list *list, const plan_buffer *b,
+                         int64_t base) {
   int64_t words = words_of(b), offset = gpu_shared_place(w, base, words), end;
   int next = 0;
-  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0) offset = gpu_shared_place(w, end, words);
+  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0)
+    offset = gpu_shared_place(w, end, words);
   return offset;
 }
 
-static bool is_placed_here(const plan_buffer *b) { return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept; }
+static bool is_placed_here(const plan_buffer *b) {
+  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept;
+}
 
 typedef struct sized_buffer {
   int64_t words;
@@ -101,8 +106,8 @@ static int compare_sizes(const void *left, const void *right) {
   return x->index < y->index ? -1 : 1;
 }
 
-// Buffers by size, the largest first: small buffers fit into the gaps. Buffers of fewer words than `first` come before all
-// others.
+// Buffers by size, the largest first: small buffers fit into the gaps. Buffers of fewer words than
+// `first` come before all others.
 static int *by_size(kernel_plan *w, const program_plan *p, int64_t first) {
   int count = p->p->buffers.count;
   sized_buffer *sorted = ARENA_ARRAY(w->a, sized_buffer, count);
@@ -155,10 +160,11 @@ static void open_places(kernel_plan *w, program_plan *p) {
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
-// Is it a buffer of the prologue? A next state that no nest makes, such as the tail of a lag, is copied after all nests; its
-// buffer has no nest.
+// Is it a buffer of the prologue? A next state that no nest makes, such as the tail of a lag, is
+// copied after all nests; its buffer has no nest.
 static bool is_of_prologue(const program_plan *p, const plan_buffer *b) {
-  return is_placed_here(b) && b->first < p->p->nests.count && p->p->nests.items[b->first].region == REGION_PROLOGUE;
+  return is_placed_here(b) && b->first < p->p->nests.count &&
+         p->p->nests.items[b->first].region == REGION_PROLOGUE;
 }
 
 // Elements that a thread holds all the time.
@@ -187,11 +193,12 @@ static bool is_carried(const plan *p, int argument) {
   return false;
 }
 
-// Is it alive when the nest begins and after it? A buffer that the nest fills may take the place of one that it reads last.
+// Is it alive when the nest begins and after it? A buffer that the nest fills may take the place of
+// one that it reads last.
 static bool lives_into(int nest, int first, int last) { return first < nest && nest <= last; }
 
-// Elements that a thread holds before a nest, beside its states: buffers, and values that it has read and will read again. LLVM
-// loads the latter once.
+// Elements that a thread holds before a nest, beside its states: buffers, and values that it has
+// read and will read again. LLVM loads the latter once.
 static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
@@ -204,7 +211,8 @@ static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int n
     const tile_value *v = &program->values.items[id];
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
-    if (lives_into(nest, pv->first_read, pv->last_read)) numbers += numbers_over(w, program, plan_tile_axes(&w->m, v->axes));
+    if (lives_into(nest, pv->first_read, pv->last_read))
+      numbers += numbers_over(w, program, plan_tile_axes(&w->m, v->axes));
   }
   return numbers;
 }
@@ -220,19 +228,21 @@ static int64_t most_between_nests(const kernel_plan *w, const program_plan *p) {
 
 static int64_t numbers_of_states(const kernel_plan *w) {
   int64_t numbers = 0;
-  for (int c = 0; c < w->main.carried.count; c++) numbers += w->main.carried.items[c].memory.numbers.factor;
+  for (int c = 0; c < w->main.carried.count; c++)
+    numbers += w->main.carried.items[c].memory.numbers.factor;
   return numbers;
 }
 
-// Does a step alone exceed the registers? Backward also holds the gradients that it adds up. ptxas reloads some values that
-// backward reads again, so backward may have more.
+// Does a step alone exceed the registers? Backward also holds the gradients that it adds up. ptxas
+// reloads some values that backward reads again, so backward may have more.
 static bool is_long_step(const kernel_plan *w) {
   int64_t between = most_between_nests(w, &w->main);
   if (!w->recomputes) return numbers_of_states(w) + between > GPU_COST_ALIVE;
   return numbers_of_thread(&w->main) + between > GPU_COST_ALIVE_BACK;
 }
 
-// Do states and sums exceed the registers, beside temporaries? Backward holds states and their cotangents at once.
+// Do states and sums exceed the registers, beside temporaries? Backward holds states and their
+// cotangents at once.
 static bool has_register_pressure(const kernel_plan *w) {
   if (w->m.kind != MAP_THREADS) return false;
   if (is_long_step(w)) return true;
@@ -241,10 +251,13 @@ static bool has_register_pressure(const kernel_plan *w) {
 }
 
 // Do the states alone exceed the registers, or the values of a step?
-static bool carries_many(const kernel_plan *w) { return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w); }
+static bool carries_many(const kernel_plan *w) {
+  return numbers_of_states(w) > GPU_COST_CARRIED || is_long_step(w);
+}
 
-// Under register pressure, values that are alive all the time lie in shared memory, neighbouring threads side by side. With
-// m.looped all arrays of a thread do, because states and cotangents exceed the registers as well.
+// Under register pressure, values that are alive all the time lie in shared memory, neighbouring
+// threads side by side. With m.looped all arrays of a thread do, because states and cotangents
+// exceed the registers as well.
 static void place_under_pressure(kernel_plan *w, program_plan *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
@@ -263,7 +276,8 @@ static void place_program(kernel_plan *w, program_plan *p) {
     if (!is_placed_here(b) || !b->numbers.sizes) continue;
     p->buffer_at[i] = kernel_take_extent(w, b->numbers, 1);
   }
-  for (int c = 0; c < p->carried.count; c++) p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
+  for (int c = 0; c < p->carried.count; c++)
+    p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
   if (w->register_pressure) place_under_pressure(w, p);
   if (w->m.kind == MAP_BLOCK) place_by_lives(w, p);
 }
@@ -280,7 +294,8 @@ static bool has_matrices(const program_plan *p) {
 static int copied_parameter(const program_plan *p, int buffer) {
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
-    if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer) continue;
+    if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer)
+      continue;
     const tile_value *v = &p->p->program->values.items[nest->packed];
     return v->op == TILE_ARGUMENT ? tile_place_of(p->program, v)->tensor : -1;
   }
@@ -341,8 +356,10 @@ static bool may_sum(const mapping *m, const tile_place *place) {
   return true;
 }
 
-// The most elements of shared memory that a nest needs to sum its results over threads (lower/gpu/nests.c).
-static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest *nest, int threads) {
+// The most elements of shared memory that a nest needs to sum its results over threads
+// (lower/gpu/nests.c).
+static int64_t numbers_of_sums(const mapping *m, const plan *p, const plan_nest *nest,
+                               int threads) {
   int64_t numbers = 0;
   for (int i = 0; i < nest->results.count; i++) {
     const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
@@ -376,8 +393,9 @@ static void place_sums(kernel_plan *w) {
 
 // ---- the plan of a kernel ----
 
-// Backward with recomputed states. Shared memory begins with the cotangents of states and the values of prologues. Behind them
-// lie the rows and buffers of backward, or the states, rows and buffers of the recomputation, in the same place.
+// Backward with recomputed states. Shared memory begins with the cotangents of states and the
+// values of prologues. Behind them lie the rows and buffers of backward, or the states, rows and
+// buffers of the recomputation, in the same place.
 static void plan_groups_of_chunks(kernel_plan *w) {
   kernel_plan_program(w, &w->main, w->k->program, true);
   kernel_plan_program(w, &w->recompute, w->k->recompute, false);
@@ -399,8 +417,8 @@ static void plan_groups_of_chunks(kernel_plan *w) {
   gpu_place_ahead(w);
 }
 
-// All other kernels. A step with matrices of parameters reads its buffers again and again, but what is kept of a chunk once or
-// twice. Its buffers therefore come first in shared memory.
+// All other kernels. A step with matrices of parameters reads its buffers again and again, but what
+// is kept of a chunk once or twice. Its buffers therefore come first in shared memory.
 static void plan_in_one_pass(kernel_plan *w) {
   bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK;
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);

@@ -1,7 +1,9 @@
-// GPU: tokens of the next steps in shared memory, where each thread runs a recurrence by itself (kernel/gpu/step_rows.c).
+// GPU: tokens of the next steps in shared memory, where each thread runs a recurrence by itself
+// (kernel/gpu/step_rows.c).
 //
-// Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short rows, which all threads read,
-// come first. They lie in f32: what all threads read is widened once, and four numbers are one load.
+// Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short
+// rows, which all threads read, come first. They lie in f32: what all threads read is widened once,
+// and four numbers are one load.
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -20,23 +22,27 @@ row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argumen
   return s;
 }
 
-int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s) { return s.lane ? s.numbers * w->threads : s.numbers; }
+int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s) {
+  return s.lane ? s.numbers * w->threads : s.numbers;
+}
 
 static bool is_token(const tile_place *place) {
   return place->time && (place->role == TILE_INPUT || place->role == TILE_D_OUTPUT);
 }
 
 bool gpu_is_step_ahead(const program_plan *p, int argument) {
-  return is_token(tile_argument_place(p->program, argument)) && p->staging_buffers[argument].ahead.in_shared;
+  return is_token(tile_argument_place(p->program, argument)) &&
+         p->staging_buffers[argument].ahead.in_shared;
 }
 
-// Backward: the argument of the main program with the same tokens as this argument of the recomputed steps, or -1.
+// Backward: the argument of the main program with the same tokens as this argument of the
+// recomputed steps, or -1.
 static int same_of_main(const kernel_plan *w, const program_plan *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   for (int i = 0; p != &w->main && i < w->main.program->arguments.count; i++) {
     const tile_place *other = tile_argument_place(w->main.program, i);
-    bool same = other->role == place->role && other->tensor == place->tensor && other->lag == place->lag &&
-                other->component == place->component;
+    bool same = other->role == place->role && other->tensor == place->tensor &&
+                other->lag == place->lag && other->component == place->component;
     if (same && gpu_is_step_ahead(&w->main, i)) return i;
   }
   return -1;
@@ -52,7 +58,8 @@ static location take_words(kernel_plan *w, int64_t words) {
 static int64_t limit_of(const kernel_plan *w) {
   enum { OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
   bool large = w->shared_limit > GPU_SMALL_KIB * OF_A_KIB;
-  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (w->shared_words + OF_A_BLOCK);
+  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB,
+          blocks = all / (w->shared_words + OF_A_BLOCK);
   if (blocks > GPU_COST_STEP_BLOCKS) blocks = GPU_COST_STEP_BLOCKS;
   int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
   return limit < w->shared_limit ? limit : w->shared_limit;

@@ -1,4 +1,5 @@
-// GPU: what the summary of a time slice holds (kernel/gpu/time_slices): states, transition matrices, marks of overflow.
+// GPU: what the summary of a time slice holds (kernel/gpu/time_slices): states, transition
+// matrices, marks of overflow.
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/gpu_costs.h"
 
@@ -8,11 +9,14 @@ bool gpu_makes_summaries(const kernel *k) {
   if (k->summary) return false;
   if (k->transition_size) return true;
   for (int i = 0; i < k->program->results.count; i++)
-    if (k->program->results.items[i].place.transfer || k->program->results.items[i].place.relative) return true;
+    if (k->program->results.items[i].place.transfer || k->program->results.items[i].place.relative)
+      return true;
   return false;
 }
 
-const tile_program *gpu_summary_program(const kernel *k) { return gpu_makes_summaries(k) ? k->program : k->summary; }
+const tile_program *gpu_summary_program(const kernel *k) {
+  return gpu_makes_summaries(k) ? k->program : k->summary;
+}
 
 // ---- transition matrices ----
 
@@ -35,7 +39,8 @@ int gpu_transition_blocks(const kernel *k) {
 // The matrix has whole blocks of columns, because a block stores all columns of its own.
 int64_t gpu_row_numbers(const kernel *k) {
   int64_t whole = k->recurrence->body.axes.items[k->value_axis].size;
-  return kernel_has_own_lanes(k) ? k->transition_size : (k->transition_size + whole - 1) / whole * whole;
+  return kernel_has_own_lanes(k) ? k->transition_size
+                                 : (k->transition_size + whole - 1) / whole * whole;
 }
 
 static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
@@ -48,15 +53,16 @@ static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   }
 }
 
-// Elements of the states before a slice, which need memory of their own while summaries are combined; *begin: the end of the
-// states' memory.
+// Elements of the states before a slice, which need memory of their own while summaries are
+// combined; *begin: the end of the states' memory.
 static int64_t elements_before_slice(const kernel *k, const program_plan *p, int64_t *begin) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
     location at = p->carried_at[c];
     if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
-    if (at.in_shared && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
+    if (at.in_shared && at.offset + b->numbers.factor > *begin)
+      *begin = at.offset + b->numbers.factor;
   }
   return numbers;
 }
@@ -89,13 +95,16 @@ int64_t gpu_most_blocks(const kernel *k) {
   int64_t longest = 1, fewest = GPU_COST_FEWEST_ENTRIES;
   for (int i = 0; i < body->axes.count; i++)
     if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
-  if (k->transition_size && body->axes.items[k->value_axis].size < fewest) fewest = body->axes.items[k->value_axis].size;
-  return (longest + GPU_COST_FEWEST_ENTRIES - 1) / GPU_COST_FEWEST_ENTRIES + (k->transition_size + fewest - 1) / fewest;
+  if (k->transition_size && body->axes.items[k->value_axis].size < fewest)
+    fewest = body->axes.items[k->value_axis].size;
+  return (longest + GPU_COST_FEWEST_ENTRIES - 1) / GPU_COST_FEWEST_ENTRIES +
+         (k->transition_size + fewest - 1) / fewest;
 }
 
 static void guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   axis_set axes = gpu_overflow_axes(k);
-  if (kernel_has_own_lanes(k)) codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
+  if (kernel_has_own_lanes(k))
+    codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
   int64_t rest = kernel_has_own_lanes(k) ? k->transition_size : gpu_most_blocks(k);
   if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
 }

@@ -6,8 +6,8 @@
 #include "compiler/plan/kernel_plan.h"
 
 // `lanes`: the lanes of a vector; 0: as the mapping has them.
-static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k, codegen_clone clone, number_type dtype,
-                            int lanes) {
+static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k,
+                            codegen_clone clone, number_type dtype, int lanes) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, clone, dtype);
   if (lanes) w->m.lanes = lanes;
@@ -24,9 +24,11 @@ bool host_has_rest(const kernel_plan *w) {
 }
 
 // Without masked memory instructions the last lanes go one by one.
-static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described, codegen_clone clone, number_type dtype) {
+static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described,
+                                        codegen_clone clone, number_type dtype) {
   kernel_plan *w = plan_of(a, described, described->kernel, clone, dtype, 0);
-  if (!clone_targets[clone].masks && host_has_rest(w)) w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
+  if (!clone_targets[clone].masks && host_has_rest(w))
+    w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
   if (described->batched) w->batched = plan_of(a, described, described->batched, clone, dtype, 0);
   return w;
 }
@@ -54,7 +56,8 @@ static host_plan *new_plan(arena *a, const kernel *k, unsigned clones, number_ty
   made->described.batched = kernel_batched(a, k, false);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(clones >> clone & 1)) continue;
-    made->described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
+    made->described.symbols[clone] =
+        arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
     made->clones[clone] = plan_of_clone(a, &made->described, clone, dtype);
     add_scratch(a, &made->described, made->clones[clone]);
   }

@@ -14,7 +14,8 @@ static location place_persistent(kernel_plan *w, const plan_buffer *b) {
 
 static void place_carried(kernel_plan *w, program_plan *p) {
   p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
-  for (int c = 0; c < p->carried.count; c++) p->carried_at[c] = place_persistent(w, &p->carried.items[c].memory);
+  for (int c = 0; c < p->carried.count; c++)
+    p->carried_at[c] = place_persistent(w, &p->carried.items[c].memory);
   kernel_place_persistent(w, p, place_persistent);
 }
 
@@ -25,14 +26,16 @@ static void place_around(kernel_plan *w, program_plan *p) {
 
 static void place_scratch(kernel_plan *w, program_plan *p) {
   p->scratch = ARENA_ARRAY(w->a, location, p->p->scratch.count);
-  for (int i = 0; i < p->p->scratch.count; i++) p->scratch[i] = kernel_take_extent(w, p->p->scratch.items[i], 1);
+  for (int i = 0; i < p->p->scratch.count; i++)
+    p->scratch[i] = kernel_take_extent(w, p->p->scratch.items[i], 1);
 }
 
 void host_plan_make(kernel_plan *w) {
   w->take = kernel_take_scratch;
   w->copies = 1;
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
-  kernel_plan_program(w, &w->main, w->k->program, w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
+  kernel_plan_program(w, &w->main, w->k->program,
+                      w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
   if (w->recomputes) place_around(w, &w->recompute);
   place_around(w, &w->main);
   kernel_place_history(w, &w->main);
