@@ -39,8 +39,16 @@ static const char *messages_of(const char *library) {
   return path;
 }
 
+// Runs on devices with the shared memory that all have do not need the kernels for larger ones.
+static bool needs_large_kernels(const char *const *options) {
+  for (int i = 0; options && options[i]; i++)
+    if (!strcmp(options[i], simt_target())) return false;
+  return true;
+}
+
+// An option of the test replaces what stands here.
 static int start(const char *path, const char *library, const char *const *options) {
-  const char *words[34] = {REC_BINARY_DIR "/bin/recc",
+  const char *words[36] = {REC_BINARY_DIR "/bin/recc",
                            path,
                            "-o",
                            library,
@@ -48,7 +56,12 @@ static int start(const char *path, const char *library, const char *const *optio
                            "none",
                            "--target",
                            host_target()};
-  for (int i = 0; options && options[i] && i < 25; i++) words[8 + i] = options[i];
+  int count = 8;
+  if (!needs_large_kernels(options)) {
+    words[count++] = "--without";
+    words[count++] = "gpu-large";
+  }
+  for (int i = 0; options && options[i] && i < 25; i++) words[count++] = options[i];
   pid_t child;
   posix_spawn_file_actions_t files;
   if (posix_spawn_file_actions_init(&files)) return -1;

@@ -1,4 +1,9 @@
-// Parts of time: the executor's results are the interpreter's. (50 s of processor time.)
+// Parts of time: the executor's results are the interpreter's.
+//
+//   slices_test         programs in the form, steps or chunks, that the seed draws
+//   slices_test full    in both
+//   REC_SEED=N          the same draws again; else new ones each run
+//
 //   states that could grow:  what a slice leaves of those before it overflows in f32, and they themselves are 0 meanwhile
 //   running maxima:          states relative to them; slices without a finite token, tokens that rise by 500, and jumps
 //   nothing saved:           backward makes its states in slices, too, in five launches at most; also where cotangents are made
@@ -341,9 +346,13 @@ static void run_one(rec_module *module, const char *name, const char *form, uint
   run_unsaved(r, form, seed + 10);
 }
 
-int main(void) {
+int main(int count, char **words) {
   static const char *const forms[] = {"step", "chunk"};
+  bool full = count > 1 && strcmp(words[1], "full") == 0;
+  uint64_t seed = chosen_seed();
+  printf("seed %llu\n", (unsigned long long)seed);
   for (int i = 0; i < 2; i++) {
+    if (!full && seed % 2 != (uint64_t)i) continue;
     const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
     rec_module *module = compile_text(growing, words);
     if (!check(module, "does not compile")) continue;
@@ -353,6 +362,7 @@ int main(void) {
     rec_module_close(module);
   }
   for (int i = 0; i < 2; i++) {
+    if (!full && seed / 2 % 2 != (uint64_t)i) continue;
     const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
     rec_module *module = compile_text(relative, words);
     if (!check(module, "does not compile")) continue;
@@ -370,11 +380,11 @@ int main(void) {
     rec_module_close(module);
   }
   run_unshifted();
-  const char *const words[] = {"--target", simt_target(), "-O0", "--form", "chunk", NULL};
-  rec_module *module = compile_text(earlier, words);
+  const char *const chunks[] = {"--target", simt_target(), "-O0", "--form", "chunk", NULL};
+  rec_module *module = compile_text(earlier, chunks);
   if (check(module, "does not compile")) run_unsaved(rec_module_find(module, "taps"), "chunk", 40);
   rec_module_close(module);
-  module = compile_file(REC_SOURCE_DIR "/tests/invented/read_before_gates_read_after.rec", words);
+  module = compile_file(REC_SOURCE_DIR "/tests/invented/read_before_gates_read_after.rec", chunks);
   if (check(module, "does not compile")) {
     run_unsaved(rec_module_find(module, "read_before_gates_read_after"), "chunk", 60);
     run_seeds(rec_module_find(module, "read_before_gates_read_after"), "chunk", 300);
