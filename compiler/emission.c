@@ -11,6 +11,7 @@
 #include "compiler/passes.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
+#include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 #include "runtime/shared/output.h"
 
@@ -165,6 +166,11 @@ static void dump_report(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", compilation_report(c, i));
 }
 
+static void dump_cost(compilation *c, FILE *out) {
+  for (int i = 0; i < c->kernels.count; i++)
+    fputs(schedule_costs(c->memory, c->kernels.items[i]), out);
+}
+
 // The body of a recurrence as the source wrote it; NULL where IR was read.
 static const typed_body *source_body(const compilation *c, const char *name) {
   for (int i = 0; c->typed && i < c->typed->recurrences.count; i++)
@@ -246,6 +252,7 @@ static const emission emissions[] = {
     {"gpu-model", LAYER_KERNEL, dump_gpu_model, EMISSION_GPU, "//"},
     {"plan", LAYER_PLAN, dump_plan, 0, "//"},
     {"report", LAYER_KERNEL, dump_report, 0, "//"},
+    {"cost", LAYER_KERNEL, dump_cost, 0, "//"},
     {"equations", LAYER_KERNEL, dump_equations, 0, "//"},
     {"latex", LAYER_KERNEL, dump_latex, 0, "%"},
     {"passes", LAYER_PLAN, dump_passes, 0, "//"},

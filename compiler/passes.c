@@ -304,6 +304,7 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
 static schedule_options schedule_options_of(const compilation *c) {
   return (schedule_options){.chunk = c->options->chunk,
                             .save_every = c->options->save_every,
+                            .clones = c->options->clones,
                             .form = c->options->form,
                             .f64 = c->options->dtype == NUMBER_F64,
                             .summaries = makes_summaries(c),

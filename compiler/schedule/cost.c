@@ -1,15 +1,50 @@
-// The cost of a program on the host, in units of one multiply-add of a well filled product.
+// What programs cost on the host, counted in terms.
 //
-//   step form:   elementwise operations on the whole state, every step
+//   step form:   operations on the whole state, every step
 //   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
 //
-// A product counts its multiply-adds; short products waste lanes. Other operations count the terms
-// of their polynomial and the bytes that they read and write. The figures were fitted to measured
-// kernels of both forms; only their ratios matter.
+// A product counts its multiply-adds, and what it writes. Other operations count the numbers of
+// their loops, or the terms of their polynomials. Only ratios of the figures matter.
 #include "compiler/schedule/cost.h"
 
-// An operation that fuses with its neighbours; one more for what goes through memory.
-static const double cost_of_operation = 1.2, cost_of_product = 0.62;
+#include <math.h>
+
+static const char *const term_names[COST_TERMS] = {
+#define COST_TERM(term, name, about) name,
+#include "compiler/schedule/host_costs.def"
+};
+
+typedef struct clone_costs {
+  double of[COST_TERMS];
+  double cache_kib;
+} clone_costs;
+
+static const clone_costs costs_of[CLONE_COUNT + 1] = {
+#define HOST_COST(clone, product, result, operation, polynomial, far, instruction, cached, memory, \
+                  kib, origin)                                                                     \
+  [CLONE_##                                                                                        \
+      clone] = {{product, result, operation, polynomial, far, instruction, cached, memory}, kib},
+#include "compiler/schedule/host_costs.def"
+};
+
+const char *cost_term_name(cost_term term) { return term_names[term]; }
+
+// The clones of a processor share programs; most machines run the middle one.
+codegen_clone cost_clone(unsigned clones) {
+  clones = codegen_clones_asked(clones);
+  return clones & 1u << CLONE_V3 ? CLONE_V3 : (codegen_clone)__builtin_ctz(clones);
+}
+
+double cost_of_counts(const cost_counts *counts, codegen_clone clone) {
+  double cost = 0;
+  for (int i = 0; i < COST_TERMS; i++) cost += costs_of[clone].of[i] * counts->of[i];
+  return cost;
+}
+
+cost_counts cost_sum(cost_counts x, double factor, cost_counts y) {
+  for (int i = 0; i < COST_TERMS; i++) x.of[i] += factor * y.of[i];
+  return x;
+}
 
 double cost_elements(const tile_program *p, axis_set axes) {
   double count = 1;
@@ -21,15 +56,13 @@ double cost_elements(const tile_program *p, axis_set axes) {
   return count;
 }
 
-// Rows of a product are computed several at a time.
-static double fill_of_product(const tile_program *p, const tile_value *v) {
+// The share of the lanes that the rows of a product fill.
+static double lanes_filled(const tile_program *p, const tile_value *v) {
+  enum { FULL_ROW = 16 };
   double most = 1;
-  for (int i = 0; i < p->axes.count; i++) {
-    double size = cost_elements(p, axis_bit(i));
-    if (axis_in(v->axes, i) && size > most) most = size;
-  }
-  double lanes = most < 16 ? most / 16 : 1, depth = cost_elements(p, v->over);
-  return lanes * depth / (depth + 4);
+  for (int i = 0; i < p->axes.count; i++)
+    if (axis_in(v->axes, i)) most = fmax(most, cost_elements(p, axis_bit(i)));
+  return fmin(most / FULL_ROW, 1);
 }
 
 // Both factors have rows of their own, which are loaded once for several products.
@@ -39,29 +72,87 @@ static bool is_matrix_product(const tile_program *p, const tile_value *v) {
   return (x & ~y) && (y & ~x);
 }
 
-double *cost_of_values(arena *a, const tile_program *p) {
-  double *costs = ARENA_ARRAY(a, double, p->values.count);
-  int64_t *sizes = ARENA_ARRAY(a, int64_t, p->axes.count);
-  for (int i = 0; i < p->axes.count; i++) {
-    sizes[i] = p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : p->axes.items[i].size;
-  }
-  tile_section *section = tile_sections(a, p);
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
-    bool adds_up = v->op == TILE_ACCUMULATE;  // every time: the sum is loaded and stored
-    if (section[i] != TILE_BODY && !adds_up) continue;
-    double operations = tile_value_cost(p, i, sizes) * (adds_up ? 3 : 1);
-    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v)
-                                       : cost_of_operation * operations;
-  }
-  return costs;
+// The entries that an operation goes over: those of its result and of its operands.
+static double points_of(const tile_program *p, const tile_value *v) {
+  axis_set axes = v->axes;
+  for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
+  return cost_elements(p, axes);
 }
 
-double cost_of_run(arena *a, const tile_program *p) {
-  const double *costs = cost_of_values(a, p);
-  double cost = 0;
-  for (int i = 0; i < p->values.count; i++) cost += costs[i];
-  return cost / p->chunk;
+// A product and its sum are one instruction.
+static double operations_of(tile_op op) { return op == TILE_DOT ? 1 : tile_op_cost(op); }
+
+static cost_term term_of(tile_op op, cost_term plain) {
+  return operations_of(op) > 2 ? COST_POLYNOMIAL : plain;
+}
+
+// Adds a value of the body, or a sum over all runs, which is loaded and stored each time.
+static void count_value(const tile_program *p, const tile_section *sections, tile_id id,
+                        cost_counts *counts) {
+  const tile_value *v = &p->values.items[id];
+  bool adds_up = v->op == TILE_ACCUMULATE;
+  if (sections[id] != TILE_BODY && !adds_up) return;
+  double points = points_of(p, v);
+  if (is_matrix_product(p, v)) {
+    points /= lanes_filled(p, v);
+    counts->of[COST_PRODUCT] += points;
+    counts->of[COST_RESULT] += points / cost_elements(p, v->over);
+  } else if (v->op == TILE_SOLVE) {
+    counts->of[COST_PRODUCT] += points / 2;
+  } else {
+    counts->of[term_of(v->op, COST_OPERATION)] += points * operations_of(v->op) * (adds_up ? 3 : 1);
+  }
+}
+
+// Operands and results of products, and of sums along time, lie in memory.
+static bool is_nest_of_its_own(tile_op op) {
+  return op == TILE_DOT || tile_op_is(op, TILE_OWN_NEST);
+}
+
+// The numbers that a run of an instance keeps in scratch, or reads.
+static double working_set(arena *a, const tile_program *p, const tile_section *sections,
+                          axis_set instances) {
+  int *uses = ARENA_ARRAY(a, int, p->values.count);
+  double numbers = 0;
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    for (int k = 0; k < tile_arity(v->op); k++)
+      uses[v->args[k]] += is_nest_of_its_own(v->op) ? 2 : 1;
+  }
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    bool leaf = v->op == TILE_ARGUMENT, stored = uses[i] > 1 && tile_op_cost(v->op) > 0;
+    if (sections[i] == TILE_BODY && (leaf || stored || is_nest_of_its_own(v->op)))
+      numbers += cost_elements(p, v->axes & ~instances);
+  }
+  return numbers;
+}
+
+cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, codegen_clone clone) {
+  const tile_section *sections = tile_sections(a, p);
+  cost_counts run = {0};
+  for (int i = 0; i < p->values.count; i++) count_value(p, sections, i, &run);
+  double room = costs_of[clone].cache_kib * 1024 / sizeof(float);
+  run.of[COST_FAR] =
+      cost_elements(p, instances) * fmax(0, working_set(a, p, sections, instances) - room);
+  return cost_sum((cost_counts){0}, 1.0 / p->chunk, run);
+}
+
+double cost_of_run(arena *a, const tile_program *p, codegen_clone clone) {
+  cost_counts counts = cost_count(a, p, 0, clone);
+  counts.of[COST_FAR] = 0;
+  return cost_of_counts(&counts, clone);
+}
+
+double *cost_of_values(arena *a, const tile_program *p, codegen_clone clone) {
+  double *costs = ARENA_ARRAY(a, double, p->values.count);
+  const tile_section *sections = tile_sections(a, p);
+  for (int i = 0; i < p->values.count; i++) {
+    cost_counts counts = {0};
+    count_value(p, sections, i, &counts);
+    costs[i] = cost_of_counts(&counts, clone);
+  }
+  return costs;
 }
 
 // ---- fused steps ----
@@ -100,24 +191,27 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
-// An instruction of a fused step counts as one multiply-add: no value in between goes through
-// memory, which cost_of_operation includes.
-double cost_of_fused_step(arena *a, const tile_program *p) {
-  const double *costs = cost_of_values(a, p);
+cost_counts cost_count_fused(arena *a, const tile_program *p) {
+  const tile_section *sections = tile_sections(a, p);
   const bool *fused = fused_products(a, p);
   bool *seen = ARENA_ARRAY(a, bool, p->values.count),
        *loops = ARENA_ARRAY(a, bool, p->values.count);
-  double cost = 0;
+  cost_counts step = {0};
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];
-    if (r->place.role != TILE_NEXT_STATE) continue;
-    cost += cost_elements(p, p->values.items[r->value].axes);  // loaded and stored
+    if (r->place.role != TILE_NEXT_STATE && r->place.role != TILE_D_STATE) continue;
+    // loaded and stored
+    step.of[COST_INSTRUCTION] += cost_elements(p, p->values.items[r->value].axes);
     mark_loops(p, r->value, false, seen, loops);
   }
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (!fused[i]) cost += costs[i] / (tile_op_cost(v->op) > 1 ? 1 : cost_of_operation);
-    if (loops[i]) cost += cost_elements(p, p->values.items[v->args[0]].axes);
+    bool adds_up = v->op == TILE_ACCUMULATE;
+    if (sections[i] != TILE_BODY && !adds_up) continue;
+    if (!fused[i])
+      step.of[term_of(v->op, COST_INSTRUCTION)] +=
+          points_of(p, v) * operations_of(v->op) * (adds_up ? 3 : 1);
+    if (loops[i]) step.of[COST_INSTRUCTION] += points_of(p, v);
   }
-  return cost;
+  return step;
 }

@@ -31,11 +31,11 @@ static void leave_gradients(arena *a, program_work *w) {
 }
 static void save(arena *a, program_work *w) {
   w->made = w->from;
-  w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_MEMORY);
+  w->spared = save_values(a, &w->made, &w->gradient, w->axes, w->clone, SAVE_IN_MEMORY);
 }
 static void keep(arena *a, program_work *w) {
   w->made = w->from;
-  w->spared = save_values(a, &w->made, &w->gradient, w->axes, SAVE_IN_SCRATCH);
+  w->spared = save_values(a, &w->made, &w->gradient, w->axes, w->clone, SAVE_IN_SCRATCH);
 }
 
 static void restrict_results(arena *a, program_work *w) {

@@ -5,6 +5,7 @@
 
 #include "compiler/base/pass.h"
 #include "compiler/chunk/chunk.h"
+#include "compiler/plan/machine.h"
 
 typedef enum program_pass {
 #define PROGRAM_PASS(pass, name, run) PROGRAM_##pass,
@@ -19,10 +20,11 @@ extern const pass_stage program_stage;
 typedef struct program_work {
   const recurrence *recurrence;
   const tile_program *from;
-  int length;      // of chunks
-  unsigned roles;  // RESTRICT: bits; TRANSFER: the role of the states
-  bool given;      // TRANSFER: steps before the first one are
-  axis_set axes;   // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
+  int length;           // of chunks
+  unsigned roles;       // RESTRICT: bits; TRANSFER: the role of the states
+  bool given;           // TRANSFER: steps before the first one are
+  axis_set axes;        // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
+  codegen_clone clone;  // SAVE, KEEP: by whose figures it is chosen
   // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
   int axis, entries;
   // made

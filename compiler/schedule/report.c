@@ -202,9 +202,11 @@ static void put_alternatives(const reporter *r) {
     bool taken = strcmp(x->form, k->form) == 0 &&
                  (steps || (x->chunk == back && x->saved_every == k->chunk));
     fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
-            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk),
-            count_text(r->a, x->forward), count_text(r->a, x->backward + x->saving),
-            taken ? " (taken)" : "",
+            steps                        ? x->form
+            : x->saved_every == x->chunk ? arena_printf(r->a, "%s of %d", x->form, x->chunk)
+                                         : arena_printf(r->a, "%d by %d", x->chunk, x->saved_every),
+            count_text(r->a, cost_of_counts(&x->forward, k->clone)),
+            count_text(r->a, cost_of_counts(&x->backward, k->clone)), taken ? " (taken)" : "",
             forward_operations(r, program_rewritten(r->a, PROGRAM_FINISH, x->program)),
             backward_operations(r, x->gradient.backward, x->gradient.recompute),
             saved_bytes(r, x->saved_every));
@@ -233,7 +235,7 @@ static void put_toeplitz(const reporter *r) {
   add_entries(r->a, &entries, r->body, axes, 0.5);
   double scan = 0;
   const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
-  const double *costs = cost_of_values(r->a, p);
+  const double *costs = cost_of_values(r->a, p, r->kernels->clone);
   for (int i = 0; i < p->values.count; i++)
     scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
   fprintf(r->out,
@@ -432,6 +434,35 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   return text_end(&text, a);
 }
 
+// ---- the cost model ----
+
+static void put_counts(const reporter *r, const schedule_alternative *x, const char *direction,
+                       const cost_counts *counts) {
+  fprintf(r->out, "  %s %d by %d %s:", x->form, x->chunk, x->saved_every, direction);
+  for (int term = 0; term < COST_TERMS; term++)
+    fprintf(r->out, "%s %s %.6g", term ? "," : "", cost_term_name((cost_term)term),
+            counts->of[term]);
+  fprintf(r->out, "; %.6g\n", cost_of_counts(counts, r->kernels->clone));
+}
+
+char *schedule_costs(arena *a, const recurrence_kernels *kernels) {
+  text_stream text;
+  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body};
+  r.out = text_begin(&text);
+  fprintf(r.out, "%s for %s: %s %d by %d, forward %d\n", r.body->name,
+          codegen_clone_name(kernels->clone), kernels->form,
+          kernel_of(&r, KERNEL_BACKWARD)->program->chunk, kernels->chunk,
+          kernel_of(&r, KERNEL_FORWARD)->program->chunk);
+  for (int i = 0; i < kernels->alternatives.count; i++) {
+    const schedule_alternative *x = &kernels->alternatives.items[i];
+    put_counts(&r, x, "forward", &x->forward);
+    put_counts(&r, x, "backward", &x->backward);
+  }
+  return text_end(&text, a);
+}
+
+// ---- GPU ----
+
 // The tile that an instance has of an axis, or that it computes at a time.
 static const char *tiles_text(const reporter *r, const kernel *k) {
   const char *text = "";
@@ -478,17 +509,18 @@ static void put_slices(const reporter *r, bool back) {
     fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
     return;
   }
-  double cost = cost_of_run(r->a, k->program);
+  double cost = cost_of_run(r->a, k->program, r->kernels->clone);
   const tile_program *again = back ? kernel_of(r, KERNEL_SUMMARY_BACK)->recompute : NULL;
-  double more = again ? cost_of_run(r->a, again) : 0;
-  if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
+  double more = again ? cost_of_run(r->a, again, r->kernels->clone) : 0;
+  if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute, r->kernels->clone);
   if (again && !steps_again(k->program)) cost += more;
-  fprintf(r->out,
-          "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a "
-          "summary takes %d step%s\n",
-          matrix_text(r->a, r->body, k->summary, k->transition_size),
-          100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary) + more) / cost,
-          k->gpu.combine_steps, k->gpu.combine_steps == 1 ? "" : "s");
+  fprintf(
+      r->out,
+      "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a "
+      "summary takes %d step%s\n",
+      matrix_text(r->a, r->body, k->summary, k->transition_size),
+      100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary, r->kernels->clone) + more) / cost,
+      k->gpu.combine_steps, k->gpu.combine_steps == 1 ? "" : "s");
 }
 
 static const char *chunks_text(const reporter *r) {

@@ -9,6 +9,10 @@
 // The lines behind recurrence_report. `dtype`: of inputs and outputs.
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);
 
+// What the cost model counts of each form, a step, and what that costs; first what was chosen
+// (--emit=cost).
+char *schedule_costs(arena *arena, const recurrence_kernels *kernels);
+
 // How summaries of segments are joined with states, or backward with cotangents: "h by [G,R]".
 // NULL: there are none.
 const char *schedule_summary_text(arena *arena, const recurrence_kernels *kernels, bool back);

@@ -17,7 +17,7 @@
 // A saved value must spare `clearly` times that, and a share of the whole backward. Measured: the
 // solutions of delta rules break even at K = V = 128. At 256 they gain 5 % of forward and backward;
 // at 64 they lose 2 to 6 %.
-static const double costs_of_number[] = {[SAVE_IN_MEMORY] = 220, [SAVE_IN_SCRATCH] = 24};
+static const double costs_of_number[] = {[SAVE_IN_MEMORY] = 220, [SAVE_IN_SCRATCH] = 6};
 static const double clearly = 1.25,
                     least_shares[] = {[SAVE_IN_MEMORY] = 0.03, [SAVE_IN_SCRATCH] = 0.002};
 
@@ -109,10 +109,10 @@ static void choose(saver *s) {
 }
 
 double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
-                   axis_set instances, save_place place) {
+                   axis_set instances, codegen_clone clone, save_place place) {
   const tile_program *backward = gradient->backward;
   saver s = {.a = a, .backward = backward, .instances = instances, .place = place};
-  s.costs = cost_of_values(a, backward);
+  s.costs = cost_of_values(a, backward, clone);
   s.sections = tile_sections(a, *forward);
   s.image = tile_find_equal(a, *forward, backward);
   count_uses(&s);
@@ -131,5 +131,5 @@ double save_values(arena *a, const tile_program **forward, tile_gradient *gradie
   gradient->stash_count = count;
   *forward = tile_keep_stashes(a, *forward, kept, count);
   gradient->recompute = tile_restrict(a, *forward, 1u << TILE_NEXT_STATE | 1u << TILE_KEEP);
-  return 1 - cost_of_run(a, gradient->backward) / cost_of_run(a, backward);
+  return 1 - cost_of_run(a, gradient->backward, clone) / cost_of_run(a, backward, clone);
 }

@@ -2,6 +2,7 @@
 #ifndef REC_SCHEDULE_SAVE_H
 #define REC_SCHEDULE_SAVE_H
 
+#include "compiler/plan/machine.h"
 #include "compiler/tile/tile.h"
 
 // Where values wait for backward: in `saved`, which lies in main memory; or in scratch, from the
@@ -9,9 +10,9 @@
 typedef enum save_place { SAVE_IN_MEMORY, SAVE_IN_SCRATCH } save_place;
 
 // Chooses values of the backward that are read from what the forward, or the recompute, has kept,
-// and changes all programs so. `instances`: the axes that are cut into instances. Returns the share
+// and changes all programs so. `instances`: the axes that are cut into instances; `clone`: by whose figures it is chosen. Returns the share
 // of the backward's work that this spares; 0: nothing is kept.
 double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
-                   axis_set instances, save_place place);
+                   axis_set instances, codegen_clone clone, save_place place);
 
 #endif

@@ -209,11 +209,11 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   return true;
 }
 
-// The additional cost of a step that shifts lag buffers, where the first-level cache does not hold
-// all states of an instance. Loads and stores of states that are updated in place overlap with
+// The numbers that a step moves between caches where it shifts lag buffers, and the first-level
+// cache does not hold all states of an instance. Loads and stores of states that are updated in place overlap with
 // arithmetic.
-static double cost_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
-  enum { NUMBERS_IN_CACHE = 40 << 8, MULTIPLY_ADDS_OF_A_MOVE = 8 };
+static double moved_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
+  enum { NUMBERS_IN_CACHE = 40 << 8 };
   int lane = scheduler_lane(s, grid);
   double moved = 0, of_instance = 0;
   for (int i = 0; i < step->results.count; i++) {
@@ -226,33 +226,27 @@ static double cost_beyond_cache(const scheduler *s, const tile_program *step, ax
         in_lanes ? fmin(cost_elements(step, axis_bit(lane)), scheduler_host_lanes(s, lane)) : 1;
     of_instance += cost_elements(step, axes & ~grid) * lanes;
   }
-  return s->options.gpu || of_instance <= NUMBERS_IN_CACHE ? 0 : MULTIPLY_ADDS_OF_A_MOVE * moved;
-}
-
-static axis_set grid_of_steps(const scheduler *s, const tile_program *step,
-                              const tile_gradient *gradient) {
-  return step->grid & ~scheduler_partial_axes(s->a, gradient->backward);
+  return s->options.gpu || of_instance <= NUMBERS_IN_CACHE ? 0 : moved;
 }
 
 // Forward in single steps may go with a backward in chunks, which reads the same saved states. A
 // step is then one loop over the lanes of the state. Chunks of keys that decay one by one take many
 // small products and exponentials instead.
-static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
-                          const kernel *chunkwise, const tile_program *chunks,
-                          const tile_gradient *gradient) {
+static bool steps_forward(const scheduler *s, const kernel *stepwise, const kernel *chunkwise,
+                          const tile_program *chunks) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
-  s->out->fused_step =
-      cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, gradient));
-  return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
+  s->out->fused_step = cost_of_counts(&s->out->alternatives.items[0].forward, s->out->clone);
+  return s->out->fused_step < clearly * cost_of_run(s->a, chunks, s->out->clone);
 }
 
 // Forward keeps what is worth it, and backward reads it: rewrites all programs.
 static const tile_program *saved_values(scheduler *s, const tile_program *forward,
                                         tile_gradient *gradient, axis_set instances) {
-  program_work w = {.from = forward, .gradient = *gradient, .axes = instances};
+  program_work w = {
+      .from = forward, .gradient = *gradient, .axes = instances, .clone = s->out->clone};
   program_run(s->a, PROGRAM_SAVE, &w);
   s->out->spared = w.spared;
   *gradient = w.gradient;
@@ -293,8 +287,7 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward =
-      !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, chunks.forward, &step_gradient);
+  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, &stepwise, &k, chunks.forward);
   if (s->out->steps_forward) {
     add_steps(s, stepwise);
   } else {
@@ -341,43 +334,60 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
 
 // ---- the choice ----
 
-static double total(const schedule_alternative *x) { return x->forward + x->backward + x->saving; }
+static double total(const scheduler *s, const schedule_alternative *x) {
+  return cost_of_counts(&x->forward, s->out->clone) + cost_of_counts(&x->backward, s->out->clone);
+}
 
-// The cost, per step, of states that forward writes and backward reads, every `saved_every` steps.
-// Saved states lie in main memory, which moves an element in the time of so many multiply-adds.
-// States before each step or chunk between them go through a cache.
-static double cost_of_saving(const scheduler *s, const tile_program *p, int saved_every) {
-  enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
+// The numbers of all states.
+static double numbers_of_states(const scheduler *s, const tile_program *p) {
   double numbers = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
   }
-  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / saved_every;
-  if (p->chunk < saved_every) moves += (double)MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE / p->chunk;
-  return s->options.gpu ? 0 : 2 * moves * numbers;
+  return numbers;
+}
+
+// Forward writes a state every so many steps, and backward reads it. Where it makes states again
+// before each step or chunk between them, those go through a cache.
+static void add_states(const scheduler *s, schedule_alternative *x, bool again) {
+  double numbers = numbers_of_states(s, x->program);
+  x->backward.of[COST_MEMORY] += 2 * numbers / x->saved_every;
+  if (again) x->backward.of[COST_CACHED] += 2 * numbers / x->program->chunk;
 }
 
 static schedule_alternative alternative(scheduler *s, const char *form,
                                         const tile_program *forward) {
+  const tile_program *values = program_rewritten(s->a, PROGRAM_VALUES, forward);
   tile_gradient gradient = program_gradient(s->a, forward);
-  return (schedule_alternative){
-      .form = form,
-      .chunk = forward->chunk,
-      .forward = cost_of_run(s->a, program_rewritten(s->a, PROGRAM_VALUES, forward)),
-      .backward = cost_of_run(s->a, gradient.backward),
-      .program = forward,
-      .gradient = gradient};
+  axis_set grid = forward->grid & ~scheduler_partial_axes(s->a, gradient.backward),
+           cut = chunk_instances(s, grid, false);
+  codegen_clone clone = s->out->clone;
+  return (schedule_alternative){.form = form,
+                                .chunk = forward->chunk,
+                                .instances = cut,
+                                .forward = cost_count(s->a, values, cut, clone),
+                                .backward = cost_count(s->a, gradient.backward, cut, clone),
+                                .program = forward,
+                                .gradient = gradient};
 }
 
+// Single steps, whose backward makes the states of some steps again.
 static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
   schedule_alternative x = alternative(s, "step", step);
-  double beyond = cost_beyond_cache(s, step, grid_of_steps(s, step, &x.gradient));
+  axis_set grid = step->grid & ~scheduler_partial_axes(s->a, x.gradient.backward);
+  double beyond = moved_beyond_cache(s, step, grid);
+  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, s->out->clone);
+  if (!s->options.gpu && scheduler_lane(s, grid) >= 0) {
+    x.forward = cost_count_fused(s->a, step);
+    x.backward = cost_count_fused(s->a, x.gradient.backward);
+    again = cost_count_fused(s->a, x.gradient.recompute);
+  }
+  x.forward.of[COST_CACHED] += beyond;
+  again.of[COST_CACHED] += 2 * beyond;
+  x.backward = cost_sum(x.backward, 1, again);
   x.saved_every = s->options.chunk ? s->options.chunk : STEP_CHUNK;
-  x.forward += beyond;
-  // the states again, then their gradients
-  x.backward += cost_of_run(s->a, x.gradient.recompute) + 2 * beyond;
-  x.saving = cost_of_saving(s, step, x.saved_every);
+  add_states(s, &x, true);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
 }
@@ -385,49 +395,57 @@ static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
 // May backward recompute states before chunks? Not where neighbours share products of a chunk: they
-// would need all its states at once. *instances: the axes that are cut.
-static bool may_recompute(const scheduler *s, const schedule_alternative *x, axis_set *instances) {
+// would need all its states at once.
+static bool may_recompute(const scheduler *s, const schedule_alternative *x) {
   axis_set grid = x->program->grid & ~scheduler_partial_axes(s->a, x->gradient.backward);
   if (s->options.gpu || channels_in_lanes(s, x->program, grid)) return false;
-  *instances = chunk_instances(s, grid, false);
   kernel k = {.program = x->gradient.backward};
-  scheduler_map_axes(s, &k, *instances, false);
+  scheduler_map_axes(s, &k, x->instances, false);
   return !kernel_shares_work(&k);
 }
 
 // Chunks whose backward recomputes a group of them before it goes back over the group. The
 // recompute keeps values for it, which is worth a recompute of the last chunk as well; without such
 // values the last chunk is not recomputed.
-static schedule_alternative grouped(scheduler *s, schedule_alternative x, axis_set instances,
-                                    int saved_every) {
+static schedule_alternative grouped(scheduler *s, schedule_alternative x, int saved_every) {
+  codegen_clone clone = s->out->clone;
   program_work w = {.from = program_rewritten(s->a, PROGRAM_FINISH, x.program),
                     .gradient = x.gradient,
-                    .axes = instances};
-  double plain = (1 - (double)x.chunk / saved_every) * cost_of_run(s->a, x.gradient.recompute) +
-                 x.backward,
-         kept = INFINITY;
+                    .axes = x.instances,
+                    .clone = clone};
+  cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, clone),
+              plain = cost_sum(x.backward, 1 - (double)x.chunk / saved_every, again), kept = plain;
   if (!pass_is_left_out(s->options.without, program_stage.name_of(PROGRAM_KEEP)))
     program_run(s->a, PROGRAM_KEEP, &w);
   if (w.spared > 0)
-    kept = cost_of_run(s->a, w.gradient.recompute) + cost_of_run(s->a, w.gradient.backward);
-  x.grouped = kept < plain ? w.gradient : x.gradient;
-  x.backward = fmin(kept, plain);
+    kept = cost_sum(cost_count(s->a, w.gradient.recompute, x.instances, clone), 1,
+                    cost_count(s->a, w.gradient.backward, x.instances, clone));
+  bool keeps = cost_of_counts(&kept, clone) < cost_of_counts(&plain, clone);
+  x.grouped = keeps ? w.gradient : x.gradient;
+  x.backward = keeps ? kept : plain;
   x.saved_every = saved_every;
-  x.saving = cost_of_saving(s, x.program, saved_every);
+  add_states(s, &x, true);
   return x;
 }
 
-// A longer chunk wins a tie: fewer states are saved.
-static const double little = 1.05;
-
-// Chunks with the states before each of them saved, or as far apart as is asked for.
-static schedule_alternative spaced(scheduler *s, schedule_alternative x) {
-  int asked = (s->options.save_every + x.chunk - 1) / x.chunk * x.chunk;
-  axis_set instances;
-  if (asked > x.chunk && may_recompute(s, &x, &instances)) return grouped(s, x, instances, asked);
+// Chunks with the states before each of them saved.
+static schedule_alternative alone(const scheduler *s, schedule_alternative x) {
   x.saved_every = x.chunk;
-  x.saving = cost_of_saving(s, x.program, x.chunk);
+  add_states(s, &x, false);
   return x;
+}
+
+// The ways to save states for chunks of a length: as far apart as is asked for, or before each
+// chunk, and before the longest there may be.
+static void add_spaced(scheduler *s, schedule_alternative x) {
+  int asked = (s->options.save_every + x.chunk - 1) / x.chunk * x.chunk;
+  bool groups = may_recompute(s, &x);
+  schedule_alternative plain = alone(s, x);
+  if (asked > x.chunk && groups) plain = grouped(s, x, asked);
+  vec_push(s->a, &s->out->alternatives, plain);
+  bool free = !s->options.save_every && !s->options.chunk;
+  if (free && groups && x.chunk < LARGEST_CHUNK)
+    vec_push(s->a, &s->out->alternatives, grouped(s, x, LARGEST_CHUNK));
 }
 
 // The most products of a backward in chunks. Each product is a loop nest of its own, and M sums
@@ -461,7 +479,7 @@ static bool add_chunks(scheduler *s, const char **reason) {
                              MOST_PRODUCTS);
       break;
     }
-    vec_push(s->a, &s->out->alternatives, spaced(s, x));
+    add_spaced(s, x);
     any = true;
   }
   return any;
@@ -475,50 +493,39 @@ static const schedule_alternative *forward_beside(const scheduler *s,
     const schedule_alternative *x = &s->out->alternatives.items[i];
     bool chunks =
         x->program->form == TILE_CHUNK && !s->options.gpu && back->saved_every % x->chunk == 0;
-    if (chunks && x->forward < best->forward) best = x;
+    if (chunks &&
+        cost_of_counts(&x->forward, s->out->clone) < cost_of_counts(&best->forward, s->out->clone))
+      best = x;
   }
   return best;
 }
 
-// Puts chunks that are shorter than the longest into groups of its length. Their values stay in a
-// cache, which the cost leaves out: of those that cost little more than the best, the shortest are
-// taken. Beside shorter chunks than the longest there is, whose values stay there too, a recompute
-// takes longer than it spares (measured at K = V = 64 and 128).
-static schedule_alternative in_groups(scheduler *s, const schedule_alternative *longest) {
-  schedule_alternative best = *longest;
-  if (s->options.chunk || s->options.save_every || longest->chunk < LARGEST_CHUNK) return best;
-  double least = total(longest);
-  axis_set instances;
-  for (int i = 0; i < s->out->alternatives.count; i++) {
-    schedule_alternative *x = &s->out->alternatives.items[i];
-    if (x->program->form != TILE_CHUNK || x->chunk >= longest->chunk ||
-        !may_recompute(s, x, &instances))
-      continue;
-    *x = grouped(s, *x, instances, longest->saved_every);
-    least = fmin(least, total(x));
-  }
-  for (int i = s->out->alternatives.count - 1; i >= 0; i--) {
-    const schedule_alternative *x = &s->out->alternatives.items[i];
-    if (x->grouped.backward && total(x) <= little * least) best = *x;
-  }
-  return best;
-}
+// Of chunks that cost little more than the best, those are taken that save the fewest states.
+static const double little = 1.03;
 
-// The chunks that cost least, forward and backward. *cost: what they cost.
+// Alternatives in chunks, with the forward that costs least beside them. *cost: of the best, by
+// cost, then by the states that they save.
 static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
-  const schedule_alternative *best = NULL;
-  double least = 0;
-  for (int i = 0; i < s->out->alternatives.count; i++) {
-    const schedule_alternative *x = &s->out->alternatives.items[i];
-    if (x->program->form != TILE_CHUNK || (best && total(x) > little * least)) continue;
-    if (!best || total(x) < least) least = total(x);
-    best = x;
+  const tile_program *forward = NULL;
+  double least = INFINITY;
+  *cost = (schedule_alternative){0};
+  for (int again = 0; again < 2; again++) {
+    for (int i = 0; i < s->out->alternatives.count; i++) {
+      schedule_alternative x = s->out->alternatives.items[i];
+      if (x.program->form != TILE_CHUNK) continue;
+      const schedule_alternative *beside = forward_beside(s, &x);
+      x.forward = beside->forward;
+      double costs = total(s, &x);
+      bool fewer = x.saved_every > cost->saved_every,
+           cheaper = x.saved_every == cost->saved_every && costs < total(s, cost);
+      if (!again) least = fmin(least, costs);
+      if (!again || costs > little * least || !(fewer || cheaper)) continue;
+      *cost = x;
+      forward = beside->program;
+    }
   }
-  *cost = in_groups(s, best);
-  const schedule_alternative *f = forward_beside(s, cost);
-  cost->forward = f->forward;
   int saved_every = s->options.gpu ? saved_every_on_gpu(cost->program) : cost->saved_every;
-  return (chunk_choice){cost->program, cost->grouped, f->program, saved_every, false};
+  return (chunk_choice){cost->program, cost->grouped, forward, saved_every, false};
 }
 
 // Times the work of single steps that chunks may take where forward may go by single steps beside
@@ -529,22 +536,22 @@ static const double slightly_more = 1.25;
 static bool wins_beside_steps(const scheduler *s, const tile_program *step,
                               const schedule_alternative *steps,
                               const schedule_alternative *chunks) {
+  codegen_clone clone = s->out->clone;
   const tile_program *program = chunks->program;
   axis_set grid = program->grid & ~scheduler_partial_axes(s->a, chunks->gradient.backward);
   if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid))
     return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
-  double forward = cost_of_fused_step(s->a, step) +
-                   cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
-  bool backward = chunks->backward + chunks->saving < steps->backward + steps->saving;
-  return forward < chunks->forward && backward && total(chunks) < slightly_more * total(steps);
+  return cost_of_counts(&steps->forward, clone) < cost_of_counts(&chunks->forward, clone) &&
+         cost_of_counts(&chunks->backward, clone) < cost_of_counts(&steps->backward, clone) &&
+         total(s, chunks) < slightly_more * total(s, steps);
 }
 
 static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {
   schedule_alternative steps = steps_of(s, step), chunks = {0};
   if (!add_chunks(s, reason)) return false;
   chunk_choice best = best_chunks(s, &chunks);
-  double ratio = total(&chunks) / total(&steps);
+  double ratio = total(s, &chunks) / total(s, &steps);
   bool has_products = chunk_has_products(best.back);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
                          ratio, has_products ? "" : ", for they have no products");
@@ -567,6 +574,7 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   s.out = ARENA_NEW(a, recurrence_kernels);
   s.out->recurrence = r;
   s.out->summarises = options.summaries && !options.gpu;
+  s.out->clone = options.gpu ? CLONE_GPU : cost_clone(options.clones);
   const tile_program *step = program_of(a, PROGRAM_STEP, r);
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {

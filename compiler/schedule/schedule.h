@@ -6,15 +6,15 @@
 #define REC_SCHEDULE_SCHEDULE_H
 
 #include "compiler/plan/kernel.h"
+#include "compiler/schedule/cost.h"
 
 // A form that the schedule looked at.
 typedef struct schedule_alternative {
   const char *form;        // "step", "chunk"
   int chunk, saved_every;  // steps computed at once; steps between saved states
-  // Per step, in multiply-adds of a well filled product (cost.h); backward with the recompute of
-  // states.
-  double forward, backward;
-  double saving;                // of states that forward writes and backward reads
+  axis_set instances;      // the axes that are cut
+  // Per step; backward with the recompute of states, and with the states that it reads.
+  cost_counts forward, backward;
   const tile_program *program;  // its forward
   tile_gradient gradient;
   // host: of groups of chunks between saved states, whose recompute keeps values; all NULL: no
@@ -27,11 +27,12 @@ typedef struct recurrence_kernels {
   VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
   // why forward, backward have no summaries of stretches of time; NULL: they have
   const char *whole[2];
-  bool summarises;   // host: --summary
-  int chunk;         // steps between saved states
-  const char *form;  // "step", "chunk", "pointwise", for report and manifest
-  const char *why;   // one line for the report: what decided
-  double spared;     // the share of backward's work that values in `saved` spare (save.h)
+  bool summarises;      // host: --summary
+  codegen_clone clone;  // by whose figures forms were compared
+  int chunk;            // steps between saved states
+  const char *form;     // "step", "chunk", "pointwise", for report and manifest
+  const char *why;      // one line for the report: what decided
+  double spared;        // the share of backward's work that values in `saved` spare (save.h)
   // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
   bool steps_forward;
   double fused_step;
@@ -61,6 +62,7 @@ typedef struct schedule_options {
   int chunk;  // 0: the model's choice
   // host, chunk form: steps between saved states, rounded up to whole chunks; 0: the model's choice
   int save_every;
+  unsigned clones;     // host: the library's; none: all of this processor
   schedule_form form;  // FORM_CHUNK: the chunk form wherever the structure allows it
   bool f64;
   bool gpu;        // kernels for GPU threads (see below)
