@@ -79,7 +79,7 @@ struct kernel_frame {
   const char *symbol;
   mapping m;
   // the program, and the one that computes the states of a chunk again
-  frame_program main, recompute;
+  frame_program main, recompute, common;
   bool recomputes;
 
   // GPU; NULL on the host
@@ -90,7 +90,8 @@ struct kernel_frame {
 
   // inside a function
   ir slots, sizes;                        // of the frame
-  ir frame, batch, scratch, time, local;  // local: scratch of the instance
+  ir frame, batch, scratch, time, local;  // local: scratch of the instance, or of the panel
+  ir chunk;                               // panels: the chunk at hand
   ir axis_size[PLAN_MAX_AXES];
   place_in_loops at;
 };
@@ -155,6 +156,9 @@ view frame_kept_row(kernel_frame *h, const plan_buffer *b, location at, ir step,
 void frame_keep_states(kernel_frame *h, ir index);
 // Step form: all steps of the sequence, in order or in reverse.
 void frame_loop_over_steps(kernel_frame *h);
+// The steps of a chunk, forward; the values that panels share, of its steps.
+void frame_steps_of_chunk(kernel_frame *h, ir chunk);
+void frame_share_steps(kernel_frame *h, ir chunk);
 // Chunk form, backward: `back` recomputes the states of a group of `chunks` chunks from those saved
 // before the `first`, and goes back over the group; the last group first.
 void frame_groups_back(kernel_frame *h,

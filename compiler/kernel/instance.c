@@ -22,6 +22,7 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol,
                         .m = w->m,
                         .main = program_of(&w->main),
                         .recompute = program_of(&w->recompute),
+                        .common = program_of(&w->common),
                         .recomputes = w->recomputes};
 }
 

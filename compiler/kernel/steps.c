@@ -65,25 +65,24 @@ void frame_keep_states(kernel_frame *h, ir index) {
   }
 }
 
-static void recompute_step(kernel_frame *h, ir t, ir step) {
-  frame_program *again = &h->recompute;
-  frame_keep_states(h, step);
-  for (int i = 0; i < again->program->results.count; i++) {
-    const tile_place *place = &again->program->results.items[i].place;
+// A step of a program that keeps values of it as row `step` of their stashes.
+static void keeping_step(kernel_frame *h, frame_program *p, ir t, ir step) {
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_place *place = &p->program->results.items[i].place;
     if (place->role != TILE_KEEP) continue;
-    result_target *target = &again->l.results[i];
+    result_target *target = &p->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
     target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash],
-                                step, &again->l);
+                                step, &p->l);
   }
-  run_step(h, again, t);
+  run_step(h, p, t);
 }
 
 // What was kept of a step, and what it keeps for the product over all steps of the chunk.
 static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->role == TILE_STATE) {
+    if (place->role == TILE_STATE && p->backward) {
       p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
@@ -122,7 +121,29 @@ static void gather_steps(kernel_frame *h, ir steps) {
 
 static void steps_between(kernel_frame *h, ir begin, ir end) {
   emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
+  if (h->plan->panels) set_kept_rows(h, &h->main, int_sub(h->e, loop.index, begin));
   run_step(h, &h->main, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static ir begin_of_chunk(kernel_frame *h, ir chunk) {
+  return int_mul(h->e, chunk, integer(h->e, h->k->chunk));
+}
+
+static ir end_of_chunk(kernel_frame *h, ir chunk) {
+  ir end = int_add(h->e, begin_of_chunk(h, chunk), integer(h->e, h->k->chunk));
+  return int_min(h->e, end, h->time);
+}
+
+void frame_steps_of_chunk(kernel_frame *h, ir chunk) {
+  if (h->described->writes_saved) h->hooks->save_states(h, &h->main, chunk);
+  steps_between(h, begin_of_chunk(h, chunk), end_of_chunk(h, chunk));
+}
+
+void frame_share_steps(kernel_frame *h, ir chunk) {
+  ir begin = begin_of_chunk(h, chunk);
+  emit_loop loop = loop_begin(h->e, begin, end_of_chunk(h, chunk), 1, "shared");
+  keeping_step(h, &h->common, loop.index, int_sub(h->e, loop.index, begin));
   loop_end(h->e, &loop);
 }
 
@@ -146,9 +167,7 @@ static void steps_forward(kernel_frame *h) {
     h->hooks->next_steps(h, chunks.index, chunks.index, next,
                          int_compare(e, LLVMIntSLT, next, count));
   }
-  if (h->described->writes_saved) h->hooks->save_states(h, &h->main, chunks.index);
-  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
-  steps_between(h, begin, int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time));
+  frame_steps_of_chunk(h, chunks.index);
   loop_end(e, &chunks);
 }
 
@@ -156,7 +175,8 @@ static void steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
   emitter *e = h->e;
   h->hooks->load_saved(h, &h->recompute, chunk);
   emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
-  recompute_step(h, int_add(e, begin, again.index), again.index);
+  frame_keep_states(h, again.index);
+  keeping_step(h, &h->recompute, int_add(e, begin, again.index), again.index);
   loop_end(e, &again);
 }
 
@@ -172,8 +192,7 @@ static void steps_backward(kernel_frame *h) {
     h->hooks->next_steps(h, chunks.index, chunk, int_sub(e, last, after),
                          int_compare(e, LLVMIntSLT, after, count));
   }
-  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
-  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
+  ir begin = begin_of_chunk(h, chunk), steps = int_sub(e, end_of_chunk(h, chunk), begin);
   if (h->recomputes) steps_again(h, chunk, begin, steps);
   emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);

@@ -157,6 +157,7 @@ ir frame_scratch_at(kernel_frame *h, ir base, int64_t offset) {
 // In the call's scratch: constant sizes first, then blocks of run-time size.
 ir frame_located(kernel_frame *h, location at) {
   if (at.in_shared) return frame_scratch_at(h, h->shared, at.offset);
+  if (at.sized == LOCATION_OF_INSTANCE) return frame_scratch_at(h, h->local, at.offset);
   if (at.sized < 0) return frame_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->plan->shared_numbers);
   for (int i = 0; i < at.sized; i++)

@@ -55,6 +55,10 @@ typedef struct kernel_plan {
   // the program, and the one that computes the states of a chunk again
   program_plan main, recompute;
   bool recomputes;
+  // host: what all panels of lanes share, made once for the steps of a chunk (host/panels.c); 0
+  // panels of an instance: the program has it
+  program_plan common;
+  int panels;
   int64_t shared_numbers, instance_numbers;  // elements of scratch: of the call, of each instance
   // step form: blocks of scratch whose size is known at run time
   VEC(extent) sized;
@@ -125,6 +129,7 @@ kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const ker
 // The passes over whole kernels.
 enum {
   KERNEL_PASS_BATCHED,  // batched.c: another kernel, for several sequences
+  KERNEL_PASS_PANELS,   // host/panels.c: values that panels of lanes share
   // host_plan_make, which runs the passes of plan.c and places what they leave
   KERNEL_PASS_HOST,
   KERNEL_PASS_GPU,  // gpu_plan_make, likewise
@@ -150,6 +155,8 @@ const host_plan *host_plan_of(arena *a, const kernel *k, unsigned clones, number
 void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, number_type dtype);
 // Are there lanes behind the last whole vector of them?
 bool host_has_rest(const kernel_plan *w);
+// host/panels.c: takes what panels of lanes share out of the program, where that gains.
+void host_share_between_panels(kernel_plan *w, codegen_clone clone);
 
 // text.c: a bug in the compiler if buffers lie over each other while both are alive.
 void kernel_verify_places(const kernel_plan *w);

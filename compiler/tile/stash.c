@@ -1,10 +1,11 @@
-// Forward values that the backward is handed: chooses those of a step, and writes the programs that
-// keep and read them.
+// Values that one program keeps and another one is handed: chooses those of a step, and writes the
+// programs that keep and read them.
 //
 //   backward:  %4 = exp %3           ->    %0 = argument stash 0
 //              .. mul %9 %4                .. mul %5 %0
 //   recompute: result next S, result keep stash 0 = exp ..
 //
+// A forward program hands values to its backward, or those without an axis to the rest of itself.
 // Worth keeping is what costs much more than a store and a load: transcendental functions and
 // reductions that follow from inputs or states. Everything else is computed again from the state
 // before the step. Of a chunk the schedule chooses (schedule/save.c), for there the forward itself
@@ -88,24 +89,67 @@ static tile_program *copy_of(arena *a, const tile_program *program, unsigned rol
   return copy;
 }
 
+// The results of these roles, and the values that `reader` has as stashes, which are numbered in
+// order.
+static tile_program *keep_for(arena *a, const tile_program *program, unsigned roles,
+                              tile_program *reader, int *count) {
+  tile_program *keeps = copy_of(a, program, roles);
+  for (int i = 0; i < reader->arguments.count; i++) {
+    tile_place *place = &reader->arguments.items[i];
+    if (place->role != TILE_STASH) continue;
+    tile_id id = place->stash;
+    place->stash = (*count)++;
+    tile_result result = {stash_place(program, id, TILE_KEEP, place->stash), id};
+    vec_push(a, &keeps->results, result);
+  }
+  return tile_restrict(a, keeps, ~0u);
+}
+
 tile_gradient stash_forward_values(arena *a, const tile_program *forward,
                                    const tile_program *derived) {
   tile_program *backward = read_stash(a, derived, choose(a, forward, derived));
-  // What is read after simplification is kept, numbered in order.
+  // What is read after simplification is kept.
   backward = tile_restrict(a, tile_simplify(a, backward), ~0u);
-  tile_program *recompute = copy_of(a, forward, 1u << TILE_NEXT_STATE);
   int count = 0;
-  for (int i = 0; i < backward->arguments.count; i++) {
-    tile_place *place = &backward->arguments.items[i];
-    if (place->role != TILE_STASH) continue;
-    tile_id id = place->stash;
-    place->stash = count++;
-    tile_result result = {stash_place(forward, id, TILE_KEEP, place->stash), id};
-    vec_push(a, &recompute->results, result);
-  }
+  tile_program *recompute = keep_for(a, forward, 1u << TILE_NEXT_STATE, backward, &count);
   return (tile_gradient){.backward = tile_finish(a, backward),
-                         .recompute = tile_finish(a, tile_restrict(a, recompute, ~0u)),
+                         .recompute = tile_finish(a, recompute),
                          .stash_count = count};
+}
+
+// ---- values without an axis --------------------------------------------------------------------
+
+// Is the value the same along the axis, and does it follow from tokens, not from states?
+static bool is_apart(const tile_program *p, tile_id id, int axis, const bool *apart,
+                     tile_section section) {
+  const tile_value *v = &p->values.items[id];
+  if (axis_in(v->axes | v->over, axis) || section == TILE_EPILOGUE) return false;
+  if (v->op == TILE_ARGUMENT) {
+    tile_role role = tile_place_of(p, v)->role;
+    return role == TILE_INPUT || role == TILE_PARAM;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (!apart[v->args[k]]) return false;
+  return true;
+}
+
+tile_program *tile_values_without(arena *a, const tile_program *program, int axis,
+                                  tile_program **rest) {
+  int values = program->values.count;
+  bool *apart = ARENA_ARRAY(a, bool, values), *dear = ARENA_ARRAY(a, bool, values);
+  int *numbers = ARENA_ARRAY(a, int, values);
+  const tile_section *sections = tile_sections(a, program);
+  for (int i = 0; i < values; i++) {
+    const tile_value *v = &program->values.items[i];
+    apart[i] = is_apart(program, i, axis, apart, sections[i]);
+    dear[i] = sections[i] == TILE_BODY && cost_per_element(program, i) >= WORTH_KEEPING;
+    for (int k = 0; k < tile_arity(v->op); k++) dear[i] |= dear[v->args[k]];
+    bool kept = apart[i] && dear[i] && !tile_op_is(v->op, TILE_COPIES);
+    numbers[i] = kept ? i : -1;
+  }
+  *rest = tile_restrict(a, read_stash(a, program, numbers), ~0u);
+  int count = 0;
+  return keep_for(a, program, 0, *rest, &count);
 }
 
 // ---- chunk form

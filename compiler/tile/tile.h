@@ -351,6 +351,10 @@ tile_program *tile_read_stashes(arena *a, const tile_program *backward, const ti
                                 int count);
 tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values,
                                 int count);
+// Step form: the dear values of a body that lack the axis and follow from tokens alone, as a program
+// that keeps them as stashes 0, 1, .. It has no results if there are none. `rest` reads them.
+tile_program *tile_values_without(arena *a, const tile_program *program, int axis,
+                                  tile_program **rest);
 // The argument that reads this place; -1: none does.
 int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or

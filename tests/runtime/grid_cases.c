@@ -23,6 +23,9 @@ const grid_case grid_cases[] = {
      .more_sizes = {"K=19", "V=21"}, .run_time_size = 3},
     {STD("simple_gla", "simple_gla"), KEYS_AND_VALUES, GATES({"gate", 4, -60, -1e5, 1})},
     {STD("gla", "gla"), KEYS_AND_VALUES, GATES({"gate", 4, -60, -1e5, 1})},
+    // several panels of lanes share the gates, the last one with a part of its lanes
+    {STD("gla", "gla"), .sizes = {"K=9", "V=72"}, .more_sizes = {"K=48", "V=96"},
+     .run_time_size = 2, GATES({"gate", 4, -60, -1e5, 1})},
     {STD("hgrn2", "hgrn2"), KEYS_AND_VALUES, GATES({"gate", 4, -20, 0, 1}),
      DOMAINS({"bound", UNIT})},
     {STD("rwkv4", "rwkv4"), .sizes = {"I=2", "L=3"}, .more_sizes = {"I=1"}, .run_time_size = 11,

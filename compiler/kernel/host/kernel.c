@@ -6,6 +6,11 @@
 //       for t: body                          for chunk: body                 for instance: shared values if new; body
 //       store states; epilogue               store states; epilogue        for instance: store states; epilogue
 //
+// Step form, values that panels of lanes share:
+//
+//   for instances that differ in lanes alone:
+//     for chunk: shared values of its steps; for panel: first chunk: load states; steps; last chunk: store states
+//
 // Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk
 // from the saved state at its start. It keeps the state before each step, and the values that the
 // backward program asks for.
@@ -100,6 +105,36 @@ static void whole_instance(kernel_frame *h) {
   end_instance(h);
 }
 
+// A chunk of a panel. The first one begins the sequence, the last one ends it.
+static void chunk_of_panel(kernel_frame *h) {
+  emitter *e = h->e;
+  frame_open_program(h, &h->main);
+  frame_open_instance(h, &h->main);
+  emit_branch first = branch_begin(e, int_compare(e, LLVMIntEQ, h->chunk, integer(e, 0)));
+  host_load_states(h, &h->main);
+  frame_clear_sums(h, &h->main);
+  branch_end(e, &first);
+  lower_region(&h->main.l, REGION_PROLOGUE);
+  frame_steps_of_chunk(h, h->chunk);
+  ir next = int_add(e, h->chunk, integer(e, 1));
+  emit_branch last = branch_begin(e, int_compare(e, LLVMIntSGE, next, frame_chunk_count(h)));
+  end_instance(h);
+  branch_end(e, &last);
+}
+
+static void shared_of_chunk(kernel_frame *h) {
+  frame_open_program(h, &h->common);
+  frame_open_instance(h, &h->common);
+  lower_region(&h->common.l, REGION_PROLOGUE);
+  frame_share_steps(h, h->chunk);
+}
+
+typedef void instance_body(kernel_frame *h);
+
+static instance_body *body_of_instance(const kernel_frame *h) {
+  return h->plan->panels ? chunk_of_panel : whole_instance;
+}
+
 static void start_place(kernel_frame *h) {
   h->at = (place_in_loops){.vector_axis = -1};
   if (h->m.lane_axis >= 0) {
@@ -116,12 +151,16 @@ static void read_frame(kernel_frame *h) {
   frame_read_sizes(h);
 }
 
-// void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its
-// lanes or some.
-static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVMTypeRef *type) {
+enum { INSTANCE_PARAMETERS = 5 + TYPED_MAX_AXES + 1 };
+
+// void NAME(frame, batch, scratch, scratch of the panel, chunk, index of each grid axis.., first
+// lane): what `body` does of one instance, all its lanes or some. Without panels there are no
+// scratch of one and no chunk.
+static ir instance_function(kernel_frame *h, const char *name, bool masked, instance_body *body,
+                            LLVMTypeRef *type) {
   emitter *e = h->e;
-  LLVMTypeRef types[3 + TYPED_MAX_AXES + 1] = {e->pointer, e->i64, e->pointer};
-  int count = 3;
+  LLVMTypeRef types[INSTANCE_PARAMETERS] = {e->pointer, e->i64, e->pointer, e->pointer, e->i64};
+  int before = h->plan->panels ? 5 : 3, count = before;
   for (int i = 0; i < h->k->grid_count; i++) types[count++] = e->i64;
   types[count++] = e->i64;
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
@@ -137,10 +176,14 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
   inner.frame = LLVMGetParam(f, 0);
   inner.batch = LLVMGetParam(f, 1);
   inner.scratch = LLVMGetParam(f, 2);
+  if (h->plan->panels) {
+    inner.local = LLVMGetParam(f, 3);
+    inner.chunk = LLVMGetParam(f, 4);
+  }
   read_frame(&inner);
   start_place(&inner);
   for (int i = 0; i < h->k->grid_count; i++) {
-    inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(3 + i));
+    inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(before + i));
   }
   if (h->m.lane_axis >= 0) {
     ir lane = LLVMGetParam(f, (unsigned)(count - 1));
@@ -150,15 +193,15 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, LLVM
           lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
-  whole_instance(&inner);
+  body(&inner);
   LLVMBuildRetVoid(own.b);
   LLVMDisposeBuilder(own.b);
   return f;
 }
 
 static void call_instance(kernel_frame *h, ir f, LLVMTypeRef type, ir lane) {
-  ir args[3 + TYPED_MAX_AXES + 1] = {h->frame, h->batch, h->scratch};
-  int count = 3;
+  ir args[INSTANCE_PARAMETERS] = {h->frame, h->batch, h->scratch, h->local, h->chunk};
+  int count = h->plan->panels ? 5 : 3;
   for (int i = 0; i < h->k->grid_count; i++) args[count++] = h->at.index[h->k->grid_axes[i]];
   args[count++] = lane;
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
@@ -188,12 +231,22 @@ static void call_rest(kernel_frame *h, const instance_functions *f, ir begin, ir
   loop_end(h->e, &loop);
 }
 
-static void lanes_of_instance(kernel_frame *h, ir block, const instance_functions *f) {
+static ir scratch_of_instances(kernel_frame *h) {
+  return frame_scratch_at(h, h->scratch, h->plan->shared_numbers);
+}
+
+// The lanes of lane blocks `first` to `last` - 1.
+static void lanes_of_blocks(kernel_frame *h, ir first, ir last, const instance_functions *f) {
   emitter *e = h->e;
-  ir size = h->axis_size[h->m.lane_axis];
-  ir begin = int_mul(e, block, integer(e, h->k->lane_block));
-  ir end = int_min(e, int_add(e, begin, integer(e, h->k->lane_block)), size);
+  ir begin = int_mul(e, first, integer(e, h->k->lane_block));
+  ir end = int_mul(e, last, integer(e, h->k->lane_block));
+  end = int_min(e, end, h->axis_size[h->m.lane_axis]);
   emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
+  if (h->plan->panels) {
+    ir panel = int_div(e, int_sub(e, loop.index, begin), integer(e, h->m.lanes));
+    h->local = element(e, e->real, scratch_of_instances(h),
+                       int_mul(e, panel, integer(e, h->plan->instance_numbers)));
+  }
   if (f->rest) {
     ir full = int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
     emit_branch branch = branch_begin(e, full);
@@ -212,17 +265,18 @@ static void rest_function(kernel_frame *h, instance_functions *f) {
   const char *name = arena_printf(h->a, "%s_rest", h->symbol);
   f->one_by_one = !clone_targets[h->e->clone].masks;
   if (!f->one_by_one) {
-    f->rest = instance_function(h, name, true, &f->type);
+    f->rest = instance_function(h, name, true, body_of_instance(h), &f->type);
     return;
   }
   kernel_frame narrow = frame_beside(h, h->plan->one_lane);
-  f->rest = instance_function(&narrow, name, false, &f->type);
+  f->rest = instance_function(&narrow, name, false, whole_instance, &f->type);
 }
 
 // Several sequences in one pass over time.
 static ir batched_function(kernel_frame *h, LLVMTypeRef *type) {
   kernel_frame several = frame_beside(h, h->plan->batched);
-  return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
+  return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false,
+                           whole_instance, type);
 }
 
 static ir may_batch(kernel_frame *h) {
@@ -243,19 +297,49 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
   branch_end(e, &branch);
 }
 
-static void instances_outside(kernel_frame *h, ir first, ir last) {
-  emitter *e = h->e;
+static instance_functions functions_of(kernel_frame *h) {
   instance_functions f = {0};
   bool rest = host_has_rest(h->plan),
-       always_masked = rest && kernel_is_long(h->k) && clone_targets[e->clone].masks;
-  f.whole =
-      instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
+       always_masked = rest && kernel_is_long(h->k) && clone_targets[h->e->clone].masks;
+  f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked,
+                              body_of_instance(h), &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   if (h->plan->batched) f.batched = batched_function(h, &f.type);
+  return f;
+}
+
+// Instances that differ in lanes alone go through time together. A sequence of no steps has a chunk
+// without any.
+static void instances_in_panels(kernel_frame *h, ir first, ir last) {
+  emitter *e = h->e;
+  instance_functions f = functions_of(h);
+  LLVMTypeRef type;
+  ir shared = instance_function(h, arena_printf(h->a, "%s_shared", h->symbol), false,
+                                shared_of_chunk, &type);
+  ir blocks = frame_lane_blocks(h);
+  ir up = int_add(e, last, int_sub(e, blocks, integer(e, 1)));
+  emit_loop loop = loop_begin(e, int_div(e, first, blocks), int_div(e, up, blocks), 1, "instances");
+  ir begin = int_mul(e, loop.index, blocks);
+  split_instance(h, begin);
+  ir first_block = int_sub(e, int_max(e, first, begin), begin);
+  ir last_block = int_min(e, int_sub(e, last, begin), blocks);
+  ir count = int_max(e, frame_chunk_count(h), integer(e, 1));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  h->chunk = chunks.index;
+  h->local = scratch_of_instances(h);
+  call_instance(h, shared, type, integer(e, 0));
+  lanes_of_blocks(h, first_block, last_block, &f);
+  loop_end(e, &chunks);
+  loop_end(e, &loop);
+}
+
+static void instances_outside(kernel_frame *h, ir first, ir last) {
+  emitter *e = h->e;
+  instance_functions f = functions_of(h);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
-    lanes_of_instance(h, block, &f);
+    lanes_of_blocks(h, block, int_add(e, block, integer(e, 1)), &f);
   } else {
     call_whole(h, &f);
   }
@@ -266,7 +350,7 @@ static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
   split_instance(h, instance);
   ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->plan->instance_numbers));
-  h->local = element(e, e->real, frame_scratch_at(h, h->scratch, h->plan->shared_numbers), offset);
+  h->local = element(e, e->real, scratch_of_instances(h), offset);
 }
 
 // The next instance with this chunk; behind the last one, the first with the next chunk.
@@ -333,7 +417,8 @@ void host_lower(emitter *e, const host_plan *made) {
   if (h.m.chunks_outside) {
     instances_inside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
   } else {
-    instances_outside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
+    (h.plan->panels ? instances_in_panels : instances_outside)(&h, LLVMGetParam(f, 2),
+                                                               LLVMGetParam(f, 3));
   }
   LLVMBuildRetVoid(e->b);
 }

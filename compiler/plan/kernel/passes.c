@@ -3,11 +3,14 @@
 
 static const char *name_of_pass(int pass) {
   static const char *const names[KERNEL_PASSES] = {[KERNEL_PASS_BATCHED] = "several sequences",
+                                                   [KERNEL_PASS_PANELS] = "shared by panels",
                                                    [KERNEL_PASS_HOST] = "host kernel",
                                                    [KERNEL_PASS_GPU] = "GPU kernel"};
   return names[pass];
 }
 
-static bool may_leave_out(int pass) { return pass == KERNEL_PASS_BATCHED; }
+static bool may_leave_out(int pass) {
+  return pass == KERNEL_PASS_BATCHED || pass == KERNEL_PASS_PANELS;
+}
 
 const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of_pass, may_leave_out};

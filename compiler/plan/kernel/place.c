@@ -132,8 +132,8 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
 }
 
 void kernel_place_stashes(kernel_plan *w) {
-  if (!w->recomputes) return;
-  const tile_program *program = w->k->recompute;
+  const tile_program *program = w->recomputes ? w->k->recompute : w->common.program;
+  if (!program) return;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
     if (place->role == TILE_KEEP && place->stash >= w->stash_count)
@@ -173,7 +173,7 @@ codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w) {
     return (codegen_bytes){
         .constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
   codegen_bytes bytes = {.constant = w->shared_numbers * size + 64,
-                         .per_instance = w->instance_numbers * size};
+                         .per_instance = w->instance_numbers * (w->panels ? w->panels : 1) * size};
   for (int i = 0; i < w->sized.count; i++) {
     const extent *block = &w->sized.items[i];
     codegen_bytes_add(a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});

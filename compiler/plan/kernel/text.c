@@ -73,6 +73,7 @@ static void verify_program(const kernel_plan *w, const program_plan *p) {
 
 void kernel_verify_places(const kernel_plan *w) {
   if (w->recomputes) verify_program(w, &w->recompute);
+  if (w->panels) verify_program(w, &w->common);
   verify_program(w, &w->main);
 }
 
@@ -110,6 +111,7 @@ static void put_mapping(plan_text *t) {
   if (m->chunks_outside) PUT(t, " inside the loop over chunks");
   if (m->lane_axis >= 0)
     PUT(t, ", %d lanes of %s", m->lanes, w->k->program->axes.items[m->lane_axis].name);
+  if (w->panels) PUT(t, ", panel after panel in chunks of %d steps", w->k->chunk);
   if (m->kind == MAP_THREADS)
     PUT(t, ", a thread for each %s", w->k->program->axes.items[w->k->lane_axis].name);
   if (m->kind != MAP_LANES) PUT(t, ", %d threads", w->threads);
@@ -148,6 +150,7 @@ char *kernel_plan_text(arena *a, const kernel_plan *w) {
   plan_text t = {.a = a, .w = w, .chars = ""};
   put_mapping(&t);
   if (w->recomputes) put_program(&t, &w->recompute);
+  if (w->panels) put_program(&t, &w->common);
   put_program(&t, &w->main);
   return arena_strdup(a, t.chars);
 }

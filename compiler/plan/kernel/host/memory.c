@@ -8,7 +8,7 @@ static const location on_stack = {-1, -1, false};
 // Memory that lives from run to run. A buffer without the lane axis is small as well.
 static location place_persistent(kernel_plan *w, const plan_buffer *b) {
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * w->m.width;
-  if (w->m.chunks_outside) return kernel_take_of_instance(w, b->numbers.factor);
+  if (w->m.chunks_outside || w->panels) return kernel_take_of_instance(w, b->numbers.factor);
   return b->lane && small ? on_stack : kernel_take_extent(w, b->numbers, 1);
 }
 
@@ -33,14 +33,17 @@ static void place_scratch(kernel_plan *w, program_plan *p) {
 void host_plan_make(kernel_plan *w) {
   w->take = kernel_take_scratch;
   w->copies = 1;
+  if (w->panels) kernel_plan_program(w, &w->common, w->common.program, false);
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   kernel_plan_program(w, &w->main, w->k->program,
                       w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
   if (w->recomputes) place_around(w, &w->recompute);
   place_around(w, &w->main);
+  if (w->panels) place_around(w, &w->common);
   kernel_place_history(w, &w->main);
   kernel_place_stashes(w);
   place_scratch(w, &w->main);
   if (w->recomputes) place_scratch(w, &w->recompute);
+  if (w->panels) place_scratch(w, &w->common);
   kernel_place_kept(w, &w->main);
 }
