@@ -37,12 +37,14 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
 
 nest_vectors lower_vectors_of(lower *l, int axis) {
   emitter *e = l->e;
-  int64_t size = known_size(l, axis), width = l->m->width, whole = size / width * width;
+  int64_t size = known_size(l, axis), width = l->m->width;
+  if (l->side_by_side) width *= l->side_by_side;
+  int64_t whole = size / width * width;
   if (size == TILE_RUNTIME_SIZE) {
     ir rest = int_rem(e, l->axis_size[axis], integer(e, width));
     return (nest_vectors){int_sub(e, l->axis_size[axis], rest), (int)width, true, 0};
   }
-  if (size <= 2 * width) whole = 0;
+  if (size <= 2 * l->m->width) whole = 0;
   return (nest_vectors){integer(e, whole), whole ? (int)width : 0, size > whole,
                         (int)(size - whole)};
 }

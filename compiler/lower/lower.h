@@ -115,6 +115,7 @@ typedef struct lower {
   ir rows;              // chunk form: rows of the chunk that lie inside the sequence
   ir steps;             // REGION_STEPS: steps that are added up
   fetch_list fetch;     // host, chunk form; NULL: nothing is fetched
+  int side_by_side;     // host: machine vectors of the nest at hand that are computed at once; 0: 1
   ir tile_first;        // mapping.tiled: the first entry of the current value-axis tile
   memory_since *since;  // GPU, threads that share out nests; else NULL
   scratch_use scratch;  // GPU, threads that share out nests: of the nest at hand

@@ -47,10 +47,28 @@ static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
   }
 }
 
+enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10 };
+
+// A function such as exp2 is a chain of instructions that wait for each other. Where registers are
+// few and x * 2^n is many instructions, a single chain fills the scheduler of the processor:
+// several vectors are computed in lockstep. Sums keep their order, and the axis no rest but that of
+// single vectors.
+static int side_by_side(const lower *l, const plan_nest *nest, int axis) {
+  if (axis < 0 || nest->over || nest->wide || clone_targets[l->e->clone].scales) return 0;
+  bool has = false;
+  for (int i = 0; i < nest->values.count; i++)
+    has |= tile_op_cost(value(l, nest->values.items[i])->op) >= LONG_CHAIN;
+  int count = has ? MOST_SIDE_BY_SIDE : 0;
+  while (count && known_size(l, axis) % (count * l->m->width)) count /= 2;
+  return count;
+}
+
 void host_points(lower *l, const plan_nest *nest) {
   point_nest n = lower_open_points(l, nest, vector_of(l, nest));
+  l->side_by_side = side_by_side(l, nest, n.vector);
   open_staged(l, &n);
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
   add_staged(l, &n);
+  l->side_by_side = 0;
 }
