@@ -201,44 +201,6 @@ static void slice_of_a_state(advisor *a, value_id id) {
              axis, v->steps));
 }
 
-static const char *axis_names(const advisor *a, axis_set axes) {
-  const char *text = NULL;
-  for (int i = 0; i < a->body->axes.count; i++) {
-    if (!axis_in(axes, i)) continue;
-    text = text ? arena_printf(a->memory, "%s,%s", text, axis_name(a, i)) : axis_name(a, i);
-  }
-  return text;
-}
-
-// Is it a state, before or after the step, times anything?
-static bool has_state_factor(const advisor *a, value_id id) {
-  factor_list list = {.count = 0};
-  if (!collect_factors(a, id, &list)) return false;
-  for (int i = 0; i < list.count; i++) {
-    bool state =
-        at(a, list.items[i])->op == VALUE_PREVIOUS || state_assigned(a, list.items[i]) >= 0;
-    if (state && is_matrix(a, at(a, list.items[i])->axes)) return true;
-  }
-  return false;
-}
-
-// y = sum[K](q * sum[R](S))
-static void sum_inside_a_sum(advisor *a, value_id id) {
-  const typed_value *outer = at(a, id);
-  factor_list list = {.count = 0};
-  if (outer->op != VALUE_SUM || !collect_factors(a, outer->args[0], &list)) return;
-  for (int i = 0; i < list.count; i++) {
-    const typed_value *inner = at(a, list.items[i]);
-    bool nested = inner->op == VALUE_SUM && (inner->axes & outer->over) && list.count > 1;
-    if (!nested || !has_state_factor(a, inner->args[0])) continue;
-    const char *both = axis_names(a, inner->over | outer->over);
-    advise(a, list.items[i], arena_printf(a->memory, "one sum over %s", both),
-           arena_printf(a->memory, "a sum of the state over %s inside of another",
-                        axis_names(a, inner->over)),
-           arena_printf(a->memory, "write sum[%s](...)", both));
-  }
-}
-
 // ---- writes -------------------------------------------------------------------------------------
 
 // S = .. + (k + v)^2
@@ -270,7 +232,6 @@ recurrence_advices recurrence_advise(arena *memory, const recurrence *r) {
     lag_of_a_product(&a, i);
     lag_of_a_state(&a, i);
     slice_of_a_state(&a, i);
-    sum_inside_a_sum(&a, i);
     square_of_a_sum(&a, i);
   }
   return a.found;

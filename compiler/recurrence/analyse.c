@@ -20,6 +20,7 @@ static const struct {
     {"dead values", remove_dead_values},
     // Before structure, which reads the entries of shift registers as they are written out here.
     {"shifts", write_out_shifts},
+    {"reads", make_reads_plain},
     {"structure", find_structure},
     {"heads", sum_heads},
     {"dead values again", remove_dead_values},

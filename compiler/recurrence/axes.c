@@ -9,6 +9,11 @@
 //
 //   S = a * S[t-1] + k * v          k[R,K], v[R,V]
 //   y = sum[R,K](q * S)             keys [K], values [V], heads [R]
+//
+// So is one that the decay has beside other keys, and one that some sum over the state leaves.
+//
+//   S = a * S[t-1] + k * v          a[M], k[K], v[V]
+//   y = sum[M,K](q * S)             keys [K], values [V], heads [M]
 #include "compiler/recurrence/structure.h"
 
 enum { HEADS_AMONG_MAX = 8 };  // of more key axes none is tried as a head
@@ -42,7 +47,13 @@ static bool passes_linearly(const typed_value *user, value_id id) {
   }
 }
 
+static axis_set way_before_rename(const typed_value *rename, axis_set way) {
+  bool summed = axis_in(way, rename->index2);
+  return summed ? way | axis_bit(rename->index) : way & ~axis_bit(rename->index);
+}
+
 static axis_set way_through(const typed_value *user, value_id id, axis_set way_of_user) {
+  if (user->op == VALUE_RENAME) return way_before_rename(user, way_of_user);
   if (!passes_linearly(user, id)) return 0;
   if (user->op != VALUE_SUM) return way_of_user;
   return way_of_user == all_axes ? user->over : way_of_user | user->over;
@@ -69,6 +80,22 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
     if (v->op == VALUE_PREVIOUS && v->index == state) keys &= way[i];
   }
   return keys == all_axes ? 0 : keys & body->tensors.items[state].axis_set;
+}
+
+axis_set axes_left_by_sums(arena *memory, const typed_body *body, int state, axis_set keys) {
+  bool *has = ARENA_ARRAY(memory, bool, body->values.count);
+  axis_set left = 0;
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    has[i] =
+        (v->op == VALUE_PREVIOUS && v->index == state) || body->tensors.items[state].assigned == i;
+    for (int k = 0; k < value_arity(v->op) && !has[i]; k++) {
+      if (!has[v->args[k]] || !passes_linearly(v, v->args[k])) continue;
+      if (v->op != VALUE_SUM) has[i] = true;
+      if (v->op == VALUE_SUM && v->over & keys) left |= keys & ~v->over;
+    }
+  }
+  return left;
 }
 
 // ---- values -------------------------------------------------------------------------------------

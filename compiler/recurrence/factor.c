@@ -1,6 +1,7 @@
 // Outer products that share a factor, added: the factor times a sum.
 //
 //   S[t-1] - b * k * sum[K](k * S[t-1]) + b * k * v   ->   S[t-1] + b * k * (v - sum[K](k * S[t-1]))
+//   sum[K](q * S) + sum[K](p * S)                     ->   sum[K]((q + p) * S)
 //
 // One outer product instead of two. It is done where the sum lacks an axis that the common factors
 // have, so that it is smaller than what it replaces. What a state or an output is, stays whole:
@@ -78,8 +79,17 @@ static value_id product(builder *b, const factors *x) {
   return id;
 }
 
-// x + y, or x - y if their signs differ, as a product; NO_VALUE where that saves nothing.
+// x + y, or x - y if their signs differ, as a product, or as the sum of one where both are sums;
+// NO_VALUE where that saves nothing.
 static value_id factored(builder *b, term x, term y) {
+  typed_value of_first = *value_at(b, x.id), of_second = *value_at(b, y.id);
+  bool sums = of_first.op == VALUE_SUM && of_second.op == VALUE_SUM;
+  if (sums && of_first.over == of_second.over) {
+    x.id = of_first.args[0];
+    y.id = of_second.args[0];
+    value_id one = factored(b, x, y);
+    return one == NO_VALUE ? one : make_sum(b, one, of_first.over);
+  }
   factors of_x = {0}, of_y = {0}, common = {0};
   if (!collect_factors(b, x.id, &of_x) || !collect_factors(b, y.id, &of_y)) return NO_VALUE;
   take_common(&of_x, &of_y, &common);

@@ -28,6 +28,10 @@ static value_id moved(const value_id *map, value_id id) {
   return id == NO_VALUE ? NO_VALUE : map[id];
 }
 
+static void keep_name(typed_value *made, const char *name) {
+  if (!made->name && value_arity(made->op) > 0) made->name = name;
+}
+
 typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite,
                           void *context) {
   typed_body result;
@@ -41,6 +45,7 @@ typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_functio
     for (int k = 0; k < value_arity(v.op); k++) v.args[k] = map[v.args[k]];
     map[i] = rewrite ? rewrite(&b, map, i, context) : NO_VALUE;
     if (map[i] == NO_VALUE) map[i] = make_value(&b, v);
+    keep_name(&result.values.items[map[i]], v.name);
     for (int k = 0; k < result.tensors.count; k++) {
       if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
     }

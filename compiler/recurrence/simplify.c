@@ -11,6 +11,8 @@
 //   1 / (1 + exp(-x)), f / (f + i)  ->  sigmoid(x), sigmoid(log f - log i)    f and i gates
 //   x - max(x, z), x - min(x, z)    ->  min(0, x - z), max(0, x - z)
 //   x - stop(max(x, z))             ->  where(x >= z, x - stop(x), x - stop(z))
+//   where(c, x, x + y)              ->  x + where(c, 0, y)
+//   where(c, k * v, 0)              ->  where(c, k, 0) * where(c, v, 0)    outer products
 //
 // Operands are looked at by what they are, not by how they were written: a let in between changes
 // nothing. Constants are folded. Nothing is rewritten to a value with other axes.
@@ -364,6 +366,48 @@ static value_id simplify_log(builder *b, const typed_value *v) {
   return NO_VALUE;
 }
 
+// Is it an outer product, times whatever?
+static bool is_outer(const builder *b, value_id id) {
+  typed_value v = *value_at(b, id);
+  if (v.op != VALUE_MUL) return false;
+  bool apart = value_at(b, v.args[0])->axes != v.axes && value_at(b, v.args[1])->axes != v.axes;
+  return apart || is_outer(b, v.args[0]) || is_outer(b, v.args[1]);
+}
+
+// Both factors are chosen, so that nothing leaks of the product that is not.
+static value_id chosen_product(builder *b, value_id condition, value_id product, bool first) {
+  if (!is_outer(b, product)) return NO_VALUE;
+  value_id zero = make_number(b, 0), factor[2];
+  for (int k = 0; k < 2; k++) {
+    value_id x = operand(b, product, k);
+    if (value_at(b, condition)->axes & ~value_at(b, x)->axes) return NO_VALUE;
+    factor[k] = make_where(b, condition, first ? x : zero, first ? zero : x);
+  }
+  return multiply(b, factor[0], factor[1]);
+}
+
+static value_id chosen_beside(builder *b, value_id condition, value_id x, value_id sum,
+                              bool first) {
+  if (!is(b, sum, VALUE_ADD)) return NO_VALUE;
+  for (int k = 0; k < 2; k++) {
+    value_id y = operand(b, sum, 1 - k), zero;
+    if (operand(b, sum, k) != x || value_at(b, condition)->axes & ~value_at(b, y)->axes) continue;
+    zero = make_number(b, 0);
+    value_id rest = make_where(b, condition, first ? zero : y, first ? y : zero);
+    return make_binary(b, VALUE_ADD, x, rest);
+  }
+  return NO_VALUE;
+}
+
+static value_id simplify_where(builder *b, const typed_value *v) {
+  value_id condition = v->args[0], x = v->args[1], y = v->args[2];
+  if (x == y) return unless_shape_differs(b, v, x);
+  if (is_the_number(b, y, 0)) return chosen_product(b, condition, x, true);
+  if (is_the_number(b, x, 0)) return chosen_product(b, condition, y, false);
+  value_id sum = chosen_beside(b, condition, x, y, true);
+  return sum != NO_VALUE ? sum : chosen_beside(b, condition, y, x, false);
+}
+
 value_id simplify(builder *b, typed_value *v) {
   value_id folded = fold_constants(b, v);
   if (folded != NO_VALUE) return folded;
@@ -382,6 +426,7 @@ value_id simplify(builder *b, typed_value *v) {
       return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
                                          : NO_VALUE;
     case VALUE_LOG: return simplify_log(b, v);
+    case VALUE_WHERE: return simplify_where(b, v);
     case VALUE_SUM: return write_out_outer_sum(b, v);
     case VALUE_LOG1P:
       return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;

@@ -132,6 +132,37 @@ static void classify_decay(finder *f, state_structure *s) {
   set_limit(s, s->decay, decay_in_words(f, s, decay_axes));
 }
 
+// The axes of what a decay makes smaller: angles move to reads and writes (chunk/phase.c).
+static axis_set axes_of_modulus(finder *f, const state_structure *s) {
+  value_id decay = s->log_decay != NO_VALUE ? s->log_decay : s->decay;
+  if (decay == NO_VALUE) return 0;
+  const typed_value *v = value_at(&f->builder, decay);
+  bool apart = s->log_decay != NO_VALUE && v->op == VALUE_COMPLEX;
+  return apart ? value_at(&f->builder, v->args[0])->axes : v->axes;
+}
+
+static bool are_several(const finder *f, axis_set axes) {
+  enum { FEWEST_KEYS = 8 };  // of fewer, products are not worth a decay for each head
+  int64_t keys = 1;
+  for (int i = 0; i < f->body->axes.count && keys < FEWEST_KEYS; i++) {
+    int64_t size = axis_in(axes, i) ? f->body->axes.items[i].size : 1;
+    keys = size == TYPED_RUNTIME_SIZE ? FEWEST_KEYS : keys * size;
+  }
+  return axes && keys >= FEWEST_KEYS;
+}
+
+// Keys but those that are heads. A sum in the state's own update goes over keys.
+static axis_set keys_without_heads(finder *f, int state, const affine *form,
+                                   const state_structure *s) {
+  axis_set state_axes = f->body->tensors.items[state].axis_set, keys = s->key_axes;
+  keys &= ~axes_of_heads(&f->builder, state_axes, s->increment, keys);
+  axis_set decayed = keys & axes_of_modulus(f, s);
+  for (int i = 0; i < form->reads.count; i++) decayed &= ~form->reads.items[i].over;
+  axis_set fewer = keys & ~axes_left_by_sums(f->memory, f->body, state, keys);
+  if (are_several(f, fewer & ~decayed)) fewer &= ~decayed;
+  return axes_of_outer_product(&f->builder, state_axes, s->increment, fewer) ? fewer : keys;
+}
+
 static void describe_affine(finder *f, int state, const affine *form, state_structure *s) {
   axis_set state_axes = f->body->tensors.items[state].axis_set;
   s->decay = form->factor;
@@ -141,7 +172,7 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
   if (is_the_number(&f->builder, s->decay, 1)) s->decay = s->log_decay = NO_VALUE;
   s->increment = form->rest;
   s->key_axes = axes_summed_by_reads(f->memory, f->body, state);
-  s->key_axes &= ~axes_of_heads(&f->builder, state_axes, s->increment, s->key_axes);
+  s->key_axes = keys_without_heads(f, state, form, s);
   s->value_axes = axes_of_outer_product(&f->builder, state_axes, s->increment, s->key_axes);
   if (form->reads.count == 0) {
     classify_decay(f, s);

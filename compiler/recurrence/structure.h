@@ -14,6 +14,9 @@ value_id previous_value(const typed_body *body, int state);
 // heads. Whether there were any; the structure is to be found again then.
 bool sum_heads_last(arena *memory, recurrence *r);
 
+// reads.c: sums over states whose renames and inner sums have left the state.
+void make_reads_plain(arena *memory, recurrence *r);
+
 // shift.c: shift registers in the form that recurrence_is_shift knows, and sums over their entries
 // written out.
 void write_out_shifts(arena *memory, recurrence *r);
@@ -41,6 +44,8 @@ static inline bool node_coupled(const state_graph *g, int i, int j) {
 // axes.c: what reads of a state and its increment say about its axes. Axes of the state that every
 // use of it outside its own elementwise update sums over; 0 if nothing reads it.
 axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state);
+// Keys that a sum over the state and other keys leaves.
+axis_set axes_left_by_sums(arena *memory, const typed_body *body, int state, axis_set keys);
 // Axes made by an outer product with the key axes in the increment.
 axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys);
 // The fewest key axes without which the increment is an outer product of the other keys with

@@ -1,0 +1,53 @@
+// The recurrences of tests/spellings/pairs.rec, which passes bring into one form, compute what they
+// computed as they were written.
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>  // needs what stands before it
+// clang-format on
+
+#include <string.h>
+
+#include "tests/recurrence/fixture.h"
+
+static const char *read_file(arena *memory, const char *path) {
+  enum { LARGEST = 1 << 16 };
+  char *text = ARENA_ARRAY(memory, char, LARGEST);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  size_t size = fread(text, 1, LARGEST - 1, file);
+  fclose(file);
+  assert_true(size > 0 && size < LARGEST - 1);
+  return text;
+}
+
+static void check_meaning(const char *text, size_t size) {
+  fixture f = fixture_open();
+  const char *program = arena_printf(f.memory, "%.*s", (int)size, text);
+  const typed_body *body = fixture_source(&f, program);
+  recurrence *analysed = recurrence_analyse(f.memory, body);
+  double difference = fixture_difference(&f, fixture_raw(&f, body), analysed, 5);
+  if (!(difference < 1e-9)) fail_msg("%s differs by %g", body->name, difference);
+  fixture_close(&f);
+}
+
+static void forms_keep_the_meaning(void **state) {
+  (void)state;
+  arena *memory = arena_new();
+  const char *text = read_file(memory, "tests/spellings/pairs.rec");
+  int checked = 0;
+  for (const char *at = strstr(text, "\nrecurrence "); at; checked++) {
+    const char *next = strstr(at + 1, "\nrecurrence ");
+    check_meaning(at, next ? (size_t)(next - at) : strlen(at));
+    at = next;
+  }
+  assert_true(checked > 40);
+  arena_free(memory);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(forms_keep_the_meaning)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
