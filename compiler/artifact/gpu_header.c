@@ -31,7 +31,6 @@ static const char *kind_text(kernel_kind kind) {
     case KERNEL_STEP: return "step";
     case KERNEL_STATES: return "states";
     case KERNEL_BACKWARD: return "backward";
-    case KERNEL_CARRY: return "carry";
     case KERNEL_SUMMARY: return "part";
     case KERNEL_SUMMARY_BACK: return "part_backward";
   }

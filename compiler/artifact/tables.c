@@ -280,7 +280,6 @@ static int kernel_position(const kernel *k) {
     case KERNEL_STEP: return REC_KERNEL_STEP;
     case KERNEL_STATES: return REC_KERNEL_STATES;
     case KERNEL_BACKWARD: return k->gpu.few ? REC_KERNEL_BACKWARD_FEW : REC_KERNEL_BACKWARD;
-    case KERNEL_CARRY: return REC_KERNEL_CARRY;
     case KERNEL_SUMMARY: return REC_KERNEL_SUMMARY;
     case KERNEL_SUMMARY_BACK: return REC_KERNEL_SUMMARY_BACK;
   }
@@ -377,11 +376,9 @@ static rec_table_summary summary_row(table_builder *b, const artifact_recurrence
                                      const artifact_kernels *kernels, bool back) {
   rec_table_summary row = {.value_axis = -1};
   const codegen_kernel *k = artifact_summary_kernel(kernels, back);
-  if (!k) {
-    const char *why = b->inner ? "it reads steps that are long ago" : r->kernels->whole[back];
-    row.why_at = put_text(b, why ? why : "it has no states");
-    return row;
-  }
+  const char *why = b->inner && !k ? "it reads steps that are long ago" : r->kernels->whole[back];
+  if (why || !k) row.why_at = put_text(b, why ? why : "it has no states");
+  if (!k) return row;
   artifact_parts parts = artifact_parts_of(b->arena, b->abi, &b->transfers, k);
   row.part_count = parts.count;
   row.parts_at = put(b, parts.items, sizeof *parts.items * (size_t)parts.count);

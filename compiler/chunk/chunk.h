@@ -38,9 +38,4 @@ bool chunk_has_products(const tile_program *chunk);
 // NULL otherwise.
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);
 
-// What one step makes of the states without their increments (time cut into parts that run side by
-// side: carry.c). NULL where parts cannot be joined entry by entry: lags, states that enter a decay
-// or an increment, other structures.
-tile_program *chunk_build_carry(arena *a, const recurrence *from);
-
 #endif

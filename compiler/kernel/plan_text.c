@@ -7,13 +7,10 @@
 #include "compiler/kernel/plan_text.h"
 
 static const char *kind_text(kernel_kind kind) {
-  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",
-                                      [KERNEL_STEP] = "step",
-                                      [KERNEL_STATES] = "states",
-                                      [KERNEL_BACKWARD] = "backward",
-                                      [KERNEL_CARRY] = "carry",
-                                      [KERNEL_SUMMARY] = "time slice",
-                                      [KERNEL_SUMMARY_BACK] = "backward time slice"};
+  static const char *const kinds[] = {
+      [KERNEL_FORWARD] = "forward",    [KERNEL_STEP] = "step",
+      [KERNEL_STATES] = "states",      [KERNEL_BACKWARD] = "backward",
+      [KERNEL_SUMMARY] = "time slice", [KERNEL_SUMMARY_BACK] = "backward time slice"};
   return kinds[kind];
 }
 

@@ -21,10 +21,7 @@ typedef enum kernel_kind {
   KERNEL_STEP,      // one step (the step program, time == 1)
   KERNEL_STATES,    // the saved values alone, where backward must recompute them
   KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
-  // the states alone, without increments; only where time may be cut (chunk_build_carry)
-  KERNEL_CARRY,
-  // what a segment makes of the states before it; GPU: of each time slice, from zero states
-  // (tile_transfer)
+  // what a segment or time slice makes of the states before it (tile_transfer); GPU: from zero
   KERNEL_SUMMARY,
   KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;

@@ -15,7 +15,6 @@ static void make_chunk(arena *a, program_work *w) {
 static void make_pointwise(arena *a, program_work *w) {
   w->made = chunk_build_pointwise(a, w->recurrence, w->length);
 }
-static void make_carry(arena *a, program_work *w) { w->made = chunk_build_carry(a, w->recurrence); }
 static void make_relative(arena *a, program_work *w) {
   w->made = schedule_relative(a, w->recurrence, w->from);
 }

@@ -19,32 +19,6 @@ schedule_form schedule_form_find(const char *text) {
   return (schedule_form)form;
 }
 
-// May a call have a single instance? Only then is time cut on the host (runtime/support/split.c). A
-// grid axis of a known size above 1 rules it out.
-static bool may_be_single(const kernel *forward) {
-  int64_t instances = 1;
-  const typed_body *body = &forward->recurrence->body;
-  for (int i = 0; i < forward->grid_count; i++) {
-    int64_t size = body->axes.items[forward->grid_axes[i]].size;
-    if (size != TYPED_RUNTIME_SIZE) instances *= size;
-  }
-  int64_t lanes = forward->lane_axis < 0 ? 1 : body->axes.items[forward->lane_axis].size;
-  return instances == 1 && lanes <= forward->lane_block;
-}
-
-static void carry_kernel(scheduler *s) {
-  const kernel *forward = &s->out->kernels.items[0];
-  if (!may_be_single(forward)) return;
-  const tile_program *program = program_of(s->a, PROGRAM_CARRY, s->r);
-  if (!program) return;
-  int lane = scheduler_lane(s, forward->program->grid);
-  axis_set grid = lane < 0 ? 0 : axis_bit(lane);
-  for (int i = 0; i < forward->grid_count; i++) grid |= axis_bit(forward->grid_axes[i]);
-  kernel k = {.chunk = s->out->chunk, .program = program_rewritten(s->a, PROGRAM_FINISH, program)};
-  scheduler_map_axes(s, &k, grid & program->grid, true);
-  scheduler_add(s, KERNEL_CARRY, "carry", k);
-}
-
 // ---- step form ----
 
 enum { STEP_CHUNK = 32 };
@@ -580,6 +554,5 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
     step_kernels(&s, step, why);
   }
-  if (!options.gpu) carry_kernel(&s);
   return s.out;
 }

@@ -24,7 +24,7 @@ typedef struct schedule_alternative {
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or SUMMARY, SUMMARY_BACK
+  VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps SUMMARY, SUMMARY_BACK
   // why forward, backward have no summaries of stretches of time; NULL: they have
   const char *whole[2];
   bool summarises;      // host: --summary

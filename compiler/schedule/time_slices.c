@@ -5,7 +5,7 @@
 //
 // Backward has the same for cotangents, from the last step. On GPUs they are time slices, which
 // later slices of the same call combine. On the host they are segments (NAME_summary), whose
-// summaries the caller combines.
+// summaries the caller combines, and time slices of a call that is a single instance.
 #include <string.h>
 
 #include "compiler/schedule/scheduler.h"
@@ -132,11 +132,28 @@ static axis_set matrix_axes(const kernel *summary) {
   return axes;
 }
 
-// Adds the kernel that summarises a segment. It is mapped as `like`, forward or backward.
+// May a call have a single instance? Only then is time cut on the host (runtime/support/split.c). A
+// grid axis of a known size above 1 rules it out.
+static bool may_be_single(const kernel *forward) {
+  int64_t instances = 1;
+  const typed_body *body = &forward->recurrence->body;
+  for (int i = 0; i < forward->grid_count; i++) {
+    int64_t size = body->axes.items[forward->grid_axes[i]].size;
+    if (size != TYPED_RUNTIME_SIZE) instances *= size;
+  }
+  int64_t lanes = forward->lane_axis < 0 ? 1 : body->axes.items[forward->lane_axis].size;
+  return instances == 1 && lanes <= forward->lane_block;
+}
+
+static const char without_summaries[] = "it was compiled without --summary";
+
+// Adds the kernel that summarises a segment. It is mapped as `like`, forward or backward. Without
+// --summary it is for time slices, which want no columns.
 static void segment_kernel(scheduler *s, const tile_program *forward, bool back, kernel like) {
   program_work w = transfer_of(s, forward, back, like.cut);
-  s->out->whole[back] = w.made ? NULL : w.why;
-  if (!w.made) return;
+  bool slices = !s->options.summaries;
+  s->out->whole[back] = slices ? without_summaries : w.made ? NULL : w.why;
+  if (!w.made || (slices && w.axis >= 0)) return;
   kernel k = like;
   k.segment = true;
   k.program = finished(s, w.made);
@@ -166,8 +183,9 @@ void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel b
   } else if (s->options.gpu) {
     summary_kernel(s, forward, false, summary);
     summary_kernel(s, forward, true, back);
-  } else if (!s->options.summaries) {
-    s->out->whole[0] = s->out->whole[1] = "it was compiled without --summary";
+  } else if (!s->options.summaries &&
+             (s->r->body.lags.count || !may_be_single(&s->out->kernels.items[0]))) {
+    s->out->whole[0] = s->out->whole[1] = without_summaries;
   } else {
     segment_kernel(s, forward, false, summary);
     segment_kernel(s, forward, true, back);

@@ -102,7 +102,6 @@ enum {
   REC_KERNEL_STEP,
   REC_KERNEL_STATES,
   REC_KERNEL_BACKWARD,
-  REC_KERNEL_CARRY,  // no functions where time cannot be cut
   REC_KERNEL_SUMMARY,
   REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
   // GPU: for calls with few instances; no symbols where they would not take less time
@@ -238,7 +237,7 @@ typedef struct rec_table_part {
 // thus as large as the states; of n entries of value_axis block b has the columns from b * n on.
 // Columns are counted by state, then by the axes that are left, a complex number as two.
 typedef struct rec_table_summary {
-  int32_t why_at;  // why there is none; 0: there is one
+  int32_t why_at;  // why NAME_summary refuses; 0: it does not
   int32_t part_count, parts_at;
   int32_t value_axis;      // -1: there are no such states
   uint64_t instance_axes;  // in which matrices differ

@@ -379,6 +379,17 @@ static void each_folded(const folding *x, bool out) {
   }
 }
 
+void segment_states_before(const call *c, bool back, char *states) {
+  int64_t all = segment_instances(c);
+  rec_segments none = {.backward = back};
+  each_folded(&(folding){c, &none, back, {states}, 0, all, all, 0, 0}, false);
+}
+
+void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after) {
+  int64_t all = segment_instances(c);
+  fold_segment(&(fold){c, segment_of(c, back), summary, before, after, -1, 0, all, all});
+}
+
 // Cotangents that no earlier step reads have no part.
 static void clear_unread(const folding *x) {
   const call *c = x->call;

@@ -51,6 +51,11 @@ static inline bool segment_is_out_of_range(const void *summary) {
 // The part of a state, by the memory of the state before; -1: it has none.
 int segment_own_part(const call *c, const rec_table_summary *of, int state);
 
+// fold.c, in states that lie as in a summary: the caller's before a segment, backward the cotangents
+// behind it, zero where there are none; states through a summary.
+void segment_states_before(const call *c, bool back, char *states);
+void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after);
+
 // Refuses calls of recurrences that have no summary.
 rec_status segment_check(const call *c, bool back);
 // Checks a summary of the caller.
