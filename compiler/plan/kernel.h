@@ -131,9 +131,7 @@ bool kernel_shares_work(const kernel *k);
 
 // What a transfer is before the first step. Of a logarithm it is 0.
 double kernel_first_transfer(const tile_place *place);
-// A running maximum, and the number below every one that counts. A sum of two such numbers is still
-// finite.
+// A running maximum.
 bool kernel_is_maximum(const tile_place *place);
-#define KERNEL_NO_MAXIMUM (-1e30)
 
 #endif

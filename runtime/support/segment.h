@@ -4,14 +4,8 @@
 #ifndef REC_SUPPORT_SEGMENT_H
 #define REC_SUPPORT_SEGMENT_H
 
+#include "runtime/shared/segment.h"
 #include "runtime/support/stage.h"
-
-// Above this a transfer is out of range: times states that it shrinks it leaves rounding errors
-// alone.
-#define SEGMENT_LARGEST 1024
-
-// Below every maximum that counts; before a segment there is none.
-#define SEGMENT_NO_MAXIMUM (-1e30)
 
 static inline const rec_table_summary *segment_of(const call *c, bool back) {
   return &c->table->summaries[back];

@@ -2,6 +2,7 @@
 //
 //   S <- h0, or 0;   saved[chunk] <- S before each chunk;   hT <- S
 #include "compiler/kernel/host/loops.h"
+#include "runtime/shared/segment.h"
 
 typedef struct add_data {
   const view *from, *to;
@@ -58,7 +59,7 @@ void host_load_states(kernel_frame *h, frame_program *p) {
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
     if (h->k->segment && kernel_is_maximum(place))
-      frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+      frame_fill_state(h, p, place, SEGMENT_NO_MAXIMUM, &p->l.carried[c]);
     else
       frame_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);

@@ -11,8 +11,7 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-
-static const double largest_operator = 1024;
+#include "runtime/shared/segment.h"
 
 // ---- marks: for each instance, one element for each block that makes its summary, or more ----
 
@@ -118,7 +117,7 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
     const tile_place *place = &p->carried.items[c].place;
     guard g = {.state = &p->l.carried[c], .axes = kernel_axes_of_place(place), .count = count};
     const register_accumulators *kept = gpu_registers_of(p, g.state);
-    ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
+    ir most = real_number(e, SEGMENT_LARGEST, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
     g.sums = place->transfer && place->relative;
     g.limit = place->transfer           ? g.sums ? finite : most

@@ -5,12 +5,13 @@
 //                  where d = F + m - M
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
+#include "runtime/shared/segment.h"
 
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     if (kernel_is_maximum(place))
-      frame_fill_state(h, p, place, KERNEL_NO_MAXIMUM, &p->l.carried[c]);
+      frame_fill_state(h, p, place, SEGMENT_NO_MAXIMUM, &p->l.carried[c]);
   }
 }
 
