@@ -126,8 +126,7 @@ static rec_status missing(binder *b, tensor_role role, const rec_variable *v, co
                   rec_file_path(b->file), what, prefixes[role], v->name, expected);
 }
 
-// ---- Packed sequences
-// ----------------------------------------------------------------------------------------
+// ---- Packed sequences ------------------------------------------------------------------------
 
 static rec_status read_cu_seqlens(binder *b) {
   const rec_tensor *t = rec_file_find(b->file, "cu_seqlens");
@@ -167,8 +166,7 @@ static rec_status check_cu_seqlens(const binder *b) {
   return REC_OK;
 }
 
-// ---- Names
-// ---------------------------------------------------------------------------------------------------
+// ---- Names -----------------------------------------------------------------------------------
 
 static bool expected_name(const binder *b, const char *name) {
   if (strcmp(name, "cu_seqlens") == 0) return true;
@@ -214,8 +212,7 @@ static rec_status check_names(const binder *b) {
   return REC_OK;
 }
 
-// ---- Sizes and shapes
-// ----------------------------------------------------------------------------------------
+// ---- Sizes and shapes ------------------------------------------------------------------------
 
 static rec_status check_kind(binder *b, rec_kind kind, tensor_role role, const char *what) {
   for (int i = 0; i < b->signature->variable_count; i++) {
@@ -242,8 +239,7 @@ static rec_status check_shapes(binder *b) {
   return status;
 }
 
-// ---- Buffers
-// -------------------------------------------------------------------------------------------------
+// ---- Buffers ---------------------------------------------------------------------------------
 
 // A zeroed buffer in the device's type, filled from a tensor if there is one.
 static rec_status make_buffer(const rec_binding *binding, int i, const rec_tensor *t,
@@ -313,8 +309,7 @@ void rec_binding_free(rec_binding *binding) {
   memset(binding, 0, sizeof *binding);
 }
 
-// ---- Results
-// -------------------------------------------------------------------------------------------------
+// ---- Results ---------------------------------------------------------------------------------
 
 typedef struct writer {
   const rec_binding *binding;

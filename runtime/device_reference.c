@@ -118,8 +118,7 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call,
   return done ? REC_OK : rec_no_memory();
 }
 
-// ---- Modules of source text
-// ----------------------------------------------------------------------------------
+// ---- Modules of source text ------------------------------------------------------------------
 
 // A lag buffer's axes are in the order of the input it remembers; a let has none declared, so in
 // header order.

@@ -25,8 +25,7 @@ rec_status rec_machine_threads(int64_t wanted, int *threads) {
   return REC_OK;
 }
 
-// ---- Multiply-adds
-// -----------------------------------------------------------------------------------------
+// ---- Multiply-adds ---------------------------------------------------------------------------
 
 // Twelve independent chains: two units of latency four to six, never waiting. Results are returned
 // so that nothing is optimised away. Each kernel does `count` rounds of its chains and tells the
@@ -79,8 +78,7 @@ static fma_kernel best_kernel(void) {
 
 int rec_machine_vector_bits(void) { return best_kernel().bits; }
 
-// ---- Threads
-// -----------------------------------------------------------------------------------------------
+// ---- Threads ---------------------------------------------------------------------------------
 
 // One worker: how much it did in how long.
 typedef struct worker {

@@ -91,8 +91,7 @@ int64_t rec_variable_numbers(const rec_signature *signature, int variable,
   return fits ? numbers : INT64_MAX;
 }
 
-// ---- The manifest
-// ------------------------------------------------------------------------------------------
+// ---- The manifest ----------------------------------------------------------------------------
 
 // Reading stops at the first thing that is not as the manifest's description says; `what` names it.
 typedef struct reader {
@@ -309,8 +308,7 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   *(void **)&recurrence->combine = find_entry(r, recurrence->symbol, "combine");
 }
 
-// ---- variants
-// ----------------------------------------------------------------------------------------------
+// ---- variants --------------------------------------------------------------------------------
 
 static const char *axis_of(const char *name) {
   const char *dot = strchr(name, '.');
@@ -501,8 +499,7 @@ bool rec_module_is_ambiguous(const rec_module *module) {
   return !asked;
 }
 
-// ---- all of it
-// ---------------------------------------------------------------------------------------------
+// ---- all of it -------------------------------------------------------------------------------
 
 static void read_source(reader *r, const cJSON *item, void *entry_of_list) {
   *(rec_source_text *)entry_of_list =

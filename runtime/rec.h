@@ -19,8 +19,7 @@
 extern "C" {
 #endif
 
-// ---- Errors: rec_status is in launch.h
-// -------------------------------------------------------------
+// ---- Errors: rec_status is in launch.h -------------------------------------------------------
 
 // The class of a status in words ("bad argument"); never NULL.
 const char *rec_status_text(rec_status status);
@@ -29,8 +28,7 @@ const char *rec_status_text(rec_status status);
 // found; "" before any.
 const char *rec_message(void);
 
-// ---- Element types and tensors
-// -----------------------------------------------------------------------------
+// ---- Element types and tensors ---------------------------------------------------------------
 
 typedef enum rec_dtype {
   REC_BOOL,
@@ -74,8 +72,7 @@ char *rec_shape_text(char *text, size_t size, rec_dtype dtype, int rank, const i
 rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
                        int64_t count);
 
-// ---- Tensor files: safetensors
-// -----------------------------------------------------------------------------
+// ---- Tensor files: safetensors ---------------------------------------------------------------
 
 typedef struct rec_file rec_file;
 
@@ -103,8 +100,7 @@ typedef struct rec_metadata {
 rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
                           const rec_metadata *metadata, int metadata_count);
 
-// ---- Recurrences
-// ---------------------------------------------------------------------------------
+// ---- Recurrences -----------------------------------------------------------------------------
 
 typedef enum rec_kind { REC_INPUT, REC_PARAM, REC_STATE, REC_OUTPUT, REC_LAG } rec_kind;
 

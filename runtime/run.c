@@ -41,8 +41,7 @@ static size_t entry_bytes(const runner *r, const rec_call *call, int i) {
   return (size_t)numbers * rec_dtype_size(rec_device_type(r->device, type));
 }
 
-// ---- Token by token
-// ----------------------------------------------------------------------------------------
+// ---- Token by token --------------------------------------------------------------------------
 
 // A call of one token of each sequence that is not over, and the sequences as the whole has them.
 typedef struct stepper {

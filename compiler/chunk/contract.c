@@ -64,8 +64,7 @@ tile_pair contract_at_pair(scan *s, tile_pair x) {
           .op = TILE_RENAME, .index = s->program->time_axis, .index2 = s->program->pair_axis});
 }
 
-// ---- axes of a read
-// ----------------------------------------------------------------------------------------------
+// ---- axes of a read --------------------------------------------------------------------------
 
 static axis_set joined(const scan *s, const scan_product *product, axis_set part, axis_set over) {
   for (int i = 0; product && i < product->factors.count; i++) {
@@ -111,8 +110,7 @@ static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis
   return !s->reason;
 }
 
-// ---- scores
-// --------------------------------------------------------------------------------------------------------
+// ---- scores ----------------------------------------------------------------------------------
 
 static tile_pair scores_at(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over, int level) {
@@ -229,8 +227,7 @@ tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const sc
   return scores_of(s, read, writer, written, over, true, DECAY_ALL);
 }
 
-// ---- reads
-// ---------------------------------------------------------------------------------------------------------
+// ---- reads -----------------------------------------------------------------------------------
 
 static tile_pair with_own(scan *s, const scan_product *read, int writer,
                           const scan_product *written, axis_set over, tile_pair sum) {
@@ -347,8 +344,7 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
   return part_of(s, pair_mul(s->program, outside, inside), product->part);
 }
 
-// ---- the state after the chunk
-// -------------------------------------------------------------------------------------
+// ---- the state after the chunk ---------------------------------------------------------------
 
 // Of what one product of the increment of `from` wrote.
 static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *written) {

@@ -20,8 +20,7 @@ static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
   return pair_on_axes(s->program, TILE_RENAME, x, from, to, 0);
 }
 
-// ---- which states
-// --------------------------------------------------------------------------------------------
+// ---- which states ----------------------------------------------------------------------------
 
 bool coupled_reaches(const scan *s, int to, int from) {
   if (to == from) return true;
@@ -69,8 +68,7 @@ bool coupled_by_masks(const scan *s, int index) {
   return true;
 }
 
-// ---- masks of pairs of states
-// ----------------------------------------------------------------------------------
+// ---- masks of pairs of states ----------------------------------------------------------------
 
 // The factor of the other state at each step, 0 on padded rows.
 static tile_pair coefficient(scan *s, const scan_product *link) {

@@ -20,8 +20,7 @@ typedef struct decay_level {
   tile_pair inclusive, exclusive, suffix, total;
 } decay_level;
 
-// ---- factors
-// ---------------------------------------------------------------------------------------------------
+// ---- factors ---------------------------------------------------------------------------------
 
 static tile_pair one_on_padding(scan *s, tile_pair x) {
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
@@ -200,8 +199,7 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
   return false;
 }
 
-// ---- pyramids
-// --------------------------------------------------------------------------------------------------
+// ---- pyramids --------------------------------------------------------------------------------
 
 // The products of one level from those of the level below, times the whole other half where `half`
 // says so.
@@ -307,8 +305,7 @@ int level_terms(const scan *s, int state, axis_set keys, decay_side side) {
   return joint ? joint_count(s, state) : 1;
 }
 
-// ---- whole chunks
-// ----------------------------------------------------------------------------------------------
+// ---- whole chunks ----------------------------------------------------------------------------
 
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side) {
   return products(s, state, keys, side, decay_levels(s), -1, previous ? EXCLUSIVE : INCLUSIVE);

@@ -13,8 +13,7 @@ enum { STATES_MAX = 64 };  // in a set of states
 
 typedef uint64_t state_set;
 
-// ---- groups
-// ----------------------------------------------------------------------------------------------------
+// ---- groups ----------------------------------------------------------------------------------
 
 static state_set states_of_value(const scan *s, const state_set *sets, int id) {
   const typed_value *v = &s->body->values.items[id];
@@ -52,8 +51,7 @@ void group_find(scan *s) {
   }
 }
 
-// ---- axes of states whose structure does not tell
-// --------------------------------------------------------------
+// ---- axes of states whose structure does not tell --------------------------------------------
 
 static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term,
                      axis_set *beside, axis_set *apart) {
@@ -158,8 +156,7 @@ static void find_axes(scan *s, int group) {
   }
 }
 
-// ---- one state
-// -------------------------------------------------------------------------------------------------
+// ---- one state -------------------------------------------------------------------------------
 
 static bool is_decay(const scan_product *product, int state) {
   return product->state == state && product->previous && product->part == PART_WHOLE;
@@ -203,8 +200,7 @@ static void make_increment(scan *s, int index) {
     scan_refuse(s, "an increment has too many products");
 }
 
-// ---- a group
-// ---------------------------------------------------------------------------------------------------
+// ---- a group ---------------------------------------------------------------------------------
 
 static void make_updates(scan *s, int group) {
   for (int i = 0; i < s->state_count && !s->reason; i++) {

@@ -54,8 +54,7 @@ static int position(const scan_joint *j, int state) {
 
 bool joint_has(const scan *s, int to, int from) { return position(s->states[to].joint, from) >= 0; }
 
-// ---- members
-// ---------------------------------------------------------------------------------------------------
+// ---- members ---------------------------------------------------------------------------------
 
 static void add_member(scan *s, scan_joint *j, int state) {
   if (position(j, state) >= 0 || s->reason) return;
@@ -72,8 +71,7 @@ static void add_member(scan *s, scan_joint *j, int state) {
     add_member(s, j, s->states[state].sources.items[i].state);
 }
 
-// ---- the matrices of one step
-// ------------------------------------------------------------------------------------
+// ---- the matrices of one step ----------------------------------------------------------------
 
 static tile_pair decay_of(scan *s, int state) {
   value_id decay = s->states[state].decay_value;
@@ -176,8 +174,7 @@ void joint_make(scan *s, int group) {
   }
 }
 
-// ---- levels
-// ------------------------------------------------------------------------------------------------------
+// ---- levels ----------------------------------------------------------------------------------
 
 static tile_pair at_all_steps(scan *s, tile_pair x) {
   if (is_nothing(x) || axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
@@ -266,8 +263,7 @@ static const joint_vector *column_at(scan *s, scan_joint *j, int column, int lev
   return v;
 }
 
-// ---- what reads and writes see
-// -----------------------------------------------------------------------------------
+// ---- what reads and writes see ---------------------------------------------------------------
 
 bool joint_is_mask(const scan_state *state) { return state->joint->axes == 0; }
 
@@ -359,8 +355,7 @@ tile_pair joint_total(scan *s, int to, int from) {
   return or_zero(s, total_at(s, j, position(j, to), decay_levels(s))->x[position(j, from)]);
 }
 
-// ---- scans
-// -------------------------------------------------------------------------------------------------------
+// ---- scans -----------------------------------------------------------------------------------
 
 // What a state adds at each step of its own, without other states.
 static tile_pair added_by(scan *s, int state) {

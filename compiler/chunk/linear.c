@@ -188,8 +188,7 @@ bool linear_has_unknown(const scan *s, const linear *x) {
   return false;
 }
 
-// ---- opening
-// ---------------------------------------------------------------------------------------------------
+// ---- opening ---------------------------------------------------------------------------------
 
 static bool mixes(const scan *s, value_id id, axis_set left, axis_set right) {
   axis_set axes = s->body->values.items[id].axes;
@@ -244,8 +243,7 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
   return sum;
 }
 
-// ---- factors to tiles
-// --------------------------------------------------------------------------------------------
+// ---- factors to tiles ------------------------------------------------------------------------
 
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with) {
   tile_pair result = pair_number(s->program, 1);

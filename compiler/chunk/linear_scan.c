@@ -21,8 +21,7 @@
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
 
-// ---- values
-// ---------------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 // A value that was linear in sums not yet solved for depends on nothing unknown later.
 static bool is_linear(scan *s, value_id id) {
@@ -229,8 +228,7 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
   return s->reason ? pair_number(s->program, 0) : scan_pure(s, id);
 }
 
-// ---- states
-// -----------------------------------------------------------------------------------------------------------
+// ---- states ----------------------------------------------------------------------------------
 
 const linear *scan_update(scan *s, int state) {
   value_id id = s->body->tensors.items[s->states[state].tensor].assigned;
@@ -244,8 +242,7 @@ const linear *scan_update(scan *s, int state) {
   return x ? x : linear_new(s);
 }
 
-// ---- the program
-// ------------------------------------------------------------------------------------------------------
+// ---- the program -----------------------------------------------------------------------------
 
 static void add_outputs(scan *s) {
   for (int i = 0; i < s->body->tensors.count && !s->reason; i++) {
@@ -263,8 +260,7 @@ static void add_outputs(scan *s) {
   }
 }
 
-// ---- how states are used
-// ------------------------------------------------------------------------------------------------
+// ---- how states are used ---------------------------------------------------------------------
 
 static bool passes_on(const typed_value *v, const bool *depends) {
   switch (v->op) {

@@ -53,8 +53,7 @@ static scan_product without(scan *s, const scan_product *product, value_id unkno
   return rest;
 }
 
-// ---- what is solved for
-// ------------------------------------------------------------------------------------------
+// ---- what is solved for ----------------------------------------------------------------------
 
 static value_id unknown_factor(const scan *s, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
@@ -110,8 +109,7 @@ void low_rank_replace(scan *s, value_id id) {
   s->linears[id] = linear_of_factor(s, id);
 }
 
-// ---- equations
-// ---------------------------------------------------------------------------------------------------
+// ---- equations -------------------------------------------------------------------------------
 
 // A sum over a state, times a number, that stands in the equation of a row.
 typedef struct summand {
@@ -284,8 +282,7 @@ static void add_equation(equations *e, int row) {
   add_unknown(e, row, unknown_at(e, row), pair_number(e->s->program, 1));
 }
 
-// ---- one system
-// --------------------------------------------------------------------------------------------------
+// ---- one system ------------------------------------------------------------------------------
 
 static bool any_complex(const equations *e) {
   for (int i = 0; i < e->unknowns; i++) {

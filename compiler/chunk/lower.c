@@ -15,8 +15,7 @@ static tile_id num(program *p, double x) { return tile_number(p, x); }
 static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
 static tile_id mul(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_MUL, x, y); }
 
-// ---- real functions without a row of their own
-// ----------------------------------------------------------------------
+// ---- real functions without a row of their own -----------------------------------------------
 
 static tile_id gelu(program *p, tile_id x) {
   tile_id inner = tile_unary(p, TILE_ERF, mul(p, num(p, sqrt(0.5)), x));
@@ -40,8 +39,7 @@ static tile_op simple_op(value_op op) {
   return same;
 }
 
-// ---- values
-// -----------------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 lowering lowering_new(tile_program *p, const typed_body *body) {
   return (lowering){.program = p,
@@ -107,8 +105,7 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
   }
 }
 
-// ---- operands on padded rows
-// ------------------------------------------------------------------------------------------
+// ---- operands on padded rows -----------------------------------------------------------------
 
 // Which operand must not be 0; -1 if any number will do. There the value or its derivative has no
 // finite value.
@@ -133,8 +130,7 @@ static void guard_operands(program *p, const typed_value *v, tile_pair *x) {
   x[k] = pair_where(p, tile_leaf(p, TILE_VALID, 0), x[k], pair_real(num(p, 1)));
 }
 
-// ---- one value
-// ----------------------------------------------------------------------------------------------------------
+// ---- one value -------------------------------------------------------------------------------
 
 static void lower_one(lowering *l, value_id id) {
   const typed_value *v = &l->body->values.items[id];
@@ -168,8 +164,7 @@ tile_pair lower_value(lowering *l, value_id id) {
   return l->values[id];
 }
 
-// ---- arguments and results
-// --------------------------------------------------------------------------------------------
+// ---- arguments and results -------------------------------------------------------------------
 
 // The value of the argument with this place, a new one if there is none.
 static tile_id shared_argument(program *p, tile_place place) {
@@ -240,8 +235,7 @@ void lower_declare(tile_program *p, const typed_body *body) {
   }
 }
 
-// ---- padded rows
-// ------------------------------------------------------------------------------------------------------
+// ---- padded rows -----------------------------------------------------------------------------
 
 static bool finite_for_zeros(const program *p, const tile_value *v) {
   if (!tile_op_is(v->op, TILE_SINGULAR)) return true;

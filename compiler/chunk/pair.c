@@ -13,8 +13,7 @@ static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, 
 
 tile_id pair_imaginary(program *p, tile_pair x) { return pair_is_complex(x) ? x.im : num(p, 0); }
 
-// ---- complex arithmetic
-// ---------------------------------------------------------------------------------------------
+// ---- complex arithmetic ----------------------------------------------------------------------
 
 tile_pair pair_linear(program *p, tile_op op, tile_pair x, tile_pair y) {
   tile_pair r = pair_real(tile_binary(p, op, x.re, y.re));
@@ -100,8 +99,7 @@ tile_pair pair_on_diagonal(program *p, tile_pair x) {
   return pair_where(p, same, x, pair_real(num(p, 0)));
 }
 
-// ---- what works on each part
-// ------------------------------------------------------------------------
+// ---- what works on each part -----------------------------------------------------------------
 
 tile_pair pair_each(program *p, tile_pair x, tile_value pattern) {
   pattern.args[0] = x.re;

@@ -181,8 +181,7 @@ const linear *scan_visit(scan *s, value_id id);
 // is not.
 tile_pair scan_value(scan *s, value_id id, const char *what);
 
-// ---- linear.c: sums of products
-// ------------------------------------------------------------------------
+// ---- linear.c: sums of products --------------------------------------------------------------
 linear *linear_new(scan *s);
 linear *linear_of_state(scan *s, int state, bool previous);
 linear *linear_of_factor(scan *s, value_id id);
@@ -205,8 +204,7 @@ tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bo
 // A sum of products without states; 0 if there are none.
 tile_pair linear_pure(scan *s, const linear *x);
 
-// ---- decay.c: decays of a chunk
-// --------------------------------------------------------------------------
+// ---- decay.c: decays of a chunk --------------------------------------------------------------
 void decay_make(scan *s, int state);
 // Is the decay over `axes` a mask: one number for the whole matrix at each step, kept as a
 // logarithm?
@@ -269,9 +267,9 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level);
 int level_place(int level);
 tile_pair level_assemble(scan *s, int first, const tile_pair *scores);
 
-// ---- block.c: decays that are never small
-// -------------------------------------------------------------------- Chooses the segments, for a
-// state whose decay is made.
+// ---- block.c: decays that are never small ----------------------------------------------------
+
+// Chooses the segments, for a state whose decay is made.
 void block_make(scan *s, int state);
 // Decays from the middle of a segment to its steps (S[t-1]: to those before), and back from its
 // steps to the middle.
@@ -280,10 +278,10 @@ tile_pair block_column_decay(scan *s, decay_factor *factor, int level);
 // Scores within segments: 0 but where a step reads an earlier one.
 tile_pair block_masked(scan *s, tile_pair scores, int level);
 
-// ---- phase.c: rotations
-// ---------------------------------------------------------------------------------------- May the
-// rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as in
-// decay_factor. phase_make: all of them are known.
+// ---- phase.c: rotations ----------------------------------------------------------------------
+
+// May the rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as
+// in decay_factor. phase_make: all of them are known.
 bool phase_fits(const scan *s, const scan_state *state);
 void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle);
 void phase_make(scan *s, scan_state *state);
@@ -306,9 +304,9 @@ void phase_cut(scan *s, scan_phase *phase);
 tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which);
 bool phase_is_read_before(const scan *s, int state);
 
-// ---- contract.c: reads and writes
-// -------------------------------------------------------------------------- sum[over] of a
-// product, with or without a state.
+// ---- contract.c: reads and writes ------------------------------------------------------------
+
+// sum[over] of a product, with or without a state.
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
 // What each step reads of the writes of each earlier step by the keys of one product, [t,s]. A step
 // that reads S also reads its own write. Where values decay apart, each value has a matrix of its
@@ -324,20 +322,17 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over);
 tile_pair contract_written(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over);
 
-// ---- low_rank.c
-// ------------------------------------------------------------------------------------------------
+// ---- low_rank.c ------------------------------------------------------------------------------
 // A value made of unknown sums that nothing else uses is solved for in their place, if it has their
 // axes.
 void low_rank_replace(scan *s, value_id id);
 // Solves for the sums in the updates of a group, whose increments and decays are made.
 void low_rank_solve(scan *s, int group);
 
-// ---- group.c
-// -----------------------------------------------------------------------------------------------------
+// ---- group.c ---------------------------------------------------------------------------------
 void group_find(scan *s);
 
-// ---- coupled.c
-// ---------------------------------------------------------------------------------------------------
+// ---- coupled.c -------------------------------------------------------------------------------
 // Does what `from` writes enter `to`?
 bool coupled_reaches(const scan *s, int to, int from);
 // Do masks say all about the states that a state adds?
@@ -353,8 +348,7 @@ tile_pair coupled_total(scan *s, int to, int from);
 // What `to` has of a write of `from` in the same step.
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side);
 
-// ---- joint.c
-// -----------------------------------------------------------------------------------------------------
+// ---- joint.c ---------------------------------------------------------------------------------
 // The matrices of a group whose decays are made; the states that it adds belong to them.
 void joint_make(scan *s, int group);
 // The values of its states at all steps, where they are used entry by entry.
@@ -373,8 +367,7 @@ tile_pair joint_total(scan *s, int to, int from);
 // Scores of all pairs of steps that have one reference; 0 but where a step reads an earlier one.
 tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores);
 
-// ---- turn.c
-// ------------------------------------------------------------------------------------------------------
+// ---- turn.c ----------------------------------------------------------------------------------
 typedef struct scan_turn {
   tile_id log;  // of the radius
   scan_phase phase;
@@ -388,8 +381,7 @@ tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column);
 tile_id turn_mask(scan *s, const scan_turn *turn, bool previous);
 tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, int column);
 
-// ---- sequence.c
-// -----------------------------------------------------------------------------------------------
+// ---- sequence.c ------------------------------------------------------------------------------
 // Is the state a value at every step rather than a matrix that is read by sums, which it may be as
 // well?
 bool sequence_fits(const scan *s, int state, bool or_matrix);
@@ -401,22 +393,19 @@ tile_pair sequence_next(scan *s, int state);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 
-// ---- stepwise.c
-// ------------------------------------------------------------------------------------------------
+// ---- stepwise.c ------------------------------------------------------------------------------
 // Is the update of the state short, entry by entry and made of no other state that it enters?
 bool stepwise_fits(const scan *s, int state);
 // The state at all steps.
 tile_pair stepwise_steps(scan *s, int state);
 
-// ---- shift.c
-// ---------------------------------------------------------------------------------------------------
+// ---- shift.c ---------------------------------------------------------------------------------
 // The state at all steps; after the chunk; an entry of S[t-1] at every step.
 tile_pair shift_steps(scan *s, int state);
 tile_pair shift_next(scan *s, int state);
 tile_pair shift_previous(scan *s, int state, int entry);
 
-// ---- toeplitz.c
-// ------------------------------------------------------------------------------------------------
+// ---- toeplitz.c ------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?
 bool toeplitz_fits(const scan *s, int state);
 void toeplitz_make(scan *s, int state);
@@ -427,8 +416,7 @@ axis_set toeplitz_of_matrices(const scan *s, int state);
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over);
 tile_pair toeplitz_next(scan *s, int state);
 
-// ---- semiring.c
-// ------------------------------------------------------------------------------------------------
+// ---- semiring.c ------------------------------------------------------------------------------
 // Two operations, of which the second distributes over the first.
 typedef enum semiring {
   PLUS_TIMES,
@@ -438,14 +426,12 @@ typedef enum semiring {
 // The values h = a x h[t-1] + x of a chunk, [t], from the one before it.
 tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before);
 
-// ---- lag_matrix.c
-// ----------------------------------------------------------------------------------------------
+// ---- lag_matrix.c ----------------------------------------------------------------------------
 // Makes states of the slots of the lags of matrices; false if there are none. How many there are.
 bool lag_matrix_make(scan *s);
 int lag_matrix_slots(const scan *s);
 
-// ---- lag.c
-// -----------------------------------------------------------------------------------------------------
+// ---- lag.c -----------------------------------------------------------------------------------
 void lag_read(scan *s, value_id id);
 // x so many steps earlier; before the chunk it was `before[0]` at the first of these steps, and so
 // on.

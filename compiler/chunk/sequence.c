@@ -49,8 +49,7 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
   }
 }
 
-// ---- values at all steps
-// ---------------------------------------------------------------------------------------
+// ---- values at all steps ---------------------------------------------------------------------
 
 static tile_pair part_of_update(scan *s, int state, value_id id, double without) {
   if (id == NO_VALUE) return pair_number(s->program, without);
@@ -108,8 +107,7 @@ void sequence_make(scan *s, int index) {
   }
 }
 
-// ---- what the rest of the program sees
-// -----------------------------------------------------------------------
+// ---- what the rest of the program sees -------------------------------------------------------
 
 tile_pair sequence_previous(scan *s, int index) {
   return sequence_shifted(s, index, s->states[index].steps);

@@ -93,8 +93,7 @@ bool stepwise_fits(const scan *s, int state) {
   return operations * s->program->chunk <= STEPWISE_VALUES_MAX;
 }
 
-// ---- the steps
-// ----------------------------------------------------------------------------------------------------
+// ---- the steps -------------------------------------------------------------------------------
 
 // An update being written out: `made` are the values that the state before the step enters,
 // `beside` (by value) what these read.
@@ -196,8 +195,7 @@ static tile_pair after_steps(const stepper *x) {
   return level_place_rows(s, along(s, level_axes(s, x->level)->step, steps, count), -x->level);
 }
 
-// ---- the gradient
-// -------------------------------------------------------------------------------------------------
+// ---- the gradient ----------------------------------------------------------------------------
 
 static bool stops_gradient(const stepper *x) {
   for (value_id id = 0; id <= x->update; id++)

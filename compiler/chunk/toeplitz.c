@@ -40,8 +40,7 @@ static tile_pair add_pairs(scan *s, tile_pair x, tile_pair y) {
   return pair_linear(s->program, TILE_ADD, x, y);
 }
 
-// ---- which states
-// ----------------------------------------------------------------------------------------------
+// ---- which states ----------------------------------------------------------------------------
 
 typedef struct invariance {
   const typed_body *body;
@@ -122,8 +121,7 @@ bool toeplitz_fits(const scan *s, int index) {
   return reads_fit(&v, state->tensor);
 }
 
-// ---- what blocks would cost where they are not made
-// ------------------------------------------------------------
+// ---- what blocks would cost where they are not made ------------------------------------------
 
 // sum[H](B * x) by a matrix that is the same at all steps: the axes H; 0 where the increment is
 // something else.
@@ -169,8 +167,7 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
   return writes ? writes | axes_of_reads(&v, state->tensor) : 0;
 }
 
-// ---- axes
-// ------------------------------------------------------------------------------------------------------
+// ---- axes ------------------------------------------------------------------------------------
 
 // The same value along an axis that it lacks.
 static tile_pair along(scan *s, tile_pair x, int axis) {
@@ -194,8 +191,7 @@ static int distance_axis(scan *s, int level) {
   return s->distances[level];
 }
 
-// ---- powers
-// ----------------------------------------------------------------------------------------------------
+// ---- powers ----------------------------------------------------------------------------------
 
 // Powers of strong decays fall below the normal numbers of 32 bits, which cost a hundred times as
 // much as others. What is so small beside a^0 = 1 is 0.
@@ -237,8 +233,7 @@ static void digits_of(scan *s, tile_id x, int digits, tile_id *chosen) {
   }
 }
 
-// ---- writes
-// ----------------------------------------------------------------------------------------------------
+// ---- writes ----------------------------------------------------------------------------------
 
 // A factor that varies and has keys is a sum, or linear_of_factor would have opened it.
 static int mixed_factor(scan *s, int state, const scan_product *product) {
@@ -299,8 +294,7 @@ static void make_writes(scan *s, int state, tile_pair falling) {
   }
 }
 
-// ---- states before the segments
-// ----------------------------------------------------------------------------------
+// ---- states before the segments --------------------------------------------------------------
 
 // H[i + 1] = a * H[i] + added[i]: pairs of segments first, then the second of each pair from the
 // first.
@@ -346,8 +340,7 @@ void toeplitz_make(scan *s, int index) {
   of->starts = starts_of(s, squared(s, of->decay, of->level), added, of->level, before);
 }
 
-// ---- reads
-// -------------------------------------------------------------------------------------------------------
+// ---- reads -----------------------------------------------------------------------------------
 
 // One level of the block. Parts [d, i, j] hold the distances n * d + i - j of steps i and j below
 // n. Parts of twice the size have every other one of them on the diagonal, and their neighbours
@@ -422,8 +415,7 @@ tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
   return back_on_time(s, sum, of);
 }
 
-// ---- the state after the chunk
-// -----------------------------------------------------------------------------------
+// ---- the state after the chunk ---------------------------------------------------------------
 
 // The segment with the last step inside the sequence, and how many steps of it are inside, less
 // one.

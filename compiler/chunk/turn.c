@@ -12,8 +12,7 @@
 // read of the last write would turn it forth and back.
 #include "compiler/chunk/scan.h"
 
-// ---- recognition
-// -------------------------------------------------------------------------------------------------
+// ---- recognition -----------------------------------------------------------------------------
 
 // The only product of the update with that state, before its step; NULL if there are others.
 static const scan_product *only_product(const scan *s, int of, int state) {
@@ -90,8 +89,7 @@ scan_turn *turn_find(scan *s, int first, int second) {
   return turn;
 }
 
-// ---- decays
-// ------------------------------------------------------------------------------------------------------
+// ---- decays ----------------------------------------------------------------------------------
 
 // One entry of the matrix of a complex number.
 static tile_pair entry(scan *s, tile_pair z, int row, int column) {

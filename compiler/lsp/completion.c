@@ -73,8 +73,7 @@ static void offer_words(completer *c, unsigned kinds) {
   }
 }
 
-// ---- names in scope
-// ----------------------------------------------------------------------------------------------------------
+// ---- names in scope --------------------------------------------------------------------------
 
 // A name where it is declared, with its axes where they are known.
 static void offer_declared(completer *c, const lsp_analysis *a, const ast_name *name) {
@@ -165,8 +164,7 @@ static void offer_blocks(completer *c, ast_item_kind kind) {
       offer(c, program->layers.items[i].name, ITEM_CLASS, NULL);
 }
 
-// ---- arguments
-// ---------------------------------------------------------------------------------------------------------------
+// ---- arguments -------------------------------------------------------------------------------
 
 // The names before a `=` in the brackets of a word's signature.
 static void offer_arguments_of_word(completer *c, const lsp_word *w) {
@@ -213,8 +211,7 @@ static void offer_arguments(completer *c, unsigned kinds) {
   }
 }
 
-// ---- items
-// -------------------------------------------------------------------------------------------------------------------
+// ---- items -----------------------------------------------------------------------------------
 
 // The words of a path before the present one: "in_proj.".
 static const char *path_before(completer *c) {

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- places
-// --------------------------------------------------------------------------------------------------------------
+// ---- places ----------------------------------------------------------------------------------
 
 // A character at text[at]: its bytes, and the units that a column counts it as.
 static size_t step(const char *text, size_t at, size_t end, bool utf8, int *units) {
@@ -44,8 +43,7 @@ lsp_place lsp_place_of(const source *text, bool utf8, uint32_t offset) {
   return place;
 }
 
-// ---- URIs
-// ----------------------------------------------------------------------------------------------------------------
+// ---- URIs ------------------------------------------------------------------------------------
 
 static int hexadecimal(char c) {
   return isdigit((unsigned char)c)    ? c - '0'
@@ -86,8 +84,7 @@ char *lsp_uri_of(arena *memory, const char *path) {
   return uri;
 }
 
-// ---- documents
-// -----------------------------------------------------------------------------------------------------------
+// ---- documents -------------------------------------------------------------------------------
 
 static char *copy(const char *text, size_t size) {
   char *made = malloc(size + 1);

@@ -9,8 +9,7 @@
 #include "compiler/syntax/syntax.h"
 #include "compiler/syntax/token.h"
 
-// ---- places
-// --------------------------------------------------------------------------------------------------------------
+// ---- places ----------------------------------------------------------------------------------
 // The protocol counts lines and columns from 0; a column counts UTF-16 units, or bytes where client
 // and server agree on it. Lines end with \n, perhaps behind \r.
 
@@ -22,8 +21,7 @@ typedef struct lsp_place {
 size_t lsp_offset(const char *text, size_t size, bool utf8, lsp_place place);
 lsp_place lsp_place_of(const source *text, bool utf8, uint32_t offset);
 
-// ---- analyses
-// ------------------------------------------------------------------------------------------------------------
+// ---- analyses --------------------------------------------------------------------------------
 
 // All about one version of a text; everything lives in its arena.
 typedef struct lsp_analysis {
@@ -43,8 +41,7 @@ typedef struct lsp_analysis {
   bool imports_files;  // so that it depends on other texts
 } lsp_analysis;
 
-// ---- documents
-// -----------------------------------------------------------------------------------------------------------
+// ---- documents -------------------------------------------------------------------------------
 
 typedef struct lsp_document {
   char *uri, *path;

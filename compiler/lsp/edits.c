@@ -41,8 +41,7 @@ cJSON *lsp_formatting(const lsp_question *q) {
   return edits;
 }
 
-// ---- fixes
-// -----------------------------------------------------------------------------------------------------------------
+// ---- fixes -----------------------------------------------------------------------------------
 
 static const char *fix_title(arena *scratch, const source *text, const diag_message *m) {
   int length = (int)(m->fix_where.end - m->fix_where.begin);

@@ -6,8 +6,7 @@
 #include "compiler/lsp/server.h"
 #include "compiler/recurrence/recurrence.h"
 
-// ---- names
-// -----------------------------------------------------------------------------------------------------------------
+// ---- names -----------------------------------------------------------------------------------
 
 static const typed_body *checked_recurrence(const lsp_analysis *a, const typed_body *body) {
   for (int i = 0; a->complete && i < a->program->recurrences.count; i++)
@@ -92,8 +91,7 @@ static void print_name(const page *p, arena *scratch, const lsp_named *named) {
   print_structure(p->out, scratch, named->analysis, use);
 }
 
-// ---- words of the language
-// -----------------------------------------------------------------------------------------------------
+// ---- words of the language -------------------------------------------------------------------
 
 // The kinds of words that stand before others at a place, where one word has several meanings.
 static unsigned likely_kinds(const lsp_analysis *a, const lsp_surroundings *s) {
@@ -121,8 +119,7 @@ static const lsp_word *word_at(const lsp_question *q, arena *scratch) {
   return s.in_text ? NULL : find_word(name, likely_kinds(a, &s));
 }
 
-// ---- the answer
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the answer ------------------------------------------------------------------------------
 
 static cJSON *answer(const lsp_question *q, const char *text) {
   cJSON *hover = cJSON_CreateObject(), *contents = cJSON_AddObjectToObject(hover, "contents");

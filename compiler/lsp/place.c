@@ -17,8 +17,7 @@ bool lsp_token_is(const lsp_analysis *a, int index, const char *spelling) {
          memcmp(a->text->text + t->span.begin, spelling, length) == 0;
 }
 
-// ---- words
-// -----------------------------------------------------------------------------------------------------------------
+// ---- words -----------------------------------------------------------------------------------
 
 static bool is_word_byte(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
@@ -33,8 +32,7 @@ const char *lsp_word_around(arena *memory, const source *text, uint32_t offset) 
   return arena_strndup(memory, text->text + begin, end - begin);
 }
 
-// ---- brackets
-// --------------------------------------------------------------------------------------------------------------
+// ---- brackets --------------------------------------------------------------------------------
 
 static bool opens(const lsp_analysis *a, int i) {
   return lsp_token_is(a, i, "(") || lsp_token_is(a, i, "[") || lsp_token_is(a, i, "{");

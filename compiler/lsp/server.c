@@ -16,8 +16,7 @@ enum {
   NOT_INITIALIZED = -32002
 };
 
-// ---- what is sent
-// ------------------------------------------------------------------------------------------------------------
+// ---- what is sent ----------------------------------------------------------------------------
 
 // Ends the message.
 static void send(lsp_server *s, cJSON *message) {
@@ -60,8 +59,7 @@ static void refuse(lsp_server *s, const cJSON *id, int code, const char *text) {
   send(s, message);
 }
 
-// ---- messages about programs
-// ---------------------------------------------------------------------------------------------------
+// ---- messages about programs -----------------------------------------------------------------
 
 static void publish(lsp_server *s, lsp_document *d) {
   lsp_analyse(&s->documents, d);
@@ -83,8 +81,7 @@ static void importers_are_stale(lsp_server *s, const lsp_document *changed) {
   }
 }
 
-// ---- the texts
-// -----------------------------------------------------------------------------------------------------------------
+// ---- the texts -------------------------------------------------------------------------------
 
 static lsp_document *document_of(const lsp_server *s, const cJSON *params) {
   return lsp_document_find(&s->documents, json_text(json_get(params, "textDocument"), "uri"));
@@ -156,8 +153,7 @@ static void end(lsp_server *s, const cJSON *params) {
   s->ended = true;
 }
 
-// ---- the beginning
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the beginning ---------------------------------------------------------------------------
 
 static bool lists(const cJSON *array, const char *word) {
   const cJSON *item;
@@ -205,8 +201,7 @@ static cJSON *shut_down(lsp_server *s, const cJSON *params) {
   return NULL;
 }
 
-// ---- methods
-// -----------------------------------------------------------------------------------------------------------------------
+// ---- methods ---------------------------------------------------------------------------------
 
 typedef struct method {
   const char *name;
@@ -292,8 +287,7 @@ static void take_message(lsp_server *s, const cJSON *message) {
   }
 }
 
-// ---- the loop
-// -----------------------------------------------------------------------------------------------------------------------
+// ---- the loop --------------------------------------------------------------------------------
 
 static void take_text(lsp_server *s, const char *text, size_t size) {
   cJSON *message = cJSON_ParseWithLength(text, size);

@@ -23,8 +23,7 @@ typedef struct lsp_server {
 // `exit`.
 int lsp_serve(lsp_input *in, FILE *out);
 
-// ---- answers: the `result` of a request; NULL is null
-// -----------------------------------------------------------------------
+// ---- answers: the `result` of a request; NULL is null ----------------------------------------
 
 // A request about a place of a document.
 typedef struct lsp_question {
@@ -48,8 +47,7 @@ cJSON *lsp_code_actions(const lsp_question *q);
 cJSON *lsp_diagnostics(const lsp_server *s, const lsp_document *d);
 cJSON *lsp_diagnostic_of(const lsp_server *s, const lsp_document *d, const diag_message *m);
 
-// ---- what they share
-// ----------------------------------------------------------------------------------------------------------
+// ---- what they share -------------------------------------------------------------------------
 
 cJSON *lsp_range(const lsp_server *s, const source *text, span where);
 // {uri, range}; the file of a text of the standard library is one of the installation, or a copy in
@@ -73,8 +71,7 @@ lsp_named lsp_name_at(const lsp_question *q);
 // stay.
 span lsp_present(const lsp_question *q, const lsp_analysis *a, span where);
 
-// ---- words.c
-// --------------------------------------------------------------------------------------------------------------------
+// ---- words.c ---------------------------------------------------------------------------------
 
 typedef enum lsp_word_kind {
   WORD_ITEM,
@@ -104,8 +101,7 @@ extern const lsp_word lsp_words[];  // up to one without a name
 // The kinds that may stand at a place, as bits.
 unsigned lsp_kind_bit(lsp_word_kind kind);
 
-// ---- place.c: what stands around a place
-// --------------------------------------------------------------------------------------
+// ---- place.c: what stands around a place -----------------------------------------------------
 
 typedef struct lsp_surroundings {
   bool in_text;  // inside a comment or a string: nothing is offered there

@@ -9,8 +9,7 @@
 
 enum { PORTION = 1 << 16, LONGEST_LINE = 4096 };
 
-// ---- bytes
-// ------------------------------------------------------------------------------------------------------------
+// ---- bytes -----------------------------------------------------------------------------------
 
 static bool make_room(lsp_input *in, size_t more) {
   if (in->begin > 0) {
@@ -43,8 +42,7 @@ bool lsp_waits(const lsp_input *in) {
   return poll(&ready, 1, 0) > 0;
 }
 
-// ---- the head
-// ----------------------------------------------------------------------------------------------------------
+// ---- the head --------------------------------------------------------------------------------
 
 // The next line, without its end; NULL: there is none. A line that does not end is cut.
 static char *read_line(lsp_input *in) {
@@ -100,8 +98,7 @@ static lsp_arrival read_head(lsp_input *in, size_t *length, const char **problem
   return LSP_END;
 }
 
-// ---- messages
-// ------------------------------------------------------------------------------------------------------------
+// ---- messages --------------------------------------------------------------------------------
 
 lsp_arrival lsp_read(lsp_input *in, const char **text, size_t *size, const char **problem) {
   lsp_arrival head = read_head(in, size, problem);

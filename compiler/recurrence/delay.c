@@ -45,8 +45,7 @@ typedef struct delayer {
   bool too_many;
 } delayer;
 
-// ---- which
-// ------------------------------------------------------------------------------------------------------
+// ---- which -----------------------------------------------------------------------------------
 
 static int slots_of(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
@@ -113,8 +112,7 @@ static void choose_delayed(delayer *d) {
     d->delayed[largest] = true;
 }
 
-// ---- tensors
-// ----------------------------------------------------------------------------------------------------
+// ---- tensors ---------------------------------------------------------------------------------
 
 static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes,
                       const int *order, bool complex) {
@@ -169,8 +167,7 @@ static value_id delayed_input(delayer *d, int input, int steps) {
                       t->axes, t->complex);
 }
 
-// ---- values
-// -----------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 static value_id value_before(delayer *d, value_id id, int steps);
 
@@ -236,8 +233,7 @@ static value_id value_before(delayer *d, value_id id, int steps) {
   return made;
 }
 
-// ---- the new body
-// -----------------------------------------------------------------------------------------------
+// ---- the new body ----------------------------------------------------------------------------
 
 // What the buffer of a let holds after the last step.
 static void keep_let(delayer *d, int lag) {

@@ -127,8 +127,7 @@ typedef VEC(recurrence_relative) recurrence_relatives;
 recurrence *recurrence_with_sums(arena *memory, const recurrence *from,
                                  recurrence_relatives *found);
 
-// ---- long lags (delay.c)
-// --------------------------------------------------------------------------
+// ---- long lags (delay.c) ---------------------------------------------------------------------
 
 // An input whose row t is row t - steps of a tensor; before the start, of a lag buffer, and 0
 // before that. Or (`starts`) 1 in the first `steps` steps, then 0.
@@ -154,8 +153,7 @@ recurrence_delays *recurrence_delay_lags(arena *arena, diag *diag, const recurre
 // A line of `recc --emit=report`.
 char *recurrence_delay_report(arena *arena, const recurrence_delays *delays);
 
-// ---- shift registers (shift.c)
-// ----------------------------------------------------------------------
+// ---- shift registers (shift.c) ---------------------------------------------------------------
 
 // A state each of whose entries along an axis is a value of this step, or another entry a step
 // before.

@@ -36,8 +36,7 @@ typedef struct reader {
   bool failed;
 } reader;
 
-// ---- what values are made of
-// -----------------------------------------------------------------------------------
+// ---- what values are made of -----------------------------------------------------------------
 
 static axis_set renamed(axis_set axes, const typed_value *v) {
   return axis_in(axes, v->index) ? (axes & ~axis_bit(v->index)) | axis_bit(v->index2) : axes;
@@ -69,8 +68,7 @@ static reader reader_new(arena *memory, const typed_body *from, const int *axis_
   return r;
 }
 
-// ---- a value at a place
-// ----------------------------------------------------------------------------------------
+// ---- a value at a place ----------------------------------------------------------------------
 
 static value_id value_here(reader *r, value_id id);
 
@@ -182,8 +180,7 @@ static value_id entry_of(reader *r, value_id id, int axis, int entry) {
   return value_here(r, id);
 }
 
-// ---- which states
-// ----------------------------------------------------------------------------------------------
+// ---- which states ----------------------------------------------------------------------------
 
 // By value: is it made of this state?
 static bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
@@ -259,8 +256,7 @@ bool recurrence_is_shift(arena *memory, const typed_body *body, int state,
          values_are_of_this_step(memory, body, state, shift);
 }
 
-// ---- the form that is known
-// ------------------------------------------------------------------------------------
+// ---- the form that is known ------------------------------------------------------------------
 
 static value_id written_out(reader *r, int state) {
   int axis = r->axis_of[state];
@@ -327,8 +323,7 @@ static bool find_axis(arena *memory, const typed_body *body, int state, int *axi
   return false;
 }
 
-// ---- the new body
-// ----------------------------------------------------------------------------------------------
+// ---- the new body ----------------------------------------------------------------------------
 
 static int shifted_state(const reader *r, value_id id) {
   for (int i = 0; i < r->from->tensors.count; i++)

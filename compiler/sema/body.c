@@ -22,8 +22,7 @@ typedef struct body_check {
   bool has_input;
 } body_check;
 
-// ---- names of the whole text
-// --------------------------------------------------------------------------------------------
+// ---- names of the whole text -----------------------------------------------------------------
 
 static symbol_kind kind_of_statement(ast_stmt_kind kind) {
   static const symbol_kind kinds[] = {[AST_INPUT] = SYMBOL_INPUT,
@@ -69,8 +68,7 @@ static symbol *symbol_declared_at(const body_check *c, const ast_name *name) {
   return same ? s : NULL;
 }
 
-// ---- values of lets, states and outputs
-// ---------------------------------------------------------------------------------
+// ---- values of lets, states and outputs ------------------------------------------------------
 
 static const char *leftover_hint(const body_check *c, axis_set missing, axis_set extra) {
   arena *memory = c->sema->memory;
@@ -230,8 +228,7 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
   if (s->index >= 0) assign(c, s, stmt->assign.value);
 }
 
-// ---- declarations
-// -------------------------------------------------------------------------------------------------------
+// ---- declarations ----------------------------------------------------------------------------
 
 static void check_promise(body_check *c, const ast_decl *decl, typed_tensor *tensor) {
   if (!decl->has_range) return;
@@ -269,8 +266,7 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
   }
 }
 
-// ---- what states begin with
-// ---------------------------------------------------------------------------------------------
+// ---- what states begin with ------------------------------------------------------------------
 
 // The first draw in an expression: uniform(a, b), identity; NULL: none.
 static const ast_expr *find_draw(const ast_expr *e) {
@@ -449,8 +445,7 @@ static void check_statement(body_check *c, const ast_stmt *stmt) {
   }
 }
 
-// ---- the whole
-// ----------------------------------------------------------------------------------------------------------
+// ---- the whole -------------------------------------------------------------------------------
 
 static void check_used(const body_check *c, const symbol *s) {
   diag *d = c->sema->messages;

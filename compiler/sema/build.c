@@ -11,8 +11,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- values that are made once
-// ------------------------------------------------------------------------------------------
+// ---- values that are made once ---------------------------------------------------------------
 
 static bool is_shared(const typed_value *v) {
   return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
@@ -70,8 +69,7 @@ void drop_values(sema_scope *scope, int count) {
   }
 }
 
-// ---- values
-// -------------------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 sema_operand refuse_growth(sema_scope *scope, span where) {
   if (!scope->state->too_large) {
@@ -153,8 +151,7 @@ sema_operand build_complex(sema_scope *scope, sema_operand a) {
   return build_binary(scope, VALUE_COMPLEX, a, operand_constant(0), (span){0});
 }
 
-// ---- powers
-// -------------------------------------------------------------------------------------------------------------
+// ---- powers ----------------------------------------------------------------------------------
 
 static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int exponent,
                                       span where) {
@@ -193,8 +190,7 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
   return build_binary(scope, VALUE_POWER, base, exponent, where);
 }
 
-// ---- reductions, slices, renames
-// ----------------------------------------------------------------------------------------
+// ---- reductions, slices, renames -------------------------------------------------------------
 
 static void mark_consumed(sema_scope *scope, axis_set axes) {
   for (int i = 0; i < scope->body->axes.count; i++) {

@@ -60,8 +60,7 @@ const char *builtin_name_of(builtin_kind kind, int i) {
   return NULL;
 }
 
-// ---- values on constants
-// ------------------------------------------------------------------------------------------------
+// ---- values on constants ---------------------------------------------------------------------
 
 value_op operation_of(ast_binary_op op) {
   static const value_op operations[] = {

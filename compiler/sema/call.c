@@ -11,8 +11,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- what every call is checked for
-// -------------------------------------------------------------------------------------
+// ---- what every call is checked for ----------------------------------------------------------
 
 // The place of '(' of a call without axes: behind its name, white space and comments aside.
 static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
@@ -78,8 +77,7 @@ static sema_operand check_arguments_only(sema_scope *scope, const ast_expr *call
   return operand_error;
 }
 
-// ---- elementwise
-// --------------------------------------------------------------------------------------------------------
+// ---- elementwise -----------------------------------------------------------------------------
 
 static const char *signature_of(const sema *s, const builtin *b) {
   static const char *const arguments[] = {"", "x", "a, b", "x, low, high"};
@@ -121,8 +119,7 @@ static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, cons
   }
 }
 
-// ---- reductions
-// ---------------------------------------------------------------------------------------------------------
+// ---- reductions ------------------------------------------------------------------------------
 
 // sum of |e|^2
 static sema_operand build_square_sum(sema_scope *scope, sema_operand a, axis_set over, span where) {
@@ -212,8 +209,7 @@ static sema_operand check_reduction(sema_scope *scope, const ast_expr *e, const 
   return build_reduction(scope, b->op, a, over, e->span);
 }
 
-// ---- fns
-// ----------------------------------------------------------------------------------------------------------------
+// ---- fns -------------------------------------------------------------------------------------
 
 static int call_depth(const sema_scope *scope) {
   int depth = 0;
@@ -296,8 +292,7 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
   return check_expression(&inner, fn->fn.value);
 }
 
-// ---- which function is meant
-// --------------------------------------------------------------------------------------------
+// ---- which function is meant -----------------------------------------------------------------
 
 static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   const ast_name *name = &e->call.callee;

@@ -13,8 +13,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-// ---- names
-// --------------------------------------------------------------------------------------------------------------
+// ---- names -----------------------------------------------------------------------------------
 
 static const char *function_hint(const sema_scope *scope, const char *name) {
   if (builtin_find(name, BUILTIN_REDUCTION) || builtin_find(name, BUILTIN_FOLD)) {
@@ -100,8 +99,7 @@ static sema_operand check_name(sema_scope *scope, const ast_name *name) {
   return build_current_slice(scope, value, name->span);
 }
 
-// ---- lags
-// ---------------------------------------------------------------------------------------------------------------
+// ---- lags ------------------------------------------------------------------------------------
 
 // Scopes that share a body (the repetitions of a layer's repeat) use a name for different values.
 static bool remembers(const typed_lag *lag, const symbol *s, sema_operand remembered) {
@@ -184,8 +182,7 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   return build_current_slice(scope, value, e->span);
 }
 
-// ---- slices and renames
-// -------------------------------------------------------------------------------------------------
+// ---- slices and renames ----------------------------------------------------------------------
 
 // An axis that the operand has; -1 after a message.
 static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr *operand,
@@ -445,8 +442,7 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
   return build_value(scope, (typed_value){.op = VALUE_INDEX, .index = axis, .span = e->span});
 }
 
-// ---- operators
-// ----------------------------------------------------------------------------------------------------------
+// ---- operators -------------------------------------------------------------------------------
 
 static sema_operand check_binary(sema_scope *scope, const ast_expr *e) {
   bool compares = e->binary.op >= AST_LESS;
@@ -530,8 +526,7 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user) 
   return operand_error;
 }
 
-// ---- for other passes (sema.h)
-// ------------------------------------------------------------------------------------------
+// ---- for other passes (sema.h) ---------------------------------------------------------------
 
 sema_operand sema_expression(sema_scope *scope, const ast_expr *e) {
   sema_operand value = check_expression(scope, e);

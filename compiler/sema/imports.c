@@ -21,8 +21,7 @@ typedef struct import_check {
   files;
 } import_check;
 
-// ---- loading
-// ------------------------------------------------------------------------------------------------------------
+// ---- loading ---------------------------------------------------------------------------------
 
 // Without "./" and "folder/..": equal files get equal texts, links aside.
 static const char *normalise(arena *memory, const char *path) {
@@ -176,8 +175,7 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
   return file;
 }
 
-// ---- names
-// --------------------------------------------------------------------------------------------------------------
+// ---- names -----------------------------------------------------------------------------------
 
 const char *item_kind_text(ast_item_kind kind) {
   static const char *const words[] = {"recurrence", "layer", "model", "function",

@@ -38,8 +38,7 @@ struct sema {
   const char *word_t, *word_pi, *word_complex, *word_std;
 };
 
-// ---- built-in functions (builtin.c)
-// -------------------------------------------------------------------------------------
+// ---- built-in functions (builtin.c) ----------------------------------------------------------
 
 typedef enum builtin_kind {
   BUILTIN_ELEMENTWISE,
@@ -73,8 +72,7 @@ value_op operation_of(ast_binary_op op);
 // The value of an elementwise operation on constants. False if the operation has no constant value.
 bool fold_constant(value_op op, const double *numbers, double *result);
 
-// ---- scopes (scope.c)
-// ---------------------------------------------------------------------------------------------------
+// ---- scopes (scope.c) ------------------------------------------------------------------------
 
 typedef enum symbol_kind {
   SYMBOL_AXIS,
@@ -150,15 +148,13 @@ void scope_use_all(sema_scope *scope, const ast_expr *e);
 // The axis of this name, which must be one of the header. -1 after a message.
 int scope_axis(sema_scope *scope, const ast_name *name);
 
-// ---- for editors (names.c)
-// ------------------------------------------------------------------------------------------------
+// ---- for editors (names.c) -------------------------------------------------------------------
 
 void note_symbol_use(const sema_scope *scope, const symbol *s, span where);
 // "recurrence", "function", ..
 const char *item_kind_text(ast_item_kind kind);
 
-// ---- messages (message.c)
-// -----------------------------------------------------------------------------------------------
+// ---- messages (message.c) --------------------------------------------------------------------
 
 // An error inside a scope; in an fn the calls that led there are noted.
 void scope_error(const sema_scope *scope, span where, const char *format, ...)
@@ -191,8 +187,7 @@ const char *suggestion_text(const sema *s, const suggestion *found);
 // Behind the message: the name that was meant, in place of the one at `where`.
 void offer_suggestion(const sema *s, const suggestion *found, span where);
 
-// ---- expressions (expression.c, call.c, fold.c, build.c)
-// ----------------------------------------------------------------
+// ---- expressions (expression.c, call.c, fold.c, build.c) -------------------------------------
 
 sema_operand check_expression(sema_scope *scope, const ast_expr *e);
 // As check_expression, refusing complex values; `user` names who wants it real: "sigmoid".
@@ -231,8 +226,7 @@ sema_operand build_complex(sema_scope *scope, sema_operand a);
 // Inside folds, the current slice of a value that has a folded axis.
 sema_operand build_current_slice(sema_scope *scope, sema_operand a, span where);
 
-// ---- the rest
-// -----------------------------------------------------------------------------------------------------------
+// ---- the rest --------------------------------------------------------------------------------
 
 // function.c: names, arities and recursion of an fn, checked once. Returns whether it can be
 // called.

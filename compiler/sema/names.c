@@ -5,8 +5,7 @@
 #include "compiler/base/text.h"
 #include "compiler/sema/internal.h"
 
-// ---- while names are resolved
-// ---------------------------------------------------------------------------------------------
+// ---- while names are resolved ----------------------------------------------------------------
 
 name_uses *name_uses_new(arena *memory) {
   name_uses *all = ARENA_NEW(memory, name_uses);
@@ -64,8 +63,7 @@ void sema_note_item(const sema *s, span where, const ast_item *item) {
                                       .item = item});
 }
 
-// ---- afterwards
-// -----------------------------------------------------------------------------------------------------------
+// ---- afterwards ------------------------------------------------------------------------------
 
 const name_use *name_uses_at(const name_uses *all, uint32_t text, uint32_t offset) {
   const name_use *before = NULL;

@@ -209,8 +209,7 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
   return fine;
 }
 
-// ---- for layers (sema.h)
-// ------------------------------------------------------------------------------------------------
+// ---- for layers (sema.h) ---------------------------------------------------------------------
 
 sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
   sema_scope *scope = ARENA_NEW(s->memory, sema_scope);

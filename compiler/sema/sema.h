@@ -35,8 +35,7 @@ const typed_name *sema_find(const typed_file *file, const char *name);
 void sema_note_item(const sema *s, span where, const ast_item *item);
 void sema_note_name(const sema *s, const ast_name *name, span declared, const char *kind);
 
-// ---- headers and instances
-// ----------------------------------------------------------------------------------------------
+// ---- headers and instances -------------------------------------------------------------------
 
 typedef struct size_binding {
   const char *axis;  // interned
@@ -61,8 +60,7 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
 typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
                              int binding_count, span call);
 
-// ---- expressions of layers
-// ----------------------------------------------------------------------------------------------
+// ---- expressions of layers -------------------------------------------------------------------
 
 typedef enum operand_kind {
   OPERAND_ERROR,  // a message was given: say no more
@@ -122,8 +120,7 @@ bool sema_whole(sema_scope *scope, const ast_expr *expression, const char *what,
 // positions as written.
 bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *order);
 
-// ---- starts
-// -------------------------------------------------------------------------------------------------------------
+// ---- starts ----------------------------------------------------------------------------------
 
 typedef bool sema_path_hook(void *context, const ast_expr *path);  // is there such a weight?
 

@@ -183,8 +183,7 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
   return diag_error_count(s->messages) == errors;
 }
 
-// ---- headers of inits: numbers of any kind
-// ------------------------------------------------------------------------------
+// ---- headers of inits: numbers of any kind ---------------------------------------------------
 
 static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name,
                           const number_binding *given, int given_count, double *number) {

@@ -73,8 +73,7 @@ static int append_operation(start_check *c, value_op op, const int *args) {
   return append(c, value);
 }
 
-// ---- names and paths
-// ----------------------------------------------------------------------------------------------------
+// ---- names and paths -------------------------------------------------------------------------
 
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e)) {
@@ -194,8 +193,7 @@ static int check_index(start_check *c, const ast_expr *e) {
   return append(c, (start_value){.kind = START_INDEX, .axis = axis});
 }
 
-// ---- calls
-// --------------------------------------------------------------------------------------------------------------
+// ---- calls -----------------------------------------------------------------------------------
 
 static start_kind kind_of_draw(const char *name) {
   if (strcmp(name, "uniform") == 0) return START_UNIFORM;
@@ -341,8 +339,7 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   return WRONG;
 }
 
-// ---- operators
-// ----------------------------------------------------------------------------------------------------------
+// ---- operators -------------------------------------------------------------------------------
 
 static int check_power(start_check *c, const ast_expr *e, const int *args) {
   double exponent, base;

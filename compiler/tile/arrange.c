@@ -38,8 +38,7 @@ static const tile_value *arranged_value(const arranger *r, tile_id id) {
   return &r->from->values.items[id];
 }
 
-// ---- what has to be formed
-// --------------------------------------------------------------------------------------------
+// ---- what has to be formed -------------------------------------------------------------------
 
 static bool has_fixed_factor(const arranger *r, tile_id id) {
   for (int i = 0; i < r->factors[id].count; i++) {
@@ -115,8 +114,7 @@ static void find_wanted(arranger *r) {
   }
 }
 
-// ---- forming products
-// -------------------------------------------------------------------------------------------------
+// ---- forming products ------------------------------------------------------------------------
 
 static bool is_free(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {

@@ -23,8 +23,7 @@
 #include "compiler/tile/gradient.h"
 #include "compiler/tile/stash.h"
 
-// ---- what is known of the backward program's values
-// ------------------------------------------------------------------
+// ---- what is known of the backward program's values ------------------------------------------
 
 static void update_facts(gradient *g) {
   tile_program *p = g->program;
@@ -46,8 +45,7 @@ static tile_section section_of(gradient *g, tile_id id) {
   return g->sections.items[id];
 }
 
-// ---- guards
-// -----------------------------------------------------------------------------------------------------------
+// ---- guards ----------------------------------------------------------------------------------
 
 static guard weaker(guard a, guard b) { return a < b ? a : b; }
 
@@ -124,8 +122,7 @@ static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
   return tile_select(g->program, tile_binary(g->program, TILE_EQUAL, zero, dy), zero, term);
 }
 
-// ---- terms
-// ------------------------------------------------------------------------------------------------------------
+// ---- terms -----------------------------------------------------------------------------------
 
 static axis_set axes_of(const gradient *g, tile_id id) { return g->program->values.items[id].axes; }
 
@@ -222,8 +219,7 @@ static tile_id cotangent(gradient *g, tile_id id) {
   return total(g, &terms);
 }
 
-// ---- the sweep
-// --------------------------------------------------------------------------------------------------------
+// ---- the sweep -------------------------------------------------------------------------------
 
 static void find_wanted(gradient *g) {
   const tile_program *f = g->forward;
@@ -250,8 +246,7 @@ static tile_role gradient_role(tile_role argument) {
   }
 }
 
-// ---- cotangents of states that stay partial
-// ---------------------------------------------------------------------------
+// ---- cotangents of states that stay partial --------------------------------------------------
 
 // A state may lack an axis of run-time size that values reading it have. That axis must be cut into
 // instances, because only compile-time sizes are looped over. Each instance then carries its own

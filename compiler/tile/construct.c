@@ -77,8 +77,7 @@ const char *tile_role_text(tile_role role) { return role_texts[role]; }
 
 bool tile_role_is_result(tile_role role) { return role >= TILE_OUTPUT; }
 
-// ---- programs
-// -----------------------------------------------------------------------------------------------------
+// ---- programs --------------------------------------------------------------------------------
 
 tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form,
                                int chunk) {
@@ -214,8 +213,7 @@ void tile_find_grid(tile_program *program) {
   }
 }
 
-// ---- shared values
-// ------------------------------------------------------------------------------------------------
+// ---- shared values ---------------------------------------------------------------------------
 
 // The axes of a value from its operands by the row's rule, without any check.
 static axis_set shape_of(const tile_program *program, const tile_value *v) {
@@ -338,8 +336,7 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
   return id;
 }
 
-// ---- short constructors
-// -------------------------------------------------------------------------------------------
+// ---- short constructors ----------------------------------------------------------------------
 
 tile_id tile_number(tile_program *program, double number) {
   return tile_append(program, (tile_value){.op = TILE_NUMBER, .number = number});

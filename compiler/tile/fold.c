@@ -65,8 +65,7 @@ static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
   return x;
 }
 
-// ---- elementwise
-// --------------------------------------------------------------------------------------------------
+// ---- elementwise -----------------------------------------------------------------------------
 
 static tile_id fold_neg(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
@@ -270,8 +269,7 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
   }
 }
 
-// ---- reductions and products
-// --------------------------------------------------------------------------------------
+// ---- reductions and products -----------------------------------------------------------------
 
 // The entry at which a condition is true alone, along one of the axes; -1: it has none. Grid axes
 // are apart: there a sum of one entry says which instance counts it.
@@ -392,8 +390,7 @@ static tile_id fold_expand(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
-// ---- axes
-// -----------------------------------------------------------------------------------------------------------
+// ---- axes ------------------------------------------------------------------------------------
 
 static tile_id fold_rename(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
@@ -504,8 +501,7 @@ static tile_id fold_shift(tile_program *p, tile_value v) {
   return fold_along_time(p, v);
 }
 
-// ---- one axis as two
-// ------------------------------------------------------------------------------------------------
+// ---- one axis as two -------------------------------------------------------------------------
 
 static tile_id fold_split(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);

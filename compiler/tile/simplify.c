@@ -9,8 +9,7 @@
 // Equal values are one and unused ones are dropped by construction.
 #include "compiler/tile/products.h"
 
-// ---- factors
-// ----------------------------------------------------------------------------------------------------------
+// ---- factors ---------------------------------------------------------------------------------
 
 enum { FACTORS_MAX = 12 };  // products of shared products would grow without bound
 
@@ -61,8 +60,7 @@ static bool is_product(const tile_program *p, tile_id id) {
   return p->values.items[id].op == TILE_MUL || p->values.items[id].op == TILE_NEG;
 }
 
-// ---- rewrites
-// ---------------------------------------------------------------------------------------------------------
+// ---- rewrites --------------------------------------------------------------------------------
 
 // Factors that lack every axis of the sum move out of it.
 static tile_id rewrite_sum(rewriter *r, tile_value v) {

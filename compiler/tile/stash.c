@@ -152,8 +152,7 @@ tile_program *tile_values_without(arena *a, const tile_program *program, int axi
   return keep_for(a, program, 0, *rest, &count);
 }
 
-// ---- chunk form
-// -------------------------------------------------------------------------------------------------------
+// ---- chunk form ------------------------------------------------------------------------------
 
 tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values,
                                 int count) {

@@ -125,8 +125,9 @@ typedef struct tile_value {
   span where;
 } tile_value;
 
-// ---- index, index2 and index3 by operation
-// ---------------------------------------------------------------- ARGUMENT
+// ---- index, index2 and index3 by operation ---------------------------------------------------
+
+// ARGUMENT
 static inline int tile_argument_number(const tile_value *v) { return v->index; }
 // AXIS_SIZE, INDEX
 static inline int tile_index_axis(const tile_value *v) { return v->index; }
@@ -187,8 +188,7 @@ static inline const tile_place *tile_argument_place(const tile_program *p, int a
 
 typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_section;
 
-// ---- the table of operations
-// ----------------------------------------------------------------------------
+// ---- the table of operations -----------------------------------------------------------------
 int tile_arity(tile_op op);
 const char *tile_op_text(tile_op op);
 const char *tile_op_detail(tile_op op);  // for print.c and parse.c: the column of ops.def
@@ -203,12 +203,12 @@ const char *tile_role_text(tile_role role);
 // Whether a role is written by a program (a result) rather than read (an argument).
 bool tile_role_is_result(tile_role role);
 
-// ---- building (construct.c, fold.c)
-// ------------------------------------------------------------------------ Every function
-// simplifies and shares equal values; `axes` of the value handed over is computed, not read.
-// Appending broadcasts: an operand that lacks an axis has the same value along it. That holds for
-// reductions: the sum of x over an axis that x lacks is x times its size. Simplification may
-// therefore drop axes. In the finished program every operation has the axes that it names
+// ---- building (construct.c, fold.c) ----------------------------------------------------------
+
+// Every function simplifies and shares equal values; `axes` of the value handed over is computed,
+// not read. Appending broadcasts: an operand that lacks an axis has the same value along it. That
+// holds for reductions: the sum of x over an axis that x lacks is x times its size. Simplification
+// may therefore drop axes. In the finished program every operation has the axes that it names
 // (tile_verify).
 tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form,
                                int chunk);
@@ -273,8 +273,7 @@ bool tile_padding_is_1(const tile_program *program, tile_id x);
 // Sets `grid` of a forward program: the body's axes that no operation consumes.
 void tile_find_grid(tile_program *program);
 
-// ---- text, checks
-// ----------------------------------------------------------------------------------------
+// ---- text, checks ----------------------------------------------------------------------------
 char *tile_print(arena *a, const tile_program *program);
 tile_program *tile_parse(arena *a, interner *names, diag *messages, const source *text);
 // NULL, or what is wrong: operands before users, shapes by the row's rule, sections, results.
@@ -292,10 +291,10 @@ axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_
 // FLOPs of one value by the row's cost rule, for given sizes of the body's axes.
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
 
-// ---- transformations
-// --------------------------------------------------------------------------------------- Rewrites
-// until nothing changes, then the order of products (simplify.c, arrange.c); drops what no result
-// needs.
+// ---- transformations -------------------------------------------------------------------------
+
+// Rewrites until nothing changes, then the order of products (simplify.c, arrange.c); drops what no
+// result needs.
 tile_program *tile_simplify(arena *a, const tile_program *program);
 // The last pass before code is made, after reverse mode: exponentials to base 2. tile_differentiate
 // does it for what it returns.

@@ -416,8 +416,7 @@ static void make_factor(transfer *x, const pair *state, tile_role read, bool *mi
   if (!*mixed) add_factor(x, state, read, factor);
 }
 
-// ---- states that are made of each other
-// ----------------------------------------------------------
+// ---- states that are made of each other ------------------------------------------------------
 
 // The states of a group, which those that enter them have the number of, too.
 static bool spread_groups(const transfer *x, int results, int *group) {

@@ -6,8 +6,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
-// ---- sections
-// -----------------------------------------------------------------------------------------------------
+// ---- sections --------------------------------------------------------------------------------
 
 tile_section tile_value_section(const tile_program *program, tile_id id,
                                 const tile_section *sections) {
@@ -49,8 +48,7 @@ axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_
   return set;
 }
 
-// ---- cost
-// -----------------------------------------------------------------------------------------------------------
+// ---- cost ------------------------------------------------------------------------------------
 
 static double elements(const tile_program *program, axis_set axes, const int64_t *axis_sizes) {
   double count = 1;
@@ -69,8 +67,7 @@ double tile_value_cost(const tile_program *program, tile_id id, const int64_t *a
   return tile_op_cost(v->op) * elements(program, product, axis_sizes);
 }
 
-// ---- checks
-// ---------------------------------------------------------------------------------------------------------
+// ---- checks ----------------------------------------------------------------------------------
 
 typedef struct checker {
   arena *arena;

@@ -32,8 +32,7 @@ static tile_id mask_out(gradient *g, tile_id condition, tile_id x) {
   return tile_select(g->program, condition, num(g, 0), x);
 }
 
-// ---- one operand
-// ------------------------------------------------------------------------------------------------------
+// ---- one operand -----------------------------------------------------------------------------
 
 static void vjp_neg(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy);
@@ -155,8 +154,7 @@ static void vjp_cos(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, slope), dy);
 }
 
-// ---- two and three operands
-// -------------------------------------------------------------------------------------------
+// ---- two and three operands ------------------------------------------------------------------
 
 static void vjp_add(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, dy, dy);
@@ -217,8 +215,7 @@ static void vjp_select(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 2, mask_out(g, c, dy), dy);
 }
 
-// ---- axes
-// -------------------------------------------------------------------------------------------------------------
+// ---- axes ------------------------------------------------------------------------------------
 
 // Of sums too: dy lacks the axes that were summed, which means the same along them.
 static void vjp_same(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }

@@ -39,8 +39,7 @@ typedef struct figures {
   double least_saving, least_backward;  // the least of all turns: other programs only add to it
 } figures;
 
-// ---- Sizes and tensors
-// -------------------------------------------------------------------------------------------
+// ---- Sizes and tensors -----------------------------------------------------------------------
 
 // Where the size of an axis stands in `N=16`, or in `ssd.N=16` for the recurrence `name`: NULL if
 // it is of another.
@@ -172,8 +171,7 @@ static void free_call(bench *b) {
   free(b->axis_sizes);
 }
 
-// ---- Measuring
-// ---------------------------------------------------------------------------------------------------
+// ---- Measuring -------------------------------------------------------------------------------
 
 typedef struct turns {
   double peak[ROUNDS_MOST], scratch[ROUNDS_MOST];
@@ -350,8 +348,7 @@ static rec_status measure(bench *b, figures *f) {
   return measure_step(b, f);
 }
 
-// ---- Showing
-// -----------------------------------------------------------------------------------------------------
+// ---- Showing ---------------------------------------------------------------------------------
 
 static void show_text(const bench *b, const figures *f) {
   double tokens = (double)(b->time * b->batch);
@@ -415,8 +412,7 @@ static void show_json(const bench *b, const figures *f) {
   printf(", \"step_ms\": %.5f}\n", 1e3 * f->step);
 }
 
-// ---- The command
-// -------------------------------------------------------------------------------------------------
+// ---- The command -----------------------------------------------------------------------------
 
 #define REQUEST bench
 static const option options[] = {

@@ -14,8 +14,7 @@ struct ranks;
 // Exit status of a command that was given something wrong.
 enum { EXIT_USAGE = 2 };
 
-// ---- Words
-// -------------------------------------------------------------------------------------------------
+// ---- Words -----------------------------------------------------------------------------------
 
 // The words behind a subcommand.
 typedef struct words {
@@ -106,8 +105,7 @@ rec_status allow_output(const char *path, const char *input, bool again);
 // one, and all return EXIT_USAGE. 0: none failed. All ranks must come here.
 int report_agreed(struct ranks *ranks, const char *command, rec_status status);
 
-// ---- Modules
-// ---------------------------------------------------------------------------------------------
+// ---- Modules ---------------------------------------------------------------------------------
 
 typedef struct module_request {
   const char *command;

@@ -55,8 +55,7 @@ static int read_words(words *w, tokenize_request *r) {
   return 0;
 }
 
-// ---- the work
-// -------------------------------------------------------------------------------------
+// ---- the work --------------------------------------------------------------------------------
 
 typedef struct tokenizing {
   const tokenize_request *request;
@@ -106,8 +105,7 @@ static rec_status put(tokenizing *z, const void *bytes, size_t size) {
              : rec_file_failed(z->request->out ? z->request->out : "standard output");
 }
 
-// ---- documents
-// ------------------------------------------------------------------------------------
+// ---- documents -------------------------------------------------------------------------------
 
 static rec_status put_tokens(tokenizing *z, const token_id *tokens, size_t count) {
   if (!list_grow(&z->numbers, &z->number_room, 0, 4 * count, 1)) return rec_no_memory();
@@ -168,8 +166,7 @@ static rec_status end_document(tokenizing *z) {
   return REC_OK;
 }
 
-// ---- texts
-// ----------------------------------------------------------------------------------------
+// ---- texts -----------------------------------------------------------------------------------
 
 // Documents of the bytes up to where a line between them may have begun: `left` bytes wait for the
 // next block.
@@ -218,8 +215,7 @@ static rec_status read_text(tokenizing *z, const char *path, const char *mark) {
   return status;
 }
 
-// ---- the file of tokens
-// ---------------------------------------------------------------------------
+// ---- the file of tokens ----------------------------------------------------------------------
 
 static rec_status find_separator(tokenizing *z) {
   const char *asked = z->request->separator, *name = asked ? asked : "<|endoftext|>";
@@ -324,8 +320,7 @@ static void report(const tokenizing *z) {
   fprintf(to, "\n");
 }
 
-// ---- the way back
-// ---------------------------------------------------------------------------------
+// ---- the way back ----------------------------------------------------------------------------
 
 static rec_status decode_file(tokenizing *z, const char *path) {
   token_id tokens[4096];
@@ -355,8 +350,7 @@ static rec_status decode_files(tokenizing *z, words *w) {
   return status;
 }
 
-// ---- the command
-// ----------------------------------------------------------------------------------
+// ---- the command -----------------------------------------------------------------------------
 
 static void note_inputs(tokenizing *z, words *w) {
   struct stat about;

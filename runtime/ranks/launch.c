@@ -23,8 +23,7 @@ enum { EXIT_CANNOT_START = 127, DOOR_NAME = 32 };
 // In the environment of the ranks that rec has started itself.
 static const char door_variable[] = "REC_LAUNCHED";
 
-// ---- what a launcher tells
-// ------------------------------------------------------------------------------------------
+// ---- what a launcher tells -------------------------------------------------------------------
 
 static const struct {
   launcher by;
@@ -66,8 +65,7 @@ bool launch_speaks(void) {
   return l.number == 0;
 }
 
-// ---- starting one
-// ---------------------------------------------------------------------------------------------------
+// ---- starting one ----------------------------------------------------------------------------
 
 static bool in_path(const char *name, char *file, size_t size) {
   const char *path = getenv("PATH");

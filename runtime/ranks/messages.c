@@ -15,8 +15,7 @@
 enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 enum { QUESTION_TAG = MESSAGE_KINDS * RANKS_TAGS, ANSWER_TAG };
 
-// ---- failures
-// -------------------------------------------------------------------------------------------------------
+// ---- failures --------------------------------------------------------------------------------
 
 // MPICH's launcher ends a job at once, and may not have read the ranks' last lines by then.
 static void let_it_be_read(void) { usleep(200000); }
@@ -48,8 +47,7 @@ static void check(mover *v, mpi_result result, const char *call) {
   fail(v, line);
 }
 
-// ---- the parts of a message
-// -----------------------------------------------------------------------------------------
+// ---- the parts of a message ------------------------------------------------------------------
 
 typedef struct part {
   void *bytes;
@@ -103,8 +101,7 @@ static bool all_parts_arrived(mover *v, message *m) {
   return true;
 }
 
-// ---- the thread
-// -----------------------------------------------------------------------------------------------------
+// ---- the thread ------------------------------------------------------------------------------
 
 static void begin(mover *v, message *m) {
   m->open_parts = m->part_count;
@@ -125,8 +122,7 @@ static void add_to_moving(mover *v, message *list) {
   for (; list; list = list->next) begin(v, list);
 }
 
-// ---- questions
-// ------------------------------------------------------------------------------------------------------
+// ---- questions -------------------------------------------------------------------------------
 
 // Its bytes lie behind its parts. NULL: there is no memory.
 static message *message_of(message_role role, int peer, int tag, int64_t size) {
@@ -197,8 +193,7 @@ static void take_answer(mover *v, const message *m) {
   pthread_mutex_unlock(&v->lock);
 }
 
-// ---- arrivals
-// -------------------------------------------------------------------------------------------------------
+// ---- arrivals --------------------------------------------------------------------------------
 
 static void finish(mover *v, message *m) {
   if (m->role == OF_CALLER) {
@@ -268,8 +263,7 @@ static void move_messages(mover *v) {
   }
 }
 
-// ---- start and end
-// --------------------------------------------------------------------------------------------------
+// ---- start and end ---------------------------------------------------------------------------
 
 static void start_mpi(mover *v) {
   int provided = 0, found = 0, *largest = NULL;
@@ -388,8 +382,7 @@ _Noreturn void mover_abort(mover *v) {
   _exit(ABORT_STATUS);
 }
 
-// ---- for the other threads
-// ------------------------------------------------------------------------------------------
+// ---- for the other threads -------------------------------------------------------------------
 
 void mover_post(mover *v, message *m) {
   pthread_mutex_lock(&v->lock);

@@ -8,8 +8,7 @@
 
 #include "runtime/internal.h"
 
-// ---- the libraries
-// --------------------------------------------------------------------------------------------------
+// ---- the libraries ---------------------------------------------------------------------------
 
 static const char *const files_of[LAUNCHERS][3] = {
     [LAUNCHER_OPEN_MPI] = {"libmpi.so.40", "libmpi_abi.so.1"},
@@ -55,8 +54,7 @@ static rec_status open_any(launcher by, mpi *m, void **library) {
       by == LAUNCHER_SLURM ? "; Open MPI wants srun --mpi=pmix" : "");
 }
 
-// ---- their handles
-// --------------------------------------------------------------------------------------------------
+// ---- their handles ---------------------------------------------------------------------------
 
 static bool take_open_mpi(void *library, mpi *m) {
   const struct {

@@ -43,8 +43,7 @@ struct nccl {
   int64_t begun, done;  // moves, ever
 };
 
-// ---- failures
-// -------------------------------------------------------------------------------------------------------
+// ---- failures --------------------------------------------------------------------------------
 
 static rec_status refuse(nccl *n, nccl_result result, const char *call) {
   const char *more = n->last_error(n->comm);
@@ -78,8 +77,7 @@ static nccl_result settle(nccl *n, nccl_result result) {
   return result;
 }
 
-// ---- the watch
-// ------------------------------------------------------------------------------------------------------
+// ---- the watch -------------------------------------------------------------------------------
 
 // An event that cannot be asked about is the work's failure, which whoever waits for the work is
 // told.
@@ -147,8 +145,7 @@ static rec_status start_watch(nccl *n) {
                 : REC_OK;
 }
 
-// ---- lists of messages
-// ----------------------------------------------------------------------------------------------
+// ---- lists of messages -----------------------------------------------------------------------
 
 static bool has_room(nccl *n) {
   pthread_mutex_lock(&n->lock);
@@ -203,8 +200,7 @@ void nccl_move(nccl *n, const device_message *list, int count, message_place pla
   issued(n, m);
 }
 
-// ---- opening
-// --------------------------------------------------------------------------------------------------------
+// ---- opening ---------------------------------------------------------------------------------
 
 static rec_status take_functions(void *library, const char *name, nccl *n) {
   const struct {
@@ -304,8 +300,7 @@ rec_status nccl_device(const nccl *n, char uuid[16]) {
 
 const char *nccl_version_text(const nccl *n) { return n->version_text; }
 
-// ---- the ranks
-// ------------------------------------------------------------------------------------------------------
+// ---- the ranks -------------------------------------------------------------------------------
 
 // NCCL begins to connect the ranks; until all have come.
 static rec_status await_others(nccl *n, nccl_result result) {

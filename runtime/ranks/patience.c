@@ -9,8 +9,7 @@ _Static_assert(sizeof(rank_answer) <= MOVER_ANSWER, "an answer fits into its mes
 void patience_open(patience *p) { pthread_mutex_init(&p->lock, NULL); }
 void patience_close(patience *p) { pthread_mutex_destroy(&p->lock); }
 
-// ---- answers
-// --------------------------------------------------------------------------------------------------------
+// ---- answers ---------------------------------------------------------------------------------
 
 // A rank whose threads have lately computed a fiftieth of the time is not stuck; waiting takes
 // less. A wait that has just been noted does not tell.
@@ -59,8 +58,7 @@ void patience_answered(void *context, int peer, const void *answer) {
   pthread_mutex_unlock(&p->lock);
 }
 
-// ---- a second
-// -------------------------------------------------------------------------------------------------------
+// ---- a second --------------------------------------------------------------------------------
 
 typedef enum verdict { GOES_ON, ASKS, IS_OVER } verdict;
 
@@ -161,8 +159,7 @@ void patience_end(patience *p, rank_wait *w) {
   pthread_mutex_unlock(&p->lock);
 }
 
-// ---- for people
-// -----------------------------------------------------------------------------------------------------
+// ---- for people ------------------------------------------------------------------------------
 
 enum { TEXT = 512 };
 

@@ -25,8 +25,7 @@ struct ranks {
   nccl *gpus;         // NULL: their messages go through the memory of the hosts
 };
 
-// ---- places in the job
-// ----------------------------------------------------------------------------------------------
+// ---- places in the job -----------------------------------------------------------------------
 
 int ranks_number(const ranks *r) { return r ? r->mover.number : 0; }
 int ranks_count(const ranks *r) { return r ? r->mover.count : 1; }
@@ -39,8 +38,7 @@ int ranks_local_count(const ranks *r) { return r ? r->local_count : 1; }
 int ranks_local_number(const ranks *r) { return r ? r->local_number : 0; }
 int ranks_sharing_processors(const ranks *r) { return r ? r->sharing_processors : 1; }
 
-// ---- messages
-// -------------------------------------------------------------------------------------------------------
+// ---- messages --------------------------------------------------------------------------------
 
 static const char *const kind_names[MESSAGE_KINDS] = {"numbers", "weights",    "gradients",
                                                       "states",  "cotangents", "halo",
@@ -118,8 +116,7 @@ void ranks_wait_all(ranks *r, message *const *list, int count, message_place pla
   for (int i = 0; i < count; i++) ranks_wait(r, list[i], place);
 }
 
-// ---- exchanges
-// ------------------------------------------------------------------------------------------------------
+// ---- exchanges -------------------------------------------------------------------------------
 
 // Bruck's: in round k each rank has the 2^k blocks from its own on, and gets as many of the rank
 // that is 2^k ahead.
@@ -213,8 +210,7 @@ bool ranks_any(ranks *r, bool own, message_place place) {
   return any;
 }
 
-// ---- memory of GPUs
-// -------------------------------------------------------------------------------------------------
+// ---- memory of GPUs --------------------------------------------------------------------------
 
 bool ranks_have_gpus(const ranks *r) { return r && r->gpus; }
 
@@ -281,8 +277,7 @@ void ranks_leave_gpus(ranks *r) {
   r->gpus = NULL;
 }
 
-// ---- open and close
-// -------------------------------------------------------------------------------------------------
+// ---- open and close --------------------------------------------------------------------------
 
 static void find_neighbours(ranks *r) {
   neighbour own = neighbour_self(), *all = r->all = calloc((size_t)ranks_count(r), sizeof *all);

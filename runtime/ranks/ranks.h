@@ -61,8 +61,7 @@ enum {
   RANKS_TAGS = 1 << 16,  // tags are from 0 to below this
 };
 
-// ---- the job
-// --------------------------------------------------------------------------------------------------------
+// ---- the job ---------------------------------------------------------------------------------
 
 // Joins the job whose launcher has started this process; *made is NULL where none has, or where it
 // has started one process. After a failure that all ranks share, *made is the job: its rank 0
@@ -87,8 +86,7 @@ int ranks_local_number(const ranks *r);
 // Those of them that run on the same processors as this one, itself too.
 int ranks_sharing_processors(const ranks *r);
 
-// ---- messages
-// -------------------------------------------------------------------------------------------------------
+// ---- messages --------------------------------------------------------------------------------
 
 // Both begin a message and return at once. The bytes belong to the message until it has been waited
 // for. A receive takes the first send of the same kind, tag and size from that rank that no receive
@@ -102,8 +100,7 @@ message *ranks_receive(ranks *r, int from, message_kind kind, int64_t tag, void 
 void ranks_wait(ranks *r, message *m, message_place place);
 void ranks_wait_all(ranks *r, message *const *list, int count, message_place place);
 
-// ---- memory of GPUs
-// -------------------------------------------------------------------------------------------------
+// ---- memory of GPUs --------------------------------------------------------------------------
 
 // A message from or to memory of the GPU that this rank computes on. `peer` is another rank.
 typedef struct device_message {
@@ -128,8 +125,7 @@ bool ranks_have_gpus(const ranks *r);
 // ranks may wait for each other's lists.
 void ranks_move(ranks *r, const device_message *list, int count, message_place place);
 
-// ---- exchanges that all ranks take part in, in the same order
-// ------------------------------------------------------
+// ---- exchanges that all ranks take part in, in the same order --------------------------------
 
 // The `size` bytes of each rank, in rank order, at every rank. One thread calls. `all` has room for
 // ranks_count() * size.
@@ -149,8 +145,7 @@ rec_status ranks_agree(ranks *r, rec_status own, message_place place);
 // Whether any rank says so.
 bool ranks_any(ranks *r, bool own, message_place place);
 
-// ---- counts
-// ---------------------------------------------------------------------------------------------------------
+// ---- counts ----------------------------------------------------------------------------------
 
 typedef struct message_count {
   int64_t messages, bytes;

@@ -6,8 +6,7 @@
 
 #include "runtime/shared/manual.h"
 
-// ---- values
-// --------------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 // Names in capitals stand for something; all other words are meant as they are.
 static bool is_meant(const char *word) {
@@ -45,8 +44,7 @@ static void print_line(FILE *out, const char *help, const char *also) {
     if (*help != '\'' && *help != '`' && !strchr(also, *help)) fputc(*help, out);
 }
 
-// ---- bash
-// ----------------------------------------------------------------------------------------------------------
+// ---- bash ------------------------------------------------------------------------------------
 
 static void bash_value(FILE *out, const manual_option *o) {
   fprintf(out, "      %s) ", o->name);
@@ -116,8 +114,7 @@ void manual_print_bash(FILE *out, const manual *of) {
   fprintf(out, "  esac\n%s}\ncomplete -F _%s %s\n", bash_tail, of->program, of->program);
 }
 
-// ---- zsh
-// -----------------------------------------------------------------------------------------------------------
+// ---- zsh -------------------------------------------------------------------------------------
 
 // '--runs=[where runs are kept]:DIR:_files -/'
 static void zsh_option(FILE *out, const manual_option *o) {
@@ -176,8 +173,7 @@ void manual_print_zsh(FILE *out, const manual *of) {
   fprintf(out, "      ;;\n  esac\n}\n_%s \"$@\"\n", of->program);
 }
 
-// ---- fish
-// ----------------------------------------------------------------------------------------------------------
+// ---- fish ------------------------------------------------------------------------------------
 
 static void fish_option(FILE *out, const manual *of, const manual_option *o,
                         const char *condition) {

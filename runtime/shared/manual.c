@@ -5,8 +5,7 @@
 
 enum { LINE_WIDTH = 128 };
 
-// ---- lists
-// ---------------------------------------------------------------------------------------------------------
+// ---- lists -----------------------------------------------------------------------------------
 
 int manual_word(const char *list) { return (int)strcspn(list, ",| "); }
 
@@ -34,8 +33,7 @@ manual_value manual_value_of(const manual_option *o) {
   return MANUAL_ANYTHING;
 }
 
-// ---- help
-// ----------------------------------------------------------------------------------------------------------
+// ---- help ------------------------------------------------------------------------------------
 
 // `LIST: host, sm_80, ..`, in lines that begin in the column `indent`.
 static void print_values(FILE *out, const manual_option *o, int indent) {
@@ -77,8 +75,7 @@ void manual_print_help(FILE *out, const manual *of, const manual_command *comman
   print_options(out, command->options);
 }
 
-// ---- the manual page
-// -----------------------------------------------------------------------------------------------
+// ---- the manual page -------------------------------------------------------------------------
 
 // Text as roff reads it: a line's first point or quote is no request, a hyphen stays a hyphen.
 static void print_roff(FILE *out, const char *text, size_t length) {

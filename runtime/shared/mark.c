@@ -40,8 +40,7 @@ void output_note(char note[OUTPUT_NOTE], const char *name, const void *bytes, si
   snprintf(note, OUTPUT_NOTE, "%s, checksum %016" PRIx64, name, XXH64(bytes, size, 0));
 }
 
-// ---- looking into files
-// ---------------------------------------------------------------------------
+// ---- looking into files ----------------------------------------------------------------------
 
 enum { BLOCK = 1 << 20 };
 

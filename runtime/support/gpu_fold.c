@@ -13,8 +13,7 @@
 #include "runtime/support/segment.h"
 #include "runtime/support/stage.h"
 
-// ---- one launch
-// ----------------------------------------------------------------------------------
+// ---- one launch ------------------------------------------------------------------------------
 
 // Memory that launches touch, so that the executor checks them.
 enum { MOST_REGIONS = 5 };
@@ -82,9 +81,9 @@ static rec_gpu_fold_term *add_term(gpu_folding *f, int kind) {
   return term;
 }
 
-// ---- operands
-// ------------------------------------------------------------------------------------ All of them
-// have the axes of the part that is made: the entry, then the part's own.
+// ---- operands --------------------------------------------------------------------------------
+
+// All of them have the axes of the part that is made: the entry, then the part's own.
 
 // The strides of a part that is dense from `data` on, for the axes of the part that is made.
 static rec_gpu_operand dense(const gpu_folding *f, const rec_table_gpu_part *made,
@@ -133,8 +132,7 @@ static void open_part(gpu_folding *f, const rec_table_gpu_part *made) {
   for (int k = 0; k < made->axis_count; k++) add_axis(f, p->call->axis_size[axes[k]]);
 }
 
-// ---- the terms of a part
-// -------------------------------------------------------------------------
+// ---- the terms of a part ---------------------------------------------------------------------
 
 // Backward and forward alike: the imaginary part of a factor takes the other part of a number.
 static int other_component(const rec_table_gpu_part *made, const rec_table_gpu_part *factor) {
@@ -256,8 +254,7 @@ static void add_products(gpu_folding *f, int index) {
   }
 }
 
-// ---- maxima
-// --------------------------------------------------------------------------------------
+// ---- maxima ----------------------------------------------------------------------------------
 
 // F + m - M of a maximum, for each number of it.
 static rec_gpu_operand shift_of(gpu_folding *f, int state) {
@@ -297,8 +294,7 @@ static void add_relative(gpu_folding *f, int index, rec_gpu_operand shift) {
   term->by = dense(f, made, of, shift.data, gpu_part_numbers(p, of), 1);
 }
 
-// ---- parts
-// ---------------------------------------------------------------------------------------
+// ---- parts -----------------------------------------------------------------------------------
 
 // The instances that are wanted: they are outermost.
 static void take_instances(gpu_folding *f) {
@@ -333,8 +329,7 @@ static void fold_states(gpu_folding *f) {
   }
 }
 
-// ---- two summaries as one
-// ------------------------------------------------------------------------
+// ---- two summaries as one --------------------------------------------------------------------
 
 // By way of every state that is between the two.
 static void make_factor(gpu_folding *f, int index, float *both) {
@@ -402,8 +397,7 @@ static void combine_parts(gpu_folding *f, float *both) {
   }
 }
 
-// ---- marks
-// ---------------------------------------------------------------------------------------
+// ---- marks -----------------------------------------------------------------------------------
 
 // Marks `to`, for each entry `to_stride` apart, where numbers of a summary are beyond the limit.
 static void mark(gpu_folding *f, const float *numbers, int64_t count, double limit, float *to,
@@ -446,8 +440,7 @@ static void mark_both(gpu_folding *f, const float *earlier, float *both) {
   }
 }
 
-// ---- calls
-// ---------------------------------------------------------------------------------------
+// ---- calls -----------------------------------------------------------------------------------
 
 // Room for F + m - M of the largest maximum.
 static int64_t shifted_bytes(const gpu_parts *p) {

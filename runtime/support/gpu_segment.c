@@ -34,8 +34,7 @@ static bool reads_saved(const gpu_parts *p) {
   return p->back && gpu_kernel_of(p->device, REC_KERNEL_BACKWARD)->base.reads_saved;
 }
 
-// ---- one sequence of several
-// ---------------------------------------------------------------------
+// ---- one sequence of several -----------------------------------------------------------------
 
 // As a call of its own, whose states lie in the workspace.
 static call sequence_alone(const gpu_parts *p) {

@@ -5,8 +5,7 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- merges
-// ---------------------------------------------------------------------------------------
+// ---- merges ----------------------------------------------------------------------------------
 
 static uint64_t pair_of(token_id left, token_id right) {
   return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -116,8 +115,7 @@ rec_status read_bpe(tokenizer *t, const cJSON *json) {
   return status ? status : read_merges(t, json_get(json, "merges"));
 }
 
-// ---- encoding
-// -------------------------------------------------------------------------------------
+// ---- encoding --------------------------------------------------------------------------------
 
 static bool add_symbol(encoder *e, size_t *count, token_id token) {
   if (!list_grow(&e->symbols, &e->symbol_room, *count, 1, sizeof *e->symbols)) return false;

@@ -39,8 +39,7 @@ void decoder_free(decoder *d) {
 
 static rec_status pass(decoder *d, int step_number, const char *bytes, size_t size);
 
-// ---- steps
-// ----------------------------------------------------------------------------------------
+// ---- steps -----------------------------------------------------------------------------------
 
 static rec_status replace(decoder *d, const step *s, const char *bytes, size_t size,
                           utf8_text *to) {
@@ -151,8 +150,7 @@ static rec_status pass(decoder *d, int number, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- tokens
-// ---------------------------------------------------------------------------------------
+// ---- tokens ----------------------------------------------------------------------------------
 
 static rec_status take_token(decoder *d, token_id token) {
   const tokenizer *t = d->t;

@@ -59,8 +59,7 @@ rec_status encoder_put(encoder *e, token_id token) {
   return REC_OK;
 }
 
-// ---- sections
-// -------------------------------------------------------------------------------------
+// ---- sections --------------------------------------------------------------------------------
 
 // What lies between added tokens, in its normal form.
 static rec_status encode_part(encoder *e, const char *bytes, size_t size) {
@@ -108,8 +107,7 @@ static rec_status encode_text(encoder *e, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- cuts
-// -----------------------------------------------------------------------------------------
+// ---- cuts ------------------------------------------------------------------------------------
 
 static bool is_letter_at(const char *bytes, size_t size, size_t at) {
   int length;
@@ -134,8 +132,7 @@ static size_t find_cut(const tokenizer *t, const char *bytes, size_t size) {
   return 0;
 }
 
-// ---- blocks
-// ---------------------------------------------------------------------------------------
+// ---- blocks ----------------------------------------------------------------------------------
 
 static void drop(utf8_text *t, size_t size) {
   t->size -= size;

@@ -102,8 +102,7 @@ rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size) {
   return status;
 }
 
-// ---- encoding
-// -------------------------------------------------------------------------------------
+// ---- encoding --------------------------------------------------------------------------------
 
 rec_status encode_longest(encoder *e, bool ends) {
   const utf8_text *in = &e->in;

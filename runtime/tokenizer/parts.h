@@ -11,8 +11,7 @@
 
 #define METASPACE "\xe2\x96\x81"  // U+2581, which stands for a blank
 
-// ---- steps: normalizers, pre-tokenizers and decoders
-// ----------------------------------------------
+// ---- steps: normalizers, pre-tokenizers and decoders -----------------------------------------
 
 typedef enum step_kind {
   STEP_NFC,
@@ -119,8 +118,7 @@ struct tokenizer {
   int first_count;
 };
 
-// ---- reading
-// --------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 // Room for `count` tokens.
 rec_status tokenizer_make_room(tokenizer *t, int64_t count);
@@ -144,8 +142,7 @@ rec_status read_flag(const tokenizer *t, const char *where, const cJSON *json, c
 // A copy that lives as long as the tokenizer.
 rec_status keep_text(tokenizer *t, const char *text, size_t size, const char **kept);
 
-// ---- encoding: what the stages hand on
-// ------------------------------------------------------------
+// ---- encoding: what the stages hand on -------------------------------------------------------
 
 typedef struct pieces {
   utf8_text text;

@@ -5,8 +5,7 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- what the readers of parts share
-// --------------------------------------------------------------
+// ---- what the readers of parts share ---------------------------------------------------------
 
 rec_status wrong_value(const tokenizer *t, const char *where, const char *member,
                        const cJSON *found, const char *wanted) {
@@ -51,8 +50,7 @@ rec_status keep_text(tokenizer *t, const char *bytes, size_t size, const char **
   return REC_OK;
 }
 
-// ---- the vocabulary
-// -------------------------------------------------------------------------------
+// ---- the vocabulary --------------------------------------------------------------------------
 
 // A vocabulary has about as many numbers as tokens.
 rec_status tokenizer_make_room(tokenizer *t, int64_t count) {
@@ -121,8 +119,7 @@ static rec_status read_model(tokenizer *t, const cJSON *json) {
   return status;
 }
 
-// ---- added tokens
-// ---------------------------------------------------------------------------------
+// ---- added tokens ----------------------------------------------------------------------------
 
 // A token of the model has its number; others are counted on behind the model's tokens and the
 // earlier ones.
@@ -195,8 +192,7 @@ static rec_status read_added(tokenizer *t, const cJSON *json) {
   return status;
 }
 
-// ---- what is put before each text
-// -----------------------------------------------------------------
+// ---- what is put before each text ------------------------------------------------------------
 
 static rec_status read_first(tokenizer *t, const cJSON *json) {
   const char *type = json_text(json, "type");
@@ -234,8 +230,7 @@ static rec_status read_processor(tokenizer *t, const cJSON *json) {
   return status;
 }
 
-// ---- where a text may be cut
-// ----------------------------------------------------------------------
+// ---- where a text may be cut -----------------------------------------------------------------
 
 // Whether a text has this one behind anything else.
 static bool goes_on_with(const token_text *text, const char *mark) {
@@ -294,8 +289,7 @@ static int find_cuts(const tokenizer *t) {
   return cuts & made;
 }
 
-// ---- the file
-// -------------------------------------------------------------------------------------
+// ---- the file --------------------------------------------------------------------------------
 
 // cJSON's texts end at a character 0, and it takes any bytes.
 static rec_status check_bytes(const tokenizer *t, const char *bytes, size_t size) {

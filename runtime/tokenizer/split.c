@@ -3,8 +3,7 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- pieces
-// ---------------------------------------------------------------------------------------
+// ---- pieces ----------------------------------------------------------------------------------
 
 static void pieces_clear(pieces *p) { p->count = p->text.size = 0; }
 
@@ -22,8 +21,7 @@ static void add_piece(pieces *p, const char *bytes, size_t size) {
   pieces_end(p);
 }
 
-// ---- matches
-// --------------------------------------------------------------------------------------
+// ---- matches ---------------------------------------------------------------------------------
 
 static bool match_character(const step *s, const char *bytes, size_t size, size_t at, size_t *start,
                             size_t *end) {
@@ -60,8 +58,7 @@ rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size
   return REC_OK;
 }
 
-// ---- splitting at matches
-// -------------------------------------------------------------------------
+// ---- splitting at matches --------------------------------------------------------------------
 
 // Matches and what lies between them, in order. A part that may be joined with the next one is
 // open.
@@ -102,8 +99,7 @@ static rec_status split_at_matches(const step *s, OnigRegion *region, const char
   return REC_OK;
 }
 
-// ---- ByteLevel
-// ------------------------------------------------------------------------------------
+// ---- ByteLevel -------------------------------------------------------------------------------
 
 // Bytes that are printed stand for themselves, the others for the characters from U+0100 on, in
 // order.
@@ -139,8 +135,7 @@ static void to_byte_characters(const pieces *from, pieces *to) {
   }
 }
 
-// ---- Metaspace
-// ------------------------------------------------------------------------------------
+// ---- Metaspace -------------------------------------------------------------------------------
 
 static void split_metaspace(const step *s, const char *bytes, size_t size, bool first, pieces *to) {
   size_t length = strlen(s->content), at = 0;
@@ -160,8 +155,7 @@ static void split_metaspace(const step *s, const char *bytes, size_t size, bool 
   pieces_end(to);
 }
 
-// ---- steps
-// ----------------------------------------------------------------------------------------
+// ---- steps -----------------------------------------------------------------------------------
 
 static rec_status split_piece(encoder *e, const step *s, const char *bytes, size_t size, bool first,
                               pieces *to) {

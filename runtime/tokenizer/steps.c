@@ -33,8 +33,7 @@ static rec_status add_step(reading *r, step s) {
   return REC_OK;
 }
 
-// ---- what several steps have
-// ----------------------------------------------------------------------
+// ---- what several steps have -----------------------------------------------------------------
 
 static rec_status read_regex(const reading *r, const char *pattern, size_t size, OnigRegex *regex) {
   OnigErrorInfo about;
@@ -94,8 +93,7 @@ static rec_status read_behavior(const reading *r, const cJSON *json, split_behav
                      "Removed, Isolated, Contiguous, MergedWithPrevious or MergedWithNext");
 }
 
-// ---- normalizers
-// ----------------------------------------------------------------------------------
+// ---- normalizers -----------------------------------------------------------------------------
 
 static rec_status read_form(reading *r, const cJSON *json, step s) {
   (void)json;
@@ -131,8 +129,7 @@ static rec_status read_replace(reading *r, const cJSON *json, step s) {
   return status ? status : added;
 }
 
-// ---- pre-tokenizers
-// -------------------------------------------------------------------------------
+// ---- pre-tokenizers --------------------------------------------------------------------------
 
 // With other patterns than these, and where matches are removed, a text is not cut.
 static rec_status read_split(reading *r, const cJSON *json, step s) {
@@ -225,8 +222,7 @@ static rec_status read_words(reading *r, const cJSON *json, step s) {
   return status ? status : add_step(r, s);
 }
 
-// ---- decoders
-// -------------------------------------------------------------------------------------
+// ---- decoders --------------------------------------------------------------------------------
 
 static rec_status read_plain(reading *r, const cJSON *json, step s) {
   (void)json;
@@ -243,8 +239,7 @@ static rec_status read_cut(reading *r, const cJSON *json, step s) {
   return status ? status : add_step(r, s);
 }
 
-// ---- all of them
-// ----------------------------------------------------------------------------------
+// ---- all of them -----------------------------------------------------------------------------
 
 typedef struct step_row {
   const char *name, *members;

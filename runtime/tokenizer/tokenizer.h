@@ -32,8 +32,7 @@ int tokenizer_first(const tokenizer *t, const token_id **tokens);
 // The name of the file of a tokenizer in a folder; false: there is none.
 bool tokenizer_in_folder(const char *folder, file_path *path);
 
-// ---- encoding
-// -------------------------------------------------------------------------------------
+// ---- encoding --------------------------------------------------------------------------------
 
 // A text on its way. `tokens` and `count` are those since the caller last set `count` to 0.
 typedef struct encoder encoder;
@@ -51,8 +50,7 @@ encoded *encoder_tokens(encoder *e);
 rec_status encoder_take(encoder *e, const char *bytes, size_t count);
 rec_status encoder_end(encoder *e);  // of the text; another one may follow
 
-// ---- decoding
-// -------------------------------------------------------------------------------------
+// ---- decoding --------------------------------------------------------------------------------
 
 // Tokens on their way to a text. A character whose bytes several tokens have is held back until it
 // is whole.

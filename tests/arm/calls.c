@@ -21,8 +21,7 @@
 #include "tests/runtime/grid_cases.h"
 #include "tests/runtime/problem.h"
 
-// ---- The process under the emulator
-// ----------------------------------------------------------------------------------------
+// ---- The process under the emulator ----------------------------------------------------------
 
 static FILE *to_driver, *from_driver;
 static const char *library_path;  // of what is called
@@ -54,8 +53,7 @@ static bool send_bytes(const void *from, size_t size) {
 }
 static bool receive_bytes(void *to, size_t size) { return fread(to, 1, size, from_driver) == size; }
 
-// ---- One call
-// ---------------------------------------------------------------------------------------------------------------
+// ---- One call --------------------------------------------------------------------------------
 
 typedef struct tensor {
   void *data;
@@ -146,8 +144,7 @@ static rec_status run_on_arm(const rec_recurrence *recurrence, const rec_call *c
 static const rec_device arm = {
     .name = "aarch64", .type = REC_DTYPE_COUNT, .step = true, .run = run_on_arm};
 
-// ---- Comparing
-// ---------------------------------------------------------------------------------------------------------------
+// ---- Comparing -------------------------------------------------------------------------------
 
 typedef struct subject {
   const grid_case *case_;
@@ -225,8 +222,7 @@ static void run_calls(const subject *s, uint64_t *seed) {
   compare(s, draw_packed(s, seed), "packed", backward);
 }
 
-// ---- One recurrence
-// ----------------------------------------------------------------------------------------------------------
+// ---- One recurrence --------------------------------------------------------------------------
 
 // What recc is told; the library for this machine is compiled fast.
 typedef struct options {

@@ -39,8 +39,7 @@ int cuStreamSynchronize(void *stream);
 #define DRIVER(name, symbol, parameters) cuda_result symbol parameters;
 CUDA_DRIVER_FUNCTIONS(DRIVER)
 
-// ---- failures
-// -------------------------------------------------------------------------------------------------------
+// ---- failures --------------------------------------------------------------------------------
 
 static char last_error[512];
 
@@ -84,8 +83,7 @@ EXPORT nccl_result ncclGetVersion(int *version) {
   return NCCL_DONE;
 }
 
-// ---- what the processes share
-// ---------------------------------------------------------------------------------------
+// ---- what the processes share ----------------------------------------------------------------
 
 // From one rank to another: a message at a time, of which at most PIPE_BYTES are on their way.
 typedef struct pipe_of_pair {
@@ -147,8 +145,7 @@ __attribute__((destructor)) static void look_at_end(void) {
   if (open_group) refuse(0, "a group is open: ncclGroupEnd is missing");
 }
 
-// ---- moving
-// ---------------------------------------------------------------------------------------------------------
+// ---- moving ----------------------------------------------------------------------------------
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -245,8 +242,7 @@ static void run_group(void *data) {
   c->running--;
 }
 
-// ---- groups
-// ---------------------------------------------------------------------------------------------------------
+// ---- groups ----------------------------------------------------------------------------------
 
 static nccl_result check_comm(nccl_comm c, const char *call) {
   cuda_context context = NULL;
@@ -333,8 +329,7 @@ EXPORT nccl_result ncclGroupEnd(void) {
   return c->nonblocking ? NCCL_IN_PROGRESS : issue(c);
 }
 
-// ---- communicators
-// --------------------------------------------------------------------------------------------------
+// ---- communicators ---------------------------------------------------------------------------
 
 EXPORT nccl_result ncclGetUniqueId(nccl_id *id) {
   const char *folder = getenv("TMPDIR");

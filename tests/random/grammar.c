@@ -58,8 +58,7 @@ typedef struct maker {
 static int below(maker *m, int limit) { return random_below(&m->random, limit); }
 static bool chance(maker *m, int percent) { return random_chance(&m->random, percent); }
 
-// ---- forms
-// ---------------------------------------------------------------------------------------------------------------
+// ---- forms -----------------------------------------------------------------------------------
 
 // `$T`: an operand, `$=` one of the result's kind; `@`: axes that the form removes, `&`: axes that
 // stay. The results: kinds, or several of them, `=` all but C and V, `^` the real ones of these,
@@ -197,8 +196,7 @@ static bool gives(const form *f, char wanted) {
   return false;
 }
 
-// ---- constructs
-// ----------------------------------------------------------------------------------------------------------
+// ---- constructs ------------------------------------------------------------------------------
 
 typedef void state_maker(maker *m, variable s);
 
@@ -310,8 +308,7 @@ static void record(maker *m, int construct) {
   m->has->places[construct] |= (uint8_t)(1 << m->place);
 }
 
-// ---- names
-// ---------------------------------------------------------------------------------------------------------------
+// ---- names -----------------------------------------------------------------------------------
 
 static const char *axes_text(maker *m, unsigned axes) {
   const char *text = "";
@@ -420,8 +417,7 @@ static expr let(maker *m, expr e, char numbers) {
   return (expr){name, e.axes};
 }
 
-// ---- leaves
-// --------------------------------------------------------------------------------------------------------------
+// ---- leaves ----------------------------------------------------------------------------------
 
 static const expr none = {NULL, 0};
 
@@ -588,8 +584,7 @@ static expr plain(maker *m, char kind, unsigned allowed) {
   return shaped(m, kind, subset(m, allowed));
 }
 
-// ---- expressions
-// ---------------------------------------------------------------------------------------------------------
+// ---- expressions -----------------------------------------------------------------------------
 
 static expr sliced(maker *m, char kind, unsigned allowed, int depth) {
   int axis = one_of(m, m->active);
@@ -730,8 +725,7 @@ static expr draw(maker *m, char kind, unsigned allowed, int depth) {
   return plain(m, kind, allowed);
 }
 
-// ---- parts of statements
-// -------------------------------------------------------------------------------------------------
+// ---- parts of statements ---------------------------------------------------------------------
 
 static bool is_missing(const maker *m) {
   return !(m->has->places[m->target] >> m->target_place & 1);
@@ -809,8 +803,7 @@ static variable partner(maker *m, variable s, unsigned axes) {
   return declare(m, STATE, axes, s.numbers);
 }
 
-// ---- kinds of states
-// -----------------------------------------------------------------------------------------------------
+// ---- kinds of states -------------------------------------------------------------------------
 
 static void affine(maker *m, variable s) {
   const char *d = decay_within(m, s, s.axes);
@@ -993,8 +986,7 @@ static void lstm(maker *m, variable s) {
   assign(m, s, TEXT("sigmoid(%s) * tanh(%s)", o, c.name));
 }
 
-// ---- programs
-// ------------------------------------------------------------------------------------------------------------
+// ---- programs --------------------------------------------------------------------------------
 
 static void choose_axes(maker *m) {
   static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, many[] = {17, 20, 24, 33},

@@ -18,8 +18,7 @@ typedef struct editor {
   int edit;        // of all edits in their order, the one to make; counts down
 } editor;
 
-// ---- the tree
-// ------------------------------------------------------------------------------------------------------------
+// ---- the tree --------------------------------------------------------------------------------
 
 // Calls `see` for an expression and all inside it, outermost first.
 typedef void visitor(editor *e, ast_expr **place);
@@ -62,8 +61,7 @@ static ast_expr *number_one(editor *e) {
   return one;
 }
 
-// ---- printing
-// ------------------------------------------------------------------------------------------------------------
+// ---- printing --------------------------------------------------------------------------------
 
 static void print_statement(editor *e, FILE *out, const ast_stmt *s) {
   static const char *const words[] = {"input", "param", "state", "output"};
@@ -114,8 +112,7 @@ static char *print_program(editor *e) {
   return copy;
 }
 
-// ---- what nothing mentions
-// -----------------------------------------------------------------------------------------------
+// ---- what nothing mentions -------------------------------------------------------------------
 
 static const char *sought;
 static bool found;
@@ -184,8 +181,7 @@ static void remove_unused(editor *e) {
       REMOVE(e->file->items, i);
 }
 
-// ---- edits
-// ---------------------------------------------------------------------------------------------------------------
+// ---- edits -----------------------------------------------------------------------------------
 
 static bool is_chosen(editor *e) { return e->edit-- == 0; }
 
@@ -329,8 +325,7 @@ static void shrink_sizes(editor *e) {
   }
 }
 
-// ---- trials
-// --------------------------------------------------------------------------------------------------------------
+// ---- trials ----------------------------------------------------------------------------------
 
 // The tree of a text, in memory of its own. NULL: it is not legal.
 static ast_file *parse(arena *memory, interner **names, const char *text, bool check) {

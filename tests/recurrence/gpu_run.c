@@ -20,8 +20,7 @@
 typedef void gpu_function(const void *);
 typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
 
-// ---- a library of kernels
-// -----------------------------------------------------------------------------------------------
+// ---- a library of kernels --------------------------------------------------------------------
 
 static link_object embedded(const char *name) {
   const embedded_file *file = embedded_find(embedded_support, name);
@@ -66,8 +65,7 @@ gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
   return lib;
 }
 
-// ---- running kernels on the tensors of a trial
-// ------------------------------------------------------------------------
+// ---- running kernels on the tensors of a trial -----------------------------------------------
 
 gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare) {
   gpu_launch l = {.a = a, .lib = lib, .t = t, .bare = bare, .blocks = 3, .seed = 1};

@@ -15,8 +15,7 @@
 #include "compiler/plan/kernel_plan.h"
 #include "runtime/shared/frame.h"
 
-// ---- a library of kernels
-// -----------------------------------------------------------------------------------------------
+// ---- a library of kernels --------------------------------------------------------------------
 
 library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_options options) {
   host_plan_kernels(a, kernels->kernels.items, kernels->kernels.count, codegen_clones(&options),
@@ -60,8 +59,7 @@ bool kernel_clone_runs(codegen_clone clone) {
   return __builtin_cpu_supports("sse4.2");
 }
 
-// ---- running kernels on the tensors of a trial
-// ------------------------------------------------------------------------
+// ---- running kernels on the tensors of a trial -----------------------------------------------
 
 // The numbers that are saved of a chunk.
 static int64_t saved_elements(const library *lib, const trial *t) {
@@ -219,8 +217,7 @@ void launch_kernel(launch *l, kernel_kind kind) {
   }
 }
 
-// ---- comparison
-// -----------------------------------------------------------------------------------------------------------
+// ---- comparison ------------------------------------------------------------------------------
 
 static double difference(const double *x, const double *y, int64_t count) {
   double scale = 1, worst = 0;

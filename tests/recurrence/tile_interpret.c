@@ -65,8 +65,7 @@ static int64_t index_of(const walk *w, int axis) {
   return 0;
 }
 
-// ---- operations
-// -------------------------------------------------------------------------------------------------------
+// ---- operations ------------------------------------------------------------------------------
 
 static void run_elementwise(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
@@ -310,8 +309,7 @@ static void run_value(tile_machine *m, tile_id id) {
   }
 }
 
-// ---- machines
-// ---------------------------------------------------------------------------------------------------------
+// ---- machines --------------------------------------------------------------------------------
 
 bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program,
                       const int64_t *axis_sizes) {

@@ -29,8 +29,7 @@ typedef struct execution {
   sequence sequence;
 } execution;
 
-// ---- sizes and places
-// -------------------------------------------------------------------------------------------------
+// ---- sizes and places ------------------------------------------------------------------------
 
 static int64_t place_elements(const execution *e, const tile_place *place) {
   int64_t count = 1;
@@ -158,8 +157,7 @@ static void hand_over_stash(const tile_machine *from, tile_machine *to) {
   }
 }
 
-// ---- states
-// -----------------------------------------------------------------------------------------------------------
+// ---- states ----------------------------------------------------------------------------------
 
 static states states_new(const execution *e) {
   states s = {ARENA_ARRAY(e->arena, double *, e->body->tensors.count),
@@ -204,8 +202,7 @@ static void exchange(const execution *e, states s, const reference_tensor *tenso
   }
 }
 
-// ---- whole sequences
-// --------------------------------------------------------------------------------------------------
+// ---- whole sequences -------------------------------------------------------------------------
 
 typedef struct machines {
   tile_machine forward, recompute, backward;

@@ -38,8 +38,7 @@ static const char program[] =
 static char folder[] = "/tmp/apply_test.XXXXXX";
 static char source_path[64], input_path[64], output_path[64], error_path[64];
 
-// ---- Files
-// -------------------------------------------------------------------------------------------------
+// ---- Files -----------------------------------------------------------------------------------
 
 enum { TENSOR_COUNT = 12, RANK = 5, BYTES = 4096 };
 
@@ -76,8 +75,7 @@ static void write_input(const part *changes, int count) {
   if (rec_file_write(input_path, tensors, written, NULL, 0)) abort();
 }
 
-// ---- Running
-// ---------------------------------------------------------------------------------------------------
+// ---- Running ---------------------------------------------------------------------------------
 
 static char error_text[4096];
 
@@ -123,8 +121,7 @@ static void refused(const char *what, int status, const char *message) {
   check(access(output_path, F_OK) != 0, "%s: there is an output file", what);
 }
 
-// ---- Tests
-// -----------------------------------------------------------------------------------------------------
+// ---- Tests -----------------------------------------------------------------------------------
 
 typedef struct misfit {
   const char *what;
@@ -420,8 +417,7 @@ static void check_old_output(void) {
   unlink(output_path);
 }
 
-// ---- Compiling on the fly
-// ------------------------------------------------------------------------------------------
+// ---- Compiling on the fly --------------------------------------------------------------------
 
 static char beside_path[64], recc_path[64], temporary_path[64];
 

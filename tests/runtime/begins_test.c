@@ -78,8 +78,7 @@ static const char *const programs[] = {
 
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-// ---- against the interpreter
-// -----------------------------------------------------------------------------------------------
+// ---- against the interpreter -----------------------------------------------------------------
 
 static int variable_of(const rec_signature *s, const char *name) {
   for (int i = 0; i < s->variable_count; i++)
@@ -186,8 +185,7 @@ static void check_program(const rec_recurrence *r, const char *const *devices, d
   }
 }
 
-// ---- gradients
-// ---------------------------------------------------------------------------------------------------------------
+// ---- gradients -------------------------------------------------------------------------------
 
 static double dot(const problem *p) {
   double sum = 0;
@@ -249,8 +247,7 @@ static void check_given(const rec_recurrence *r, const char *const *devices) {
   problem_free(given);
 }
 
-// ---- RWKV-4
-// ------------------------------------------------------------------------------------------------------------------
+// ---- RWKV-4 ----------------------------------------------------------------------------------
 
 enum { CHANNELS = 3, TOKENS = 40 };
 

@@ -45,8 +45,7 @@ typedef struct grid {
 static int runs;
 static double worst_f64, worst_f32, worst_narrow, worst_ratio;
 
-// ---- Numbers
-// -----------------------------------------------------------------------------------------------------------
+// ---- Numbers ---------------------------------------------------------------------------------
 
 static problem *draw_batch(const grid *g, int64_t batch, int64_t time, regime r, uint64_t seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
@@ -70,8 +69,7 @@ static bool all_finite(const problem *p, bool backward) {
   return true;
 }
 
-// ---- Comparing
-// ---------------------------------------------------------------------------------------------------------
+// ---- Comparing -------------------------------------------------------------------------------
 
 static const char *const regime_names[REGIMES] = {"weak", "normal", "strong", "mixed", "resets"};
 
@@ -182,8 +180,7 @@ static void run_length(const grid *g, int64_t time, regime r) {
   problem_free(p);
 }
 
-// ---- Other ways to the same numbers
-// -----------------------------------------------------------------------------------------
+// ---- Other ways to the same numbers ----------------------------------------------------------
 
 static void check_packed(const grid *g, uint64_t *seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
@@ -282,8 +279,7 @@ static void check_ways(const grid *g) {
   problem_free(p);
 }
 
-// ---- One recurrence
-// ------------------------------------------------------------------------------------------------------
+// ---- One recurrence --------------------------------------------------------------------------
 
 static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300, 1031};
 enum { LENGTHS = sizeof lengths / sizeof *lengths, SHORT_LENGTHS = 6 };

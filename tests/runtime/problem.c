@@ -177,8 +177,7 @@ problem *problem_load(const rec_recurrence *recurrence, const char *path, bool b
   return p;
 }
 
-// ---- Splitting in time
-// -----------------------------------------------------------------------------------
+// ---- Splitting in time -----------------------------------------------------------------------
 
 // Copies steps between a whole's tokens and a part's, which starts at `first`.
 static void copy_steps(const problem *whole, double *there, const problem *part, double *here,
@@ -284,8 +283,7 @@ problem *problem_join(const problem *whole, const problem *before, const problem
   return q;
 }
 
-// ---- Running
-// ---------------------------------------------------------------------------------------------
+// ---- Running ---------------------------------------------------------------------------------
 
 static rec_dtype type_of(const problem *p, const rec_device *device, int i) {
   return rec_device_type(device, stored_type(p, i));
@@ -424,8 +422,7 @@ bool problem_use(problem *p, const rec_recurrence *recurrence, const char *name,
   return with_call(p, x.device, options->backward, run_session, &x);
 }
 
-// ---- Comparing
-// -------------------------------------------------------------------------------------------
+// ---- Comparing -------------------------------------------------------------------------------
 
 static double rms(const double *numbers, int64_t count) {
   double sum = 0;

@@ -36,8 +36,7 @@ static coverage all;
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-// ---- libraries
-// -----------------------------------------------------------------------------------------------------------
+// ---- libraries -------------------------------------------------------------------------------
 
 // The same for all programs of a batch, so that one alone gets the same. Every fortieth is compiled
 // with all the effort that users get, the others quickly.
@@ -89,8 +88,7 @@ static const char *words_of(arena *memory, uint64_t seed, setting s) {
                       s.every, s.effort, s.shared_kib, s.summary ? " --summary" : "");
 }
 
-// ---- trials
-// --------------------------------------------------------------------------------------------------------------
+// ---- trials ----------------------------------------------------------------------------------
 
 typedef enum way { WHOLE, STEPS, UNSAVED, SEGMENTS, WAYS } way;
 
@@ -188,8 +186,7 @@ static problem *problem_of(const rec_signature *signature, const run *r) {
   return p;
 }
 
-// ---- comparing
-// -----------------------------------------------------------------------------------------------------------
+// ---- comparing -------------------------------------------------------------------------------
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
@@ -348,8 +345,7 @@ static void fit_to_executor(run *r, const rec_recurrence *compiled) {
   while (numbers * r->time > MOST_NUMBERS) r->time /= 2;
 }
 
-// ---- differences
-// ---------------------------------------------------------------------------------------------------------
+// ---- differences -----------------------------------------------------------------------------
 
 // Differences see what stop_gradient hides.
 static bool has_differences(const char *program) { return !strstr(program, "stop_gradient"); }
@@ -369,8 +365,7 @@ static void check_differences(uint64_t seed, const char *program) {
   fixture_close(&f);
 }
 
-// ---- programs
-// ------------------------------------------------------------------------------------------------------------
+// ---- programs --------------------------------------------------------------------------------
 
 static char *read_file(arena *memory, const char *path) {
   char *text = arena_alloc(memory, 1 << 16);
@@ -385,8 +380,7 @@ static const char *program_of(arena *memory, uint64_t seed, const char *name, co
   return given ? read_file(memory, given) : drawn;
 }
 
-// ---- failures
-// ------------------------------------------------------------------------------------------------------------
+// ---- failures --------------------------------------------------------------------------------
 
 typedef struct failure {
   setting setting;
@@ -458,8 +452,7 @@ static void report(failure *f, uint64_t seed, const char *program) {
   arena_free(memory);
 }
 
-// ---- batches
-// -------------------------------------------------------------------------------------------------------------
+// ---- batches ---------------------------------------------------------------------------------
 
 // The program of this seed, compiled.
 static void judge(const rec_recurrence *compiled, uint64_t seed, setting s) {
@@ -597,8 +590,7 @@ static void run_programs(uint64_t seed, int programs) {
   }
 }
 
-// ---- programs that found a fault
-// -----------------------------------------------------------------------------------------
+// ---- programs that found a fault -------------------------------------------------------------
 
 // A file of tests/random/found: its first line is `// DEVICE: words for recc`.
 static void run_found(const char *path) {

@@ -20,8 +20,7 @@
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/tile_run.h"
 
-// ---- sources
-// ------------------------------------------------------------------------------------------------------------
+// ---- sources ---------------------------------------------------------------------------------
 
 static const char elementwise[] =
     "recurrence r(D, N = 3) {\n"
@@ -591,8 +590,7 @@ static recurrence *from_source(fixture *s, const char *text) {
   return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
-// ---- comparison
-// -----------------------------------------------------------------------------------------------------------
+// ---- comparison ------------------------------------------------------------------------------
 
 static double difference(const double *a, const double *b, int64_t count) {
   double scale = 1, worst = 0;
@@ -877,8 +875,7 @@ static void random_programs_agree(void **state) {
   assert_true(compared > RANDOM_PROGRAMS / 2);
 }
 
-// ---- random recurrences with scalar decays
-// ----------------------------------------------------------------------------
+// ---- random recurrences with scalar decays ---------------------------------------------------
 
 static const char *pick(uint64_t *seed, const char *const *words, int count) {
   return words[(int)random_between(seed, 0, count)];
@@ -964,8 +961,7 @@ static void random_scalar_decays_agree(void **state) {
   }
 }
 
-// ---- random mixtures of structures
-// ------------------------------------------------------------------------------------
+// ---- random mixtures of structures -----------------------------------------------------------
 
 static const char *mixed_keys(uint64_t *seed) {
   return PICK(seed, "k", "k[t-1]", "p[t-1]", "0.3 * n", "(q[t-3] - p)", "silu(q)", "u * k",

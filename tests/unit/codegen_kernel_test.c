@@ -18,8 +18,7 @@
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"
 
-// ---- comparison
-// -----------------------------------------------------------------------------------------------------------
+// ---- comparison ------------------------------------------------------------------------------
 
 static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time,
                     bool f64, bool bare, const char *what) {

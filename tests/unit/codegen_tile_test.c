@@ -69,8 +69,7 @@ static tile_id slice(builder *b, tile_id x, int axis, int entry) {
   return tile_indexed(b->p, TILE_SLICE, x, axis, entry);
 }
 
-// ---- segments of 1, 2, 4, .. steps
-// --------------------------------------------------------------------------------------
+// ---- segments of 1, 2, 4, .. steps -----------------------------------------------------------
 
 typedef struct level {
   int64_t n;    // steps of a segment
@@ -138,8 +137,7 @@ static tile_program *decays_per_key(arena *a, const typed_body *body, int chunk)
   return close_program(a, &b, y, S, mul(&b, b.n, b.w));
 }
 
-// ---- systems
-// ------------------------------------------------------------------------------------------------------------
+// ---- systems ---------------------------------------------------------------------------------
 
 // Corrections of a delta rule without decay, their transposed counterpart, and systems with one
 // column.
@@ -162,8 +160,7 @@ static tile_program *systems(arena *a, const typed_body *body, int chunk) {
   return close_program(a, &b, y, S, mul(&b, b.n, b.w));
 }
 
-// ---- shifts and what a chunk hands on
-// -------------------------------------------------------------------------------
+// ---- shifts and what a chunk hands on --------------------------------------------------------
 
 // Sums and masks along segments; the rows of a ragged end that the next chunk starts from.
 static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
@@ -209,8 +206,7 @@ static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
   return close_program(a, &b, y, S, n);
 }
 
-// ---- comparison
-// ---------------------------------------------------------------------------------------------------------
+// ---- comparison ------------------------------------------------------------------------------
 
 typedef tile_program *program_builder(arena *a, const typed_body *body, int chunk);
 

@@ -90,8 +90,7 @@ static void test_arguments_of_tasks(void **state) {
       }
 }
 
-// ---- the files of editors
-// ----------------------------------------------------------------------------------------------------
+// ---- the files of editors --------------------------------------------------------------------
 
 static char *read_file(const char *path) {
   char whole[1024];

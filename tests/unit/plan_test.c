@@ -18,8 +18,7 @@
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/kernel_programs.h"
 
-// ---- behind each pass
-// -----------------------------------------------------------------------------------------------
+// ---- behind each pass ------------------------------------------------------------------------
 
 // A pass that leaves something wrong ends the program: an internal compiler error names it.
 static int plan_kernel(arena *a, const mapping *m, const tile_program *program, bool backward) {
@@ -184,8 +183,7 @@ static void candidates_are_planned_once(void **state) {
   fixture_close(&f);
 }
 
-// ---- broken by hand
-// -------------------------------------------------------------------------------------------------
+// ---- broken by hand --------------------------------------------------------------------------
 
 // Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins. Then 5
 // product %11 added to it. Then 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
@@ -403,8 +401,7 @@ static void broken_plans_are_refused(void **state) {
   }
 }
 
-// ---- threads of a GPU block
-// -----------------------------------------------------------------------------------------
+// ---- threads of a GPU block ------------------------------------------------------------------
 
 static const char norms[] =
     "program p.forward chunk 16\n"

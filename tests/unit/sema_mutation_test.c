@@ -36,8 +36,7 @@ static uint64_t next_random(void) {
 
 static int below(int n) { return (int)(next_random() % (uint64_t)n); }
 
-// ---- programs
-// -----------------------------------------------------------------------------------------------------------
+// ---- programs --------------------------------------------------------------------------------
 
 static const char *read_text(arena *a, const char *path) {
   FILE *file = fopen(path, "rb");
@@ -120,8 +119,7 @@ static void mutate(tokens *list, const tokens *donor) {
   }
 }
 
-// ---- what must hold
-// -----------------------------------------------------------------------------------------------------
+// ---- what must hold --------------------------------------------------------------------------
 
 static void check_values(const typed_body *body) {
   axis_set all = 0;

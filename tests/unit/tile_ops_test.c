@@ -30,8 +30,7 @@ static tile_program *parse(arena *a, const char *text) {
   return p;
 }
 
-// ---- one run of a program
-// -----------------------------------------------------------------------------------------------
+// ---- one run of a program --------------------------------------------------------------------
 
 static tile_id value_of_argument(const tile_program *p, int argument) {
   for (int i = 0; i < p->values.count; i++) {
@@ -163,8 +162,7 @@ static void check_gradients(arena *a, const tile_program *p, int64_t valid) {
   tile_machine_free(&m.backward);
 }
 
-// ---- programs
-// -------------------------------------------------------------------------------------------------------------
+// ---- programs --------------------------------------------------------------------------------
 
 #define CHUNK_OF_8                                                                               \
   "axis K 3\naxis V 2\ntime t 8\npair s 8\nlocal u 4\nlocal i 2\nlocal w 2\nlocal h 2\nlocal j " \
@@ -288,8 +286,7 @@ static void text_reads_back(void **state) {
   }
 }
 
-// ---- values
-// ---------------------------------------------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
 // Runs the body of a program whose argument 0 holds 1, 2, .. and returns the array of a value.
 static double *body_value(arena *a, const char *text, int64_t valid, tile_id id) {
@@ -348,8 +345,7 @@ static void entries_move_as_the_rows_say(void **state) {
   arena_free(a);
 }
 
-// ---- simplification
-// ---------------------------------------------------------------------------------------------------
+// ---- simplification --------------------------------------------------------------------------
 
 static tile_program *empty(arena *a) {
   return parse(

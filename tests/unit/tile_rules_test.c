@@ -30,8 +30,7 @@ static recurrence *from_source(fixture *s, const char *text) {
   return recurrence_analyse(s->memory, program->recurrences.items[0]);
 }
 
-// ---- matrix products
-// --------------------------------------------------------------------------------------------------
+// ---- matrix products -------------------------------------------------------------------------
 
 #define MAMBA2(G, R, P, N)                                     \
   "recurrence ssd(G = " #G ", R = " #R ", P = " #P ", N = " #N \
@@ -118,8 +117,7 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
   }
 }
 
-// ---- spellings
-// --------------------------------------------------------------------------------------------------------
+// ---- spellings -------------------------------------------------------------------------------
 
 #define MODES(READ)                                     \
   "recurrence modes(N = 8, W = 6) {\n"                  \
@@ -242,8 +240,7 @@ static void high_powers_in_chunks_end(void **state) {
   fixture_close(&s);
 }
 
-// ---- rules
-// ------------------------------------------------------------------------------------------------------------
+// ---- rules -----------------------------------------------------------------------------------
 
 static const char gated[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -360,8 +357,7 @@ static void the_rules_see_violations(void **state) {
   fixture_close(&s);
 }
 
-// ---- axes that are not cut
-// --------------------------------------------------------------------------------------------
+// ---- axes that are not cut -------------------------------------------------------------------
 
 // The state n lacks V, so its share of a gradient that is partial over V is counted for the first
 // entry of V alone. A kernel that does not cut V needs no such question; one that does keeps it.

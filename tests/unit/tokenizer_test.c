@@ -11,8 +11,7 @@
 
 #include "runtime/tokenizer/parts.h"
 
-// ---- files
-// ------------------------------------------------------------------------------------------
+// ---- files -----------------------------------------------------------------------------------
 
 // Byte characters, the other characters of the texts below, and what the merges make of them.
 static void print_bpe(FILE *out, const char *settings) {
@@ -68,8 +67,7 @@ static tokenizer *opened(const char *members, const char *settings) {
   return t;
 }
 
-// ---- texts
-// ------------------------------------------------------------------------------------------
+// ---- texts -----------------------------------------------------------------------------------
 
 static uint64_t state = 1;
 static unsigned draw(unsigned below) {
@@ -268,8 +266,7 @@ static void test_longest(void **unused) {
   tokenizer_close(t);
 }
 
-// ---- what is refused
-// ----------------------------------------------------------------------------------
+// ---- what is refused -------------------------------------------------------------------------
 
 static void refuses_text(const char *text, const char *message) {
   tokenizer *t = NULL;

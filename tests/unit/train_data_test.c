@@ -150,8 +150,7 @@ static void malformed_files_are_named(void **state) {
   refuses("raw.bin", FORMAT_MEGATRON, "raw.idx: expected an index, found none");
 }
 
-// ---- types of numbers
-// -----------------------------------------------------------------------------
+// ---- types of numbers ------------------------------------------------------------------------
 
 // The same tokens as numbers of another type.
 static size_t write_numbers(const char *name, const char *head, size_t head_size, int bytes,

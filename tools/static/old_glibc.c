@@ -21,8 +21,7 @@ int memfd_create(const char *name, unsigned flags) {
   return (int)syscall(SYS_memfd_create, name, flags);
 }
 
-// ---- chance
-// --------------------------------------------------------------------------------------
+// ---- chance ----------------------------------------------------------------------------------
 
 int getentropy(void *bytes, size_t size) {
   long got;
@@ -37,8 +36,7 @@ uint32_t arc4random(void) {
   return number;
 }
 
-// ---- memory and threads
-// --------------------------------------------------------------------------
+// ---- memory and threads ----------------------------------------------------------------------
 
 struct mallinfo2 mallinfo2(void) {
 #pragma GCC diagnostic push

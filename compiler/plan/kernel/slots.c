@@ -108,10 +108,10 @@ static bool has_states(const recurrence *r) {
   return false;
 }
 
-// ---- what is saved of a chunk
-// -------------------------------------------------------------------------------- First the values
-// that forward keeps, each [instance axes, step, tile axes]. Then each part of a state or lag
-// buffer, with instance axes outside, tile axes, lanes inside.
+// ---- what is saved of a chunk ----------------------------------------------------------------
+
+// First the values that forward keeps, each [instance axes, step, tile axes]. Then each part of a
+// state or lag buffer, with instance axes outside, tile axes, lanes inside.
 
 int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 

@@ -52,8 +52,7 @@ static double eps_of(const weights *w, const char *norm) {
 
 static int64_t quotient(int64_t a, int64_t b) { return b ? a / b : 0; }
 
-// ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba
-// ---------------------
+// ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba --------------
 
 #define MIXER "backbone.layers.0.mixer."
 #define ONE_TABLE "backbone.embedding"  // of state-spaces/mamba; the others load it, too
@@ -170,8 +169,7 @@ static void set_mamba2(settings *s, public_values *v, const weights *w) {
   refuse_forms_of_mamba2(s);
 }
 
-// ---- gla, gated_deltanet: flash-linear-attention
-// ----------------------------------------------------
+// ---- gla, gated_deltanet: flash-linear-attention ---------------------------------------------
 
 #define LAYER "model.layers.0."
 #define ATTN LAYER "attn."
@@ -245,8 +243,7 @@ static void set_gated_deltanet(settings *s, public_values *v, const weights *w) 
   set_gated_blocks(s, v, w, true);
 }
 
-// ---- rwkv6, rwkv7: flash-linear-attention
-// -----------------------------------------------------------
+// ---- rwkv6, rwkv7: flash-linear-attention ----------------------------------------------------
 
 static void set_rwkv_forms(settings *s, public_values *v) {
   config_eps(s, &v->eps, "norm_eps", 1e-5, 1e-5);
