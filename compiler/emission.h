@@ -1,6 +1,5 @@
 // What --emit prints.
-#ifndef REC_EMISSION_H
-#define REC_EMISSION_H
+#pragma once
 
 #include "compiler/pipeline.h"
 
@@ -38,5 +37,3 @@ const char *emission_names(arena *a);
 // Prints to the output file if there is one, else to `out`. False: compilation.failure says why
 // not.
 bool emission_print(compilation *c, const emission *what, FILE *out);
-
-#endif

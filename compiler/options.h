@@ -1,6 +1,5 @@
 // The words of recc's command line.
-#ifndef REC_OPTIONS_H
-#define REC_OPTIONS_H
+#pragma once
 
 #include "compiler/pipeline.h"
 #include "runtime/shared/manual.h"
@@ -29,5 +28,3 @@ int usage_error(const char *expected, const char *found);
 
 // Help, manual page and completions.
 const manual *options_manual(arena *a);
-
-#endif

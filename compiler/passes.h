@@ -1,6 +1,5 @@
 // The passes that pipeline.c has in its tables, and what they hand on.
-#ifndef REC_PASSES_H
-#define REC_PASSES_H
+#pragma once
 
 #include "compiler/base/pass.h"
 #include "compiler/emission.h"
@@ -100,5 +99,3 @@ const char *compilation_module_name(const compilation *c);
 // False: `failure` says which of the files that the compilation writes is an input, or one that
 // recc did not write.
 bool compilation_may_write(compilation *c);
-
-#endif

@@ -1,7 +1,6 @@
 // From a file to a library: the passes in order, what each reads and writes, and what is printed
 // between them.
-#ifndef REC_PIPELINE_H
-#define REC_PIPELINE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -83,5 +82,3 @@ const char *compile_find_optional(arena *a, const char *word);
 const char *compile_optional_list(arena *a);
 // The word of a name: register-states.
 const char *compile_optional_word(arena *a, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 // Between tensor files and calls: the rules of `rec apply` (names, shapes, element types).
-#ifndef REC_RUNTIME_BIND_H
-#define REC_RUNTIME_BIND_H
+#pragma once
 
 #include "runtime/module.h"
 
@@ -21,5 +20,3 @@ rec_status rec_bind(const rec_signature *signature, const rec_device *device, co
 // Outputs and final states, after `backward` the gradients too.
 rec_status rec_binding_write(const rec_binding *binding, const char *path);
 void rec_binding_free(rec_binding *binding);
-
-#endif

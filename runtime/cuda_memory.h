@@ -2,8 +2,7 @@
 // there before asks the driver for no memory, and nothing waits for the device, as cuMemFree does.
 // Memory changes hands in the order of streams. The stream that takes it waits, on the device, for
 // all work that the releasing stream had been given by then.
-#ifndef REC_RUNTIME_CUDA_MEMORY_H
-#define REC_RUNTIME_CUDA_MEMORY_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/support/cuda_driver.h"
@@ -16,5 +15,3 @@ rec_status rec_cuda_take(const cuda_driver *driver, cuda_stream stream, int64_t 
 // `stream` is the one whose work used the memory last; it is not being captured. Memory whose last
 // use the driver cannot record is given to nobody before all work of the context is done.
 void rec_cuda_give(const cuda_driver *driver, cuda_stream stream, void *memory);  // NULL is allowed
-
-#endif

@@ -1,6 +1,5 @@
 // A device: where a recurrence runs. A new one is a row in run.c's table and one file.
-#ifndef REC_RUNTIME_DEVICE_H
-#define REC_RUNTIME_DEVICE_H
+#pragma once
 
 #include "runtime/module.h"
 
@@ -61,5 +60,3 @@ rec_status rec_cuda_run(const rec_recurrence *recurrence, const rec_call *call,
                         const rec_run_options *options);
 rec_status rec_reference_run(const rec_recurrence *recurrence, const rec_call *call,
                              const rec_run_options *options);
-
-#endif

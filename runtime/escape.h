@@ -1,7 +1,6 @@
 // Texts from outside (names in programs, names of files, what files hold) on their way into a page,
 // a picture or a table. Whatever is written there goes through one of these.
-#ifndef REC_RUNTIME_ESCAPE_H
-#define REC_RUNTIME_ESCAPE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -12,5 +11,3 @@ void put_html(FILE *out, const char *text);
 void put_gnuplot_string(FILE *out, const char *text);
 // A cell of a CSV file without quotes: commas, quotes and control characters become blanks.
 void put_csv_cell(FILE *out, const char *text);
-
-#endif

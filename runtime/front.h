@@ -1,7 +1,6 @@
 // The compiler's front end inside the runtime: source text to recurrences that the reference
 // interpreter runs.
-#ifndef REC_RUNTIME_FRONT_H
-#define REC_RUNTIME_FRONT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -28,5 +27,3 @@ bool rec_front_size(const recurrence *program, int axis, const int64_t *sizes, i
 
 // An expression as the source has it; lives as long as the front end.
 const char *rec_front_text(const rec_front *front, const ast_expr *expression);
-
-#endif

@@ -1,6 +1,5 @@
 // Shared by the files of librec, not by its users.
-#ifndef REC_RUNTIME_INTERNAL_H
-#define REC_RUNTIME_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 #include <string.h>
@@ -69,5 +68,3 @@ double rec_number_at(const void *data, rec_dtype type, int64_t place);
 
 float rec_half_to_float(uint16_t bits);
 uint16_t rec_float_to_half(float value);
-
-#endif

@@ -1,6 +1,5 @@
 // Settings in JSON files that people write: messages name the file, and the line or the member.
-#ifndef REC_RUNTIME_JSON_FILE_H
-#define REC_RUNTIME_JSON_FILE_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/shared/json.h"
@@ -10,5 +9,3 @@ rec_status json_read_file(const char *path, cJSON **json);
 // The number of a member from `least` to `most`. `object` may be NULL: then the member is missing.
 rec_status json_real(const char *path, const cJSON *object, const char *key, double least,
                      double most, double *value);
-
-#endif

@@ -1,7 +1,6 @@
 // A compiled library as a file, read without loading it: loading runs what the library wants to be
 // run.
-#ifndef REC_RUNTIME_LIBRARY_FILE_H
-#define REC_RUNTIME_LIBRARY_FILE_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -14,5 +13,3 @@ rec_status library_find_manifest(const char *path, const void *bytes, size_t siz
 // The manifest of the file, which the caller frees. `runs`: the library must be for the processor
 // of this machine.
 rec_status library_read_manifest(const char *path, bool runs, char **manifest);
-
-#endif

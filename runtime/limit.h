@@ -1,6 +1,5 @@
 // The least work that a recurrence needs: what `rec bench` measures the compiled code against.
-#ifndef REC_RUNTIME_LIMIT_H
-#define REC_RUNTIME_LIMIT_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -11,5 +10,3 @@ double rec_limit_forward(const recurrence *program, const int64_t *axis_sizes);
 // Forward and backward together, as a multiple of forward. Each product has two gradients, most of
 // which are products of the same size. The states are made a second time.
 #define REC_LIMIT_BOTH 3.2
-
-#endif

@@ -1,6 +1,5 @@
 // What this machine can do at most: the yardstick of `rec bench`.
-#ifndef REC_RUNTIME_MACHINE_H
-#define REC_RUNTIME_MACHINE_H
+#pragma once
 
 #include "runtime/rec.h"
 
@@ -18,5 +17,3 @@ int rec_machine_vector_bits(void);  // of the instructions that rec_machine_peak
 // that other programs on the machine do not count. Several threads are timed by the clock on the
 // wall.
 double rec_seconds(int threads);
-
-#endif

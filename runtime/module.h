@@ -1,6 +1,5 @@
 // Inside a module: a compiled library, its manifest as C structures, and the program behind it.
-#ifndef REC_RUNTIME_MODULE_H
-#define REC_RUNTIME_MODULE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -132,5 +131,3 @@ rec_module *rec_module_new(const char *path);
 // ("P=32"). Messages about the program go to `messages`, or nowhere if it is NULL.
 rec_status rec_module_open_source(const char *path, const char *const *defines, int define_count,
                                   rec_dtype dtype, FILE *messages, rec_module **module);
-
-#endif

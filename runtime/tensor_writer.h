@@ -1,8 +1,7 @@
 // A tensor file that is filled part by part, by one process or by several. It is written beside its
 // place, and takes this place when all of it is there: whoever looks finds the old file or the new
 // one.
-#ifndef REC_RUNTIME_TENSOR_WRITER_H
-#define REC_RUNTIME_TENSOR_WRITER_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/shared/output.h"
@@ -33,5 +32,3 @@ rec_status tensor_writer_flush(tensor_writer *w);
 rec_status tensor_writer_finish(tensor_writer *w);
 // A file that was opened and not finished is removed. NULL is allowed.
 void tensor_writer_close(tensor_writer *w);
-
-#endif

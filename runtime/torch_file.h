@@ -7,8 +7,7 @@
 // A pickle is a program; this reads the few instructions that dictionaries of tensors are made of
 // and names the first other one. Nothing that a file says is run, and no size is believed before
 // the bytes are there.
-#ifndef REC_TORCH_FILE_H
-#define REC_TORCH_FILE_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -57,5 +56,3 @@ typedef struct torch_pickle {
 
 rec_status torch_pickle_read(const char *path, rec_mapping bytes, torch_pickle *pickle);
 void torch_pickle_free(torch_pickle *pickle);
-
-#endif

@@ -145,8 +145,7 @@
 //   function: floor_div(a, b) and ceil_div(a, b), the quotient rounded down or up; align(a, b) = ceil_div(a, b) * b. No number
 //             is negative, no divisor 0
 // It is one of Python and C, too, where these three functions are defined.
-#ifndef REC_ARTIFACT_ABI_H
-#define REC_ARTIFACT_ABI_H
+#pragma once
 
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
@@ -370,5 +369,3 @@ const char *artifact_read_carried(arena *a, const char *path, artifact_carried *
 // NULL: no such line. NULL, or one line that says what went wrong.
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size,
                        const char *comment, unsigned flags);
-
-#endif

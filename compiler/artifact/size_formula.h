@@ -4,8 +4,7 @@
 //
 // What is known at compile time is computed: sums and products of numbers are numbers. The manifest
 // has the text; its grammar is in abi.h.
-#ifndef REC_ARTIFACT_SIZE_FORMULA_H
-#define REC_ARTIFACT_SIZE_FORMULA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ const size_formula *size_ceil_div(arena *a, const size_formula *left, int64_t di
 const size_formula *size_align(arena *a, const size_formula *left, int64_t multiple);
 
 const char *size_text(arena *a, const size_formula *f);
-
-#endif

@@ -1,6 +1,5 @@
 // Internal to compiler/artifact: the table of one recurrence, and what its manifest says of sizes.
-#ifndef REC_ARTIFACT_TABLES_H
-#define REC_ARTIFACT_TABLES_H
+#pragma once
 
 #include "compiler/artifact/abi.h"
 #include "compiler/artifact/size_formula.h"
@@ -76,5 +75,3 @@ int64_t artifact_segment_multiple(const artifact_kernels *kernels, int chunk);
 
 // Which of the caller's memories a slot of a kernel is.
 abi_role artifact_slot_role(tile_role role);
-
-#endif

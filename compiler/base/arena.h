@@ -1,7 +1,6 @@
 // Memory whose lifetime has a name: everything allocated from an arena is freed with it, in one
 // call. Passes allocate from the arena they are given and never free.
-#ifndef REC_BASE_ARENA_H
-#define REC_BASE_ARENA_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ char *arena_vprintf(arena *a, const char *format, va_list arguments)
 
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), (size_t)(n), sizeof(T)))
-
-#endif

@@ -1,7 +1,6 @@
 // Choices that are no passes, and that a compilation may leave out as it may leave out passes
 // (choice.def).
-#ifndef REC_BASE_CHOICE_H
-#define REC_BASE_CHOICE_H
+#pragma once
 
 #include "compiler/base/pass.h"
 
@@ -15,5 +14,3 @@ typedef enum pass_choice {
 extern const pass_stage choice_stage;
 
 bool choice_is_left_out(const pass_names *without, pass_choice what);
-
-#endif

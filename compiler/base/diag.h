@@ -7,8 +7,7 @@
 //
 // Texts follow "expected X, found Y; hint": what was wanted and what was seen, in the words of the
 // source.
-#ifndef REC_BASE_DIAG_H
-#define REC_BASE_DIAG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -66,5 +65,3 @@ const diag_message *const *diag_messages(const diag *d, int *count);
 // Text of the i-th error in the order of their making, without place; NULL beyond the last (for
 // tests and rec.h users).
 const char *diag_error_text(const diag *d, int i);
-
-#endif

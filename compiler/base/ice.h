@@ -1,6 +1,5 @@
 // Bugs of the compiler itself, as opposed to mistakes in the user's program (diag.h).
-#ifndef REC_BASE_ICE_H
-#define REC_BASE_ICE_H
+#pragma once
 
 // Prints "internal compiler error in PASS: ...; please report" with the version and exits with
 // status 70. PASS is the pass's name as a string; name the node in the text.
@@ -10,5 +9,3 @@ _Noreturn void ice(const char *pass, const char *file, int line, const char *for
     __attribute__((format(printf, 4, 5)));
 
 enum { ICE_EXIT_STATUS = 70 };
-
-#endif

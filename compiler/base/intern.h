@@ -1,6 +1,5 @@
 // Names as pointers: equal texts become the same pointer, so names are compared with ==.
-#ifndef REC_BASE_INTERN_H
-#define REC_BASE_INTERN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ interner *interner_new(arena *a);
 // arena.
 const char *intern(interner *names, const char *text);
 const char *intern_n(interner *names, const char *text, size_t length);
-
-#endif

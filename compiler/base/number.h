@@ -1,8 +1,7 @@
 // The types of numbers. `--dtype` names the type in which tokens (inputs, outputs and their
 // gradients) are stored. The 16-bit types are storage alone: parameters, states and all arithmetic
 // are then f32.
-#ifndef REC_BASE_NUMBER_H
-#define REC_BASE_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -32,5 +31,3 @@ static inline bool number_type_find(const char *text, number_type *type) {
 static inline bool number_is_narrow(number_type type) {
   return type == NUMBER_BF16 || type == NUMBER_F16;
 }
-
-#endif

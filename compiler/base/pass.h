@@ -3,8 +3,7 @@
 //
 //   schedule              the pipeline's pass
 //     chunk program   3   a pass of the stage "programs", which it has run three times
-#ifndef REC_BASE_PASS_H
-#define REC_BASE_PASS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ double pass_clock(void);
 void pass_ran(const pass_stage *stage, int pass, double seconds, int verified);
 // All that another thread has run.
 void pass_log_add(const pass_log *other);
-
-#endif

@@ -2,8 +2,7 @@
 // they wait for, takes one each. At most one at a time for each processor: more would take the
 // caches from each other. Four runs of ptxas on two processors took a third more processor time
 // than two after two.
-#ifndef REC_BASE_PROCESSORS_H
-#define REC_BASE_PROCESSORS_H
+#pragma once
 
 // Who goes first when a processor is free: what takes longest.
 typedef enum processors_turn { TURN_SHORT, TURN_LONG } processors_turn;
@@ -13,5 +12,3 @@ int processors_count(void);  // that this process may use; at least 1
 // Waits for a processor. No thread takes two: it would wait for itself.
 void processors_take(processors_turn turn);
 void processors_give(void);
-
-#endif

@@ -1,6 +1,5 @@
 // The file that a command is given: a path, or std.NAME, a file of the standard library.
-#ifndef REC_BASE_PROGRAM_H
-#define REC_BASE_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ const source *program_load(sources *all, arena *a, const embedded_file *stdlib, 
 
 // A file of the standard library, under the path that messages print.
 const source *program_add_standard(sources *all, arena *a, const embedded_file *file);
-
-#endif

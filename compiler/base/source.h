@@ -1,6 +1,5 @@
 // Source files and places in them.
-#ifndef REC_BASE_SOURCE_H
-#define REC_BASE_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ const char *source_line(const source *s, int line, uint32_t *length);
 
 // The smallest span that covers both; either may be no place.
 span span_join(span first, span last);
-
-#endif

@@ -4,8 +4,7 @@
 //   FILE *out = text_begin(&text);
 //   fprintf(out, ..);
 //   return text_end(&text, arena);
-#ifndef REC_BASE_TEXT_H
-#define REC_BASE_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -33,5 +32,3 @@ char *file_stem(arena *a, const char *path);
 
 // Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
 int edit_distance(const char *a, const char *b);
-
-#endif

@@ -1,8 +1,7 @@
 // A growing array in an arena: VEC(T) names the type, vec_push appends. Elements move when the
 // array grows, so keep indices or pointers to arena objects, not pointers to elements, while
 // pushing.
-#ifndef REC_BASE_VEC_H
-#define REC_BASE_VEC_H
+#pragma once
 
 #include "compiler/base/arena.h"
 
@@ -29,5 +28,3 @@ void *vec_copy(arena *a, const void *items, int count, int *capacity, size_t ele
 
 // The larger copy that vec_push continues in; the old elements stay behind in the arena.
 void *vec_grow(arena *a, const void *items, int count, int *capacity, size_t element_size);
-
-#endif

@@ -3,8 +3,7 @@
 // A file has two parts. The generated part has, for each recurrence, its typed functions. The fixed
 // part behind it is Python text of this folder, which recc carries: common.py, and NAME_support.py
 // of the framework. It reads the library's manifest.
-#ifndef REC_BINDINGS_BINDINGS_H
-#define REC_BINDINGS_BINDINGS_H
+#pragma once
 
 #include "compiler/artifact/abi.h"
 #include "compiler/graph/graph.h"
@@ -32,5 +31,3 @@ const char *hf_kernel_package(arena *a, const artifact *library, const char *nam
 
 // The stem of the Python file and the library of a source file: a name that Python can import.
 const char *bindings_module_name(arena *a, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 // What the printers of Python files share: the names and roles of a recurrence's tensors, and text
 // of Python.
-#ifndef REC_BINDINGS_PYTHON_H
-#define REC_BINDINGS_PYTHON_H
+#pragma once
 
 #include "compiler/bindings/bindings.h"
 
@@ -99,5 +98,3 @@ void jax_put_function(const python_printer *p, const python_function *f);
 void torch_put_function(const python_printer *p, const python_function *f);
 // The function of a recurrence with its parameters: `ssd_module`. Nothing, if it has none.
 void torch_put_module(const python_printer *p, const python_function *f);
-
-#endif

@@ -1,6 +1,5 @@
 // Modules of torch: recurrences with their parameters, and models.
-#ifndef REC_BINDINGS_TORCH_H
-#define REC_BINDINGS_TORCH_H
+#pragma once
 
 #include "compiler/bindings/python.h"
 
@@ -22,5 +21,3 @@ void torch_put_start(FILE *out, const torch_start *start);
 
 // The models of the file, each a class.
 void torch_put_models(const python_printer *p);
-
-#endif

@@ -6,8 +6,7 @@
 // look at structure, never at names. Construction keeps the four rules of stable chunk programs,
 // and tests check them: one-sided sums, exact pair decays, division as a primitive, masked
 // effective operands.
-#ifndef REC_CHUNK_CHUNK_H
-#define REC_CHUNK_CHUNK_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -37,5 +36,3 @@ bool chunk_has_products(const tile_program *chunk);
 // `length` independent steps of a recurrence without states and lags (pointwise parts of layers).
 // NULL otherwise.
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);
-
-#endif

@@ -1,6 +1,5 @@
 // From operations of recurrence bodies to tile operations: what every builder shares.
-#ifndef REC_CHUNK_LOWER_H
-#define REC_CHUNK_LOWER_H
+#pragma once
 
 #include "compiler/chunk/pair.h"
 
@@ -43,5 +42,3 @@ tile_id lower_valid_if_unsafe(tile_program *program,
                               tile_id x);  // the same where x may not be finite there
 // The result of an output. Its padded rows are not stored, but no derivative may become NaN there.
 void lower_output(tile_program *program, const typed_body *body, int tensor, tile_pair value);
-
-#endif

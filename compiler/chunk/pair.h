@@ -1,6 +1,5 @@
 // Values of a body in tiles: a complex one is a pair, (re, im).
-#ifndef REC_CHUNK_PAIR_H
-#define REC_CHUNK_PAIR_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -41,5 +40,3 @@ tile_pair pair_on_axes(tile_program *program, tile_op op, tile_pair x, int index
                        int index3);
 tile_pair pair_sum(tile_program *program, tile_pair x, axis_set over);
 tile_pair pair_dot(tile_program *program, tile_pair x, tile_pair y, axis_set over);
-
-#endif

@@ -26,8 +26,7 @@
 //
 // Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is
 // right.
-#ifndef REC_CHUNK_SCAN_H
-#define REC_CHUNK_SCAN_H
+#pragma once
 
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
@@ -439,5 +438,3 @@ tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before);
 tile_pair lag_slot_before(scan *s, int lag, int slot);
 void lag_slot_result(scan *s, int lag, int slot, tile_pair after);
 void lag_results(scan *s);
-
-#endif

@@ -1,6 +1,5 @@
 // Indices by their bits: bits.c.
-#ifndef REC_EMIT_BITS_H
-#define REC_EMIT_BITS_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -27,5 +26,3 @@ void int_add_terms(emitter *e, int_terms *t, ir x, int64_t factor);
 ir int_sum(emitter *e, const int_terms *t);
 // Whether no bit may be set in two of the terms, or in a term and the constant.
 bool int_terms_apart(const int_terms *t);
-
-#endif

@@ -2,8 +2,7 @@
 //
 // A value is a scalar of the program's element type, or a vector of any length of it. Binary
 // helpers spread a scalar over the lanes of the other operand.
-#ifndef REC_EMIT_EMIT_H
-#define REC_EMIT_EMIT_H
+#pragma once
 
 #include "compiler/emit/llvm.h"
 
@@ -146,5 +145,3 @@ void store_narrow(emitter *e, number_type type, ir x, ir address, ir stride, ir 
 
 // math.c: an elementwise tile operation on its operands.
 ir expr_apply(emitter *e, tile_op op, const ir *args);
-
-#endif

@@ -1,6 +1,5 @@
 // Offsets by the bits of the numbers that they are made of: fields.c.
-#ifndef REC_EMIT_FIELDS_H
-#define REC_EMIT_FIELDS_H
+#pragma once
 
 #include "compiler/emit/bits.h"
 
@@ -34,5 +33,3 @@ void int_fields_swap(int_fields *f, const int_swap *swaps, int count);
 bool int_fields_shift(int_fields *f, int by);
 // The number; the part of the constant that is not set in a field is taken out of it.
 ir int_fields_number(emitter *e, int_fields *f);
-
-#endif

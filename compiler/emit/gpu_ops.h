@@ -1,6 +1,5 @@
 // The abstract operations of GPUs: what kernels call, and targets give bodies to.
-#ifndef REC_EMIT_GPU_OPS_H
-#define REC_EMIT_GPU_OPS_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -47,5 +46,3 @@ void gpu_contract(llvm_module *m);
 // The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n
 // x i8])`.
 bool gpu_is_kernel(LLVMValueRef function);
-
-#endif

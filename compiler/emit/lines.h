@@ -1,6 +1,5 @@
 // Line information (recc -g): which line of the source the instructions were made for.
-#ifndef REC_EMIT_LINES_H
-#define REC_EMIT_LINES_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -23,5 +22,3 @@ void lines_open_function(emitter *e);
 // Instructions made next belong to this place, unless it is none. Returns what they would have
 // belonged to.
 LLVMMetadataRef lines_at(emitter *e, span where);
-
-#endif

@@ -1,6 +1,5 @@
 // Relocatable objects, and the libraries that are made of them.
-#ifndef REC_EMIT_LINK_H
-#define REC_EMIT_LINK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ const char *link_keep(arena *a, link_object *object, const char *const *kept, in
 
 // Makes of an object a static library, whose only member has its name.
 const char *link_archive(arena *a, link_object *object);
-
-#endif

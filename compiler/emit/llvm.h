@@ -1,6 +1,5 @@
 // LLVM for the rooms behind the plan: one module, its target, passes and emission.
-#ifndef REC_EMIT_LLVM_H
-#define REC_EMIT_LLVM_H
+#pragma once
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
@@ -41,5 +40,3 @@ void llvm_verify(llvm_module *m);
 const char *llvm_text(arena *a, llvm_module *m);
 const char *llvm_assembly(arena *a, llvm_module *m);
 const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size);
-
-#endif

@@ -1,6 +1,5 @@
 // Marks in code that is counted (recc --count): what the instructions behind a mark are for.
-#ifndef REC_EMIT_MARKS_H
-#define REC_EMIT_MARKS_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -24,5 +23,3 @@ extern const char mark_function[];
 void mark_place(emitter *e, const char *text, span where);
 // Takes all marks out of a module.
 void marks_erase(LLVMModuleRef module);
-
-#endif

@@ -1,6 +1,5 @@
 // Elementary functions that a GPU has instructions for.
-#ifndef REC_EMIT_MATH_GPU_H
-#define REC_EMIT_MATH_GPU_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -16,5 +15,3 @@ ir gpu_square_root(emitter *e, ir x);
 ir gpu_rsqrt(emitter *e, ir x);
 ir gpu_sigmoid(emitter *e, ir x);
 ir gpu_tanh(emitter *e, ir x);
-
-#endif

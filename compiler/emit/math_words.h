@@ -1,7 +1,6 @@
 // What the functions of math.c are made of: constants and bits of vectors, and calls of functions
 // of their own.
-#ifndef REC_EMIT_MATH_WORDS_H
-#define REC_EMIT_MATH_WORDS_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 
@@ -31,5 +30,3 @@ ir libm_lanes(emitter *e, const char *name, ir *args, int count);
 // Calls `rec_NAME_LANES_vN`, which is made by `body` at its first use.
 typedef ir body_function(emitter *e, const char *name, ir *args, int count);
 ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body);
-
-#endif

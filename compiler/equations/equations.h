@@ -1,8 +1,7 @@
 // Equations for people: a recurrence, its structure, its chunked form and the derived backward, as
 // text (--emit=equations) or as a LaTeX document (--emit=latex). Written from the data that code is
 // made of, nothing else.
-#ifndef REC_EQUATIONS_EQUATIONS_H
-#define REC_EQUATIONS_EQUATIONS_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -15,5 +14,3 @@ char *equations_print(arena *arena, const typed_body *written, const recurrence 
 // What stands before and behind all of them: the frame of a LaTeX document.
 const char *equations_begin(equation_style style);
 const char *equations_end(equation_style style);
-
-#endif

@@ -2,8 +2,7 @@
 // compiler/equations.
 //
 //   sum[N](C[t] * h[0])     over "sum", index "N" of a product of two symbols
-#ifndef REC_EQUATIONS_FORMULA_H
-#define REC_EQUATIONS_FORMULA_H
+#pragma once
 
 #include "compiler/base/arena.h"
 #include "compiler/base/vec.h"
@@ -74,5 +73,3 @@ equation_list equations_of_parts(arena *a, const typed_body *body, const equatio
 // values that they name are not written again.
 equation_list equations_of_program(arena *a, const tile_program *program,
                                    const tile_program *forward);
-
-#endif

@@ -4,8 +4,7 @@
 // sema checks the layer's expressions. The values of all instances are lifted into one body, the
 // trunk, whose inputs are the results of the operations (linear, embed, recurrences). gather.c then
 // cuts the trunk into recurrences without states.
-#ifndef REC_GRAPH_BUILD_H
-#define REC_GRAPH_BUILD_H
+#pragma once
 
 #include "compiler/graph/graph.h"
 #include "compiler/sema/sema.h"
@@ -231,5 +230,3 @@ void settings_build(graph_builder *b);
 // The model of a train block or declaration with the sizes of `call` (AST_CALL or AST_NAME; NULL:
 // as declared).
 int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, span where);
-
-#endif

@@ -9,8 +9,7 @@
 // A tensor is a row of numbers for each token: a part of the rows of a buffer. Sizes are known at
 // compile time; batch and time are not. graph_build checks layers, models, inits, trains and
 // evaluates; to_json writes what librec executes.
-#ifndef REC_GRAPH_GRAPH_H
-#define REC_GRAPH_GRAPH_H
+#pragma once
 
 #include "compiler/base/intern.h"
 #include "compiler/sema/typed.h"
@@ -270,5 +269,3 @@ char *graph_print(arena *memory, const graph_program *program);
 
 // The manifest's "program" (JSON text).
 char *graph_to_json(arena *memory, const graph_program *program);
-
-#endif

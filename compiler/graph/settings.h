@@ -1,7 +1,6 @@
 // Inside the readers of train and evaluate blocks: settings.c, recipe.c, initial_state.c;
 // setting_values.c is what they share.
-#ifndef REC_GRAPH_SETTINGS_H
-#define REC_GRAPH_SETTINGS_H
+#pragma once
 
 #include "compiler/graph/build.h"
 
@@ -78,5 +77,3 @@ bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
 
 // ---- initial_state.c ----
 bool read_initial_state(train_settings *k);
-
-#endif

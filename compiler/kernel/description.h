@@ -1,7 +1,6 @@
 // Host kernels without compiling them: descriptions for all clones that are asked for, and plans as
 // text.
-#ifndef REC_KERNEL_DESCRIPTION_H
-#define REC_KERNEL_DESCRIPTION_H
+#pragma once
 
 #include "compiler/plan/kernel/description.h"
 
@@ -27,5 +26,3 @@ char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_c
 // For --emit=plan, with the names of those targets that have the kernel.
 char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count,
                         codegen_gpu_options options);
-
-#endif

@@ -1,8 +1,7 @@
 // The frame of a kernel that is being lowered for one clone: tensors, states, places in memory,
 // loops over time. The files of kernel/, host and GPU, share it. Each section of functions names
 // its file.
-#ifndef REC_KERNEL_FRAME_H
-#define REC_KERNEL_FRAME_H
+#pragma once
 
 #include "compiler/lower/lower.h"
 #include "compiler/plan/kernel_plan.h"
@@ -165,5 +164,3 @@ void frame_groups_back(kernel_frame *h,
                        void (*back)(kernel_frame *h, ir group, ir first, ir chunks));
 // Where result i of the chunk goes. False: it has no rows in memory.
 bool frame_result_of_chunk(kernel_frame *h, frame_program *p, int i, ir chunk, ir begin);
-
-#endif

@@ -1,6 +1,5 @@
 // Texts of plans, for --emit=plan.
-#ifndef REC_KERNEL_PLAN_TEXT_H
-#define REC_KERNEL_PLAN_TEXT_H
+#pragma once
 
 #include "compiler/plan/kernel_plan.h"
 
@@ -14,5 +13,3 @@ typedef kernel_words kernel_text(arena *a, const kernel *k, const void *data);
 // All kernels, one after another; `text` is called for each function once.
 char *kernel_plans(arena *a, const kernel *const *kernels, int count, kernel_text *text,
                    const void *data);
-
-#endif

@@ -2,8 +2,7 @@
 //
 // The frame of the kernel (kernel/) says where arguments and results lie and which instance runs.
 // `lower_region` emits the nests of one region for one run.
-#ifndef REC_LOWER_LOWER_H
-#define REC_LOWER_LOWER_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 #include "compiler/plan/gpu/barriers.h"
@@ -159,5 +158,3 @@ void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
 // The same behind another copy, without a barrier: neither touches memory of the other.
 void lower_copy_beside(lower *l, const view *from, const view *to, axis_set axes);
-
-#endif

@@ -1,8 +1,7 @@
 // What nests become on one kind of processor. The host has a table in host/nest_target.c, GPUs have
 // one in gpu/nest_target.c. A `lower` gets its table when it is opened; the files of lower/ ask for
 // no processor.
-#ifndef REC_LOWER_NEST_TARGET_H
-#define REC_LOWER_NEST_TARGET_H
+#pragma once
 
 #include "compiler/emit/fields.h"
 #include "compiler/lower/nests.h"
@@ -62,5 +61,3 @@ struct nest_target {
 };
 
 extern const nest_target host_nest_target, gpu_nest_target;
-
-#endif

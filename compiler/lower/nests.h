@@ -1,6 +1,5 @@
 // Functions that the files of lowering share. Each section names its file.
-#ifndef REC_LOWER_NESTS_H
-#define REC_LOWER_NESTS_H
+#pragma once
 
 #include "compiler/emit/lines.h"
 #include "compiler/lower/lower.h"
@@ -120,5 +119,3 @@ void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once);
 void lower_segment(lower *l, const plan_nest *nest);
 void lower_segment_adjoint(lower *l, const plan_nest *nest);
 void lower_first_extreme(lower *l, const plan_nest *nest);
-
-#endif

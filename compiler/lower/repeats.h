@@ -1,6 +1,5 @@
 // Nests in order; those that repeat become calls.
-#ifndef REC_LOWER_REPEATS_H
-#define REC_LOWER_REPEATS_H
+#pragma once
 
 #include "compiler/lower/surroundings.h"
 
@@ -16,5 +15,3 @@ typedef VEC(turn_function) turn_functions;
 // Lowers nest number `at` of these, or all turns of the repeat that begins there. Returns how many
 // nests that were.
 int lower_nests_from(lower *l, nest_range nests, int at, turn_functions *made);
-
-#endif

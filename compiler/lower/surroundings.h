@@ -1,6 +1,5 @@
 // What a nest reads from its surroundings, for functions that take nests out of them.
-#ifndef REC_LOWER_SURROUNDINGS_H
-#define REC_LOWER_SURROUNDINGS_H
+#pragma once
 
 #include "compiler/lower/lower.h"
 
@@ -19,5 +18,3 @@ ir_list surroundings_of(lower *l, nest_range nests);
 ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *varies);
 // The same state for another function, at whose start the builder of `e` stands.
 lower surroundings_copy(const lower *l, emitter *e);
-
-#endif

@@ -1,6 +1,5 @@
 // The texts that an editor has open, and what the front end says about each.
-#ifndef REC_LSP_DOCUMENT_H
-#define REC_LSP_DOCUMENT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -76,5 +75,3 @@ void lsp_analysis_free(lsp_analysis *a);
 
 // The URI of a path.
 char *lsp_uri_of(arena *memory, const char *path);
-
-#endif

@@ -5,8 +5,7 @@
 //   textDocument/didOpen, didChange, didClose             the texts; recc's messages are published behind each change
 //   hover, definition, references, documentHighlight      by what sema noted about names
 //   completion, documentSymbol, formatting, codeAction
-#ifndef REC_LSP_SERVER_H
-#define REC_LSP_SERVER_H
+#pragma once
 
 #include "compiler/lsp/document.h"
 #include "compiler/lsp/transport.h"
@@ -120,5 +119,3 @@ bool lsp_token_is(const lsp_analysis *a, int index, const char *spelling);
 uint32_t lsp_word_begin(const source *text, uint32_t offset);
 // The word around the offset, in the arena; "" if there is none.
 const char *lsp_word_around(arena *memory, const source *text, uint32_t offset);
-
-#endif

@@ -3,8 +3,7 @@
 //   Content-Length: 17\r\n
 //   \r\n
 //   {"jsonrpc":"2.0"}
-#ifndef REC_LSP_TRANSPORT_H
-#define REC_LSP_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ lsp_arrival lsp_read(lsp_input *in, const char **text, size_t *size, const char 
 bool lsp_waits(const lsp_input *in);
 
 void lsp_write(FILE *out, const char *text);
-
-#endif

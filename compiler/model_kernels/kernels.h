@@ -1,7 +1,6 @@
 // The GPU kernels of models (runtime/shared/model_kernels.h), in one module for both types of rows.
 // Made once, when rec is built (compiler/model_kernels.c): librec carries them.
-#ifndef REC_MODEL_KERNELS_KERNELS_H
-#define REC_MODEL_KERNELS_KERNELS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ void model_barrier(const model_kernel *k);
 
 // product.c; `to`: the type of the product.
 void model_product_body(const model_kernel *k, number_type b, number_type to);
-
-#endif

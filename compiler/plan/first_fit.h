@@ -1,6 +1,5 @@
 // Where memory is free: what has been placed so far, each alive from one nest to another.
-#ifndef REC_PLAN_FIRST_FIT_H
-#define REC_PLAN_FIRST_FIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void first_fit_add(arena *a, placed_list *list, placed item);
 // again with the same *next.
 int64_t first_fit_end(const placed_list *list, int *next, int64_t offset, int64_t size, int first,
                       int last);
-
-#endif

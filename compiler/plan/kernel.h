@@ -8,8 +8,7 @@
 //
 // (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the
 // whole time range.
-#ifndef REC_PLAN_KERNEL_H
-#define REC_PLAN_KERNEL_H
+#pragma once
 
 #include "compiler/base/choice.h"
 #include "compiler/chunk/chunk.h"
@@ -133,5 +132,3 @@ bool kernel_shares_work(const kernel *k);
 double kernel_first_transfer(const tile_place *place);
 // A running maximum.
 bool kernel_is_maximum(const tile_place *place);
-
-#endif

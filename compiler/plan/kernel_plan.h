@@ -3,8 +3,7 @@
 // is.
 //
 // The files of plan/kernel/ make it. Each section of functions names its file.
-#ifndef REC_PLAN_KERNEL_PLAN_H
-#define REC_PLAN_KERNEL_PLAN_H
+#pragma once
 
 #include "compiler/base/ice.h"
 #include "compiler/plan/gpu/accesses.h"
@@ -275,5 +274,3 @@ gpu_plan *gpu_plan_share(gpu_plan *made);
 void gpu_plan_free(gpu_plan *made);
 // The plan that the kernel carries, or one made for these options.
 const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options options);
-
-#endif

@@ -1,6 +1,5 @@
 // What code is made for: clones of the host by their instruction sets, and GPUs.
-#ifndef REC_PLAN_MACHINE_H
-#define REC_PLAN_MACHINE_H
+#pragma once
 
 #include "compiler/base/arena.h"
 #include "compiler/base/number.h"
@@ -111,5 +110,3 @@ const machine_device *machine_device_of(codegen_gpu_target target);
 const machine_rates *machine_rates_of(codegen_gpu_target target);
 // KiB of shared memory that a multiprocessor of the target has for all its blocks.
 int64_t gpu_shared_kib(codegen_gpu_target target);
-
-#endif

@@ -1,7 +1,6 @@
 // Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the
 // mechanisms.
-#ifndef REC_PLAN_PLAN_H
-#define REC_PLAN_PLAN_H
+#pragma once
 
 #include "compiler/base/number.h"
 #include "compiler/base/pass.h"
@@ -411,5 +410,3 @@ const char *plan_nest_text(nest_kind kind);
 char *plan_print_nest(arena *a, const mapping *m, const plan *p, int n);
 char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states,
                  const plan_places *at);
-
-#endif

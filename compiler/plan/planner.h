@@ -1,7 +1,6 @@
 // The planner: the state that plan passes change, and the functions that the list of passes in
 // plan.c calls. Each section below names the file of its functions.
-#ifndef REC_PLAN_PLANNER_H
-#define REC_PLAN_PLANNER_H
+#pragma once
 
 #include "compiler/base/ice.h"
 #include "compiler/plan/plan.h"
@@ -135,5 +134,3 @@ void plan_states(planner *q);
 void plan_share_sum_buffers(planner *q);
 void plan_find_lives(planner *q);
 void plan_place_buffers(planner *q);
-
-#endif

@@ -1,6 +1,5 @@
 // Nests that repeat.
-#ifndef REC_PLAN_REPEATS_H
-#define REC_PLAN_REPEATS_H
+#pragma once
 
 #include "compiler/plan/plan.h"
 
@@ -28,5 +27,3 @@ typedef void plan_reader(void *data, tile_id id);
 // Calls `reader` with every value that the nest makes, stores or reads, and with what values at
 // hand are made of.
 void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, void *data);
-
-#endif

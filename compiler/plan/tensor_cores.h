@@ -1,7 +1,6 @@
 // Products on tensor cores: which products run on them, and which part of a product a warp or a
 // warpgroup has.
-#ifndef REC_PLAN_TENSOR_CORES_H
-#define REC_PLAN_TENSOR_CORES_H
+#pragma once
 
 #include "compiler/plan/plan.h"
 #include "runtime/shared/gpu_costs.h"
@@ -71,5 +70,3 @@ int plan_lanes_of_system(const mapping *m, double columns, int64_t rows);
 // The blocks of GPU_SYSTEM_ROWS rows and columns below the diagonal of a system's matrix. A thread
 // reads so many blocks of solved rows again.
 double plan_blocks_of_system(int64_t rows);
-
-#endif

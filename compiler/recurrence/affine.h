@@ -1,6 +1,5 @@
 // Values as affine functions of one other value, the leaf: factor * leaf + reads + rest.
-#ifndef REC_RECURRENCE_AFFINE_H
-#define REC_RECURRENCE_AFFINE_H
+#pragma once
 
 #include "compiler/recurrence/make.h"
 
@@ -38,5 +37,3 @@ typedef struct affine_analysis {
 affine_analysis affine_begin(builder *b, value_id leaf, const char *leaf_text);
 // The form of a value that the body had when the analysis began.
 const affine *affine_form(affine_analysis *a, value_id id);
-
-#endif

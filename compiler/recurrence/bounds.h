@@ -1,6 +1,5 @@
 // Between which numbers a value lies, and which sign it has.
-#ifndef REC_RECURRENCE_BOUNDS_H
-#define REC_RECURRENCE_BOUNDS_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -18,5 +17,3 @@ typedef struct bounds {
 } bounds;
 
 interval bounds_of(bounds *b, value_id id);
-
-#endif

@@ -1,6 +1,5 @@
 // The logarithms of decays.
-#ifndef REC_RECURRENCE_DECAY_H
-#define REC_RECURRENCE_DECAY_H
+#pragma once
 
 #include "compiler/recurrence/bounds.h"
 #include "compiler/recurrence/make.h"
@@ -11,5 +10,3 @@ value_id make_decay_log(builder *b, value_id decay);
 
 // The same decay, each product that `where` chooses as a product of factors that it chooses.
 value_id make_separate_choices(builder *b, value_id decay);
-
-#endif

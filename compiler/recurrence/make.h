@@ -1,7 +1,6 @@
 // Builds values that are simplified and shared: what normalisation and linearity append to a body
 // with.
-#ifndef REC_RECURRENCE_MAKE_H
-#define REC_RECURRENCE_MAKE_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -38,5 +37,3 @@ static inline const typed_value *value_at(const builder *b, value_id id) {
   return &b->body->values.items[id];
 }
 bool is_the_number(const builder *b, value_id id, double number);
-
-#endif

@@ -1,6 +1,5 @@
 // Normalisation of a body, and removal of values that nothing needs.
-#ifndef REC_RECURRENCE_NORMALISE_H
-#define REC_RECURRENCE_NORMALISE_H
+#pragma once
 
 #include "compiler/recurrence/make.h"
 #include "compiler/recurrence/recurrence.h"
@@ -18,5 +17,3 @@ typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_functio
 // Removes the values that neither assignments nor lag buffers nor the structures of states need,
 // and renumbers.
 void remove_dead_values(arena *memory, recurrence *r);
-
-#endif

@@ -7,8 +7,7 @@
 //
 // Linearity then sorts the states into strata and finds, for each, the affine form in its own
 // previous value.
-#ifndef REC_RECURRENCE_RECURRENCE_H
-#define REC_RECURRENCE_RECURRENCE_H
+#pragma once
 
 #include "compiler/base/intern.h"
 #include "compiler/base/source.h"
@@ -208,5 +207,3 @@ typedef struct reference_run {
 // partial sum is rounded to float32, as in a plain float32 loop. Errors of compiled float32 code
 // are measured by that loop. Returns false if memory is short.
 bool reference_execute(const recurrence *recurrence, const reference_run *run, bool backward);
-
-#endif

@@ -1,7 +1,6 @@
 // The operations of a plan at the current step, forward and in reverse: everything but what reads
 // from outside.
-#ifndef REC_RECURRENCE_REFERENCE_EVAL_H
-#define REC_RECURRENCE_REFERENCE_EVAL_H
+#pragma once
 
 #include "compiler/recurrence/reference_ops.h"
 #include "compiler/recurrence/reference_plan.h"
@@ -21,5 +20,3 @@ void differentiate_operation(const plan *p, const node *n);
 // real part.
 complex_number load_element(const node *n, int64_t i);
 void add_cotangent(const plan *p, node *n, int64_t i, complex_number d);
-
-#endif

@@ -2,8 +2,7 @@
 // gives values and one gives derivatives, for real and for complex operands. The derivative rules
 // are written here from calculus and share nothing with those of the tile programs (tile/ops.def),
 // so that the two check each other.
-#ifndef REC_RECURRENCE_REFERENCE_OPS_H
-#define REC_RECURRENCE_REFERENCE_OPS_H
+#pragma once
 
 #include "compiler/sema/typed.h"
 
@@ -27,5 +26,3 @@ complex_number complex_value_in_floats(const typed_value *v, const complex_numbe
 // Cotangents are dL/dRe + i dL/dIm; of the derivative by a real operand only the real part counts.
 void complex_derivative(const typed_value *v, const complex_number x[3], complex_number z,
                         complex_number dz, complex_number d[3]);
-
-#endif

@@ -1,7 +1,6 @@
 // What the reference interpreter works out once before it runs: sizes, memory, and the position of
 // each operand's element for every value. Evaluation is then a plain loop over elements.
-#ifndef REC_RECURRENCE_REFERENCE_PLAN_H
-#define REC_RECURRENCE_REFERENCE_PLAN_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -62,5 +61,3 @@ void plan_free(plan *p);
 
 // Zeroed memory that plan_free returns; NULL (and p->failed) if there is none.
 void *plan_alloc(plan *p, int64_t count, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 // The rewrites of normalisation, applied to one value whose operands are normalised.
-#ifndef REC_RECURRENCE_SIMPLIFY_H
-#define REC_RECURRENCE_SIMPLIFY_H
+#pragma once
 
 #include "compiler/recurrence/make.h"
 
@@ -13,5 +12,3 @@ value_id factor_sum(builder *b, const typed_value *v);
 
 // A sum of outer products along a short axis, written out (outer.c); NO_VALUE if `v` is none.
 value_id write_out_outer_sum(builder *b, const typed_value *v);
-
-#endif

@@ -1,6 +1,5 @@
 // Linearity analysis: the structure of every state of a normalised body.
-#ifndef REC_RECURRENCE_STRUCTURE_H
-#define REC_RECURRENCE_STRUCTURE_H
+#pragma once
 
 #include "compiler/recurrence/affine.h"
 
@@ -54,5 +53,3 @@ axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis
 // Can the decay be written as a product of factors none of which has axes of both sets?
 bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
                      axis_set values);
-
-#endif

@@ -1,6 +1,5 @@
 // Words that the printer, the parser and the verifier of the recurrence IR share.
-#ifndef REC_RECURRENCE_TEXT_H
-#define REC_RECURRENCE_TEXT_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -12,5 +11,3 @@ void print_keys_and_values(FILE *out, const typed_body *body, const state_struct
 
 // The part of recurrence_verify that concerns the body alone.
 const char *verify_body(arena *a, const typed_body *body);
-
-#endif

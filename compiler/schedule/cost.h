@@ -1,8 +1,7 @@
 // The cost model of the host: which form, which chunk. The GPU model is of its own (gpu/model.h).
 //
 // Programs are counted in terms; a clone has a figure for each (host_costs.def).
-#ifndef REC_SCHEDULE_COST_H
-#define REC_SCHEDULE_COST_H
+#pragma once
 
 #include "compiler/plan/machine.h"
 #include "compiler/tile/tile.h"
@@ -43,5 +42,3 @@ double cost_of_run(arena *a, const tile_program *program, codegen_clone clone);
 double *cost_of_values(arena *a, const tile_program *program, codegen_clone clone);
 // Entries of these axes.
 double cost_elements(const tile_program *program, axis_set axes);
-
-#endif

@@ -1,7 +1,6 @@
 // Tile programs of a recurrence: the schedule makes and rewrites all of them by the passes of
 // programs.def.
-#ifndef REC_SCHEDULE_PROGRAMS_H
-#define REC_SCHEDULE_PROGRAMS_H
+#pragma once
 
 #include "compiler/base/pass.h"
 #include "compiler/chunk/chunk.h"
@@ -44,5 +43,3 @@ const tile_program *program_rewritten(arena *a, program_pass pass, const tile_pr
 const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length,
                                       const char **why);
 tile_gradient program_gradient(arena *a, const tile_program *forward);
-
-#endif

@@ -1,6 +1,5 @@
 // The program that summarises time slices of states that are held relative to running maxima.
-#ifndef REC_SCHEDULE_RELATIVE_H
-#define REC_SCHEDULE_RELATIVE_H
+#pragma once
 
 #include "compiler/chunk/chunk.h"
 
@@ -8,5 +7,3 @@
 // (tile_place.relative). The sums of logarithms (recurrence_with_sums) stand in the places of
 // factors. Without such states, it is `forward` itself.
 const tile_program *schedule_relative(arena *a, const recurrence *r, const tile_program *forward);
-
-#endif

@@ -1,6 +1,5 @@
 // The report for people about kernels: what runs, why, and what it costs.
-#ifndef REC_SCHEDULE_REPORT_H
-#define REC_SCHEDULE_REPORT_H
+#pragma once
 
 #include "compiler/base/number.h"
 #include "compiler/plan/kernel/description.h"
@@ -34,5 +33,3 @@ typedef struct report_resources {
 // thread block, 0: for all.
 char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels,
                           codegen_gpu_options options, const report_resources *resources, int kib);
-
-#endif

@@ -1,6 +1,5 @@
 // Values that forward saves for backward, beside the states (chunk form).
-#ifndef REC_SCHEDULE_SAVE_H
-#define REC_SCHEDULE_SAVE_H
+#pragma once
 
 #include "compiler/plan/machine.h"
 #include "compiler/tile/tile.h"
@@ -15,4 +14,3 @@ typedef enum save_place { SAVE_IN_MEMORY, SAVE_IN_SCRATCH } save_place;
 double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
                    axis_set instances, codegen_clone clone, save_place place);
 
-#endif

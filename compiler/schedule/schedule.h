@@ -2,8 +2,7 @@
 //
 // schedule_recurrence chooses from sizes, structure and a cost model (README.md). It chooses step
 // or chunk form, the chunk length, the axes that become instances, and the axis in the SIMD lanes.
-#ifndef REC_SCHEDULE_SCHEDULE_H
-#define REC_SCHEDULE_SCHEDULE_H
+#pragma once
 
 #include "compiler/plan/kernel.h"
 #include "compiler/schedule/cost.h"
@@ -81,5 +80,3 @@ recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurren
 axis_set schedule_tensor_axes(const typed_body *body);
 // The first kernel of a kind, or NULL.
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind);
-
-#endif

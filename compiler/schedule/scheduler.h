@@ -1,6 +1,5 @@
 // What the files of the schedule share: the kernels of one recurrence being made.
-#ifndef REC_SCHEDULE_SCHEDULER_H
-#define REC_SCHEDULE_SCHEDULER_H
+#pragma once
 
 #include "compiler/schedule/programs.h"
 #include "compiler/schedule/schedule.h"
@@ -34,5 +33,3 @@ tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *f
 const tile_program *scheduler_states_alone(const scheduler *s, const tile_program *forward);
 // SUMMARY and SUMMARY_BACK, where there are summaries; `back` is mapped as the backward.
 void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel back);
-
-#endif

@@ -1,6 +1,5 @@
 // What the files of sema share: the checker, its scopes and messages. No other layer includes this.
-#ifndef REC_SEMA_INTERNAL_H
-#define REC_SEMA_INTERNAL_H
+#pragma once
 
 #include "compiler/sema/names.h"
 #include "compiler/sema/sema.h"
@@ -243,5 +242,3 @@ typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_b
 
 // imports.c: loads imports and fills the name spaces of every file.
 void resolve_files(sema *s, const ast_file *file);
-
-#endif

@@ -1,6 +1,5 @@
 // From pointers (interned names, items) to whole numbers.
-#ifndef REC_SEMA_NAME_MAP_H
-#define REC_SEMA_NAME_MAP_H
+#pragma once
 
 #include "compiler/base/arena.h"
 
@@ -15,5 +14,3 @@ typedef struct name_map {
 int name_map_find(const name_map *map, const void *key);
 // Adds a key or gives it another number.
 void name_map_set(arena *memory, name_map *map, const void *key, int value);
-
-#endif

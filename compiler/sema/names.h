@@ -4,8 +4,7 @@
 //   recurrence r(K = 4) {           r          recurrence, declared here
 //     input k[K]                    k, K, K    input [K = 4], axis of 4 entries
 //     let a = 2 * k                 a, k       let [K = 4]; k is declared on line 2
-#ifndef REC_SEMA_NAMES_H
-#define REC_SEMA_NAMES_H
+#pragma once
 
 #include "compiler/sema/name_map.h"
 #include "compiler/sema/typed.h"
@@ -37,5 +36,3 @@ const name_use *name_uses_declaration(const name_uses *all, const name_use *use)
 char *name_use_text(arena *memory, const name_use *use);
 // The position of the tensor in the body, or -1.
 int name_use_tensor(const name_use *use);
-
-#endif

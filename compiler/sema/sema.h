@@ -8,8 +8,7 @@
 //     let g = sigmoid(x)                  %0 [G,N] = input x
 //     y = mean[N](g)                      %1 [G,N] = sigmoid %0 "g"
 //   }                                     %2 [G] = sum[N] %1 ...
-#ifndef REC_SEMA_SEMA_H
-#define REC_SEMA_SEMA_H
+#pragma once
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/intern.h"
@@ -134,5 +133,3 @@ int start_arity(const start_value *v);
 
 // One line that reads back: `uniform 1 16; log 2; ...`. See start_print.c.
 char *start_print(arena *memory, const typed_body *body, const typed_start *start);
-
-#endif

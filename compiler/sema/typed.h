@@ -12,8 +12,7 @@
 //
 // Elementwise operands align by axis name; a missing axis broadcasts. `axis_set` holds axes by
 // their position in the header, and "the order of the axes" of a value is always header order.
-#ifndef REC_SEMA_TYPED_H
-#define REC_SEMA_TYPED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -263,5 +262,3 @@ void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor)
 void print_leaf(FILE *out, const typed_body *body, const typed_value *v);
 // "[H,K]" in header order, "[]" for none.
 void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
-
-#endif

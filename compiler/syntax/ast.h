@@ -3,8 +3,7 @@
 // printer. Names are interned (intern.h): compare them with ==. Every node carries the span of its
 // text; a node without a text has the zeroed span. A tree that was parsed with errors is partial:
 // lists lack entries that could not be read. No pointer below is NULL unless its comment says so.
-#ifndef REC_SYNTAX_AST_H
-#define REC_SYNTAX_AST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -311,5 +310,3 @@ typedef struct ast_file {
   const source *source;
   ast_items items;
 } ast_file;
-
-#endif

@@ -1,8 +1,7 @@
 // The constructors that parser.y calls, one per action. They allocate the node and join the spans.
 // They report mistakes that the grammar alone cannot see: a lag's `t`, repeated attributes, trees
 // that are too deep.
-#ifndef REC_SYNTAX_AST_BUILD_H
-#define REC_SYNTAX_AST_BUILD_H
+#pragma once
 
 #include "compiler/syntax/ast.h"
 #include "compiler/syntax/token.h"
@@ -118,5 +117,3 @@ ast_args *args_add(builder *b, ast_args *list, ast_arg arg);
 ast_arg arg_positional(ast_expr *value);
 ast_arg arg_named(const token *name, ast_expr *value);
 ast_arg arg_pair(ast_arg_kind kind, ast_expr *from, ast_expr *to);
-
-#endif

@@ -1,7 +1,6 @@
 // Inside the formatter: lines that are built from tokens (format.c), the space between two tokens
 // (format_space.c), and the alignment of neighbouring lines (format_align.c).
-#ifndef REC_SYNTAX_FORMAT_H
-#define REC_SYNTAX_FORMAT_H
+#pragma once
 
 #include "compiler/syntax/parse.h"
 
@@ -57,5 +56,3 @@ typedef struct place {
 int spaces_before(const parse *p, int index, place where);
 
 void align_lines(arena *a, lines *all);
-
-#endif

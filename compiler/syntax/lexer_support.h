@@ -1,6 +1,5 @@
 // The actions of lexer.re. Each takes the lexeme [from, to).
-#ifndef REC_SYNTAX_LEXER_SUPPORT_H
-#define REC_SYNTAX_LEXER_SUPPORT_H
+#pragma once
 
 #include "compiler/syntax/token.h"
 
@@ -40,5 +39,3 @@ void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *fro
 // These find the end of the lexeme themselves and return it.
 const unsigned char *lex_block_comment(lexer *lx, const unsigned char *from);
 const unsigned char *lex_unicode(lexer *lx, const unsigned char *from);
-
-#endif

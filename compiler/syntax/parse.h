@@ -1,7 +1,6 @@
 // Inside the front end: the state of one parse. The driver (parse.c), the search for repairs
 // (repair.c) and the words of the messages (expected.c, mistakes.c) share it.
-#ifndef REC_SYNTAX_PARSE_H
-#define REC_SYNTAX_PARSE_H
+#pragma once
 
 #include "compiler/syntax/ast_build.h"
 #include "compiler/syntax/parser_state.h"
@@ -117,5 +116,3 @@ const char *expected_found(const parse *p, const char *expected, const char *fou
 bool mistake_before(parse *p);
 // Usual mistakes at a token that does not fit. True if one was reported and handled.
 bool mistake_at(parse *p);
-
-#endif

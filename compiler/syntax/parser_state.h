@@ -1,7 +1,6 @@
 // A view of the parser's state: what it would accept now. Implemented at the end of parser.y, where
 // Lemon's tables are visible; used by the driver and by the error messages.
-#ifndef REC_SYNTAX_PARSER_STATE_H
-#define REC_SYNTAX_PARSER_STATE_H
+#pragma once
 
 #include "compiler/syntax/token.h"
 
@@ -36,5 +35,3 @@ trial parser_try(const parser *p);
 // Takes one token; false (and the trial is over) if it does not fit. The end of the file has kind
 // 0.
 bool trial_accepts(trial *t, int kind);
-
-#endif

@@ -1,7 +1,6 @@
 // What the front end offers: source text to tree, tree to text, source text to well-formatted
 // source text.
-#ifndef REC_SYNTAX_SYNTAX_H
-#define REC_SYNTAX_SYNTAX_H
+#pragma once
 
 #include <stdio.h>
 
@@ -33,5 +32,3 @@ char *expr_to_text(arena *a, const ast_expr *e);
 
 // `rec fmt`: the source in its standard layout. NULL if it does not parse (the errors are in `d`).
 char *format_source(arena *a, interner *names, diag *d, const source *s);
-
-#endif

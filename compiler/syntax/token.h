@@ -1,7 +1,6 @@
 // Tokens: what lexer.re makes of a source, and what parser.y reads. The kinds TK_... are numbered
 // by Lemon (parser.h).
-#ifndef REC_SYNTAX_TOKEN_H
-#define REC_SYNTAX_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -49,5 +48,3 @@ const char *token_kind_name(int kind);
 
 // As it is spelled: "(", "let"; NULL for kinds with many spellings.
 const char *token_kind_spelling(int kind);
-
-#endif

@@ -1,6 +1,5 @@
 // A module of abstract operations becomes PTX, or an object for the executor.
-#ifndef REC_TARGET_IMAGES_H
-#define REC_TARGET_IMAGES_H
+#pragma once
 
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/target/target.h"
@@ -39,5 +38,3 @@ void gpu_assemble(const llvm_module *m);
 // The module for each target, added to object->images.
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
                      codegen_gpu_object *object);
-
-#endif

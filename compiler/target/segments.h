@@ -1,6 +1,5 @@
 // Segments of GPU code that is counted: what PTX makes of each.
-#ifndef REC_TARGET_SEGMENTS_H
-#define REC_TARGET_SEGMENTS_H
+#pragma once
 
 #include "compiler/target/images.h"
 #include "runtime/shared/simt_cost.h"
@@ -15,5 +14,3 @@ typedef struct segment_list {
 segment_list segments_cut(arena *a, const llvm_module *m);
 // The number of an instruction's segment, as long as it has its line; -1: it has none.
 int segment_of(LLVMValueRef instruction);
-
-#endif

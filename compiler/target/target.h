@@ -5,8 +5,7 @@
 // their symbols (codegen_kernel.symbols) and calls them as runtime/shared/frame.h says. Tables,
 // manifest and entry points of the library go into the first of them as blobs and thunks, so that
 // artifact/ needs no LLVM. Kernels with the same symbol are one function.
-#ifndef REC_TARGET_TARGET_H
-#define REC_TARGET_TARGET_H
+#pragma once
 
 #include "compiler/base/pass.h"
 #include "compiler/emit/link.h"
@@ -102,5 +101,3 @@ typedef struct codegen_gpu_object {
 // function. The image for a target has those of its class.
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options);
-
-#endif

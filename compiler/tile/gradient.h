@@ -1,6 +1,5 @@
 // Reverse mode, shared by the sweep (autodiff.c) and the rules (vjp.c).
-#ifndef REC_TILE_GRADIENT_H
-#define REC_TILE_GRADIENT_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -42,5 +41,3 @@ bool gradient_has_rule(tile_op op);
 void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy);
 // The same for the product `dy * factor`, summed over what the operand lacks.
 void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor);
-
-#endif

@@ -1,6 +1,5 @@
 // Products as lists of factors: shared by simplify.c and arrange.c.
-#ifndef REC_TILE_PRODUCTS_H
-#define REC_TILE_PRODUCTS_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -42,5 +41,3 @@ tile_program *tile_sink_slices(arena *a, const tile_program *program);
 
 // The last pass of tile_simplify: order of products, matrix products, signs.
 tile_program *tile_arrange(arena *a, const tile_program *program);
-
-#endif

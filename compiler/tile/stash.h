@@ -1,11 +1,8 @@
 // Step form: forward values that the backward is handed instead of computing them again.
-#ifndef REC_TILE_STASH_H
-#define REC_TILE_STASH_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
 // `derived` begins with the values of `forward`, with the same numbers.
 tile_gradient stash_forward_values(arena *a, const tile_program *forward,
                                    const tile_program *derived);
-
-#endif

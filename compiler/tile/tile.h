@@ -25,8 +25,7 @@
 //     stays partial from run to run where its place says so, and is summed after the last);
 //   - it neither has a grid axis nor is partial over it: the instances with index 0 of that axis store it.
 // Complex numbers do not exist here: builders make pairs of tiles.
-#ifndef REC_TILE_TILE_H
-#define REC_TILE_TILE_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -368,5 +367,3 @@ const tile_program *tile_without_gradients(arena *a, const tile_program *program
 // The backward program alone, as people write it: forward values are computed again, exponentials
 // are natural.
 tile_program *tile_backward(arena *a, const tile_program *forward);
-
-#endif

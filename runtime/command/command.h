@@ -1,7 +1,6 @@
 // What the subcommands of `rec` share: their options, messages of failures, having .rec files
 // compiled.
-#ifndef REC_COMMAND_COMMAND_H
-#define REC_COMMAND_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,5 +152,3 @@ int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const 
 void print_program(const void *manifest);
 // Adds the counts that print_program shows to each model.
 void count_program(void *manifest);
-
-#endif

@@ -1,6 +1,5 @@
 // Weights on their way from one type to another, whose numbers are to stay finite.
-#ifndef REC_COMMAND_FINITE_H
-#define REC_COMMAND_FINITE_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -8,5 +7,3 @@
 // `to`.
 bool finite_weight(const char *name, const void *to, rec_dtype to_type, const void *from,
                    rec_dtype from_type, int64_t count);
-
-#endif

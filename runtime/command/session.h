@@ -1,6 +1,5 @@
 // Subcommands that work on the training program of a file.
-#ifndef REC_COMMAND_SESSION_H
-#define REC_COMMAND_SESSION_H
+#pragma once
 
 #include "runtime/command/command.h"
 #include "runtime/train/session.h"
@@ -19,5 +18,3 @@ int with_session(const module_request *module, const session_options *options,
                 "element type of tokens for a .rec file"),                                   \
       OF_MODULE("--chunk", "N", OPTION_RECC, "steps in a chunk for a .rec file"),            \
       OF_MODULE("--form", "F", OPTION_RECC, NULL), OF_MODULE("--check", NULL, OPTION_RECC, NULL)
-
-#endif

@@ -1,8 +1,7 @@
 // A text that a model reads and continues. It consists of bytes, of characters of the model's
 // alphabet, or, for models of token files and tasks, of token numbers between blanks, or of words
 // where there is a tokenizer.
-#ifndef REC_COMMAND_WRITER_H
-#define REC_COMMAND_WRITER_H
+#pragma once
 
 #include <signal.h>
 
@@ -47,5 +46,3 @@ const char *writer_unit(const writer *w);
 rec_status writer_read(writer *w, const char *text, const char *path);
 // Draws `count` tokens to standard output.
 rec_status writer_write(writer *w, int64_t count);
-
-#endif

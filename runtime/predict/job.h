@@ -1,6 +1,5 @@
 // Inside the simulation: the clocks of all ranks.
-#ifndef REC_PREDICT_JOB_H
-#define REC_PREDICT_JOB_H
+#pragma once
 
 #include "runtime/predict/simulate.h"
 
@@ -12,5 +11,3 @@ typedef struct rank_time {
 // rows.c: all ranks go on until they have the gradients of their shards.
 rec_status rows_run(const predicted_program *p, const rank_grid *grid, const network *n,
                     rank_time *all);
-
-#endif

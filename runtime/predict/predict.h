@@ -1,6 +1,5 @@
 // What a step takes on each number of ranks and each grid of them, and why.
-#ifndef REC_PREDICT_PREDICT_H
-#define REC_PREDICT_PREDICT_H
+#pragma once
 
 #include "runtime/predict/simulate.h"
 
@@ -59,5 +58,3 @@ const prediction *predictions_best(const predictions *p, int64_t count);
 const prediction *predictions_best_other(const predictions *p);
 // The loss that takes most.
 predicted_loss prediction_bound(const prediction *p);
-
-#endif

@@ -5,8 +5,7 @@
 //
 //   2 time ranks, one leaf, operations embed, ssd, linear, loss:
 //   embed | wait states of ssd from -1 | ssd | send states to +1 | linear, loss, linear backward | wait cotangents from +1 | ..
-#ifndef REC_PREDICT_SCHEDULE_H
-#define REC_PREDICT_SCHEDULE_H
+#pragma once
 
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/model/leaves.h"
@@ -79,5 +78,3 @@ rank_events schedule_events(const rank_schedule *s, turn of);
 bool schedule_has(const rank_event *e, int64_t place, int64_t places);
 // Seconds of computing there.
 double schedule_seconds(const rank_schedule *s, int64_t place, int64_t places);
-
-#endif

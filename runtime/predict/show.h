@@ -1,6 +1,5 @@
 // Predictions as a table with its conclusions, as JSON, as a picture.
-#ifndef REC_PREDICT_SHOW_H
-#define REC_PREDICT_SHOW_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ rec_status predictions_print_json(FILE *out, const shown_predictions *s);
 rec_status predictions_may_draw(const char *folder, bool again);
 // FOLDER/plan.csv, and FOLDER/plan.svg if gnuplot is there.
 rec_status predictions_draw(const shown_predictions *s, const char *folder, bool *drawn);
-
-#endif

@@ -1,7 +1,6 @@
 // One step of all ranks, event by event: who computes, whose messages are under way, who waits for
 // whom.
-#ifndef REC_PREDICT_SIMULATE_H
-#define REC_PREDICT_SIMULATE_H
+#pragma once
 
 #include "runtime/predict/schedule.h"
 #include "runtime/ranks/network.h"
@@ -17,5 +16,3 @@ rec_status simulate_computing(const predicted_program *p, const rank_grid *grid,
 // Every rank sends `bytes` to every other one, from *ready on, to the next one first. *ready
 // becomes the times when a rank has the messages of all.
 rec_status simulate_exchange(const network *n, int64_t count, int64_t bytes, double *ready);
-
-#endif

@@ -1,8 +1,7 @@
 // The messages of a step: how many, and how large. They are those that the trainer sends, so that
 // the counts are equal to what ranks_sent counts, in the last step of the block if fitted noise has
 // some steps send more than others.
-#ifndef REC_PREDICT_TRAFFIC_H
-#define REC_PREDICT_TRAFFIC_H
+#pragma once
 
 #include "runtime/predict/schedule.h"
 
@@ -18,5 +17,3 @@ step_gathers step_gathers_of(const predicted_program *p, const rank_grid *grid);
 // What all ranks together send in a step.
 rec_status predict_messages(const predicted_program *p, const rank_grid *grid,
                             message_count sent[MESSAGE_KINDS]);
-
-#endif

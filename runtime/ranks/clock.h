@@ -6,8 +6,7 @@
 //   REC_VIRTUAL_NETWORK=FILE   a network, as network.h reads it: virtual time is on
 //   REC_VIRTUAL_TIMES=FILE     the times of operations, as op_times.h reads them: the clock runs by what clock_spend is told,
 //                              and by nothing else, so that two runs have the same virtual time
-#ifndef REC_RANKS_CLOCK_H
-#define REC_RANKS_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ void clock_set(rank_clock *c, double time);
 double clock_send(rank_clock *c, int64_t to, int64_t bytes);
 // A message that was waited for is here.
 void clock_arrived(rank_clock *c, double time);
-
-#endif

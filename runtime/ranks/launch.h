@@ -1,6 +1,5 @@
 // Launchers: what they tell the processes that they start, and how rec starts one.
-#ifndef REC_RANKS_LAUNCH_H
-#define REC_RANKS_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ bool launch_program(char *file, size_t size);
 // prevented the start.
 rec_status launch_ranks(int64_t count, const char *command, char *const *words, int word_count,
                         int *exit_status);
-
-#endif

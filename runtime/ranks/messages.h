@@ -1,6 +1,5 @@
 // A thread that moves messages: it alone calls MPI, from its start to its end.
-#ifndef REC_RANKS_MESSAGES_H
-#define REC_RANKS_MESSAGES_H
+#pragma once
 
 #include <pthread.h>
 
@@ -73,5 +72,3 @@ bool mover_wait(mover *v, message *m, mover_second *second, void *context);
 void mover_ask(mover *v, int peer);
 // Ends all processes of the job, this one last.
 _Noreturn void mover_abort(mover *v);
-
-#endif

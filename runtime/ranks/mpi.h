@@ -1,8 +1,7 @@
 // The dozen functions of MPI that move messages, from a library that is opened at run time; nothing
 // here needs MPI to be installed. One program runs under the standard ABI of MPI 5, Open MPI, and
 // MPICH with its kin: the handles that differ are in one table.
-#ifndef REC_RANKS_MPI_H
-#define REC_RANKS_MPI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ typedef struct mpi {
 
 // Opens the library called `library`, or with NULL the first of those that such a launcher starts.
 rec_status mpi_open(launcher by, const char *library, mpi *opened);
-
-#endif

@@ -4,8 +4,7 @@
 // NCCL has no tags: two ranks must issue what they move between them in one order. A message
 // occupies the stream until the other rank comes to it. So messages are moved in lists, each of
 // which is one group of NCCL, in the order of the program, on the stream that computes.
-#ifndef REC_RANKS_NCCL_H
-#define REC_RANKS_NCCL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ void nccl_move(nccl *n, const device_message *list, int count, message_place pla
 void nccl_give_up(nccl *n);
 // All ranks come here, after their last list. NULL is allowed.
 void nccl_close(nccl *n);
-
-#endif

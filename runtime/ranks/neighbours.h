@@ -1,6 +1,5 @@
 // Where the ranks of a job run: on which machines and processors, as which processes.
-#ifndef REC_RANKS_NEIGHBOURS_H
-#define REC_RANKS_NEIGHBOURS_H
+#pragma once
 
 #include <sched.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ typedef enum process_state {
 } process_state;
 
 process_state neighbour_process(const neighbour *self, const neighbour *other);
-
-#endif

@@ -1,8 +1,7 @@
 // A network between ranks, as `rec plan` and virtual time calculate with it: a message of `bytes`
 // leaves its rank behind those sent before, for bytes / bandwidth seconds. It arrives `latency`
 // seconds after its last byte has left.
-#ifndef REC_RANKS_NETWORK_H
-#define REC_RANKS_NETWORK_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -36,5 +35,3 @@ static inline double network_arrival(const network_link *l, double now, int64_t 
   *link_free = begin + (double)bytes / l->bandwidth;
   return *link_free + l->latency;
 }
-
-#endif

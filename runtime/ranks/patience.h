@@ -11,8 +11,7 @@
 //                        threads of this rank compute. Else it is waited for, as if it computed
 //
 // Waits of less than a second are not noted here, and cost nothing.
-#ifndef REC_RANKS_PATIENCE_H
-#define REC_RANKS_PATIENCE_H
+#pragma once
 
 #include <pthread.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ void patience_explain(patience *p, const rank_wait *w, char *text, size_t size);
 // For the thread that moves messages: what this rank answers, and what another has answered.
 void patience_answer(void *context, void *answer);
 void patience_answered(void *context, int peer, const void *answer);
-
-#endif

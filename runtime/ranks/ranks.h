@@ -15,8 +15,7 @@
 // settings (patience.h), ends it on all ranks with a line that names rank, step, layer and what was
 // waited for; functions that wait therefore return no status. A rank that fails by itself (a full
 // disk, a bad number) tells the others by ranks_agree.
-#ifndef REC_RANKS_RANKS_H
-#define REC_RANKS_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -156,5 +155,3 @@ message_count ranks_sent(const ranks *r, message_kind kind);
 const char *message_kind_name(message_kind kind);
 // The clock of virtual time (clock.h); NULL: it is off.
 struct rank_clock *ranks_clock(const ranks *r);
-
-#endif

@@ -1,6 +1,5 @@
 // Time that a stage takes.
-#ifndef REC_SHARED_CLOCK_H
-#define REC_SHARED_CLOCK_H
+#pragma once
 
 #include <time.h>
 
@@ -10,5 +9,3 @@ static inline double clock_seconds(clockid_t clock) {
   clock_gettime(clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // The closed sets of a training program: the language, the manifest and the runtime name their
 // members alike. Each set is a list of rows in a file of this folder. This header makes
 // enumerations and tables of them; the front end, which librec has, holds the tables.
-#ifndef REC_SHARED_CLOSED_SETS_H
-#define REC_SHARED_CLOSED_SETS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -120,5 +119,3 @@ typedef struct optimizer_rules {
 } optimizer_rules;
 
 extern const optimizer_rules optimizer_rules_of[OPTIMIZERS];
-
-#endif

@@ -4,8 +4,7 @@
 // Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots
 // (compiler/plan/kernel/description.h) says for each slot which tensor it is, and whether the
 // kernel reads, writes or adds to it. It also says which instances may run at the same time.
-#ifndef REC_SHARED_FRAME_H
-#define REC_SHARED_FRAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ typedef struct rec_frame {
 
 typedef void (*rec_kernel_function)(const rec_frame *frame, int64_t batch, int64_t first,
                                     int64_t last, void *scratch);
-
-#endif

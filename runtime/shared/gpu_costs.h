@@ -1,7 +1,6 @@
 // The figures of gpu_costs.def, by name, the time of a multiprocessor's units, and that of blocks,
 // which the schedule and the runtime choose kernels by.
-#ifndef REC_SHARED_GPU_COSTS_H
-#define REC_SHARED_GPU_COSTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ static inline double gpu_cost_of_blocks(int64_t blocks, int64_t multiprocessors,
   double waiting = (double)rounds * alone, busy = (double)most * each;
   return waiting > busy ? waiting : busy;
 }
-
-#endif

@@ -10,8 +10,7 @@
 //
 // i counts the entries of a few axes, the last one first. An operand lies in memory by a stride for
 // each axis. Instead of the numbers themselves, marks may be written where they are beyond a limit.
-#ifndef REC_SHARED_GPU_FOLD_H
-#define REC_SHARED_GPU_FOLD_H
+#pragma once
 
 #include "runtime/shared/gpu_frame.h"
 
@@ -46,5 +45,3 @@ typedef struct rec_gpu_fold {
 
 _Static_assert(sizeof(rec_gpu_fold) <= REC_GPU_PARAMETER_BYTES,
                "a parameter is at most 4096 bytes");
-
-#endif

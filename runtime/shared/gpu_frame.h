@@ -27,8 +27,7 @@
 // (where the memory has none), slices (where it has no time), then summed grid axes. Lane blocks
 // come last, where the lane axis is summed. Items with the same copy write different numbers of it;
 // together they write all of them. Copies hold f32.
-#ifndef REC_SUPPORT_GPU_FRAME_H
-#define REC_SUPPORT_GPU_FRAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -105,5 +104,3 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES,
 _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) &&
                    sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
                "a kernel whose slots have room has room for their sums");
-
-#endif

@@ -1,7 +1,6 @@
 // What counted GPU code costs (simt_cost.h), as a table, with the time that the model gives it on
 // the device of a target.
-#ifndef REC_SHARED_GPU_MODEL_H
-#define REC_SHARED_GPU_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,5 +42,3 @@ typedef struct gpu_model_request {
 
 // A section for each kernel.
 void gpu_model_print(FILE *out, const gpu_model_request *r);
-
-#endif

@@ -1,7 +1,6 @@
 // The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h,
 // compiler/kernel/gpu/delay.c).
-#ifndef REC_SHARED_GPU_ROWS_H
-#define REC_SHARED_GPU_ROWS_H
+#pragma once
 
 #include "runtime/shared/gpu_frame.h"
 
@@ -35,5 +34,3 @@ typedef struct rec_gpu_rows {
 
 _Static_assert(sizeof(rec_gpu_rows) <= REC_GPU_PARAMETER_BYTES,
                "a parameter is at most 4096 bytes");
-
-#endif

@@ -1,6 +1,5 @@
 // Members of JSON objects.
-#ifndef REC_SHARED_JSON_H
-#define REC_SHARED_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -13,5 +12,3 @@ static inline const char *json_text(const cJSON *object, const char *key) {
   const cJSON *item = json_get(object, key);
   return cJSON_IsString(item) ? item->valuestring : "";
 }
-
-#endif

@@ -4,8 +4,7 @@
 // count bytes from its start, so that only the addresses of kernels need relocation; 0 means
 // absent. Positions in the caller's arguments struct (`.._field`) count bytes from the struct's
 // start, -1 means absent.
-#ifndef REC_SHARED_LIBRARY_H
-#define REC_SHARED_LIBRARY_H
+#pragma once
 
 #include "runtime/shared/frame.h"
 #include "runtime/shared/launch.h"
@@ -326,5 +325,3 @@ int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_l
                     const rec_segments *segments);
 int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
                        const rec_segments *segments, void *summary);
-
-#endif

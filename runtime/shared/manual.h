@@ -1,7 +1,6 @@
 // What a program says about its command line. It is written down once. All texts that show it are
 // made from that: the help, the manual page, and the completions of bash, zsh and fish.
-#ifndef REC_SHARED_MANUAL_H
-#define REC_SHARED_MANUAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -53,5 +52,3 @@ manual_value manual_value_of(const manual_option *o);
 void manual_print_bash(FILE *out, const manual *of);
 void manual_print_zsh(FILE *out, const manual *of);
 void manual_print_fish(FILE *out, const manual *of);
-
-#endif

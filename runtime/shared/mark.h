@@ -1,6 +1,5 @@
 // Between output.c, which writes files, and mark.c, which knows them again.
-#ifndef REC_SHARED_MARK_H
-#define REC_SHARED_MARK_H
+#pragma once
 
 #include "runtime/shared/output.h"
 
@@ -10,5 +9,3 @@ void mark_fill(const struct iovec *parts, int count);
 
 // The descriptor that /dev/stdout and its like name; -1: another path.
 int output_descriptor(const char *path);
-
-#endif

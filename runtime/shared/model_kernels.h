@@ -5,8 +5,7 @@
 // Each has one parameter, a struct of below. Names end in the type of rows, _f32 or _bf16; weights,
 // their gradients and moments are f32. Blocks have MODEL_THREADS threads, grids any number of
 // blocks. Sums have a fixed order.
-#ifndef REC_TRAIN_MODEL_KERNELS_H
-#define REC_TRAIN_MODEL_KERNELS_H
+#pragma once
 
 #include "runtime/shared/token.h"
 
@@ -119,5 +118,3 @@ typedef struct model_round {  // weights in the type of rows
   void *to;
   int64_t count;
 } model_round;
-
-#endif

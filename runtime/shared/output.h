@@ -1,6 +1,5 @@
 // Files that recc and rec write: whole or not at all, and none in place of what a person has.
-#ifndef REC_SHARED_OUTPUT_H
-#define REC_SHARED_OUTPUT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -73,5 +72,3 @@ enum { OUTPUT_WHY = PATH_MAX + 256 };
 // Whether a path may be written: what is there is no input, and is empty, or was written by rec and
 // not changed since. `again`: it may be replaced, whatever it is. False: `why` is a message.
 bool output_allowed(const char *path, const output_proof *proof, bool again, char why[OUTPUT_WHY]);
-
-#endif

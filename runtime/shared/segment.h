@@ -1,7 +1,6 @@
 // Segments of time: limits of their summaries, and how the context of a train block may be cut into
 // segments, which run one after another.
-#ifndef REC_SHARED_SEGMENT_H
-#define REC_SHARED_SEGMENT_H
+#pragma once
 
 // Above this a transfer is out of range: times states that it shrinks it leaves rounding errors
 // alone.
@@ -15,5 +14,3 @@
 // and starts backward passes from states that it keeps at these distances or less. So the rows of a
 // segment have the bits of one call for all steps.
 enum { SEGMENT_STEPS = 128 };
-
-#endif

@@ -19,8 +19,7 @@
 // Blocks are not ordered among each other: a block may not touch the scratch of another one. A
 // launch that is watched finds races in tensors, too, of threads and of blocks. The executor models
 // neither the order in which other threads see stores nor the speed of anything.
-#ifndef REC_SIMT_H
-#define REC_SIMT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 // one time.
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,
                      char message[SIMT_MESSAGE]);
-
-#endif

@@ -3,8 +3,7 @@
 //
 //   segment 17: 3 fp32, 2 int, 1 lds        a run of instructions without barrier or branch, as PTX has them
 //   place 4: gla.rec:12, "3 body points .." a nest, or what stands around nests
-#ifndef REC_SHARED_SIMT_COST_H
-#define REC_SHARED_SIMT_COST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ typedef struct simt_cost {
   const simt_place **places;  // by number; NULL: never run
   simt_place_cost *costs;     // by number; both are freed by the caller
 } simt_cost;
-
-#endif

@@ -3,8 +3,7 @@
 // `rec_gpu_spread` (compiler/kernel/gpu/begin.c).
 //
 //   to[i] (+)= sum over j of from[place of i + place of j]
-#ifndef REC_SHARED_SPREAD_H
-#define REC_SHARED_SPREAD_H
+#pragma once
 
 #include "runtime/shared/gpu_frame.h"
 #include "runtime/shared/library.h"
@@ -29,5 +28,3 @@ typedef struct rec_spread {
 } rec_spread;
 
 _Static_assert(sizeof(rec_spread) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
-
-#endif

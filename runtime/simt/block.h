@@ -1,6 +1,5 @@
 // One thread block while it runs: the state that the files of the executor share.
-#ifndef REC_SIMT_BLOCK_H
-#define REC_SIMT_BLOCK_H
+#pragma once
 
 #include "runtime/shared/simt.h"
 #include "runtime/simt/fiber.h"
@@ -161,5 +160,3 @@ enum { SHADOW_BYTES = 2 };
 
 // Refuses asynchronous copies that a thread has not waited for when it ends.
 void async_check_exit(simt_block *b, int thread);
-
-#endif

@@ -1,6 +1,5 @@
 // Counts of what a block's code costs (cost.c): calls that do nothing where nothing is counted.
-#ifndef REC_SIMT_COST_H
-#define REC_SIMT_COST_H
+#pragma once
 
 #include "runtime/simt/block.h"
 
@@ -14,5 +13,3 @@ void cost_gather(simt_block *b);
 void cost_rows(simt_block *b, int warp, const uint32_t *offsets, int count);
 // A warp's part of a product of a warpgroup.
 void cost_group_product(simt_block *b, int warp, int columns);
-
-#endif

@@ -1,6 +1,5 @@
 // Fibers: stacks that hand the processor to each other.
-#ifndef REC_SIMT_FIBER_H
-#define REC_SIMT_FIBER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ void fiber_entered(fiber *from);
 
 // Leaves `from`, which may be switched to later, for `to`.
 void fiber_switch(fiber *from, fiber *to);
-
-#endif

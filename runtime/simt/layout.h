@@ -4,8 +4,7 @@
 //
 // Registers of 16-bit elements hold two of them: element 2 r is the low half of register r. Titles
 // are those of the PTX ISA, chapter "Warp-level matrix instructions".
-#ifndef REC_SIMT_LAYOUT_H
-#define REC_SIMT_LAYOUT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -93,5 +92,3 @@ static inline uint32_t layout_operand(const simt_matrix *m, int line, int k, int
   at += (uint32_t)(column % width * 2) + (uint32_t)(column / width) * m->leading;
   return layout_swizzle(at, (uint32_t)(2 * width));
 }
-
-#endif

@@ -1,6 +1,5 @@
 // The numbers that registers hold.
-#ifndef REC_SIMT_NUMERIC_H
-#define REC_SIMT_NUMERIC_H
+#pragma once
 
 #include "runtime/shared/library.h"
 #include "runtime/support/narrow.h"
@@ -13,5 +12,3 @@ static inline float number_of_f16(uint32_t bits) {
 static inline float number_of_tf32(uint32_t bits) {
   return rec_bits_float(bits & ~UINT32_C(0x1fff));
 }
-
-#endif

@@ -1,7 +1,6 @@
 // The executor's body of every abstract op (compiler/emit/gpu_ops.def): op `rec.NAME` is simt_NAME.
 // Results of several registers come back through a leading pointer.
-#ifndef REC_SIMT_OPS_H
-#define REC_SIMT_OPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -82,5 +81,3 @@ void simt_count_segment(const simt_segment *segment);
 void simt_count_place(const simt_place *place);
 void simt_count_access(const void *at, int32_t bytes, int32_t alignment, int32_t global,
                        int32_t site);
-
-#endif

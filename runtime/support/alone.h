@@ -1,8 +1,7 @@
 // Long packed sequences that are one instance each. Where they are most of the work, nothing could
 // be shared out. They run by themselves after the others, each cut in time as it would be alone
 // (split.h).
-#ifndef REC_SUPPORT_ALONE_H
-#define REC_SUPPORT_ALONE_H
+#pragma once
 
 #include "runtime/support/split.h"
 
@@ -26,5 +25,3 @@ typedef void alone_run(call *one, stage_saved saved, bool recompute, char *works
 void alone_forward_calls(const call *call, stage_saved saved, char *workspace, alone_run *run);
 void alone_backward_calls(const call *call, stage_saved saved, bool recompute, char *workspace,
                           alone_run *run);
-
-#endif

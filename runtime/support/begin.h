@@ -4,8 +4,7 @@
 //
 // So no kernel, no cut of time and no summary knows of starts. A recurrence without one has nothing
 // of this.
-#ifndef REC_SUPPORT_BEGIN_H
-#define REC_SUPPORT_BEGIN_H
+#pragma once
 
 #include "runtime/support/call.h"
 
@@ -32,5 +31,3 @@ bool begin_is_due(const rec_table *table, const void *arguments);
 rec_status begin_call(const rec_table *table, begin_entry entry, const begin_operands *operands);
 // Adds room for the states to the workspaces.
 rec_status begin_add_room(const rec_table *table, const void *arguments, rec_sizes *sizes);
-
-#endif

@@ -1,6 +1,5 @@
 // One call of an entry point, after its arguments were read and checked.
-#ifndef REC_SUPPORT_CALL_H
-#define REC_SUPPORT_CALL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -150,5 +149,3 @@ typedef struct call_room {
   int64_t chunks;
 } call_room;
 call_room call_saved_room(const call *call);
-
-#endif

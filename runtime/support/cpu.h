@@ -1,6 +1,5 @@
 // Which clone of a kernel this processor runs, and how many processors this process may use.
-#ifndef REC_SUPPORT_CPU_H
-#define REC_SUPPORT_CPU_H
+#pragma once
 
 #include "runtime/shared/launch.h"
 
@@ -17,5 +16,3 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads);
 // rec_cpu_restore ends it with.
 unsigned rec_cpu_flush_denormals(void);
 void rec_cpu_restore(unsigned before);
-
-#endif

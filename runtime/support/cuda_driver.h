@@ -3,8 +3,7 @@
 //
 // One list names every function that is used. Compiled libraries and librec each open it for
 // themselves.
-#ifndef REC_SUPPORT_CUDA_DRIVER_H
-#define REC_SUPPORT_CUDA_DRIVER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ rec_status cuda_check(const cuda_driver *driver, cuda_result result, const char 
 // which `pushed` then says and cuda_leave undoes.
 rec_status cuda_enter(const cuda_driver *driver, int number, cuda_context *context, int *pushed);
 void cuda_leave(const cuda_driver *driver, int pushed);
-
-#endif

@@ -7,8 +7,7 @@
 //
 // The table lists the rows (rec_table_rows). No step depends on another, so this costs a few
 // copies, whatever the lag.
-#ifndef REC_SUPPORT_DELAY_H
-#define REC_SUPPORT_DELAY_H
+#pragma once
 
 #include "runtime/support/call.h"
 
@@ -16,5 +15,3 @@
 rec_status delay_call(const rec_table *table, const void *arguments, const rec_launch *launch,
                       int kind);
 rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_sizes *sizes);
-
-#endif

@@ -1,6 +1,5 @@
 // This thread's last message, one line.
-#ifndef REC_SUPPORT_ERROR_H
-#define REC_SUPPORT_ERROR_H
+#pragma once
 
 #include "runtime/shared/launch.h"
 
@@ -13,5 +12,3 @@ __attribute__((visibility("default"))) const char *rec_error(void);
 // compiled library's is in fail.c; librec keeps longer messages (runtime/error.c).
 rec_status rec_fail(rec_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

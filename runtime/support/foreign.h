@@ -9,8 +9,7 @@
 //   backward        inputs, parameters, initial states, cotangents of outputs, of final states | gradients of inputs, of
 //                   parameters, of initial states
 // Before the bar stand operands, behind it results. A step has no axis of time.
-#ifndef REC_SUPPORT_FOREIGN_H
-#define REC_SUPPORT_FOREIGN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -110,5 +109,3 @@ bool foreign_is_dense(const foreign_tensor *tensor, int first);
 
 // How a tensor's numbers are stored.
 foreign_dtype foreign_stored(const rec_table *table, const rec_table_memory *memory);
-
-#endif

@@ -15,8 +15,7 @@
 // multiprocessors, an item may take several batch entries.
 //
 // Everything depends on sizes alone; nothing waits for the device.
-#ifndef REC_SUPPORT_GPU_H
-#define REC_SUPPORT_GPU_H
+#pragma once
 
 #include "runtime/shared/gpu_frame.h"
 #include "runtime/shared/simt.h"
@@ -77,5 +76,3 @@ rec_status gpu_summary_call(const call *call, bool back, void *summary);
 rec_status gpu_fold_call(const call *call, const rec_segments *segments);
 rec_status gpu_combine_call(const call *call, const rec_segments *segments, void *summary);
 void gpu_segment_room(const call *call, const gpu_device *device, rec_sizes *sizes);
-
-#endif

@@ -2,8 +2,7 @@
 // slice that has all of its steps.
 //
 //   [entry] | part | part | .. | rows of the matrix of the first state that has them | of the next | marks of overflow |
-#ifndef REC_SUPPORT_GPU_PARTS_H
-#define REC_SUPPORT_GPU_PARTS_H
+#pragma once
 
 #include "runtime/shared/gpu_fold.h"
 #include "runtime/support/gpu_pass.h"
@@ -63,5 +62,3 @@ rec_status gpu_check_made(const gpu_parts *p);
 // a sum of logarithms where nothing of the states before is left.
 rec_status gpu_fold_given(const gpu_parts *p, float *summary, int part, const float *state);
 int64_t gpu_fold_workspace(const gpu_parts *p);
-
-#endif

@@ -1,7 +1,6 @@
 // How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these
 // functions.
-#ifndef REC_SUPPORT_GPU_PASS_H
-#define REC_SUPPORT_GPU_PASS_H
+#pragma once
 
 #include "runtime/support/gpu.h"
 
@@ -81,5 +80,3 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *pass, const rec_tabl
                             rec_slot result, char *copies, rec_gpu_slot *placed);
 // Runs all sums in one launch.
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *pass);
-
-#endif

@@ -1,6 +1,5 @@
 // Numbers rounded to the 16-bit types that tokens may be stored in.
-#ifndef REC_SUPPORT_NARROW_H
-#define REC_SUPPORT_NARROW_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -29,5 +28,3 @@ static inline uint16_t rec_narrow_bf16(float x) {
 void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored);
 // The number that such a type stores.
 float rec_widen(uint16_t stored_bits, int stored);
-
-#endif

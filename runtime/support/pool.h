@@ -1,6 +1,5 @@
 // The library's threads.
-#ifndef REC_SUPPORT_POOL_H
-#define REC_SUPPORT_POOL_H
+#pragma once
 
 #include "runtime/shared/launch.h"
 
@@ -9,5 +8,3 @@
 // each takes tasks until there are none. A lane that is not begun, because no thread was free, is
 // therefore no loss. Lane 0 always runs.
 void rec_pool_run(int64_t threads, int64_t lanes, rec_task lane, void *argument);
-
-#endif

@@ -1,8 +1,7 @@
 // Promised ranges, verified in libraries of recc --check: inputs, parameters and initial states
 // before a call; outputs, and states after every step, behind it. Other libraries promise nothing
 // here, and these functions then do nothing.
-#ifndef REC_SUPPORT_PROMISE_H
-#define REC_SUPPORT_PROMISE_H
+#pragma once
 
 #include "runtime/support/call.h"
 
@@ -18,5 +17,3 @@ rec_status promise_check_states(const call *call, void *workspace);
 
 // What the call has written.
 rec_status promise_check_outputs(const call *call);
-
-#endif

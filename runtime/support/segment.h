@@ -1,8 +1,7 @@
 // Summaries of segments of time on the host (rec_table_summary, rec_segments).
 //
 //   | head: out of range | part | part | .. | columns of the first state that has them, block by block | of the next |
-#ifndef REC_SUPPORT_SEGMENT_H
-#define REC_SUPPORT_SEGMENT_H
+#pragma once
 
 #include "runtime/shared/segment.h"
 #include "runtime/support/stage.h"
@@ -60,5 +59,3 @@ rec_status segment_check_memory(const call *c, const void *summary);
 int64_t segment_workspace(const call *c, bool back, bool recompute);
 int64_t segment_fold_workspace(const call *c);
 int64_t segment_instances(const call *c);
-
-#endif

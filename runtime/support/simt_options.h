@@ -1,6 +1,5 @@
 // What rec_launch.stream points to on the device REC_DEVICE_SIMT, if it is not NULL.
-#ifndef REC_SUPPORT_SIMT_OPTIONS_H
-#define REC_SUPPORT_SIMT_OPTIONS_H
+#pragma once
 
 #include "runtime/shared/simt.h"
 
@@ -23,5 +22,3 @@ typedef struct rec_simt_options {
   simt_cost *cost;  // as in simt_launch, of all kernels; NULL: nothing is counted
   int64_t watched;  // not 0: as in simt_launch; needs a thread of the host alone
 } rec_simt_options;
-
-#endif

@@ -2,8 +2,7 @@
 // could be shared out. Slices are combined by their states, exactly: states that decay element by
 // element obey  state after = product of decays * state before + state after from zero. The cut
 // depends on sizes alone, like every other. It costs about twice the arithmetic.
-#ifndef REC_SUPPORT_SPLIT_H
-#define REC_SUPPORT_SPLIT_H
+#pragma once
 
 #include "runtime/support/stage.h"
 
@@ -27,5 +26,3 @@ void split_forward_call(const call *call, stage_saved saved, void *workspace);
 
 // All gradients. `recompute`: `saved` has memory but no states yet.
 void split_backward_call(const call *call, stage_saved saved, bool recompute, void *workspace);
-
-#endif

@@ -6,8 +6,7 @@
 // entries, except for results that a kernel adds to. Where two tasks would add to the same entries,
 // each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed
 // order.
-#ifndef REC_SUPPORT_STAGE_H
-#define REC_SUPPORT_STAGE_H
+#pragma once
 
 #include "runtime/support/call.h"
 
@@ -75,5 +74,3 @@ static inline void **stage_replace_nothing(call *c, void *table) {
   c->replaced = replaced;
   return replaced;
 }
-
-#endif

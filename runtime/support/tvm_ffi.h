@@ -1,7 +1,6 @@
 // The C ABI of tvm-ffi 0.1, as far as it is used: layouts of tvm/ffi/c_api.h, and the functions
 // behind the symbols that tvm-ffi looks for.
-#ifndef REC_SUPPORT_TVM_FFI_H
-#define REC_SUPPORT_TVM_FFI_H
+#pragma once
 
 #include "runtime/support/foreign.h"
 
@@ -34,5 +33,3 @@ int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm
                          int32_t count, tvm_any *result);
 int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
                      int32_t count, tvm_any *result);
-
-#endif

@@ -5,8 +5,7 @@
 //   24 heads that share keys of 128 numbers, 8 copies, 2048 steps  ->  copies of 128 steps, 16 times one after the other
 //
 // The windows depend on sizes alone. Gradients of parameters are added up over the windows.
-#ifndef REC_SUPPORT_WINDOW_H
-#define REC_SUPPORT_WINDOW_H
+#pragma once
 
 #include "runtime/support/stage.h"
 
@@ -18,5 +17,3 @@ int64_t window_bytes(const call *call, int64_t steps);
 
 // BACKWARD, from `saved`.
 void window_run(const call *call, int64_t steps, stage_saved saved, void *workspace);
-
-#endif

@@ -1,7 +1,6 @@
 // What a handler of XLA's typed FFI is given, API 0.1 (XLA_FFI_CallFrame and what it points to).
 // Later versions only add members at the ends of structs.
-#ifndef REC_SUPPORT_XLA_H
-#define REC_SUPPORT_XLA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -165,5 +164,3 @@ _Static_assert(sizeof(xla_buffer) == 48 && sizeof(xla_attributes) == 48 &&
                    offsetof(xla_api, create_error) == 48 && offsetof(xla_api, get_stream) == 80 &&
                    offsetof(xla_api, allocate_memory) == 120,
                "XLA_FFI_Api");
-
-#endif

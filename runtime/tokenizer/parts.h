@@ -1,6 +1,5 @@
 // A tokenizer as its file says it, and the stages of encoding.
-#ifndef REC_TOKENIZER_PARTS_H
-#define REC_TOKENIZER_PARTS_H
+#pragma once
 
 #include <oniguruma.h>
 
@@ -222,5 +221,3 @@ rec_status encode_longest(encoder *e, bool ends);
 // ByteLevel's characters of bytes, and back (-1: it is none).
 int32_t byte_character(unsigned char byte);
 int byte_of_character(int32_t c);
-
-#endif

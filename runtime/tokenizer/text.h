@@ -1,6 +1,5 @@
 // Growing lists, and text in UTF-8.
-#ifndef REC_TOKENIZER_TEXT_H
-#define REC_TOKENIZER_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ typedef struct utf8_repair {
 
 void utf8_repair_add(utf8_repair *r, utf8_text *to, const char *bytes, size_t size);
 void utf8_repair_end(utf8_repair *r, utf8_text *to);
-
-#endif

@@ -9,8 +9,7 @@
 //   bpe.c, unigram.c, longest.c   the model: tokens of a piece
 //   encode.c     all of that for a text that comes in blocks
 // decode.c goes back; read.c and steps.c read the file.
-#ifndef REC_TOKENIZER_H
-#define REC_TOKENIZER_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/shared/token.h"
@@ -62,5 +61,3 @@ rec_status decoder_take(decoder *d, const token_id *tokens, size_t count, const 
                         size_t *size);
 // what was held back; another text may follow
 rec_status decoder_end(decoder *d, const char **text, size_t *size);
-
-#endif

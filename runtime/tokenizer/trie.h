@@ -1,6 +1,5 @@
 // Texts as a trie: from a text, or its longest beginning that is there, to a number.
-#ifndef REC_TOKENIZER_TRIE_H
-#define REC_TOKENIZER_TRIE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ int32_t trie_next(const trie *t, int32_t node, unsigned char byte);
 int32_t trie_find(const trie *t, const char *bytes, size_t size);  // the value, or -1
 // The value and length of the longest text that the bytes begin with; -1: none.
 int32_t trie_longest(const trie *t, const char *bytes, size_t size, size_t *length);
-
-#endif

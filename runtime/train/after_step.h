@@ -1,7 +1,6 @@
 // What the ranks of a job tell each other after a step: whether they go on, and in virtual time
 // (ranks/clock.h) what it has cost.
-#ifndef REC_TRAIN_AFTER_STEP_H
-#define REC_TRAIN_AFTER_STEP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -30,5 +29,3 @@ typedef struct cost_meter {
 bool step_cost_measure(ranks *job, int64_t step, cost_meter *m, step_cost *cost);
 // ,"virtual_seconds":0.0123,"sent":{"numbers":[96,1536]}: messages and bytes by kind
 void step_cost_write(FILE *log, const step_cost *cost);
-
-#endif

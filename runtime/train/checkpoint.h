@@ -3,8 +3,7 @@
 // (`state.NAME`). Files are written whole or not at all, with a checksum (`rec.checksum`) of all
 // that is read again. Ranks that train together write and read parts of one file, which is the same
 // for any number of ranks: all of them call what takes a trainer.
-#ifndef REC_TRAIN_CHECKPOINT_H
-#define REC_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "runtime/train/seal.h"
 #include "runtime/train/trainer.h"
@@ -27,5 +26,3 @@ rec_status checkpoint_load_weights(const trained_model *of, void *weights, const
 // What a file says under a key: `rec.characters` its tokens stand for, `rec.trained` is an
 // identity. The caller frees it. NULL: nothing.
 rec_status checkpoint_says(const char *path, const char *key, char **text);
-
-#endif

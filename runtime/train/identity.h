@@ -1,7 +1,6 @@
 // What a run was trained with, as text that its checkpoints and its model carry. `--resume` goes on
 // with the same alone, and names what is another. Who reads a model is told what is.
-#ifndef REC_TRAIN_IDENTITY_H
-#define REC_TRAIN_IDENTITY_H
+#pragma once
 
 #include "runtime/train/session.h"
 
@@ -24,5 +23,3 @@ rec_status identity_check(const char *path, const char *was, const char *now);
 // function, or judge text that they were trained on; a warning names what else differs. What `now`
 // leaves out is not compared. `was` NULL: nothing is known, nothing said.
 rec_status identity_check_reader(const char *path, const char *was, const char *now, bool speaks);
-
-#endif

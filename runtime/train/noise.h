@@ -1,6 +1,5 @@
 // Initial states that are drawn: random_noise and fitted_noise.
-#ifndef REC_TRAIN_NOISE_H
-#define REC_TRAIN_NOISE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void noise_divide(const noise_groups *g, int64_t sequences, int64_t elements, do
 // `first` values set both.
 void noise_follow(noise_groups *g, const double *mean, const double *variance, double beta,
                   bool first);
-
-#endif

@@ -13,8 +13,7 @@
 // The owners step their slots. The same rounds backward bring the new weights to all. Ranks that
 // share a sequence (time ranks) have neighbouring slots: they go through the rounds together, then
 // each sends every other one that one's slot for each of its segments.
-#ifndef REC_TRAIN_OWNERS_H
-#define REC_TRAIN_OWNERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ slot_range owners_left(const owner_grid *g);
 // half a piece at each end. `before[i]` are the numbers of the pieces before i, `before[count]`
 // those of all.
 int owners_first_piece(const int64_t *before, int count, int slot, int slots);
-
-#endif

@@ -1,7 +1,6 @@
 // The pieces of the weights: what one task sums and steps, and what ranks own. Trainer and plan
 // have them from here.
-#ifndef REC_TRAIN_PIECE_LIST_H
-#define REC_TRAIN_PIECE_LIST_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/train/model/optimizer.h"
@@ -46,5 +45,3 @@ number_range piece_list_numbers(const piece_list *l, slot_range slots, int count
 int64_t piece_list_most(const piece_list *l, int count);
 // Where a piece begins, the one behind the last one too.
 int64_t piece_list_place(const piece_list *l, int number);
-
-#endif

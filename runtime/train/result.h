@@ -1,7 +1,6 @@
 // The model of a block that has ended: RUNS/BLOCK/model.safetensors. Nothing else is read for it,
 // and where it is, the block has ended.
-#ifndef REC_TRAIN_RESULT_H
-#define REC_TRAIN_RESULT_H
+#pragma once
 
 #include "runtime/train/session.h"
 
@@ -22,5 +21,3 @@ rec_status result_load_run(const session *s, const train_block *block, const tra
 // those that the model has learned.
 rec_status result_check_alphabet(const session *s, const train_block *block,
                                  const train_block *reader, const train_data *data);
-
-#endif

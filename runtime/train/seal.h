@@ -1,8 +1,7 @@
 // Checksums of tensor files (`rec.checksum`): a sum over all numbers and over the metadata that is
 // read again, each with its name. The order in the file does not matter, and several processes can
 // sum parts.
-#ifndef REC_TRAIN_SEAL_H
-#define REC_TRAIN_SEAL_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -21,5 +20,3 @@ void seal_text(uint64_t sum, char text[SEAL_TEXT]);
 // Whether a file is what was written. The ranks share the work: all come here. A file without a
 // checksum, as what others write, has nothing to be held to.
 rec_status seal_check(const rec_file *file, ranks *shared);
-
-#endif

@@ -1,7 +1,6 @@
 // A library with its training program, opened: what `rec train`, `rec evaluate` and the report work
 // on.
-#ifndef REC_TRAIN_SESSION_H
-#define REC_TRAIN_SESSION_H
+#pragma once
 
 #include <signal.h>
 
@@ -74,5 +73,3 @@ rec_status session_train(session *s, const train_block *block, bool *stopped);
 rec_status session_check_report(const session *s);
 // RUNS/report.html and the plots in it, from whatever the runs have left so far.
 rec_status session_report(const session *s);
-
-#endif

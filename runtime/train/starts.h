@@ -1,7 +1,6 @@
 // What the initial states of a block add to every step, whatever they are: trainer and plan know it
 // from here.
-#ifndef REC_TRAIN_STARTS_H
-#define REC_TRAIN_STARTS_H
+#pragma once
 
 #include "runtime/train/model/program.h"
 
@@ -20,5 +19,3 @@ int64_t ends_number_count(const train_model *model, const train_block *block);
 // Numbers that are summed, twice, to fit noise for the last step of the block; 0: it has no fitted
 // noise.
 int64_t fits_number_count(const train_model *model, const train_block *block);
-
-#endif

@@ -1,7 +1,6 @@
 // A model in training: its weights, their gradients and moments (what optimizers keep for each
 // weight), the states carried between batches, and one step.
-#ifndef REC_TRAIN_TRAINER_H
-#define REC_TRAIN_TRAINER_H
+#pragma once
 
 #include <signal.h>
 
@@ -94,5 +93,3 @@ typedef struct trainer_rows {
 
 trainer_rows trainer_own_rows(const trainer *t);
 int64_t trainer_bytes(const trainer_memory *memory);
-
-#endif

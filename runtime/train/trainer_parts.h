@@ -1,6 +1,5 @@
 // Inside the trainer: what its files share.
-#ifndef REC_TRAIN_TRAINER_PARTS_H
-#define REC_TRAIN_TRAINER_PARTS_H
+#pragma once
 
 #include "runtime/train/model/leaves.h"
 #include "runtime/train/model/op_times.h"
@@ -234,5 +233,3 @@ void final_states_measure(trainer *t, double *numbers);
 void final_states_report(trainer *t, const double *numbers, step_report *report);
 // The next batch may start from what this one ended with.
 void final_states_keep(trainer *t);
-
-#endif

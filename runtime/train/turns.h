@@ -19,8 +19,7 @@
 // No circle of ranks waits. Let operation i of n of shard k have the number k + i / n, less what
 // the rank is ahead, and let B of shard k have k + 1. Then no part of a pass stands before what it
 // waits for, on this rank or another.
-#ifndef REC_TRAIN_TURNS_H
-#define REC_TRAIN_TURNS_H
+#pragma once
 
 #include "runtime/train/model/execute.h"
 
@@ -69,5 +68,3 @@ op_range turns_of_shard(const turns *t, turn_range range, int64_t number);
 // Bytes that the executors of the rank that needs most take for this.
 rec_status turns_need(const train_model *model, const train_kernel *kernels, const compute *where,
                       const executor_form *form, const turn_line *line, int64_t *bytes);
-
-#endif

@@ -2,8 +2,7 @@
 // order of bytes.
 //
 //   request: arm_call, the arguments, for each buffer an arm_buffer and its bytes   ->   answer: arm_answer, the bytes of all buffers
-#ifndef REC_TESTS_ARM_CALL_H
-#define REC_TESTS_ARM_CALL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ typedef struct arm_answer {
   int32_t status;
   char message[508];
 } arm_answer;
-
-#endif

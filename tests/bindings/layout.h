@@ -1,6 +1,5 @@
 // A struct of ours has a member where another's has it.
-#ifndef REC_TESTS_LAYOUT_H
-#define REC_TESTS_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
   _Static_assert(offsetof(ours, our_member) == offsetof(theirs, their_member) &&             \
                      sizeof(((ours *)0)->our_member) == sizeof(((theirs *)0)->their_member), \
                  #ours "." #our_member)
-
-#endif

@@ -1,7 +1,6 @@
 // What kernels_generated/example.c needs of NVIDIA's cuda.h, so that it is compiled and run where
 // there is none: the driver is tests/cuda/driver.c.
-#ifndef REC_TESTS_CUDA_H
-#define REC_TESTS_CUDA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream, void **parameters, void **extra);
-
-#endif

@@ -1,7 +1,6 @@
 // What random programs have had so far: each construct in each place, and each two constructs
 // together.
-#ifndef REC_TESTS_RANDOM_COVERAGE_H
-#define REC_TESTS_RANDOM_COVERAGE_H
+#pragma once
 
 #include "tests/random/program.h"
 
@@ -15,5 +14,3 @@ void coverage_add(coverage *all, const contents *has);
 void coverage_print(const coverage *all);
 // How often the rarest of both occurred.
 int coverage_least(const coverage *all);
-
-#endif

@@ -1,7 +1,6 @@
 // The random numbers of all tests: splitmix64. The same state gives the same numbers on every
 // machine.
-#ifndef REC_TESTS_DRAW_H
-#define REC_TESTS_DRAW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ static inline int random_below(uint64_t *state, int limit) {
 static inline bool random_chance(uint64_t *state, int percent) {
   return random_below(state, 100) < percent;
 }
-
-#endif

@@ -1,7 +1,6 @@
 // Random programs of the whole language. A program holds a construct in a place, and a second
 // construct, that its seed names: what is rare by itself is drawn as often as what is not.
-#ifndef REC_TESTS_RANDOM_PROGRAM_H
-#define REC_TESTS_RANDOM_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ typedef struct contents {
 // steps, and denominators away from 0. Inputs and parameters whose name begins with `in` hold a
 // promise.
 char *random_program(arena *memory, uint64_t seed, const char *name, contents *has);
-
-#endif

@@ -1,6 +1,5 @@
 // A failing program made small.
-#ifndef REC_TESTS_RANDOM_SHRINK_H
-#define REC_TESTS_RANDOM_SHRINK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ typedef bool still_fails(void *context, const char *text);
 // The last recurrence of `text` with fewer statements, operations, axes and entries, as long as it
 // fails; `tries` programs are asked about at most.
 char *shrink_program(arena *memory, const char *text, still_fails *fails, void *context, int tries);
-
-#endif

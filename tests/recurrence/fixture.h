@@ -1,7 +1,6 @@
 // Recurrences for tests: from IR text, with memory for a run of the reference interpreter, and a
 // check of its gradients.
-#ifndef REC_TESTS_RECURRENCE_FIXTURE_H
-#define REC_TESTS_RECURRENCE_FIXTURE_H
+#pragma once
 
 #include "compiler/recurrence/recurrence.h"
 
@@ -74,5 +73,3 @@ double trial_part_distance(const trial *whole, const trial *part, int64_t entry,
 // The largest difference between the results and gradients of two runs of recurrences with equal
 // declarations.
 double trial_distance(const trial *a, const trial *b);
-
-#endif

@@ -1,6 +1,5 @@
 // GPU kernels compiled for the executor and run on the tensors of a trial, without the runtime.
-#ifndef REC_TESTS_RECURRENCE_GPU_RUN_H
-#define REC_TESTS_RECURRENCE_GPU_RUN_H
+#pragma once
 
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
@@ -36,5 +35,3 @@ gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare)
 void gpu_launch_forget_saved(gpu_launch *l);
 // Runs the kernel and sums what it left in copies; a fault ends the test with its message.
 void gpu_launch_kernel(gpu_launch *l, kernel_kind kind);
-
-#endif

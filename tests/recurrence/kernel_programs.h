@@ -1,6 +1,5 @@
 // Small recurrences that between them reach every kind of nest: for tests that run kernels.
-#ifndef REC_TESTS_RECURRENCE_KERNEL_PROGRAMS_H
-#define REC_TESTS_RECURRENCE_KERNEL_PROGRAMS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ extern const int kernel_program_count;
 // has. The seed is $REC_SEED, or a new one, which is printed. Where $REC_FULL is set (`tools/test
 // --full`), a run has everything.
 bool kernel_is_drawn(int number, int each);
-
-#endif

@@ -1,6 +1,5 @@
 // Kernels compiled for this machine and run on the tensors of a trial, without the runtime.
-#ifndef REC_TESTS_RECURRENCE_KERNEL_RUN_H
-#define REC_TESTS_RECURRENCE_KERNEL_RUN_H
+#pragma once
 
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
@@ -34,5 +33,3 @@ void launch_kernel(launch *l, kernel_kind kind);
 // Fails with `what` if tensors, gradients or states of the trials differ by more than `allowed`.
 // The difference is relative to the largest number of each, or to 1.
 void assert_equal_runs(trial *t, trial *u, double allowed, const char *what);
-
-#endif

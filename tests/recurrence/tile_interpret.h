@@ -1,7 +1,6 @@
 // The interpreter of tile values: every value as a dense float64 array. Tests compare rewrites,
 // derivatives and kernels with it.
-#ifndef REC_TESTS_TILE_INTERPRET_H
-#define REC_TESTS_TILE_INTERPRET_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -27,5 +26,3 @@ void tile_machine_run(tile_machine *machine, tile_section section);
 void tile_machine_reset(tile_machine *machine);
 // Distance of neighbours along an axis in a value's array; 0 if the value lacks it.
 int64_t tile_machine_stride(const tile_machine *machine, tile_id id, int axis);
-
-#endif

@@ -1,6 +1,5 @@
 // Runs of tile programs in float64: the oracle of what is made of them.
-#ifndef REC_TESTS_TILE_RUN_H
-#define REC_TESTS_TILE_RUN_H
+#pragma once
 
 #include "compiler/tile/tile.h"
 
@@ -9,5 +8,3 @@
 // `gradient` NULL: forward alone. False if memory is short.
 bool tile_execute(const recurrence *from, const tile_program *forward,
                   const tile_gradient *gradient, const reference_run *run);
-
-#endif

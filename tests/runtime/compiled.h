@@ -1,6 +1,5 @@
 // Programs compiled by recc for the tests of the runtime, in a folder that is removed at exit.
-#ifndef REC_TESTS_COMPILED_H
-#define REC_TESTS_COMPILED_H
+#pragma once
 
 #include "runtime/rec.h"
 
@@ -52,5 +51,3 @@ uint64_t chosen_seed(void);
 bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Prints `N passed, N failed`; the exit status of the test.
 int checked(void);
-
-#endif

@@ -1,7 +1,6 @@
 // The recurrences that the grid compares, and what their inputs must be told to reach every regime
 // of decay.
-#ifndef REC_TESTS_GRID_CASES_H
-#define REC_TESTS_GRID_CASES_H
+#pragma once
 
 #include "tests/runtime/problem.h"
 
@@ -40,5 +39,3 @@ bool grid_has_regime(const grid_case *c, regime r);
 
 // Draws what the case reads, in a regime.
 void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed);
-
-#endif

@@ -1,8 +1,7 @@
 // A recurrence with numbers for everything it reads, and after a run for everything it writes: what
 // the tests of the runtime pass around. All numbers are doubles here, whatever the device computes
 // in.
-#ifndef REC_TESTS_PROBLEM_H
-#define REC_TESTS_PROBLEM_H
+#pragma once
 
 #include "runtime/rec.h"
 #include "tests/random/draw.h"
@@ -94,5 +93,3 @@ double problem_plain_error(const problem *inputs, const problem *exact,
                            const rec_recurrence *recurrence, bool backward, int draws);
 
 double next_uniform(uint64_t *state);  // in [0, 1)
-
-#endif

@@ -1,7 +1,6 @@
 // A call of a library's entry points by hand: every argument can be set to what no caller of
 // rec_run would set.
-#ifndef REC_TESTS_RAW_CALL_H
-#define REC_TESTS_RAW_CALL_H
+#pragma once
 
 #include "runtime/module.h"
 
@@ -29,5 +28,3 @@ size_t raw_bytes(const raw_call *x, int variable);
 bool raw_run(const raw_call *x, rec_entry entry);
 // Are all results the same to the last bit?
 bool raw_equal(const raw_call *x, const raw_call *y, bool backward);
-
-#endif

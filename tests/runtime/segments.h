@@ -1,8 +1,7 @@
 // Segments of time, as machines that share a sequence have them: each is summarised by itself, the
 // summaries are folded into the states before each segment and the cotangents after it, and each
 // segment then runs by itself.
-#ifndef REC_TESTS_SEGMENTS_H
-#define REC_TESTS_SEGMENTS_H
+#pragma once
 
 #include "tests/runtime/problem.h"
 
@@ -24,5 +23,3 @@ problem *segments_run(const rec_recurrence *recurrence, const char *device, cons
 // other way. `exact` holds the reference's results.
 void segments_pack(const rec_recurrence *recurrence, const char *device, const problem *packed,
                    const problem *exact, double tolerance, segments_report *report);
-
-#endif

@@ -1,6 +1,5 @@
 // States that are made of each other, or of a maximum, and whose axes stand in any order.
-#ifndef REC_TESTS_STATE_ORDERS_H
-#define REC_TESTS_STATE_ORDERS_H
+#pragma once
 
 #include "compiler/base/arena.h"
 
@@ -10,5 +9,3 @@ int state_order_count(int axes);
 
 // The text of a recurrence. It is called both_GVQ: the way, and the axes of U.
 const char *state_order(arena *memory, int way, int axes, int order);
-
-#endif

@@ -1,7 +1,6 @@
 // rec-gpu-check: what a machine with a GPU and nothing else runs. Every finding is one line of JSON
 // on standard output.
-#ifndef REC_GPU_CHECK_H
-#define REC_GPU_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ void time_loading(const rec_recurrence *recurrence, const char *path, problem *o
 // A line of JSON with the members that come first.
 void print_check(const char *members, bool passed, double error, double tolerance,
                  const char *where);
-
-#endif

@@ -1,6 +1,5 @@
 // Kernels of single abstract operations, and what lies where in their memory.
-#ifndef REC_TOOLS_GPU_OP_KERNELS_H
-#define REC_TOOLS_GPU_OP_KERNELS_H
+#pragma once
 
 #include "compiler/target/target.h"
 
@@ -26,5 +25,3 @@ enum {
 enum { GPU_FORM_MINUS = 1, GPU_FORM_TRANS_B = 2, GPU_FORM_TRANS_A = 4, GPU_FORMS = 8 };
 bool gpu_op_has_form(const char *name, int form);
 codegen_gpu_object *gpu_op_kernels(arena *a, unsigned targets);
-
-#endif

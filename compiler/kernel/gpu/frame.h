@@ -1,7 +1,6 @@
 // The frame of a GPU kernel: its members in addition to the frame of any kernel, and functions that
 // the files of kernel/gpu share. Each section names its file.
-#ifndef REC_KERNEL_GPU_FRAME_H
-#define REC_KERNEL_GPU_FRAME_H
+#pragma once
 
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/time_slices/slices.h"
@@ -69,5 +68,3 @@ void gpu_open_steps(kernel_frame *h, ir first, ir any);
 void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more);
 // The rows of step t, copied ahead or in memory.
 void gpu_arguments_of_step(kernel_frame *h, frame_program *p, ir t);
-
-#endif

@@ -1,7 +1,6 @@
 // GPU kernels: plans become functions of a module, whose kernels call abstract operations
 // (emit/gpu_ops.def).
-#ifndef REC_KERNEL_GPU_GPU_H
-#define REC_KERNEL_GPU_GPU_H
+#pragma once
 
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/kernel/description.h"
@@ -28,5 +27,3 @@ bool gpu_has_delays(const recurrence *r);
 // kernel/gpu/begin.c: the kernel `rec_gpu_spread`, for recurrences whose states start from
 // something.
 void gpu_spread_kernel(arena *a, llvm_module *m);
-
-#endif

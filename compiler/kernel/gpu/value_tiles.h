@@ -1,6 +1,5 @@
 // Value-axis tiles, one after another within a group of chunks.
-#ifndef REC_KERNEL_GPU_VALUE_TILES_H
-#define REC_KERNEL_GPU_VALUE_TILES_H
+#pragma once
 
 #include "compiler/kernel/frame.h"
 
@@ -19,5 +18,3 @@ void gpu_clear_value_tiles(kernel_frame *h);
 // A result to which several tiles add: its sum in scratch.
 void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
                            result_target *target);
-
-#endif

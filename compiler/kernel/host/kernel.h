@@ -1,6 +1,5 @@
 // One kernel for one clone: instances, time, states around the nests of a plan.
-#ifndef REC_KERNEL_HOST_KERNEL_H
-#define REC_KERNEL_HOST_KERNEL_H
+#pragma once
 
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/description.h"
@@ -8,5 +7,3 @@
 
 // Adds the functions of the emitter's clone to the module, from the plan for that clone.
 void host_lower(emitter *e, const host_plan *made);
-
-#endif

@@ -1,6 +1,5 @@
 // States and loops over time of host kernels: functions that the files of kernel/host share.
-#ifndef REC_KERNEL_HOST_LOOPS_H
-#define REC_KERNEL_HOST_LOOPS_H
+#pragma once
 
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/host/kernel.h"
@@ -19,5 +18,3 @@ void host_arguments_of_step(kernel_frame *h, frame_program *p, ir t);
 // prefetch.c: before the body of a chunk, with the instance and the number of the chunk that come
 // next (h->at).
 void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk);
-
-#endif

@@ -1,7 +1,6 @@
 // A matrix of parameters times a vector, or a few, while it is lowered: matrix_vector.c and
 // matrix_mma.c share these.
-#ifndef REC_LOWER_GPU_MATRIX_PRODUCT_H
-#define REC_LOWER_GPU_MATRIX_PRODUCT_H
+#pragma once
 
 #include "compiler/lower/gpu/nests.h"
 
@@ -31,5 +30,3 @@ void gpu_matrix_add_up(lower *l, const matrix_product *p, const place_in_loops *
 // matrix_mma.c: on tensor cores. `load`: the matrix into registers, before all steps.
 void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at);
 void gpu_matrix_mma(lower *l, const matrix_product *p, const place_in_loops *at);
-
-#endif

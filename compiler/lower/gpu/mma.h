@@ -1,6 +1,5 @@
 // A product on tensor cores while it is lowered: mma.c and wgmma.c share these types and functions.
-#ifndef REC_LOWER_GPU_MMA_H
-#define REC_LOWER_GPU_MMA_H
+#pragma once
 
 #include "compiler/lower/gpu/nests.h"
 
@@ -61,5 +60,3 @@ void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at);
 // Are both products of the nest made by wgmma? Both, with one wait.
 bool gpu_are_groups(lower *l, mma *p);
 void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at);
-
-#endif

@@ -1,6 +1,5 @@
 // Nests among the threads of a GPU block: functions that the files of lower/gpu share.
-#ifndef REC_LOWER_GPU_NESTS_H
-#define REC_LOWER_GPU_NESTS_H
+#pragma once
 
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/nest_target.h"
@@ -214,5 +213,3 @@ void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o);
 void gpu_hold_matrix(lower *l, const plan_nest *nest, const gpu_operands *o);
 // mma.c: on tensor cores.
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands);
-
-#endif

@@ -1,6 +1,5 @@
 // Nests on the host: functions that the files of lower/host share.
-#ifndef REC_LOWER_HOST_NESTS_H
-#define REC_LOWER_HOST_NESTS_H
+#pragma once
 
 #include "compiler/lower/nest_target.h"
 
@@ -61,5 +60,3 @@ ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, L
 
 // solve.c
 void host_solve(lower *l, const plan_nest *nest);
-
-#endif

@@ -1,7 +1,6 @@
 // GPU: what nests read and write in memory, where the lanes of a warp are, and how the banks of
 // shared memory serve them.
-#ifndef REC_PLAN_GPU_ACCESSES_H
-#define REC_PLAN_GPU_ACCESSES_H
+#pragma once
 
 #include "compiler/plan/plan.h"
 
@@ -85,5 +84,3 @@ void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t of
 void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]);
 // Wavefronts of an access, and of all that it takes to have the neighbours.
 int plan_wavefronts_of(const plan_access *access, const plan_lanes *at);
-
-#endif

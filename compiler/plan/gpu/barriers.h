@@ -1,6 +1,5 @@
 // GPU: which nests of a block begin with a barrier.
-#ifndef REC_PLAN_GPU_BARRIERS_H
-#define REC_PLAN_GPU_BARRIERS_H
+#pragma once
 
 #include "compiler/plan/plan.h"
 
@@ -21,5 +20,3 @@ bool plan_waits(arena *a, memory_since *m, const plan_nest *nest);
 // Forgets the accesses of earlier nests. `known`: a barrier has just come; else earlier code may
 // have touched any memory.
 void plan_forget_accesses(memory_since *m, bool known);
-
-#endif

@@ -1,6 +1,5 @@
 // Descriptions of kernels: the slots, scratch and flags that callers must know.
-#ifndef REC_PLAN_KERNEL_DESCRIPTION_H
-#define REC_PLAN_KERNEL_DESCRIPTION_H
+#pragma once
 
 #include "compiler/base/number.h"
 #include "compiler/base/source.h"
@@ -124,5 +123,3 @@ typedef struct codegen_gpu_options {
 // What a kernel's slots, shared memory and symbol will be, without compiling it.
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel,
                                         codegen_gpu_options options);
-
-#endif

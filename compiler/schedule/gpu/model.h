@@ -1,6 +1,5 @@
 // What a kernel costs on a device, by its plan. README.md describes the model.
-#ifndef REC_SCHEDULE_GPU_MODEL_H
-#define REC_SCHEDULE_GPU_MODEL_H
+#pragma once
 
 #include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/kernel_plan.h"
@@ -91,5 +90,3 @@ codegen_gpu_target gpu_target_for(codegen_gpu_options options);
 // model_text.c
 char *gpu_model_text(arena *a, const kernel *const *kernels, int count,
                      codegen_gpu_options options);
-
-#endif

@@ -1,7 +1,6 @@
 // The schedule of GPU kernels: chunks, threads and shared memory, chosen by a model of what kernels
 // cost.
-#ifndef REC_SCHEDULE_GPU_SCHEDULE_H
-#define REC_SCHEDULE_GPU_SCHEDULE_H
+#pragma once
 
 #include "compiler/plan/kernel/description.h"
 #include "compiler/schedule/schedule.h"
@@ -45,5 +44,3 @@ bool codegen_gpu_has_target(codegen_gpu_options options, device_class device_cla
 // cache?
 int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const machine_device *device);
 bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const machine_device *device);
-
-#endif

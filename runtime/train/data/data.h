@@ -1,6 +1,5 @@
 // Text or a file of tokens, the first part for training, the rest held out; or a generated task.
-#ifndef REC_TRAIN_DATA_H
-#define REC_TRAIN_DATA_H
+#pragma once
 
 #include "runtime/train/data/tasks.h"
 #include "runtime/train/data/token_file.h"
@@ -96,5 +95,3 @@ train_alphabet train_alphabet_of(const char *characters);
 int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, token_id *token);
 // The bytes of a token of a model of characters.
 const char *train_alphabet_text(const train_alphabet *a, int token, int *size);
-
-#endif

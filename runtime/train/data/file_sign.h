@@ -1,7 +1,6 @@
 // What a file is by its first bytes, where that is no text and no plain numbers. Trained on, such a
 // file would teach nothing.
-#ifndef REC_TRAIN_FILE_SIGN_H
-#define REC_TRAIN_FILE_SIGN_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -11,5 +10,3 @@ const char *file_sign(rec_mapping bytes);
 const char *file_binary(rec_mapping bytes);
 // Is there nothing but text in UTF-8 at the beginning, and enough of it to tell?
 bool file_is_text(rec_mapping bytes);
-
-#endif

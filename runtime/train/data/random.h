@@ -1,8 +1,7 @@
 // Random numbers by counter (Philox 4x32, 10 rounds): a draw is a function of seed, stream and
 // position alone. There is no state to save and no order to keep. A resumed run therefore draws
 // what the undisturbed run would have drawn, with any number of threads.
-#ifndef REC_TRAIN_RANDOM_H
-#define REC_TRAIN_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ double random_uniform(uint64_t seed, uint64_t stream, uint64_t position);  // in
 double random_normal(uint64_t seed, uint64_t stream, uint64_t position);   // mean 0, deviation 1
 int64_t random_below(uint64_t seed, uint64_t stream, uint64_t position,
                      int64_t limit);  // 0 .. limit - 1
-
-#endif

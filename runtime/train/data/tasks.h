@@ -8,8 +8,7 @@
 //   mqar              k v l w 7 l 3 k        keys with values; at a key asked for again, its value
 //   passkey           .. The pass key is 17. .. The pass key is 17.    in bytes, amid filler
 //   babi              .. Mary went to the garden. .. Where is Mary? Answer: garden.    the same
-#ifndef REC_TRAIN_TASKS_H
-#define REC_TRAIN_TASKS_H
+#pragma once
 
 #include "runtime/shared/closed_sets.h"
 #include "runtime/shared/token.h"
@@ -37,5 +36,3 @@ int64_t task_tokens(const train_task *t, int64_t length);
 // -1: the task has no such place.
 int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
                       int64_t room, token_id *tokens, token_id *targets);
-
-#endif

@@ -1,6 +1,5 @@
 // Inside tasks*.c: the draws of one sequence.
-#ifndef REC_TRAIN_TASKS_DRAW_H
-#define REC_TRAIN_TASKS_DRAW_H
+#pragma once
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/data/tasks.h"
@@ -25,5 +24,3 @@ static inline int64_t put_text(token_id *to, const char *text) {
 // where the fact begins from which the answer follows.
 int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *tokens,
                       token_id *targets, int64_t *fact);
-
-#endif

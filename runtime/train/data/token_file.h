@@ -4,8 +4,7 @@
 //   llmc       256 numbers of 32 bits (20240520, 1, how many tokens, ..), then the tokens; of 32 bits behind 20240801, 7 (llm.c)
 //   megatron   NAME.bin, numbers alone, beside NAME.idx, which says their type and where documents begin (Megatron, RWKV)
 //   npy        a header that says type and number, then whole numbers of any type (NumPy)
-#ifndef REC_TRAIN_TOKEN_FILE_H
-#define REC_TRAIN_TOKEN_FILE_H
+#pragma once
 
 #include "runtime/internal.h"
 #include "runtime/shared/closed_sets.h"
@@ -43,5 +42,3 @@ int64_t token_file_number(const token_file *file, int64_t place);
 // it was checked.
 void token_file_copy(const token_file *file, int64_t place, int64_t count, int64_t symbols,
                      token_id *to);
-
-#endif

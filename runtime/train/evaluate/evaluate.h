@@ -1,6 +1,5 @@
 // The measurements of evaluate blocks.
-#ifndef REC_TRAIN_EVALUATE_H
-#define REC_TRAIN_EVALUATE_H
+#pragma once
 
 #include "runtime/train/evaluate/streams.h"
 
@@ -23,5 +22,3 @@ rec_status judge_attention(evaluation *e, const evaluate_block *b);
 rec_status judge_remembrance(evaluation *e, const evaluate_block *b);
 // Between two distributions, each given by its logits: from 0 to 1.
 double distance_of(distance_kind kind, const double *a, const double *b, int count);
-
-#endif

@@ -1,7 +1,6 @@
 // One held-out sequence, read once by the whole model. Then single recurrences run on ranges of it,
 // from states that the caller sets, with all their other inputs as they were.
-#ifndef REC_TRAIN_PROBE_H
-#define REC_TRAIN_PROBE_H
+#pragma once
 
 #include "runtime/train/evaluate/streams.h"
 
@@ -40,5 +39,3 @@ void kernel_runs_close(kernel_runs *r);
 rec_status kernel_runs_steps(kernel_runs *r, int64_t from, int64_t to);
 bool kernel_runs_is_state(const kernel_runs *r, int variable);  // or a lag buffer
 void *zeroed_rows(int64_t numbers, const numeric *n);           // numbers of a row; NULL: no memory
-
-#endif

@@ -3,8 +3,7 @@
 //
 // Ranks share the streams, and those of one sequence the segments of each window. Rank 0 has all
 // sums in the end, and speaks for all. What takes little runs on rank 0 alone.
-#ifndef REC_TRAIN_STREAMS_H
-#define REC_TRAIN_STREAMS_H
+#pragma once
 
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/model/carried.h"
@@ -69,5 +68,3 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total);
 // failure, which is then returned.
 rec_status evaluation_save(const evaluation *e, const evaluate_block *b, made_text *table,
                            rec_status status, const char *file);
-
-#endif

@@ -1,6 +1,5 @@
 // Does a model length-generalise? The answer to the mean losses of ranges of positions, in order.
-#ifndef REC_TRAIN_VERDICT_H
-#define REC_TRAIN_VERDICT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ verdict verdict_begin(int64_t context, double at_context, double tolerance);
 // The next range beyond the context, up to position `end`.
 void verdict_range(verdict *v, int64_t end, double bits);
 const char *verdict_name(length_extension extension);
-
-#endif

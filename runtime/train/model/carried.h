@@ -1,7 +1,6 @@
 // The states of sequences that are read window after window. Each window starts from the states
 // that the one before ended with.
-#ifndef REC_TRAIN_CARRIED_H
-#define REC_TRAIN_CARRIED_H
+#pragma once
 
 #include "runtime/train/model/execute.h"
 
@@ -26,5 +25,3 @@ void carried_first(carried_states *c, const void *weights);
 
 // Has the model any learned states?
 bool carried_learns(const train_model *model);
-
-#endif

@@ -15,8 +15,7 @@
 //
 // Operations without summaries go by a pipeline, those with lag buffers as well: the gradient of a
 // lag is known when the kernel of the segment behind has run.
-#ifndef REC_TRAIN_CHAIN_H
-#define REC_TRAIN_CHAIN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -42,5 +41,3 @@ void chain_announce(FILE *out, const trained_model *of, const train_block *block
 
 // The numbers of a sequence that the states of an operation have.
 int64_t chain_state_elements(const train_model *model, const model_op *op);
-
-#endif

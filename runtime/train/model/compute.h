@@ -1,8 +1,7 @@
 // Where a model runs: memory, and the operations of program.h on it. The host is one such place
 // (compute_host.c). Pointers to tokens, rows, weights, gradients and losses point into the memory
 // of the place. Single numbers are returned to the host.
-#ifndef REC_TRAIN_COMPUTE_H
-#define REC_TRAIN_COMPUTE_H
+#pragma once
 
 #include "runtime/rec.h"
 #include "runtime/shared/launch.h"
@@ -89,5 +88,3 @@ rec_status compute_place(const compute *c, const void *here, int64_t bytes, void
 void compute_take_back(const compute *c, const void *here, void *there);
 
 static inline bool compute_is_host(const compute *c) { return c->device == REC_DEVICE_HOST; }
-
-#endif

@@ -1,6 +1,5 @@
 // Matrix products by cuBLAS, opened at run time; nothing here needs CUDA to be installed.
-#ifndef REC_TRAIN_CUBLAS_H
-#define REC_TRAIN_CUBLAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ void cublas_close(cublas *b);
 // c[m][n] = (c +) a[m][k] b[k][n], summed in f32, on the stream NULL.
 rec_status cublas_product(const cublas *b, int64_t m, int64_t n, int64_t k, cublas_matrix x,
                           cublas_matrix y, cublas_matrix c, bool add);
-
-#endif

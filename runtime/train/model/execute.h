@@ -15,8 +15,7 @@
 // Every call has the sizes of one segment, so that ranks which share the segments of a sequence
 // compute the bits of one process. All of them call with the same sequences. Each runs the segments
 // of its own place in time, and hands states on to the next rank.
-#ifndef REC_TRAIN_EXECUTE_H
-#define REC_TRAIN_EXECUTE_H
+#pragma once
 
 #include "runtime/module.h"
 #include "runtime/train/model/compute.h"
@@ -215,5 +214,3 @@ rec_status executor_run_backward(executor *x, void *const *gradients, const back
 enum { NOTHING_FOUND = 0x7fffffff };
 int executor_blame(executor *x, const void *parameters, const shard *s, double scale,
                    void *const *gradients, char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 // Inside the executor: what execute.c, execute_memory.c and execute_blame.c share.
-#ifndef REC_TRAIN_EXECUTE_PARTS_H
-#define REC_TRAIN_EXECUTE_PARTS_H
+#pragma once
 
 #include "runtime/train/model/seams.h"
 #include "runtime/train/model/staging.h"
@@ -78,5 +77,3 @@ rec_status run_check_summary(const run *r, int op, const model_step *step, const
                              bool *usable);
 rec_status run_fold(const run *r, int op, const model_step *step, const void *summary,
                     run_block block);
-
-#endif

@@ -1,7 +1,6 @@
 // The tensors of a Hugging Face folder, whatever its files: model.safetensors, pytorch_model.bin,
 // or several files. Several files have an index (NAME.index.json), which says where each tensor is.
-#ifndef REC_TRAIN_FOLDER_H
-#define REC_TRAIN_FOLDER_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -16,5 +15,3 @@ const rec_tensor *tensor_folder_tensor(const tensor_folder *folder, int index);
 const rec_tensor *tensor_folder_find(const tensor_folder *folder, const char *name);
 // What is in FOLDER/NAME, as JSON; the caller deletes it.
 rec_status folder_read_json(const char *folder, const char *name, cJSON **json);
-
-#endif

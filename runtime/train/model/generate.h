@@ -1,7 +1,6 @@
 // A trained model that reads a text and tells what may come next, in memory that does not grow with
 // the text. It carries states and the tails of lags and convolutions from token to token.
-#ifndef REC_TRAIN_GENERATE_H
-#define REC_TRAIN_GENERATE_H
+#pragma once
 
 #include "runtime/train/model/execute.h"
 
@@ -21,5 +20,3 @@ rec_status generator_read(generator *g, const token_id *tokens, int64_t count);
 // The logits after the last token that was read, one for each symbol of the vocabulary; zeros
 // before any.
 const double *generator_logits(const generator *g);
-
-#endif

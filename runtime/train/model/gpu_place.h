@@ -1,7 +1,6 @@
 // A GPU, or the executor, as a place where models run: its memory, and the kernels of models
 // (model_kernels.h). They start on the stream NULL, like those of recurrences.
-#ifndef REC_TRAIN_GPU_PLACE_H
-#define REC_TRAIN_GPU_PLACE_H
+#pragma once
 
 #include "runtime/shared/model_kernels.h"
 #include "runtime/shared/simt.h"
@@ -50,5 +49,3 @@ void *gpu_here(const compute *c, int64_t bytes);
 
 // compute_gpu.c
 extern const compute_ops gpu_ops_of_models;
-
-#endif

@@ -17,8 +17,7 @@
 // follows, up to the first of node i + 1; a node that covers one is a leaf. With 2^level ranks,
 // rank i thus has the shards of node i: it adds its own subtree, and the levels above are added
 // along the same tree.
-#ifndef REC_TRAIN_LEAVES_H
-#define REC_TRAIN_LEAVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ typedef void tree_leaf(void *context, int leaf, double *to);
 void tree_sum(tree_node node, int64_t width, tree_leaf *leaf, void *context, double *to,
               double *room);
 int64_t tree_room(int count, int64_t width);
-
-#endif

@@ -8,8 +8,7 @@
 // arithmetic and sums are in float, and a result is rounded once when it is written. The weights of
 // matrix products and tables are rounded to bfloat16 as they are read. The block of weights itself
 // keeps its digits, so that small steps add up.
-#ifndef REC_TRAIN_NUMERIC_H
-#define REC_TRAIN_NUMERIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ typedef struct numeric {
 } numeric;
 
 extern const numeric numeric_f32, numeric_f64, numeric_bf16;
-
-#endif

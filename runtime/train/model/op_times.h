@@ -1,7 +1,6 @@
 // Seconds that each operation of a model takes, measured or read from a file. Both `rec plan` and
 // virtual time calculate with them.
-#ifndef REC_TRAIN_OP_TIMES_H
-#define REC_TRAIN_OP_TIMES_H
+#pragma once
 
 #include "runtime/train/model/execute.h"
 
@@ -39,5 +38,3 @@ rec_status op_times_measure(const trained_model *of, const train_block *block, i
 double *op_time_of(op_time *of, run_part part);
 // Seconds of a part of operation `op`, of so much as executor_watch tells.
 double op_times_of(const op_times *times, int op, run_part part, double amount);
-
-#endif

@@ -3,8 +3,7 @@
 //
 //   optimizer muon(lr = 1e-3)    layers.0.in_proj.weight [42,16]   muon, part by part: 16 x 16, 16 x 16, 4 x 16, 4 x 16, 2 x 16
 //                                embedding.weight [256,16]         adamw
-#ifndef REC_TRAIN_OPTIMIZER_H
-#define REC_TRAIN_OPTIMIZER_H
+#pragma once
 
 #include "runtime/train/model/compute.h"
 #include "runtime/train/model/program.h"
@@ -43,5 +42,3 @@ optimizer_kind optimizer_of(const train_model *model, const train_block *block, 
 enum { OPTIMIZER_TEXT = 128 };
 const char *optimizer_text(const train_model *model, const train_block *block,
                            char text[OPTIMIZER_TEXT]);
-
-#endif

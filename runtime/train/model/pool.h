@@ -1,8 +1,7 @@
 // Threads that share a list of tasks. Tasks are whole pieces of work (a shard of the batch, a block
 // of parameters), each with results of its own. No result therefore depends on which thread takes
 // which task.
-#ifndef REC_TRAIN_POOL_H
-#define REC_TRAIN_POOL_H
+#pragma once
 
 #include "runtime/rec.h"
 
@@ -12,5 +11,3 @@ typedef rec_status train_pool_task(void *context, int number, int worker);
 // among them. Returns when all are done, with the failure of one of them. `worker` is below
 // `threads` and below `count`.
 rec_status train_pool_run(int threads, int count, train_pool_task *task, void *context);
-
-#endif

@@ -1,6 +1,5 @@
 // The "program" of a manifest (compiler/graph/json.c says what it holds) as C structures.
-#ifndef REC_TRAIN_PROGRAM_H
-#define REC_TRAIN_PROGRAM_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -201,5 +200,3 @@ const train_block *train_program_block(const train_program *program,
                                        const char *name);  // NULL: none
 // What a token of the block's data is: byte, character or token.
 const char *train_block_unit(const train_block *block);
-
-#endif

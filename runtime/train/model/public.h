@@ -3,8 +3,7 @@
 //
 // mamba, mamba2 (transformers and state-spaces/mamba), gla, gated_deltanet, rwkv6, rwkv7
 // (fla-org/flash-linear-attention).
-#ifndef REC_TRAIN_PUBLIC_H
-#define REC_TRAIN_PUBLIC_H
+#pragma once
 
 #include "runtime/train/model/folder.h"
 #include "runtime/train/model/program.h"
@@ -20,5 +19,3 @@ enum { MOST_PUBLIC_AXES = 4 };
 // The shape that a weight of the model has in public files; its rank.
 int public_shape(const train_model *model, const model_parameter *p,
                  int64_t shape[MOST_PUBLIC_AXES]);
-
-#endif

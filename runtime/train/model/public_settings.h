@@ -1,8 +1,7 @@
 // The settings of a config.json, which the same calls read from one or write to one. `told` is what
 // the weights say; it counts where there is no config. What a setting must not be is said once,
 // with the value that was found.
-#ifndef REC_TRAIN_PUBLIC_SETTINGS_H
-#define REC_TRAIN_PUBLIC_SETTINGS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -62,5 +61,3 @@ void config_must_be_word(settings *s, const char *key, const char *word);
 void config_must_be_silu(settings *s, const char *key);  // which is also called swish
 // Bounds of time steps that bound nothing.
 void config_must_not_bound(settings *s, const char *key);
-
-#endif

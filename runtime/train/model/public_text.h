@@ -1,7 +1,6 @@
 // The programs of public models: each writes its layers one by one, so that the paths of the
 // weights are the public names.
-#ifndef REC_TRAIN_PUBLIC_TEXT_H
-#define REC_TRAIN_PUBLIC_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ typedef struct public_values {
 
 typedef void public_text(FILE *out, const public_values *v);
 public_text put_mamba, put_mamba2, put_gla, put_gated_deltanet, put_rwkv6, put_rwkv7;
-
-#endif

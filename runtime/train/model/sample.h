@@ -1,6 +1,5 @@
 // The choice of the next token from a model's logits.
-#ifndef REC_TRAIN_SAMPLE_H
-#define REC_TRAIN_SAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ int sample_pick(const double *probabilities, int count, double u);
 // The token at `position` of the text: a function of seed, position and logits alone. -1: no
 // numbers.
 int sample_token(sampler *s, const double *logits, uint64_t position);
-
-#endif

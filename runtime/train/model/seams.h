@@ -13,8 +13,7 @@
 //
 //   rank 0    embed  linear  ssd  linear  linear  ssd  ..
 //   rank 1    embed  linear       ssd  linear  linear  ssd  ..
-#ifndef REC_TRAIN_SEAMS_H
-#define REC_TRAIN_SEAMS_H
+#pragma once
 
 #include "runtime/ranks/ranks.h"
 #include "runtime/train/model/execute.h"
@@ -111,5 +110,3 @@ void seams_take_joined(seams *s);
 // Around an operation on a segment: what it reads is there, what it has written goes on.
 rec_status seams_before(seams *s, const model_op *op, int segment, bool backward);
 rec_status seams_after(seams *s, const model_op *op, int segment, bool backward);
-
-#endif

@@ -1,7 +1,6 @@
 // The sequences of a run, brought to where the model runs, in the order in which it reads them:
 // segment after segment. Without segments they are there already on the host.
-#ifndef REC_TRAIN_STAGING_H
-#define REC_TRAIN_STAGING_H
+#pragma once
 
 #include "runtime/train/model/execute.h"
 
@@ -48,5 +47,3 @@ rec_status staging_take_losses(const staging *s, const shard *here, const shard 
 uint8_t *staging_hits(const staging *s, uint8_t *here);
 rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
                              uint8_t *hits);
-
-#endif

@@ -1,6 +1,5 @@
 // How weights start: the expressions behind `~`, evaluated once for each number.
-#ifndef REC_TRAIN_WEIGHTS_H
-#define REC_TRAIN_WEIGHTS_H
+#pragma once
 
 #include "runtime/train/model/numeric.h"
 #include "runtime/train/model/program.h"
@@ -9,5 +8,3 @@
 // the model.
 rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
                                void *block);
-
-#endif

@@ -1,6 +1,5 @@
 // Runs side by side.
-#ifndef REC_TRAIN_COMPARE_H
-#define REC_TRAIN_COMPARE_H
+#pragma once
 
 #include "runtime/internal.h"
 
@@ -8,5 +7,3 @@
 // A run is a folder of runs, or one block's folder in it. No folder of a run is written to, and no
 // file that is another's, unless `again`.
 rec_status compare_runs(const char *const *runs, int count, const char *folder, bool again);
-
-#endif

@@ -1,6 +1,5 @@
 // Event files for TensorBoard: scalars by step.
-#ifndef REC_TRAIN_EVENTS_H
-#define REC_TRAIN_EVENTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -22,5 +21,3 @@ rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int
 // FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits, states and remembrance
 // by position, accuracy by length. None if there is nothing.
 rec_status events_of_tables(const char *folder);
-
-#endif

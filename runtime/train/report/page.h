@@ -1,6 +1,5 @@
 // The parts of a page.
-#ifndef REC_TRAIN_PAGE_H
-#define REC_TRAIN_PAGE_H
+#pragma once
 
 #include "runtime/train/report/plot.h"
 
@@ -19,5 +18,3 @@ void page_ranges(FILE *out, const char *folder, const char *const *names, int co
 
 // The end of a page, FOLDER/report.html, unless `status` is a failure.
 rec_status page_save(made_text *page, rec_status status, const char *folder);
-
-#endif

@@ -1,6 +1,5 @@
 // Pictures of curves: SVG by gnuplot, and their points as CSV beside them.
-#ifndef REC_TRAIN_REPORT_PLOT_H
-#define REC_TRAIN_REPORT_PLOT_H
+#pragma once
 
 #include "runtime/train/report/whole_file.h"
 
@@ -58,5 +57,3 @@ bool report_draw(const char *script, size_t size, const char *svg);
 // FOLDER/NAME/FILE, or with the folder "" NAME/FILE, as text, which the caller frees; NULL: it is
 // not there.
 char *report_read(const char *folder, const char *name, const char *file);
-
-#endif

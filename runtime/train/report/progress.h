@@ -1,6 +1,5 @@
 // What a user sees of a long loop: a bar on a terminal, now and then a line elsewhere.
-#ifndef REC_TRAIN_PROGRESS_H
-#define REC_TRAIN_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ void progress_open(progress *p, const char *name, int64_t first, int64_t total,
                    int64_t tokens_of_a_step, const char *unit);
 void progress_step(progress *p, int64_t done, double loss);
 void progress_close(progress *p);
-
-#endif

@@ -1,6 +1,5 @@
 // The page of a run.
-#ifndef REC_TRAIN_REPORT_H
-#define REC_TRAIN_REPORT_H
+#pragma once
 
 #include "runtime/train/model/program.h"
 
@@ -16,5 +15,3 @@ rec_status report_write(const report_source *s);
 // The attention maps of an evaluate block, the text of attention.csv, as FOLDER/attention.svg;
 // false: there is none.
 bool report_attention(const evaluate_block *e, const char *csv, const char *folder);
-
-#endif

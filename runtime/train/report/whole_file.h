@@ -1,6 +1,5 @@
 // Text files that are replaced as a whole.
-#ifndef REC_TRAIN_WHOLE_FILE_H
-#define REC_TRAIN_WHOLE_FILE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ rec_status whole_file_write(const char *path, const void *bytes, size_t size);
 rec_status whole_file_allowed(const char *path, const output_proof *proof, bool again);
 // The bytes of a file, and a 0 behind them; the caller frees them.
 rec_status whole_file_read(const char *path, char **text);
-
-#endif

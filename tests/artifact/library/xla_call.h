@@ -1,6 +1,5 @@
 // A call of a handler as XLA makes it.
-#ifndef REC_TESTS_XLA_CALL_H
-#define REC_TESTS_XLA_CALL_H
+#pragma once
 
 #include "runtime/support/xla.h"
 
@@ -30,5 +29,3 @@ static void *call_handler(handler *run, const xla_api *api, void *context,
                      .attributes = {sizeof(xla_attributes), NULL, 2, arrays, names, attributes}};
   return run(&frame);
 }
-
-#endif

@@ -1,7 +1,6 @@
 // Time slices: the slice that a thread block computes, summaries of slices, and states before a
 // slice.
-#ifndef REC_KERNEL_GPU_TIME_SLICES_SLICES_H
-#define REC_KERNEL_GPU_TIME_SLICES_SLICES_H
+#pragma once
 
 #include "compiler/kernel/frame.h"
 
@@ -70,5 +69,3 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number);
 void gpu_overflow_of_slice(kernel_frame *h, frame_program *p);
 // i1: a slice of the instance is marked. `whole` (i1): there is a single slice, without a summary.
 ir gpu_summaries_overflow(kernel_frame *h, ir whole);
-
-#endif
