@@ -13,4 +13,3 @@ typedef enum save_place { SAVE_IN_MEMORY, SAVE_IN_SCRATCH } save_place;
 // of the backward's work that this spares; 0: nothing is kept.
 double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
                    axis_set instances, codegen_clone clone, save_place place);
-

@@ -353,8 +353,8 @@ int main(int count, char **words) {
   printf("seed %llu\n", (unsigned long long)seed);
   for (int i = 0; i < 2; i++) {
     if (!full && seed % 2 != (uint64_t)i) continue;
-    const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
-    rec_module *module = compile_text(growing, words);
+    const char *const options[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
+    rec_module *module = compile_text(growing, options);
     if (!check(module, "does not compile")) continue;
     run_one(module, "entries", forms[i], 1);
     run_one(module, "turning", forms[i], 2);
@@ -363,8 +363,8 @@ int main(int count, char **words) {
   }
   for (int i = 0; i < 2; i++) {
     if (!full && seed / 2 % 2 != (uint64_t)i) continue;
-    const char *const words[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
-    rec_module *module = compile_text(relative, words);
+    const char *const options[] = {"--target", simt_target(), "-O0", "--form", forms[i], NULL};
+    rec_module *module = compile_text(relative, options);
     if (!check(module, "does not compile")) continue;
     for (tokens kind = PLAIN; kind <= EXTREME; kind++) {
       if (kind != PACKED || i) run_relative(module, "heads", forms[i], kind);
