@@ -11,7 +11,7 @@ static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const ker
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, clone, dtype);
   if (lanes) w->m.lanes = lanes;
-  host_share_between_panels(w, clone);
+  if (lanes != 1) host_share_between_panels(w, clone);
   double start = pass_clock();
   host_plan_make(w);
   pass_ran(&kernel_stage, KERNEL_PASS_HOST, pass_clock() - start, 0);
