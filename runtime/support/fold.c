@@ -1,29 +1,14 @@
-// Folds summaries of segments into states, and combines them: NAME_fold, NAME_combine.
+// Folds the summary of a segment into states, and combines two summaries.
 //
-//   fold:     states after a segment = transfer * states before + own, segment after segment (backward from the last)
+//   fold:     states after a segment = transfer * states before + own
 //   combine:  own = transfer of the later * own of the earlier + own of the later; transfer = product of both
 //
 // A combination is a fold, too: of what the earlier segment makes of zero states, and of its
 // transfer column by column.
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/support/begin.h"
-#include "runtime/support/gpu.h"
 #include "runtime/support/segment.h"
-
-// A fold of one segment. States lie as in a summary: as its parts, or as a block of its columns.
-typedef struct fold {
-  const call *call;
-  const rec_table_summary *of;
-  const char *summary;
-  const char *before;
-  char *after;
-  int64_t block;        // of columns; -1: parts
-  int64_t first, last;  // instances
-  int64_t all;          // instances of the call
-} fold;
 
 static int64_t folded_at(const fold *f, int part) {
   return f->block < 0 ? segment_part_at(f->call, f->of, part)
@@ -35,6 +20,16 @@ int64_t segment_instances(const call *c) {
   for (int axis = 0; axis < c->table->axis_count; axis++)
     if (c->table->segment_instances >> axis & 1) instances *= c->axis_size[axis];
   return instances;
+}
+
+rec_status segment_find_instances(const call *c, int64_t all, int64_t *first, int64_t *last) {
+  *first = c->first_instance;
+  *last = c->instance_count ? *first + c->instance_count : all;
+  if (*first >= 0 && c->instance_count >= 0 && *first <= all && c->instance_count <= all - *first)
+    return REC_OK;
+  return call_fail(c, REC_ERROR_ARGUMENT,
+                   "expected instances within 0 to %lld, found %lld from %lld on",
+                   (long long)all - 1, (long long)c->instance_count, (long long)c->first_instance);
 }
 
 // ---- rows: the entries of a state along its last axis -----------------------------------------
@@ -327,203 +322,9 @@ static void fold_part(const fold *f, int part) {
   if (own->columns) multiply_columns(f, part);
 }
 
-static void fold_segment(const fold *f) {
+void fold_segment(const fold *f) {
   for (int i = 0; i < f->of->part_count; i++)
     if (segment_part(f->call, f->of, i)->kind == REC_PART_OWN) fold_part(f, i);
-}
-
-// ---- calls -----------------------------------------------------------------------------------
-
-typedef struct folding {
-  const call *call;
-  const rec_segments *segments;
-  bool back;
-  char *states[2];
-  int64_t first, last, all;  // instances
-  int64_t blocks;            // of instances
-  _Atomic int64_t next;      // block
-} folding;
-
-static const void *summary_in_order(const rec_segments *segments, int64_t number) {
-  return segments->summaries[segments->backward ? segments->count - 1 - number : number];
-}
-
-int64_t segment_fold_workspace(const call *c) {
-  int64_t bytes = 0;
-  for (int back = 0; back < 2; back++) bytes = larger(bytes, segment_bytes(c, back));
-  return 2 * bytes;
-}
-
-// Copies the states of instances between a caller's memory and the states of a fold; `from` NULL:
-// zeros.
-static void copy_folded(const folding *x, int part, char *to, const char *from) {
-  const call *c = x->call;
-  int64_t bytes = segment_numbers(c, part) * c->table->number_bytes / x->all;
-  if (!to) return;
-  if (from)
-    memmove(to + x->first * bytes, from + x->first * bytes, (size_t)((x->last - x->first) * bytes));
-  else
-    memset(to + x->first * bytes, 0, (size_t)((x->last - x->first) * bytes));
-}
-
-static void each_folded(const folding *x, bool out) {
-  const call *c = x->call;
-  const rec_table_summary *of = segment_of(c, x->back);
-  for (int i = 0; i < of->part_count; i++) {
-    const rec_table_part *part = segment_part(c, of, i);
-    if (part->kind != REC_PART_OWN) continue;
-    char *states = x->states[out ? x->segments->count & 1 : 0] + segment_part_at(c, of, i);
-    void *before = call_data(c, table_memory(c->table, part->state)),
-         *after = call_data(c, table_memory(c->table, part->memory));
-    copy_folded(x, part->memory, out ? after : states, out ? states : before);
-  }
-}
-
-void segment_states_before(const call *c, bool back, char *states) {
-  int64_t all = segment_instances(c);
-  rec_segments none = {.backward = back};
-  each_folded(&(folding){c, &none, back, {states}, 0, all, all, 0, 0}, false);
-}
-
-void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after) {
-  int64_t all = segment_instances(c);
-  fold_segment(&(fold){c, segment_of(c, back), summary, before, after, -1, 0, all, all});
-}
-
-// Cotangents that no earlier step reads have no part.
-static void clear_unread(const folding *x) {
-  const call *c = x->call;
-  for (int i = 0; i < c->table->memory_count; i++) {
-    const rec_table_memory *memory = table_memory(c->table, i);
-    bool state = stage_is_state(memory) && !memory->depth && memory->copy_from >= 0;
-    bool written = (x->back ? memory->backward_use : memory->forward_use) == REC_WRITE_OPTIONAL;
-    if (state && written && segment_own_part(c, segment_of(c, x->back), memory->copy_from) < 0)
-      copy_folded(x, i, call_data(c, memory), NULL);
-  }
-}
-
-// Takes the instances of a block through all segments.
-static void fold_block(const folding *x, int64_t block) {
-  int64_t count = x->last - x->first;
-  fold f = {.call = x->call, .of = segment_of(x->call, x->back), .block = -1, .all = x->all};
-  f.first = x->first + count * block / x->blocks;
-  f.last = x->first + count * (block + 1) / x->blocks;
-  for (int64_t i = 0; i < x->segments->count; i++) {
-    f.summary = summary_in_order(x->segments, i);
-    f.before = x->states[i & 1];
-    f.after = x->states[~i & 1];
-    fold_segment(&f);
-  }
-}
-
-static void fold_lane(void *argument, int64_t lane) {
-  folding *x = argument;
-  (void)lane;
-  for (;;) {
-    int64_t block = atomic_fetch_add_explicit(&x->next, 1, memory_order_relaxed);
-    if (block >= x->blocks) return;
-    fold_block(x, block);
-  }
-}
-
-static rec_status check_segments(const call *c, const rec_segments *segments) {
-  if (!segments) return call_fail(c, REC_ERROR_ARGUMENT, "expected rec_segments, found NULL");
-  if (segments->size < sizeof *segments)
-    return call_fail(c, REC_ERROR_ABI,
-                     "expected rec_segments of at least %zu bytes, found size = %llu; set it to "
-                     "sizeof(rec_segments)",
-                     sizeof *segments, (unsigned long long)segments->size);
-  if (segments->count < 0 || (segments->count && !segments->summaries))
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected a list of at least 0 summaries, found %s%lld",
-                     segments->summaries ? "" : "NULL, ", (long long)segments->count);
-  if (segments->backward != 0 && segments->backward != 1)
-    return call_fail(c, REC_ERROR_ARGUMENT, "expected backward = 0 or 1, found %d",
-                     segments->backward);
-  if (c->packed)
-    return call_fail(
-        c, REC_ERROR_ARGUMENT,
-        "expected batch = 1 and no cu_seqlens of packed sequences, found %lld sequences",
-        (long long)c->sequences);
-  rec_status status = REC_OK;
-  for (int64_t i = 0; i < segments->count && status == REC_OK; i++)
-    if (c->batch > 0) status = segment_check_memory(c, segments->summaries[i]);
-  return status;
-}
-
-static rec_status read_fold(call *c, const rec_table *table, const char *entry,
-                            const void *arguments, const rec_launch *launch,
-                            const rec_segments *segments) {
-  rec_status status = call_read(c, table, entry, arguments, launch);
-  if (status == REC_OK) status = check_segments(c, segments);
-  if (status == REC_OK && launch->device_kind == REC_DEVICE_HOST)
-    status = segment_check(c, segments->backward);
-  return status;
-}
-
-static rec_status find_instances(const call *c, folding *x) {
-  x->all = segment_instances(c);
-  x->first = c->first_instance;
-  x->last = c->instance_count ? x->first + c->instance_count : x->all;
-  if (x->first >= 0 && c->instance_count >= 0 && x->first <= x->all &&
-      c->instance_count <= x->all - x->first)
-    return REC_OK;
-  return call_fail(
-      c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on",
-      (long long)x->all - 1, (long long)c->instance_count, (long long)c->first_instance);
-}
-
-static rec_status check_fold_workspace(const call *c) {
-  const rec_launch *launch = c->launch;
-  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes,
-                           segment_fold_workspace(c));
-}
-
-static rec_status check_folded(const call *c, bool back) {
-  const rec_table_summary *of = segment_of(c, back);
-  rec_status status = REC_OK;
-  for (int i = 0; i < of->part_count && status == REC_OK; i++) {
-    const rec_table_part *part = segment_part(c, of, i);
-    if (part->kind != REC_PART_OWN) continue;
-    status = call_check_memory(c, table_memory(c->table, part->state), REC_READ_OPTIONAL);
-    if (status == REC_OK)
-      status = call_check_memory(c, table_memory(c->table, part->memory), REC_WRITE_OPTIONAL);
-  }
-  return status;
-}
-
-static bool any_out_of_range(const rec_segments *segments) {
-  bool any = false;
-  for (int64_t i = 0; i < segments->count; i++)
-    any |= segment_is_out_of_range(segments->summaries[i]);
-  return any;
-}
-
-int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
-                   const rec_segments *segments) {
-  bool forward = segments && segments->size >= sizeof *segments && !segments->backward;
-  if (forward && begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_FOLD, &(begin_operands){arguments, launch, segments, NULL});
-  enum { MOST_BLOCKS = 64, WORTH_THREADS = 1 << 17 };
-  call c;
-  folding x = {.call = &c, .segments = segments};
-  rec_status status = read_fold(&c, table, "fold", arguments, launch, segments);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
-    return gpu_fold_call(&c, segments);
-  if (status == REC_OK) status = check_folded(&c, segments->backward);
-  if (status == REC_OK) status = find_instances(&c, &x);
-  if (status == REC_OK) status = check_fold_workspace(&c);
-  if (status != REC_OK) return status;
-  if (segments->out_of_range) *segments->out_of_range = c.batch > 0 && any_out_of_range(segments);
-  x.back = segments->backward;
-  if (x.last == x.first) return REC_OK;
-  x.states[0] = launch->workspace;
-  x.states[1] = x.states[0] + segment_bytes(&c, x.back);
-  x.blocks = smaller(MOST_BLOCKS, x.last - x.first);
-  each_folded(&x, false);
-  stage_run_parallel(&c, x.blocks, segment_states_bytes(&c, x.back) > WORTH_THREADS, fold_lane, &x);
-  each_folded(&x, true);
-  clear_unread(&x);
-  return REC_OK;
 }
 
 // ---- two segments as one -----------------------------------------------------------------------
@@ -584,7 +385,7 @@ static void multiply_matrices(fold *f) {
   f->block = -1;
 }
 
-static void combine_segment(fold *f) {
+void fold_combine(fold *f) {
   fold_segment(f);
   for (int i = 0; i < f->of->part_count; i++) {
     int kind = segment_part(f->call, f->of, i)->kind;
@@ -594,33 +395,21 @@ static void combine_segment(fold *f) {
   multiply_matrices(f);
 }
 
-int rec_combine_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
-                      const rec_segments *segments, void *summary) {
-  call c;
-  rec_status status = read_fold(&c, table, "combine", arguments, launch, segments);
-  if (status == REC_OK) status = call_check_instances(&c);
-  if (status == REC_OK && segments->count < 1)
-    status = call_fail(&c, REC_ERROR_ARGUMENT, "expected at least 1 summary, found %lld",
-                       (long long)segments->count);
-  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
-    return gpu_combine_call(&c, segments, summary);
-  if (status == REC_OK) status = segment_check_memory(&c, summary);
-  if (status == REC_OK) status = check_fold_workspace(&c);
-  if (status != REC_OK) return status;
-  bool back = segments->backward;
-  int64_t bytes = segment_bytes(&c, back), all = segment_instances(&c);
-  char *both[2] = {launch->workspace, (char *)launch->workspace + bytes};
-  fold f = {.call = &c, .of = segment_of(&c, back), .block = -1, .last = all, .all = all};
-  bool out_of_range = c.batch > 0 && any_out_of_range(segments);
-  if (c.batch > 0) memcpy(both[0], summary_in_order(segments, 0), (size_t)bytes);
-  for (int64_t i = 1; i < segments->count && c.batch > 0; i++) {
-    f.summary = summary_in_order(segments, i);
-    f.before = both[~i & 1];
-    f.after = both[i & 1];
-    combine_segment(&f);
+// ---- slices of a call ------------------------------------------------------------------------
+
+void segment_states_before(const call *c, bool back, char *states) {
+  const rec_table_summary *of = segment_of(c, back);
+  for (int i = 0; i < of->part_count; i++) {
+    const rec_table_part *part = segment_part(c, of, i);
+    if (part->kind != REC_PART_OWN) continue;
+    const void *before = call_data(c, table_memory(c->table, part->state));
+    size_t bytes = (size_t)(segment_numbers(c, part->memory) * c->table->number_bytes);
+    char *to = states + segment_part_at(c, of, i);
+    before ? memcpy(to, before, bytes) : memset(to, 0, bytes);
   }
-  memcpy(summary, both[~segments->count & 1], (size_t)bytes);
-  segment_guard(&c, back, summary, out_of_range);
-  if (segments->out_of_range) *segments->out_of_range = segment_is_out_of_range(summary);
-  return REC_OK;
+}
+
+void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after) {
+  int64_t all = segment_instances(c);
+  fold_segment(&(fold){c, segment_of(c, back), summary, before, after, -1, 0, all, all});
 }

@@ -526,18 +526,6 @@ static rec_status check_states(const gpu_parts *p) {
   return status;
 }
 
-static rec_status take_range(gpu_folding *f) {
-  const call *c = f->parts->call;
-  f->first = c->first_instance;
-  f->last = c->instance_count ? f->first + c->instance_count : f->instances;
-  if (f->first >= 0 && c->instance_count >= 0 && f->first <= f->instances &&
-      c->instance_count <= f->instances - f->first)
-    return REC_OK;
-  return call_fail(
-      c, REC_ERROR_ARGUMENT, "expected instances within 0 to %lld, found %lld from %lld on",
-      (long long)f->instances - 1, (long long)c->instance_count, (long long)c->first_instance);
-}
-
 static rec_status check_call(const gpu_parts *p) {
   const rec_launch *launch = p->call->launch;
   rec_status status = gpu_check_made(p);
@@ -562,7 +550,7 @@ rec_status gpu_fold_call(const call *c, const rec_segments *segments) {
   if (status != REC_OK || p.entries == 0) return status;
   char *workspace = c->launch->workspace;
   gpu_folding f = open_folding(&p, &workspace);
-  if (f.status == REC_OK) f.status = take_range(&f);
+  if (f.status == REC_OK) f.status = segment_find_instances(c, f.instances, &f.first, &f.last);
   f.from = workspace;
   f.to = workspace + gpu_states_bytes(&p);
   move_states(&f, false);

@@ -44,6 +44,21 @@ static inline bool segment_is_out_of_range(const void *summary) {
 // The part of a state, by the memory of the state before; -1: it has none.
 int segment_own_part(const call *c, const rec_table_summary *of, int state);
 
+// A fold of one segment. States lie as in a summary: as its parts, or as a block of its columns.
+typedef struct fold {
+  const call *call;
+  const rec_table_summary *of;
+  const char *summary;
+  const char *before;
+  char *after;
+  int64_t block;        // of columns; -1: parts
+  int64_t first, last;  // instances
+  int64_t all;          // instances of the call
+} fold;
+void fold_segment(const fold *f);
+// `before` is the summary of the earlier segment, `after` that of both.
+void fold_combine(fold *f);
+
 // fold.c, in states that lie as in a summary: the caller's before a segment, backward the cotangents
 // behind it, zero where there are none; states through a summary.
 void segment_states_before(const call *c, bool back, char *states);
@@ -54,8 +69,10 @@ rec_status segment_check(const call *c, bool back);
 // Checks a summary of the caller.
 rec_status segment_check_memory(const call *c, const void *summary);
 
-// summary.c, fold.c: sizes that NAME_sizes tells; rec_sizes.workspace is enough for these calls,
+// summary.c, fold_calls.c: sizes that NAME_sizes tells; rec_sizes.workspace is enough for these calls,
 // too.
 int64_t segment_workspace(const call *c, bool back, bool recompute);
 int64_t segment_fold_workspace(const call *c);
 int64_t segment_instances(const call *c);
+// The instances that a fold is asked for, of all.
+rec_status segment_find_instances(const call *c, int64_t all, int64_t *first, int64_t *last);

@@ -253,12 +253,16 @@ static rec_status choose_summary_clone(call *c, bool back) {
                    "expected code for this processor, found only code for newer ones");
 }
 
-static int summary_of(const rec_table *table, const char *entry, const void *arguments,
-                      const rec_launch *launch, bool back, void *summary) {
+static int summary_of(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      bool back, void *summary) {
+  if (begin_is_due(table, arguments))
+    return begin_call(table, back ? BEGIN_SUMMARY_BACKWARD : BEGIN_SUMMARY,
+                      &(begin_operands){arguments, launch, NULL, summary});
   call c;
   stage_saved saved;
   bool again;
-  rec_status status = call_read(&c, table, entry, arguments, launch);
+  rec_status status =
+      call_read(&c, table, back ? "summary_backward" : "summary", arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
     return gpu_summary_call(&c, back, summary);
@@ -278,15 +282,10 @@ static int summary_of(const rec_table *table, const char *entry, const void *arg
 
 int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
                       void *summary) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_SUMMARY, &(begin_operands){arguments, launch, NULL, summary});
-  return summary_of(table, "summary", arguments, launch, false, summary);
+  return summary_of(table, arguments, launch, false, summary);
 }
 
 int rec_summary_backward_entry(const rec_table *table, const void *arguments,
                                const rec_launch *launch, void *summary) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_SUMMARY_BACKWARD,
-                      &(begin_operands){arguments, launch, NULL, summary});
-  return summary_of(table, "summary_backward", arguments, launch, true, summary);
+  return summary_of(table, arguments, launch, true, summary);
 }

@@ -20,6 +20,7 @@
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
 #include "runtime/support/fold.c"
+#include "runtime/support/fold_calls.c"
 #include "runtime/support/gpu.c"
 #include "runtime/support/gpu_cuda.c"
 #include "runtime/support/gpu_fold.c"
