@@ -51,10 +51,9 @@ enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10 };
 
 // A function such as exp2 is a chain of instructions that wait for each other. Where registers are
 // few and x * 2^n is many instructions, a single chain fills the scheduler of the processor:
-// several vectors are computed in lockstep. Sums keep their order, and the axis no rest but that of
-// single vectors.
+// several vectors are computed in lockstep, where these divide the axis.
 static int side_by_side(const lower *l, const plan_nest *nest, int axis) {
-  if (axis < 0 || nest->over || nest->wide || clone_targets[l->e->clone].scales) return 0;
+  if (axis < 0 || nest->wide || clone_targets[l->e->clone].scales) return 0;
   bool has = false;
   for (int i = 0; i < nest->values.count; i++)
     has |= tile_op_cost(value(l, nest->values.items[i])->op) >= LONG_CHAIN;
