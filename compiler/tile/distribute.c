@@ -1,12 +1,15 @@
-// Sums of sums and differences of products become sums and differences of matrix products.
+// Sums of sums and differences of products become sums and differences of matrix products; of
+// outer products in step form.
 //
 //   %5 [t,N,W] = mul %1 %2
 //   %6 [t,N,W] = mul %3 %4
 //   %7 [t,N,W] = sub %5 %6
 //   %8 [t,W] = sum %7 over N      ->   %7 [t,W] = sub (sum %5 over N) (sum %6 over N)
 //
-// arrange.c makes a dot of each. The real part of a product of complex numbers is such a
-// difference. Terms that are no matrix products stay under one sum. A factor in front of the terms
+//   %8 [V] = sum r * (S + bonus k v) over K      ->   add (sum r S over K) (v (sum r bonus k over K))
+//
+// arrange.c makes a dot of each matrix product. The real part of a product of complex numbers is such a
+// difference. Other terms stay under one sum. A factor in front of the terms
 // goes into each of them. Only terms that nobody else uses are opened: a value that is there as a
 // whole is summed for little.
 #include "compiler/tile/products.h"
@@ -61,6 +64,22 @@ static bool is_matrix_product(const tile_program *p, const tile_factors *factors
          (sides[1] & ~sides[0]);
 }
 
+// A factor with axes that those under the sum lack leaves the sum. Sums over grid axes are of lanes:
+// nothing becomes smaller.
+static bool is_outer_product(const tile_program *p, const tile_factors *factors, axis_set over) {
+  axis_set inside = 0, outside = 0;
+  for (int i = 0; i < factors->count; i++) {
+    axis_set axes = p->values.items[factors->items[i]].axes;
+    *(axes & over ? &inside : &outside) |= axes;
+  }
+  return !(over & p->grid) && (outside & ~inside);
+}
+
+static bool is_summed_alone(const tile_program *p, const tile_factors *factors, axis_set over) {
+  return p->form == TILE_CHUNK ? is_matrix_product(p, factors, over)
+                               : is_outer_product(p, factors, over);
+}
+
 // The factors of the term and those in front of all terms.
 static tile_factors factors_of(const tile_rewrite *s, arena *a, tile_id id,
                                const tile_factors *front) {
@@ -82,14 +101,14 @@ static tile_id in_front(tile_rewrite *s, const tile_factors *front, tile_id x) {
 }
 
 // The operand of a sum is a product. One factor may be a sum of terms that is used here alone;
-// NO_TILE: none is, or the product is a matrix product as it stands.
+// NO_TILE: none is, or the product is summed alone as it stands.
 static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, axis_set over,
                              tile_factors *front, bool *negative) {
   tile_factors all = {.items = NULL};
   tile_id opened = NO_TILE;
   if (s->uses[operand] != 1) return NO_TILE;
   tile_collect_factors(s->from, operand, a, &all);
-  if (is_matrix_product(s->from, &all, over)) return NO_TILE;
+  if (is_summed_alone(s->from, &all, over)) return NO_TILE;
   for (int i = 0; i < all.count; i++) {
     tile_id x = all.items[i];
     bool opens = opened == NO_TILE && is_sum_of_two(rewritten_value(s, x)) && s->uses[x] == 1;
@@ -116,7 +135,7 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
   for (int i = 0; i < all.count && !all.too_many; i++) {
     tile_factors factors = factors_of(s, a, all.items[i].value, &front);
     tile_id x = s->image[all.items[i].value];
-    if (!is_matrix_product(s->from, &factors, v->over))
+    if (!is_summed_alone(s->from, &factors, v->over))
       rest = added(s, rest, x, all.items[i].negative);
     else
       sum = added(s, sum, tile_reduce(s->to, TILE_SUM, in_front(s, &front, x), v->over),
@@ -129,6 +148,6 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
                      false);
 }
 
-const tile_program *tile_distribute_sums(arena *a, const tile_program *program) {
-  return program->form == TILE_CHUNK ? tile_rewritten(a, program, rewrite) : program;
+tile_program *tile_distribute_sums(arena *a, const tile_program *program) {
+  return tile_rewritten(a, program, rewrite);
 }

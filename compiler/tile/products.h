@@ -33,8 +33,8 @@ tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id);
 // Sums of y * x with a product y, without computing y (adjoint.c).
 tile_program *tile_swap_sums(arena *a, const tile_program *program);
 
-// Chunk form: sums of terms that are matrix products, term by term (distribute.c).
-const tile_program *tile_distribute_sums(arena *a, const tile_program *program);
+// Sums of terms that are matrix products, in step form outer products, term by term (distribute.c).
+tile_program *tile_distribute_sums(arena *a, const tile_program *program);
 
 // Slices below elementwise values (sink.c).
 tile_program *tile_sink_slices(arena *a, const tile_program *program);
