@@ -20,10 +20,11 @@ typedef struct clone_costs {
 } clone_costs;
 
 static const clone_costs costs_of[CLONE_COUNT + 1] = {
-#define HOST_COST(clone, product, result, operation, polynomial, far, instruction, cached, memory, \
-                  kib, origin)                                                                     \
-  [CLONE_##                                                                                        \
-      clone] = {{product, result, operation, polynomial, far, instruction, cached, memory}, kib},
+#define HOST_COST(clone, product, result, operation, polynomial, nest, far, instruction, move, \
+                  cached, memory, kib, origin)                                                 \
+  [CLONE_##clone] = {                                                                          \
+      {product, result, operation, polynomial, nest, far, instruction, move, cached, memory},  \
+      kib},
 #include "compiler/schedule/host_costs.def"
 };
 
@@ -132,7 +133,11 @@ cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, code
   const tile_section *sections = tile_sections(a, p);
   cost_counts run = {0};
   for (int i = 0; i < p->values.count; i++) count_value(p, sections, i, &run);
-  double room = costs_of[clone].cache_kib * 1024 / sizeof(float);
+  for (int i = 0; i < p->values.count; i++)
+    if (sections[i] == TILE_BODY && is_nest_of_its_own(p->values.items[i].op))
+      run.of[COST_NEST] += cost_elements(p, instances);
+  // The other half is for what passes through: tokens, states of other instances.
+  double room = costs_of[clone].cache_kib / 2 * 1024 / sizeof(float);
   run.of[COST_FAR] =
       cost_elements(p, instances) * fmax(0, working_set(a, p, sections, instances) - room);
   return cost_sum((cost_counts){0}, 1.0 / p->chunk, run);
@@ -197,21 +202,28 @@ cost_counts cost_count_fused(arena *a, const tile_program *p) {
   bool *seen = ARENA_ARRAY(a, bool, p->values.count),
        *loops = ARENA_ARRAY(a, bool, p->values.count);
   cost_counts step = {0};
+  bool back = false;
+  double state = 0;
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];
+    back |= r->place.role == TILE_D_STATE;
     if (r->place.role != TILE_NEXT_STATE && r->place.role != TILE_D_STATE) continue;
-    // loaded and stored
-    step.of[COST_INSTRUCTION] += cost_elements(p, p->values.items[r->value].axes);
+    double entries = cost_elements(p, p->values.items[r->value].axes);
+    step.of[COST_MOVE] += entries;  // loaded and stored
+    state = fmax(state, entries);
     mark_loops(p, r->value, false, seen, loops);
   }
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     bool adds_up = v->op == TILE_ACCUMULATE;
     if (sections[i] != TILE_BODY && !adds_up) continue;
+    double points = points_of(p, v);
+    // Cotangents of more numbers than the state, such as those of a rank, lie in memory.
+    cost_term plain = back && points > state ? COST_OPERATION : COST_INSTRUCTION;
     if (!fused[i])
-      step.of[term_of(v->op, COST_INSTRUCTION)] +=
-          points_of(p, v) * operations_of(v->op) * (adds_up ? 3 : 1);
-    if (loops[i]) step.of[COST_INSTRUCTION] += points_of(p, v);
+      step.of[term_of(v->op, plain)] += points * operations_of(v->op) * (adds_up ? 3 : 1);
+    // Gradients are sums over the state of as many loops.
+    if (loops[i] || (back && v->op == TILE_SUM)) step.of[COST_MOVE] += points;
   }
   return step;
 }

@@ -335,7 +335,7 @@ static schedule_alternative alternative(scheduler *s, const char *form,
   const tile_program *values = program_rewritten(s->a, PROGRAM_VALUES, forward);
   tile_gradient gradient = program_gradient(s->a, forward);
   axis_set grid = forward->grid & ~scheduler_partial_axes(s->a, gradient.backward),
-           cut = chunk_instances(s, grid, false);
+           cut = chunk_instances(s, grid, false) & schedule_tensor_axes(&s->r->body);
   codegen_clone clone = s->out->clone;
   return (schedule_alternative){.form = form,
                                 .chunk = forward->chunk,
