@@ -293,14 +293,6 @@ static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *ker
                taken, body->name, asked, taken);
 }
 
-// Steps that another way of writing would spare; not where --form asks for them.
-static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
-  if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
-  recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
-  for (int i = 0; i < advices.count; i++)
-    diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
-}
-
 static schedule_options schedule_options_of(const compilation *c) {
   return (schedule_options){.chunk = c->options->chunk,
                             .save_every = c->options->save_every,
@@ -309,6 +301,31 @@ static schedule_options schedule_options_of(const compilation *c) {
                             .f64 = c->options->dtype == NUMBER_F64,
                             .summaries = makes_summaries(c),
                             .without = c->options->without};
+}
+
+// Would chunks compute the recurrence at a clearly lower cost, written as advised?
+static bool advice_pays(const compilation *c, const recurrence_kernels *kernels,
+                        const recurrence_advices *advices) {
+  static const double clearly = 0.9;
+  const recurrence *advised = recurrence_advised(c->memory, kernels->recurrence, advices);
+  const recurrence_kernels *trial = schedule_recurrence(c->memory, advised, schedule_options_of(c));
+  return strcmp(trial->form, "step") != 0 && trial->cost <= clearly * kernels->cost;
+}
+
+// Steps where --form asks for chunks, and those that another way of writing would spare.
+static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
+  const typed_body *body = &kernels->recurrence->body;
+  if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
+  if (c->options->form == FORM_CHUNK)
+    diag_warning(c->messages, body->span,
+                 "expected chunks of %s for --form chunk, found none; it goes step by step: %s",
+                 body->name, kernels->why);
+  recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
+  if (advices.count == 0 || !advice_pays(c, kernels, &advices)) return;
+  for (int i = 0; i < advices.count; i++) {
+    const recurrence_advice *advice = &advices.items[i];
+    diag_warning(c->messages, body->values.items[advice->value].span, "%s", advice->text);
+  }
 }
 
 bool pass_schedule(compilation *c) {

@@ -4,7 +4,8 @@
 //   S = a * S[t-1] + u + u[t-1]                   k[t-1] * v[t-1]
 //
 // Each function below knows one such way, and says in its first line what the user wrote. What no
-// other way of writing would mend (a GRU) is not spoken of: the report has it.
+// other way of writing would mend (a GRU) is not spoken of: the report has it. The user hears of an
+// advice where a trial (advised.c) costs clearly less.
 #include "compiler/recurrence/structure.h"
 
 enum {
@@ -28,7 +29,7 @@ static void advise(advisor *a, value_id id, const char *expected, const char *fo
                    const char *instead) {
   const char *text = arena_printf(a->memory, "expected %s, found %s; so %s goes step by step: %s",
                                   expected, found, a->body->name, instead);
-  vec_push(a->memory, &a->found, ((recurrence_advice){at(a, id)->span, text}));
+  vec_push(a->memory, &a->found, ((recurrence_advice){id, text}));
 }
 
 // ---- what values are made of --------------------------------------------------------------------
@@ -107,7 +108,7 @@ static const char *lagged_name(const advisor *a, value_id id, int steps) {
 static const char *lagged_factors(const advisor *a, value_id product, int steps) {
   factor_list list = {.count = 0};
   const char *text = NULL;
-  if (!collect_factors(a, product, &list)) return NULL;
+  if (!collect_factors(a, product, &list) || list.count < 2) return NULL;
   for (int i = 0; i < list.count; i++) {
     const char *name = lagged_name(a, list.items[i], steps);
     if (!name) return NULL;

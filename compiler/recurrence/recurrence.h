@@ -73,11 +73,14 @@ char *recurrence_report_state(arena *arena, const sources *all, const recurrence
 // What the source wrote so that the recurrence goes by steps, and how else to write it, in the
 // words of a message (advice.c). For recurrences that the schedule leaves to steps.
 typedef struct recurrence_advice {
-  span where;
+  value_id value;  // what is to be written in another way
   const char *text;
 } recurrence_advice;
 typedef VEC(recurrence_advice) recurrence_advices;
 recurrence_advices recurrence_advise(arena *arena, const recurrence *recurrence);
+// The recurrence written as all of them say (advised.c).
+recurrence *recurrence_advised(arena *arena, const recurrence *recurrence,
+                               const recurrence_advices *advices);
 
 // ---- for chunk builders ------------------------------------------------------------------------
 // Values that these functions make are appended to the body (simplified, and shared with what is

@@ -523,6 +523,7 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step,
 
 static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {
   schedule_alternative steps = steps_of(s, step), chunks = {0};
+  s->out->cost = total(s, &steps);
   if (!add_chunks(s, reason)) return false;
   chunk_choice best = best_chunks(s, &chunks);
   double ratio = total(s, &chunks) / total(s, &steps);
@@ -540,6 +541,8 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   chunk_kernels(
       s, best, step,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
+  if (s->out->steps_forward) chunks.forward = steps.forward;
+  s->out->cost = total(s, &chunks);
   return true;
 }
 

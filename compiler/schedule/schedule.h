@@ -35,6 +35,7 @@ typedef struct recurrence_kernels {
   // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
   bool steps_forward;
   double fused_step;
+  double cost;  // host: of a step forward and back
   VEC(schedule_alternative) alternatives;
   // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
   double gpu_cost, gpu_forward;
