@@ -1,19 +1,24 @@
-// Decays that are known to be never small: pairs of steps within a segment have one reference, its
-// middle.
+// Decays of which the sums over a segment are known to be small: pairs of steps within a segment
+// have one reference, an anchor in its middle.
 //
-//   g in [-0.61, 0], segments of 32       C[t] = sum of g from the middle of the segment to t, negative before it
-//   exp(sum of g from s to t)       ->    exp(C[t]) exp(-C[s]), both at most exp(16 * 0.61)
+//   g in [-0.61, 0], segments of 16       C[t] = sum of g from the middle to t, negative before it
+//   exp(sum of g from s to t)       ->    exp(C[t]) exp(-C[s]), both at most exp(8 * 0.61)
+//   exp(sum of g up to t)           ->    exp(C[t]) exp(the sum to the middle)
+//   exp(sum of g after t)           ->    exp(-C[t]) exp(the sum from the middle)
+//                                         the last two where the segment is the chunk
 //
-// One product for all pairs of a segment replaces those of the levels below. Exponents are sums
-// from the middle outward, never differences of longer sums. Exponentials stay far from overflow
-// and close to 1, and round like those of a few steps. Products of pairs that no read has are
-// finite, too, and get the factor 0.
+// One product for all pairs of a segment replaces those of the levels below, and two exponentials a
+// step those of all levels and of both ends. Products of pairs that no read has are finite, and get
+// the factor 0.
+//
+// Rounding of an exponent is relative to the sum over the segment. The host's products have all of
+// f32, and a sum of 83 (a decay of 2^-120) costs 7e-6. Products of 16-bit numbers do not reach so
+// far: on GPUs sums stay below 10.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
 
-// Rounding of an exponent is relative to it: this one costs as much as some ten multiplications do.
-static const double largest_exponent = 10;
+static double largest_sum(const scan *s) { return s->host ? 83 : 10; }
 
 // The largest size of the logarithm of a state's decay, as far as promises and gates tell.
 static double largest_logarithm(const scan *s, const scan_state *state) {
@@ -31,33 +36,51 @@ void block_make(scan *s, int index) {
   if (state->decay.count != 1 || state->decay.items[0].log == NO_TILE) return;
   double largest = largest_logarithm(s, state);
   int levels = decay_levels(s);
-  while (state->block < levels && ldexp(largest, state->block) <= largest_exponent) state->block++;
+  while (state->block < levels && ldexp(largest, state->block) <= largest_sum(s)) state->block++;
 }
 
 static tile_id minus(scan *s, tile_id x, tile_id y) {
   return tile_binary(s->program, TILE_SUB, x, y);
 }
 
-// Sums from the middle of the segment to each step and, if `inclusive`, with it; negative before
-// the middle.
-static tile_id from_middle(scan *s, decay_factor *factor, int level, bool inclusive) {
-  tile_program *p = s->program;
-  const scan_axes *axes = level_axes(s, level);
-  tile_id log = level_split(s, pair_real(factor->log), level).re, zero = tile_number(p, 0);
-  tile_id middle = tile_number(p, ldexp(1, -level - 1));
-  tile_id first = tile_binary(p, TILE_LESS, tile_leaf(p, TILE_INDEX, axes->step), middle);
-  tile_id after = tile_select(p, first, zero, log), before = tile_select(p, first, log, zero);
-  after = tile_along(p, TILE_PREFIX, after, inclusive ? 0 : 1, axes->step, 0);
-  return minus(s, after, tile_along(p, TILE_PREFIX, before, inclusive ? 3 : 2, axes->step, 0));
+// Sums from the start of the segment to each step, and with it.
+static tile_id from_start(scan *s, tile_id log, int level) {
+  return tile_along(s->program, TILE_PREFIX, log, 0, level_axes(s, level)->step, 0);
+}
+
+// The sum of all steps before the middle; of all steps.
+static tile_id up_to(scan *s, decay_factor *factor, int level, bool whole) {
+  int steps = 1 << (level < 0 ? -level : level), last = (whole ? steps : steps / 2) - 1;
+  tile_id sums = from_start(s, level_split(s, pair_real(factor->log), level).re, level);
+  return tile_indexed(s->program, TILE_SLICE, sums, level_axes(s, level)->step, last);
+}
+
+// Sums from the anchor to each step and, if `inclusive`, with it; negative before the anchor.
+static tile_id from_anchor(scan *s, decay_factor *factor, int level, bool inclusive) {
+  tile_id log = level_split(s, pair_real(factor->log), level).re;
+  tile_id sums = from_start(s, log, level);
+  if (!inclusive) sums = minus(s, sums, log);
+  return minus(s, sums, up_to(s, factor, level, false));
 }
 
 tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level) {
-  return pair_exp(s->program, pair_real(from_middle(s, factor, level, !previous)));
+  return pair_exp(s->program, pair_real(from_anchor(s, factor, level, !previous)));
 }
 
 tile_pair block_column_decay(scan *s, decay_factor *factor, int level) {
-  tile_id sums = from_middle(s, factor, level, true);
+  tile_id sums = from_anchor(s, factor, level, true);
   return pair_exp(s->program, pair_real(tile_unary(s->program, TILE_NEG, sums)));
+}
+
+tile_pair block_from_start(scan *s, decay_factor *factor, bool previous, int level) {
+  tile_pair to_anchor = pair_exp(s->program, pair_real(up_to(s, factor, level, false)));
+  return pair_mul(s->program, block_row_decay(s, factor, previous, level), to_anchor);
+}
+
+tile_pair block_to_end(scan *s, decay_factor *factor, int level) {
+  tile_id rest = minus(s, up_to(s, factor, level, true), up_to(s, factor, level, false));
+  tile_pair to_end = pair_exp(s->program, pair_real(rest));
+  return pair_mul(s->program, block_column_decay(s, factor, level), to_end);
 }
 
 tile_pair block_masked(scan *s, tile_pair scores, int level) {

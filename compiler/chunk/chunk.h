@@ -25,6 +25,11 @@ tile_program *chunk_build_step(arena *a, const recurrence *from);
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason);
 
+// The same for the host, whose products have the range of f32: decays of up to 2^-120 a segment
+// have one anchor (block.c).
+tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
+                                   const char **reason);
+
 // The axes of the values that one distance of a Toeplitz block would hold. They exist for decaying
 // states that are written and read by matrices that are the same at all steps; 0: there are none.
 // Such blocks are not made: the report says what they would take.

@@ -307,11 +307,23 @@ int level_terms(const scan *s, int state, axis_set keys, decay_side side) {
 
 // ---- whole chunks ----------------------------------------------------------------------------
 
+// Of a state whose chunk is one block.
+static decay_factor *whole_block(scan *s, int state) {
+  const scan_state *of = &s->states[state];
+  bool whole = of->block && of->block == decay_levels(s) && !of->joint;
+  return whole ? &of->decay.items[0] : NULL;
+}
+
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side) {
+  decay_factor *only = whole_block(s, state);
+  if (only && on_side(only, keys, side))
+    return block_from_start(s, only, previous, -s->states[state].block);
   return products(s, state, keys, side, decay_levels(s), -1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
+  decay_factor *only = whole_block(s, state);
+  if (only && on_side(only, keys, side)) return block_to_end(s, only, -s->states[state].block);
   return products(s, state, keys, side, decay_levels(s), -1, SUFFIX);
 }
 

@@ -411,9 +411,9 @@ static int *uses_of_values(arena *a, const typed_body *body) {
   return uses;
 }
 
-static scan *scan_new(arena *a, const recurrence *from, int length) {
+static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
   scan *s = ARENA_NEW(a, scan);
-  *s = (scan){.arena = a, .from = from, .making = -1, .middle = -1, .half = -1, .other_half = -1};
+  *s = (scan){.arena = a, .from = from, .host = host, .making = -1, .middle = -1, .half = -1, .other_half = -1};
   make_body(s, from);
   s->uses = uses_of_values(a, &from->body);
   const char *name = arena_printf(a, "%s.forward", s->body->name);
@@ -474,9 +474,9 @@ static void add_next_state(scan *s, int state) {
   }
 }
 
-static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states,
-                           const char **reason) {
-  scan *s = scan_new(a, from, length);
+static tile_program *build(arena *a, const recurrence *from, int length, bool host,
+                           bool lags_as_states, const char **reason) {
+  scan *s = scan_new(a, from, length, host);
   bool tries_states = lags_as_states && lag_matrix_make(s);
   scan_grow(s);
   group_find(s);
@@ -485,14 +485,14 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
   lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))
-    return build(a, from, length / 2, lags_as_states, reason);
+    return build(a, from, length / 2, host, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
     add_next_state(s, i);
   }
   if (!s->reason) lag_results(s);
-  if (s->reason && tries_states) return build(a, from, length, false, reason);
+  if (s->reason && tries_states) return build(a, from, length, host, false, reason);
   if (s->reason) {
     *reason = s->reason;
     return NULL;
@@ -503,7 +503,12 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
 
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
-  return build(a, from, length, true, reason);
+  return build(a, from, length, false, true, reason);
+}
+
+tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
+                                   const char **reason) {
+  return build(a, from, length, true, true, reason);
 }
 
 bool chunk_has_products(const tile_program *chunk) {
@@ -514,7 +519,7 @@ bool chunk_has_products(const tile_program *chunk) {
 }
 
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from) {
-  scan *s = scan_new(a, from, 1);
+  scan *s = scan_new(a, from, 1, false);
   axis_set axes = 0;
   for (int i = 0; i < s->state_count; i++) {
     find_uses(s, i);

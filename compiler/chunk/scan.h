@@ -8,7 +8,7 @@
 //   linear.c        values that are linear in states not yet summed: sums of products
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
 //   level.c         segments of 2, 4, 8 .. steps and their halves: axes, and values cut along them
-//   block.c         decays that are never small: one reference for a segment of steps
+//   block.c         decays that are never small: one anchor for a segment of steps
 //   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   group.c         states that depend on each other: updates, decays, increments
@@ -128,6 +128,7 @@ _Static_assert(1 << (CHUNK_LEVELS - 1) == CHUNK_MOST_STEPS, "the longest chunk h
 typedef struct scan {
   arena *arena;
   const recurrence *from;
+  bool host;         // its products have the range of f32 (block.c)
   typed_body *body;  // a copy, to which values are added
   tile_program *program;
   lowering values;            // of values without states
@@ -274,6 +275,9 @@ void block_make(scan *s, int state);
 // steps to the middle.
 tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level);
 tile_pair block_column_decay(scan *s, decay_factor *factor, int level);
+// From the start of a segment to its steps (S[t-1]: to those before); from after them to its end.
+tile_pair block_from_start(scan *s, decay_factor *factor, bool previous, int level);
+tile_pair block_to_end(scan *s, decay_factor *factor, int level);
 // Scores within segments: 0 but where a step reads an earlier one.
 tile_pair block_masked(scan *s, tile_pair scores, int level);
 

@@ -12,6 +12,9 @@ static void make_step(arena *a, program_work *w) { w->made = chunk_build_step(a,
 static void make_chunk(arena *a, program_work *w) {
   w->made = chunk_build_linear_scan(a, w->recurrence, w->length, &w->why);
 }
+static void make_host_chunk(arena *a, program_work *w) {
+  w->made = chunk_build_for_host(a, w->recurrence, w->length, &w->why);
+}
 static void make_pointwise(arena *a, program_work *w) {
   w->made = chunk_build_pointwise(a, w->recurrence, w->length);
 }

@@ -39,7 +39,7 @@ void program_run(arena *a, program_pass pass, program_work *w);
 // Passes that need nothing else: from a recurrence, or from a program.
 const tile_program *program_of(arena *a, program_pass pass, const recurrence *r);
 const tile_program *program_rewritten(arena *a, program_pass pass, const tile_program *from);
-// CHUNK, POINTWISE
+// CHUNK, HOST_CHUNK, POINTWISE
 const tile_program *program_of_length(arena *a, program_pass pass, const recurrence *r, int length,
                                       const char **why);
 tile_gradient program_gradient(arena *a, const tile_program *forward);

@@ -440,7 +440,8 @@ static bool add_chunks(scheduler *s, const char **reason) {
   int last = s->options.chunk ? s->options.chunk : LARGEST_CHUNK;
   bool any = false;
   for (int chunk = first; chunk <= last; chunk *= 2) {
-    const tile_program *program = program_of_length(s->a, PROGRAM_CHUNK, s->r, chunk, reason);
+    program_pass pass = s->options.gpu ? PROGRAM_CHUNK : PROGRAM_HOST_CHUNK;
+    const tile_program *program = program_of_length(s->a, pass, s->r, chunk, reason);
     if (!program) break;
     if (has_runtime_tiles(s, program)) {
       *reason = "an axis of run-time size is sliced or renamed";

@@ -28,7 +28,8 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   *position = 0;
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
-    case TILE_NEG: return v->args[0];
+    case TILE_NEG:
+    case TILE_SLICE: return v->args[0];
     case TILE_SELECT:
       *position = 1;
       return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
@@ -41,9 +42,20 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   }
 }
 
+// A difference of sums over steps: both operands get the factor.
+static bool is_between_sums(const finisher *f, tile_id id) {
+  const tile_value *v = finished_value(f, id), *x = v;
+  if (v->op != TILE_SUB) return false;
+  while (x->op == TILE_SUB || x->op == TILE_SLICE) x = finished_value(f, x->args[0]);
+  return x->op == TILE_PREFIX;
+}
+
 static bool reaches_fixed(const finisher *f, tile_id id) {
   int position;
-  while (id != NO_TILE && !is_fixed(f, id)) id = way_down(f, id, &position);
+  while (id != NO_TILE && !is_fixed(f, id)) {
+    if (is_between_sums(f, id) && !reaches_fixed(f, finished_value(f, id)->args[1])) return false;
+    id = is_between_sums(f, id) ? finished_value(f, id)->args[0] : way_down(f, id, &position);
+  }
   return id != NO_TILE;
 }
 
@@ -60,6 +72,10 @@ static tile_id scaled(finisher *f, tile_id id) {
     tile_id constant = tile_append_exact(f->to, factor);
     tile_value product = {.op = TILE_MUL, .args = {constant, f->image[id]}};
     return tile_append_exact(f->to, product);
+  }
+  if (is_between_sums(f, id)) {
+    for (int k = 0; k < 2; k++) v.args[k] = scaled(f, v.args[k]);
+    return tile_append_exact(f->to, v);
   }
   int position;
   tile_id below = scaled(f, way_down(f, id, &position));

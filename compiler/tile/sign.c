@@ -76,11 +76,27 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
   }
 }
 
+// A sum over steps, or what is left of one behind another or behind its last step.
+static bool is_over_steps(const tile_program *p, tile_id id, int depth) {
+  const tile_value *v = &p->values.items[id];
+  if (depth > DEEPEST) return false;
+  switch (v->op) {
+    case TILE_PREFIX: return true;
+    case TILE_SUM: return p->time_axis >= 0 && axis_in(v->over, p->time_axis);
+    case TILE_SLICE: return is_over_steps(p, v->args[0], depth + 1);
+    case TILE_SUB: {
+      const tile_value *sums = &p->values.items[v->args[0]];
+      bool rest = sums->op == TILE_PREFIX && sums->args[0] == v->args[1];
+      return is_over_steps(p, v->args[0], depth + 1) &&
+             (rest || is_over_steps(p, v->args[1], depth + 1));
+    }
+    default: return false;
+  }
+}
+
 bool tile_may_overflow(const tile_program *p, tile_id id) {
-  const tile_value *exponent = &p->values.items[p->values.items[id].args[0]];
-  bool over_steps =
-      exponent->op == TILE_SUM && p->time_axis >= 0 && axis_in(exponent->over, p->time_axis);
-  return !over_steps && !not_positive(p, p->values.items[id].args[0], 0);
+  tile_id exponent = p->values.items[id].args[0];
+  return !is_over_steps(p, exponent, 0) && !not_positive(p, exponent, 0);
 }
 
 bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }

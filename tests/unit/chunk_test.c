@@ -703,6 +703,11 @@ static void chunks_agree_with_the_reference(void **state) {
         assert_agrees(chunked[i].name, r, forward, 2, times[k], false);
         assert_agrees(chunked[i].name, r, forward, 1, times[k], true);
       }
+      // Of most recurrences the host has the same program.
+      tile_program *host = chunk_build_for_host(s.memory, r, lengths[c], &reason);
+      if (!host) fail_msg("%s on the host: %s", chunked[i].name, reason);
+      if (strcmp(tile_print(s.memory, host), tile_print(s.memory, forward)) != 0)
+        assert_agrees(chunked[i].name, r, host, 2, 37, false);
     }
     fixture_close(&s);
   }
@@ -759,6 +764,33 @@ static void bounded_decays_need_fewer_levels(void **state) {
   // scores, own scores, values, state before, next
   assert_int_equal(count_ops(whole, TILE_DOT), 5);
   assert_int_equal(count_ops(halves, TILE_DOT), 6);
+  fixture_close(&s);
+}
+
+// Products in f32 take an exponent of 8 * 5 on a key, those of 16 bits do not: the host needs no
+// levels for 16 steps.
+static void the_host_takes_larger_exponents(void **state) {
+  (void)state;
+  static const char *const text =
+      "recurrence r(H, K = 4, V = 3) {\n"
+      "  input q[H,K], k[H,K], v[H,V], g[H,K] in [-5, 0]\n"
+      "  state S[H,K,V]\n"
+      "  output y[H,V]\n"
+      "  S = exp(g) * S[t-1] + k * v\n"
+      "  y = sum[K](q * S)\n"
+      "}\n";
+  fixture s = fixture_open();
+  recurrence *r = from_source(&s, text);
+  const char *reason = NULL;
+  tile_program *narrow = chunk_build_linear_scan(s.memory, r, 16, &reason);
+  tile_program *host = chunk_build_for_host(s.memory, r, 16, &reason);
+  assert_non_null(narrow);
+  assert_non_null(host);
+  assert_true(count_ops(narrow, TILE_SPLIT) > 0);
+  assert_int_equal(count_ops(host, TILE_SPLIT), 0);
+  assert_int_equal(count_ops(host, TILE_DOT), 5);
+  // two for each step, two for the sides of the anchor, one for the chunk
+  assert_int_equal(count_ops(host, TILE_EXP), 5);
   fixture_close(&s);
 }
 
@@ -1087,6 +1119,7 @@ int main(void) {
       cmocka_unit_test(chunks_agree_with_the_reference),
       cmocka_unit_test(masks_take_any_length),
       cmocka_unit_test(bounded_decays_need_fewer_levels),
+      cmocka_unit_test(the_host_takes_larger_exponents),
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
       cmocka_unit_test(too_many_axes_are_refused),
