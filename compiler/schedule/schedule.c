@@ -312,12 +312,13 @@ static double total(const scheduler *s, const schedule_alternative *x) {
   return cost_of_counts(&x->forward, s->out->clone) + cost_of_counts(&x->backward, s->out->clone);
 }
 
-// The numbers of all states.
-static double numbers_of_states(const scheduler *s, const tile_program *p) {
+// The numbers of all states, or those of the tokens of a step.
+static double numbers_of(const scheduler *s, const tile_program *program, bool states) {
   double numbers = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
-    if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
+    if (t->kind == TENSOR_PARAM || (t->kind == TENSOR_STATE) != states) continue;
+    numbers += cost_elements(program, t->axis_set) * (t->complex ? 2 : 1);
   }
   return numbers;
 }
@@ -325,7 +326,7 @@ static double numbers_of_states(const scheduler *s, const tile_program *p) {
 // Forward writes a state every so many steps, and backward reads it. Where it makes states again
 // before each step or chunk between them, those go through a cache.
 static void add_states(const scheduler *s, schedule_alternative *x, bool again) {
-  double numbers = numbers_of_states(s, x->program);
+  double numbers = numbers_of(s, x->program, true);
   x->backward.of[COST_MEMORY] += 2 * numbers / x->saved_every;
   if (again) x->backward.of[COST_CACHED] += 2 * numbers / x->program->chunk;
 }
@@ -478,16 +479,29 @@ static const schedule_alternative *forward_beside(const scheduler *s,
 // Of chunks that cost little more than the best, those are taken that save the fewest states.
 static const double little = 1.03;
 
+// The fewest steps between saved states with which these take no more memory than the tokens of the
+// steps; where no alternative has so many, the most that one has.
+static double least_spacing(const scheduler *s) {
+  double most = 0, tokens = INFINITY;
+  for (int i = 0; i < s->out->alternatives.count; i++) {
+    const schedule_alternative *x = &s->out->alternatives.items[i];
+    if (x->program->form != TILE_CHUNK) continue;
+    most = fmax(most, x->saved_every);
+    tokens = numbers_of(s, x->program, true) / numbers_of(s, x->program, false);
+  }
+  return fmin(most, tokens);
+}
+
 // Alternatives in chunks, with the forward that costs least beside them. *cost: of the best, by
 // cost, then by the states that they save.
 static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
   const tile_program *forward = NULL;
-  double least = INFINITY;
+  double least = INFINITY, spacing = s->options.gpu ? 0 : least_spacing(s);
   *cost = (schedule_alternative){0};
   for (int again = 0; again < 2; again++) {
     for (int i = 0; i < s->out->alternatives.count; i++) {
       schedule_alternative x = s->out->alternatives.items[i];
-      if (x.program->form != TILE_CHUNK) continue;
+      if (x.program->form != TILE_CHUNK || x.saved_every < spacing) continue;
       const schedule_alternative *beside = forward_beside(s, &x);
       x.forward = beside->forward;
       double costs = total(s, &x);
