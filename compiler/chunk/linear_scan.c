@@ -413,7 +413,13 @@ static int *uses_of_values(arena *a, const typed_body *body) {
 
 static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
   scan *s = ARENA_NEW(a, scan);
-  *s = (scan){.arena = a, .from = from, .host = host, .making = -1, .middle = -1, .half = -1, .other_half = -1};
+  *s = (scan){.arena = a,
+              .from = from,
+              .host = host,
+              .making = -1,
+              .middle = -1,
+              .half = -1,
+              .other_half = -1};
   make_body(s, from);
   s->uses = uses_of_values(a, &from->body);
   const char *name = arena_printf(a, "%s.forward", s->body->name);
