@@ -28,8 +28,8 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   *position = 0;
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
-    case TILE_NEG:
-    case TILE_SLICE: return v->args[0];
+    case TILE_NEG: return v->args[0];
+    case TILE_SLICE: return finished_value(f, v->args[0])->op == TILE_PREFIX ? v->args[0] : NO_TILE;
     case TILE_SELECT:
       *position = 1;
       return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
