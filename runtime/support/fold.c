@@ -385,7 +385,7 @@ static void multiply_matrices(fold *f) {
   f->block = -1;
 }
 
-void fold_combine(fold *f) {
+void fold_summaries(fold *f) {
   fold_segment(f);
   for (int i = 0; i < f->of->part_count; i++) {
     int kind = segment_part(f->call, f->of, i)->kind;
@@ -409,7 +409,8 @@ void segment_states_before(const call *c, bool back, char *states) {
   }
 }
 
-void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after) {
+void segment_states_after(const call *c, bool back, const char *summary, const char *before,
+                          char *after) {
   int64_t all = segment_instances(c);
   fold_segment(&(fold){c, segment_of(c, back), summary, before, after, -1, 0, all, all});
 }

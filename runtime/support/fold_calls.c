@@ -202,7 +202,7 @@ int rec_combine_entry(const rec_table *table, const void *arguments, const rec_l
     f.summary = summary_in_order(segments, i);
     f.before = both[~i & 1];
     f.after = both[i & 1];
-    fold_combine(&f);
+    fold_summaries(&f);
   }
   memcpy(summary, both[~segments->count & 1], (size_t)bytes);
   segment_guard(&c, back, summary, out_of_range);

@@ -57,12 +57,13 @@ typedef struct fold {
 } fold;
 void fold_segment(const fold *f);
 // `before` is the summary of the earlier segment, `after` that of both.
-void fold_combine(fold *f);
+void fold_summaries(fold *f);
 
 // fold.c, in states that lie as in a summary: the caller's before a segment, backward the cotangents
 // behind it, zero where there are none; states through a summary.
 void segment_states_before(const call *c, bool back, char *states);
-void segment_fold(const call *c, bool back, const char *summary, const char *before, char *after);
+void segment_states_after(const call *c, bool back, const char *summary, const char *before,
+                          char *after);
 
 // Refuses calls of recurrences that have no summary.
 rec_status segment_check(const call *c, bool back);

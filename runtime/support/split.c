@@ -148,7 +148,7 @@ static bool find_states(split *s, stage_saved saved) {
     char *summary = s->summaries + from * s->stride, *states = s->states + from * s->stride;
     segment_guard(c, s->back, summary, false);
     if (segment_is_out_of_range(summary)) return false;
-    segment_fold(c, s->back, summary, states, states + step * s->stride);
+    segment_states_after(c, s->back, summary, states, states + step * s->stride);
   }
   return true;
 }
