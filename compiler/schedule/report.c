@@ -449,10 +449,10 @@ char *schedule_costs(arena *a, const recurrence_kernels *kernels) {
   text_stream text;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body};
   r.out = text_begin(&text);
-  fprintf(r.out, "%s for %s: %s %d by %d, forward %d\n", r.body->name,
-          codegen_clone_name(kernels->clone), kernels->form,
+  fprintf(r.out, "%s for %s: %s %d by %d, forward %d; states at least %.6g steps apart\n",
+          r.body->name, codegen_clone_name(kernels->clone), kernels->form,
           kernel_of(&r, KERNEL_BACKWARD)->program->chunk, kernels->chunk,
-          kernel_of(&r, KERNEL_FORWARD)->program->chunk);
+          kernel_of(&r, KERNEL_FORWARD)->program->chunk, kernels->spacing);
   for (int i = 0; i < kernels->alternatives.count; i++) {
     const schedule_alternative *x = &kernels->alternatives.items[i];
     put_counts(&r, x, "forward", &x->forward);

@@ -497,6 +497,7 @@ static double least_spacing(const scheduler *s) {
 static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
   const tile_program *forward = NULL;
   double least = INFINITY, spacing = s->options.gpu ? 0 : least_spacing(s);
+  s->out->spacing = spacing;
   *cost = (schedule_alternative){0};
   for (int again = 0; again < 2; again++) {
     for (int i = 0; i < s->out->alternatives.count; i++) {

@@ -28,6 +28,7 @@ typedef struct recurrence_kernels {
   const char *whole[2];
   bool summarises;      // host: --summary
   codegen_clone clone;  // by whose figures forms were compared
+  double spacing;       // host: chunks whose saved states are closer were not compared
   int chunk;            // steps between saved states
   const char *form;     // "step", "chunk", "pointwise", for report and manifest
   const char *why;      // one line for the report: what decided

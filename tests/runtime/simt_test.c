@@ -484,7 +484,8 @@ int main(int count, char **words) {
     const char *narrow = seed / 3 % 2 && !full ? "f16" : "bf16";
     // Operators resemble the recurrences beside them: a sixth of them, in one type.
     if (is_operator(c) && !only && !full) {
-      if ((seed + (uint64_t)i) % 6 == 0 && !quick) run_case(c, seed / 2 % 2 ? "f32" : narrow, seed, false);
+      if ((seed + (uint64_t)i) % 6 == 0 && !quick)
+        run_case(c, seed / 2 % 2 ? "f32" : narrow, seed, false);
       continue;
     }
     if (only ? !strstr(c->recurrence, only) : !common && !full) continue;
