@@ -205,7 +205,8 @@ print([float(one.decay(np.ones((1, 1, 1, n), 'f'), np.ones(1, 'f')).y.sum()) for
     check(f"nothing unfinished is left: {left('one_wrong')}", "making" not in left("one_wrong"))
     WAIT.touch()
     before = runs()
-    child = python(code.format("stopped"), start_new_session=True)
+    # Tests that a shell runs in the background ignore SIGINT, and so would their children.
+    child = python(code.format("stopped"), start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     wait_for(lambda: runs() == before + count)
     child.send_signal(signal.SIGINT)
     said = child.communicate()[0]
