@@ -9,7 +9,8 @@
 typedef enum save_place { SAVE_IN_MEMORY, SAVE_IN_SCRATCH } save_place;
 
 // Chooses values of the backward that are read from what the forward, or the recompute, has kept,
-// and changes all programs so. `instances`: the axes that are cut into instances; `clone`: by whose figures it is chosen. Returns the share
-// of the backward's work that this spares; 0: nothing is kept.
+// and changes all programs so. `instances`: the axes that are cut into instances. `clone`: by whose
+// figures it is chosen. Returns the share of the backward's work that this spares; 0: nothing is
+// kept.
 double save_values(arena *a, const tile_program **forward, tile_gradient *gradient,
                    axis_set instances, codegen_clone clone, save_place place);

@@ -482,14 +482,14 @@ static const double little = 1.03;
 // The fewest steps between saved states with which these take no more memory than the tokens of the
 // steps; where no alternative has so many, the most that one has.
 static double least_spacing(const scheduler *s) {
-  double most = 0, tokens = INFINITY;
+  double most = 0, even = INFINITY;
   for (int i = 0; i < s->out->alternatives.count; i++) {
     const schedule_alternative *x = &s->out->alternatives.items[i];
     if (x->program->form != TILE_CHUNK) continue;
     most = fmax(most, x->saved_every);
-    tokens = numbers_of(s, x->program, true) / numbers_of(s, x->program, false);
+    even = numbers_of(s, x->program, true) / numbers_of(s, x->program, false);
   }
-  return fmin(most, tokens);
+  return fmin(most, even);
 }
 
 // Alternatives in chunks, with the forward that costs least beside them. *cost: of the best, by

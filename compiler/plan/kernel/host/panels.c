@@ -26,8 +26,8 @@ static bool has_known_sizes(const kernel_plan *w, const tile_program *p) {
   return plan_sized(p, plan_tile_axes(&w->m, axes));
 }
 
-// The last lanes need masks: lanes that go one by one would each be a panel.
-// Kernels that go back in time keep their panels apart.
+// Last lanes without masks go one by one, and each would be a panel. The chunks of panels run forward
+// in time: the kernels of a backward make all values in each panel.
 static bool may_share(const kernel_plan *w, codegen_clone clone) {
   const kernel *k = w->k;
   if (w->m.kind != MAP_LANES || k->program->form != TILE_STEP || w->m.lane_axis < 0) return false;
@@ -36,7 +36,7 @@ static bool may_share(const kernel_plan *w, codegen_clone clone) {
   int64_t lanes = k->program->axes.items[w->m.lane_axis].size;
   bool several = lanes == TILE_RUNTIME_SIZE || lanes > w->m.lanes;
   bool reverse = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK;
-  return several && !reverse && !kernel_reads_saved(k) && has_known_sizes(w, k->program);
+  return several && !reverse && has_known_sizes(w, k->program);
 }
 
 void host_share_between_panels(kernel_plan *w, codegen_clone clone) {
