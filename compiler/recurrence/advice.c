@@ -133,14 +133,6 @@ static bool is_matrix(const advisor *a, axis_set axes) {
 }
 
 // Is it the value of a state after the step? -1: no.
-static int state_assigned(const advisor *a, value_id id) {
-  for (int i = 0; i < a->body->tensors.count; i++) {
-    const typed_tensor *t = &a->body->tensors.items[i];
-    if (t->kind == TENSOR_STATE && t->assigned == id) return i;
-  }
-  return -1;
-}
-
 static const char *axis_name(const advisor *a, int axis) { return a->body->axes.items[axis].name; }
 
 // ---- lags of products ---------------------------------------------------------------------------
@@ -168,7 +160,7 @@ static void lag_of_a_state(advisor *a, value_id id) {
   if (lag->source < 0 || lag->depth != 1 || !is_matrix(a, lag->axes)) return;
   if (!collect_factors(a, lag->source, &list)) return;
   for (int i = 0; i < list.count; i++) {
-    int state = state_assigned(a, list.items[i]);
+    int state = state_assigned(a->body, list.items[i]);
     if (state < 0) continue;
     const char *name = a->body->tensors.items[state].name;
     const char *factors = lagged_factors(a, lag->source, 1);
@@ -187,7 +179,7 @@ static void lag_of_a_state(advisor *a, value_id id) {
 static void slice_of_a_state(advisor *a, value_id id) {
   const typed_value *v = at(a, id);
   if (v->op != VALUE_SLICE) return;
-  int state = state_assigned(a, v->args[0]);
+  int state = state_assigned(a->body, v->args[0]);
   const typed_value *operand = at(a, v->args[0]);
   if (operand->op == VALUE_PREVIOUS) state = operand->index;
   if (state < 0 || !is_matrix(a, operand->axes)) return;

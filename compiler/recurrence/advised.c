@@ -5,6 +5,7 @@
 //   y = S[K = 3]                    ->    y = sum[K](S * (index[K] == 3))
 //   (k + v)^2                       ->    k^2 + 2 * k * v + v^2
 #include "compiler/recurrence/normalise.h"
+#include "compiler/recurrence/structure.h"
 #include "compiler/sema/sema.h"
 
 typedef struct trial {
@@ -14,14 +15,6 @@ typedef struct trial {
 } trial;
 
 static const typed_value *at(const trial *t, value_id id) { return &t->from->values.items[id]; }
-
-static int state_assigned(const trial *t, value_id id) {
-  for (int i = 0; i < t->from->tensors.count; i++) {
-    const typed_tensor *tensor = &t->from->tensors.items[i];
-    if (tensor->kind == TENSOR_STATE && tensor->assigned == id) return i;
-  }
-  return -1;
-}
 
 // ---- lags of factors ----------------------------------------------------------------------------
 
@@ -52,7 +45,7 @@ static value_id make_lag(trial *t, int lag, int steps) {
 
 static value_id lagged(trial *t, value_id id, int steps) {
   typed_value v = *at(t, id);
-  int state = state_assigned(t, id);
+  int state = state_assigned(t->from, id);
   if (state >= 0 && steps == 1)
     return make_value(t->b, (typed_value){.op = VALUE_PREVIOUS, .index = state});
   switch (v.op) {

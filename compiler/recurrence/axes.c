@@ -26,6 +26,14 @@ value_id previous_value(const typed_body *body, int state) {
   return NO_VALUE;
 }
 
+int state_assigned(const typed_body *body, value_id id) {
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind == TENSOR_STATE && t->assigned == id) return i;
+  }
+  return -1;
+}
+
 // ---- keys ---------------------------------------------------------------------------------------
 
 // Axes summed on all ways from a value to where it ends. all_axes: no way but the state's own

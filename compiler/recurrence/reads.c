@@ -85,15 +85,6 @@ static reading reading_new(arena *memory, const typed_body *body) {
   return r;
 }
 
-// The state after the step, whose parts are no reads.
-static bool is_update(const reading *r, value_id id) {
-  for (int i = 0; i < r->from->tensors.count; i++) {
-    const typed_tensor *t = &r->from->tensors.items[i];
-    if (t->kind == TENSOR_STATE && t->assigned == id) return true;
-  }
-  return false;
-}
-
 // ---- what may leave -----------------------------------------------------------------------------
 
 static bool rename_leaves(const reading *r, const typed_value *v, axis_set outer) {
@@ -123,7 +114,8 @@ static axis_set axes_within(const typed_body *body, value_id id, axis_set over) 
 // Does a state in the sum of outer * x over these axes lie behind something that may leave?
 static bool is_behind(reading *r, axis_set outer, value_id id, axis_set over) {
   const typed_value *v = at(r, id);
-  if (!r->reads[id] || is_update(r, id) || r->budget-- <= 0) return false;
+  // parts of an update are no reads
+  if (!r->reads[id] || state_assigned(r->from, id) >= 0 || r->budget-- <= 0) return false;
   if (v->op == VALUE_RENAME) return rename_leaves(r, v, outer);
   if (v->op == VALUE_SUM) return sums_join(r, v, outer, over);
   if (v->op == VALUE_WHERE) return choice_leaves(r, v, over);

@@ -8,6 +8,8 @@ void find_structure(arena *memory, recurrence *r);
 
 // The value that reads a state before the step; NO_VALUE if none does.
 value_id previous_value(const typed_body *body, int state);
+// The state that the value is after the step; -1: none.
+int state_assigned(const typed_body *body, value_id id);
 
 // heads.c: sums over keys and heads of a state together become sums over the keys, then over the
 // heads. Whether there were any; the structure is to be found again then.
