@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/base/ice.h"
 #include "compiler/bindings/bindings.h"
 #include "compiler/emit/llvm.h"
@@ -13,7 +14,6 @@
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/shared/output.h"
 
 static void dump_tokens(compilation *c, FILE *out) {
   print_tokens(out, c->memory, c->messages, c->source);

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compiler/abi/start.h"
 #include "compiler/emission.h"
 #include "compiler/options.h"
 #include "compiler/syntax/syntax.h"
 #include "compiler/target/target.h"
-#include "runtime/shared/start.h"
 
 static int print_version(void) {
   printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);

@@ -1,8 +1,8 @@
 // The words of recc's command line.
 #pragma once
 
+#include "compiler/abi/manual.h"
 #include "compiler/pipeline.h"
-#include "runtime/shared/manual.h"
 
 // What a command line asks for in place of compiling.
 typedef enum options_question {

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/base/program.h"
 #include "compiler/base/text.h"
 #include "compiler/bindings/bindings.h"
 #include "compiler/passes.h"
-#include "runtime/shared/output.h"
 
 // ---- paths -----------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "compiler/abi/clock.h"
 #include "compiler/base/ice.h"
 #include "compiler/emission.h"
 #include "compiler/passes.h"
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/programs.h"
-#include "runtime/shared/clock.h"
 
 // ---- the table -------------------------------------------------------------------------------
 

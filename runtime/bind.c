@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/output.h"
+#include "compiler/abi/output.h"
 
 enum { UNKNOWN = -1, RANK_MAX = 64, NAME_MAX_SIZE = 1024 };
 

@@ -30,7 +30,7 @@ static const char *target_of(int major, int minor) {
     bool exact;
   } targets[] = {
 #define GPU_TARGET(target, name, capability, exact, ...) {name, capability, exact},
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_TARGET
   };
   const char *found = targets[0].name;

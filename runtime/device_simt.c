@@ -1,4 +1,4 @@
-// The device `simt`: the GPU code of a library, run by its executor on the CPU (runtime/simt).
+// The device `simt`: the GPU code of a library, run by its executor on the CPU (runtime/support/simt).
 #include "runtime/device.h"
 
 rec_status rec_simt_run(const rec_recurrence *r, const rec_call *call,

@@ -1,8 +1,8 @@
 // Settings in JSON files that people write: messages name the file, and the line or the member.
 #pragma once
 
+#include "compiler/abi/json.h"
 #include "runtime/internal.h"
-#include "runtime/shared/json.h"
 
 // A file that holds one object; the caller deletes it.
 rec_status json_read_file(const char *path, cJSON **json);

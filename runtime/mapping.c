@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/abi/output.h"
 #include "runtime/internal.h"
-#include "runtime/shared/output.h"
 
 // ---- faults -------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // Opens compiled libraries and turns their manifest into signatures and offsets of arguments.
 #include "runtime/module.h"
-#include "runtime/shared/json.h"
+#include "compiler/abi/json.h"
 
 #include <dlfcn.h>
 #include <limits.h>

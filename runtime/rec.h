@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -178,7 +178,7 @@ typedef struct rec_run_options {
   int64_t threads;  // 0: as many as there are processors
   // GPUs: time slices that run side by side (rec_sizes); 0: as many as there is room for
   int64_t time_slices;
-  // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
+  // device simt: a rec_simt_options (compiler/abi/simt_options.h), or NULL
   void *simt;
   int32_t device_number;  // as in rec_launch
 } rec_run_options;

@@ -3,8 +3,8 @@
 // one.
 #pragma once
 
+#include "compiler/abi/output.h"
 #include "runtime/internal.h"
-#include "runtime/shared/output.h"
 
 typedef struct tensor_writer tensor_writer;
 

@@ -2,7 +2,7 @@
 // that describes it.
 //
 // One `abi_recurrence` per recurrence lays out its arguments struct. The C header, the manifest and
-// the tables for the support code (runtime/shared/library.h) are all printed from it, so they
+// the tables for the support code (compiler/abi/library.h) are all printed from it, so they
 // cannot disagree.
 //
 // ---- Exported symbols ----
@@ -364,7 +364,7 @@ typedef struct artifact_carried {
 // Reads a file that holds a manifest. NULL, or one line that says what went wrong.
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried);
 
-// Writes a file whole or not at all (runtime/shared/output.h, which has the flags). With
+// Writes a file whole or not at all (compiler/abi/output.h, which has the flags). With
 // OUTPUT_MARK the bytes may be changed. comment: what begins the last line, which holds the mark;
 // NULL: no such line. NULL, or one line that says what went wrong.
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size,

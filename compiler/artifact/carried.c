@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/artifact/abi.h"
-#include "runtime/shared/output.h"
 
 // The whole file with a NUL behind it, or NULL. To be freed.
 static char *read_file(const char *path) {

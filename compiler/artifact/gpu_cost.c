@@ -12,12 +12,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "compiler/abi/gpu_model.h"
+#include "compiler/abi/launch.h"
+#include "compiler/abi/library.h"
+#include "compiler/abi/simt_options.h"
 #include "compiler/artifact/abi.h"
 #include "compiler/base/ice.h"
-#include "runtime/shared/gpu_model.h"
-#include "runtime/shared/launch.h"
-#include "runtime/shared/library.h"
-#include "runtime/support/simt_options.h"
 
 enum { SHORT_TIME = 128, LONG_TIME = 256, UNKNOWN_SIZE = 64 };
 

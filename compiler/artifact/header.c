@@ -1,4 +1,4 @@
-// Prints the C header of a library: what runtime/shared/launch.h says, then per recurrence its
+// Prints the C header of a library: what compiler/abi/launch.h says, then per recurrence its
 // arguments and entry points.
 //
 //   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step,

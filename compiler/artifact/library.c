@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/abi/library.h"
 #include "compiler/artifact/abi.h"
 #include "compiler/artifact/tables.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
-#include "runtime/shared/library.h"
 
 // Dots keep names apart from those of entry points.
 static const char images_symbol[] = "rec.images";

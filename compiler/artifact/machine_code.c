@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/abi/gpu_model.h"
 #include "compiler/artifact/abi.h"
-#include "runtime/shared/gpu_model.h"
 
 extern char **environ;
 

@@ -6,11 +6,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/shared/output.h"
 
 // cJSON returns NULL when memory is short, and only then.
 static cJSON *must(cJSON *json) {

@@ -1,11 +1,11 @@
 // Summaries of segments of time as the support code reads them (rec_table_summary in
-// runtime/shared/library.h).
+// compiler/abi/library.h).
 //
 //   results of SUMMARY: next h, next h transfer   ->   part OWN of h, in hT_h; part FACTOR of h in h, in memory of its own
+#include "compiler/abi/library.h"
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/library.h"
 
 static bool is_summary(kernel_kind kind) {
   return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK;

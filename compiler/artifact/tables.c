@@ -1,4 +1,4 @@
-// Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
+// Writes the table of a recurrence that the support code reads (compiler/abi/library.h).
 //
 //   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then the data that its
 //     positions point to, as one block of bytes
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/library.h"
 #include "compiler/base/ice.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/library.h"
 
 _Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_X86_COUNT,
                "the support code and the compiler count axes and clones alike");

@@ -1,10 +1,10 @@
 // Internal to compiler/artifact: the table of one recurrence, and what its manifest says of sizes.
 #pragma once
 
+#include "compiler/abi/library.h"
 #include "compiler/artifact/abi.h"
 #include "compiler/artifact/size_formula.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/shared/library.h"
 
 typedef struct artifact_kernels {
   VEC(codegen_kernel) host;

@@ -1,8 +1,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/artifact/abi.h"
-#include "runtime/shared/output.h"
 
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size,
                        const char *comment, unsigned flags) {

@@ -15,8 +15,8 @@ extern const embedded_file embedded_stdlib[];
 
 // "support": runtime/support as one relocatable ELF object for the baseline of recc's processor,
 // linked into every compiled library. "support_cross": that of the other processor (cross.cmake),
-// absent where the build had no compiler for it. "simt": runtime/simt. "launch": the text of
-// runtime/shared/launch.h, a part of every generated header. Last row: name NULL.
+// absent where the build had no compiler for it. "simt": runtime/support/simt. "launch": the text of
+// compiler/abi/launch.h, a part of every generated header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
 // The symbols that a compiled library may use of the C library, as shared libraries without code

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/shared/clock.h"
+#include "compiler/abi/clock.h"
 
 static _Thread_local pass_log *current;
 

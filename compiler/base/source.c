@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/shared/output.h"
+#include "compiler/abi/output.h"
 
 struct sources {
   arena *memory;

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "compiler/abi/launch.h"
 #include "compiler/base/text.h"
 #include "compiler/bindings/torch.h"
-#include "runtime/shared/launch.h"
 
 typedef struct framework {
   const char *word, *title;

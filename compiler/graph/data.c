@@ -3,9 +3,9 @@
 //   data copying(length = 20, alphabet = 26)      at least 28 symbols, a context of at least 41
 #include <string.h>
 
+#include "compiler/abi/token.h"
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/shared/token.h"
 
 enum { LENGTH, SHORTEST, LOSS, ALPHABET, COUNT };
 

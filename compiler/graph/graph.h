@@ -11,9 +11,9 @@
 // evaluates; to_json writes what librec executes.
 #pragma once
 
+#include "compiler/abi/closed_sets.h"
 #include "compiler/base/intern.h"
 #include "compiler/sema/typed.h"
-#include "runtime/shared/closed_sets.h"
 
 #define NONE (-1)
 

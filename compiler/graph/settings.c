@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/abi/segment.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/shared/segment.h"
 
 static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));

@@ -3,9 +3,9 @@
 // its file.
 #pragma once
 
+#include "compiler/abi/frame.h"
 #include "compiler/lower/lower.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/frame.h"
 
 typedef struct kernel_frame kernel_frame;
 

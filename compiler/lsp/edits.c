@@ -1,8 +1,8 @@
 // What changes a text: the standard layout, and what mends a mistake.
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "compiler/lsp/server.h"
-#include "runtime/shared/json.h"
 
 // One edit, from the first line that differs to the last: marks and cursors elsewhere stay where
 // they are.

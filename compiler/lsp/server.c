@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/json.h"
+#include "compiler/abi/json.h"
 
 // Codes of JSON-RPC and of the protocol.
 enum {

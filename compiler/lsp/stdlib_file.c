@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/program.h"
 #include "compiler/lsp/server.h"
-#include "runtime/shared/output.h"
 
 static bool holds(const char *path, const embedded_file *file) {
   FILE *in = fopen(path, "rb");

@@ -1,12 +1,12 @@
-// The GPU kernels of models (runtime/shared/model_kernels.h), in one module for both types of rows.
+// The GPU kernels of models (compiler/abi/model_kernels.h), in one module for both types of rows.
 // Made once, when rec is built (compiler/model_kernels.c): librec carries them.
 #pragma once
 
 #include <stddef.h>
 
+#include "compiler/abi/model_kernels.h"
 #include "compiler/emit/link.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/model_kernels.h"
 
 // PTX for sm_80, and an object for the executor.
 typedef struct gpu_model_images {

@@ -6,7 +6,7 @@
 //
 //   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
 //
-// (runtime/shared/frame.h), which runs the instances first..last-1 of one batch entry over the
+// (compiler/abi/frame.h), which runs the instances first..last-1 of one batch entry over the
 // whole time range.
 #pragma once
 

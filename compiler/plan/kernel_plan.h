@@ -5,12 +5,12 @@
 // The files of plan/kernel/ make it. Each section of functions names its file.
 #pragma once
 
+#include "compiler/abi/gpu_frame.h"
 #include "compiler/base/ice.h"
 #include "compiler/plan/gpu/accesses.h"
 #include "compiler/plan/kernel/description.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/tensor_cores.h"
-#include "runtime/shared/gpu_frame.h"
 
 // A place in scratch: `offset` elements from the start, or in the block of run-time size number
 // `sized`.

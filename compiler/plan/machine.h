@@ -63,7 +63,7 @@ codegen_processor codegen_processor_of(unsigned clones);
 
 typedef enum codegen_gpu_target {
 #define GPU_TARGET(target, ...) GPU_##target,
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_TARGET
   GPU_SIMT,  // the executor
   GPU_TARGET_COUNT

@@ -2,8 +2,8 @@
 // warpgroup has.
 #pragma once
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/plan.h"
-#include "runtime/shared/gpu_costs.h"
 
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 // Of a block that shares out the points of nests, if its kernel does not say (kernel.gpu.threads).

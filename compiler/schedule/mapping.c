@@ -7,8 +7,8 @@
 // The axis is contiguous in as many tensors of the recurrence as possible.
 #include <math.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/scheduler.h"
-#include "runtime/shared/gpu_costs.h"
 
 int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 

@@ -12,12 +12,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
 #include "compiler/schedule/cost.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
-#include "runtime/shared/gpu_costs.h"
 
 // ---- numbers with run-time sizes ----
 

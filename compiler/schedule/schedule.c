@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/cost.h"
 #include "compiler/schedule/scheduler.h"
-#include "runtime/shared/gpu_costs.h"
 
 static const char *const form_texts[FORM_COUNT] = {"chosen", "step", "chunk"};
 

@@ -8,8 +8,8 @@
 // summaries the caller combines, and time slices of a call that is a single instance.
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/scheduler.h"
-#include "runtime/shared/gpu_costs.h"
 
 // Axes along which the columns of states are independent: the lane axis, or axes of known size that
 // instances may be cut along.

@@ -1,4 +1,4 @@
-// Code for the executor (runtime/simt), from the abstract module. Every operation becomes a call of
+// Code for the executor (runtime/support/simt), from the abstract module. Every operation becomes a call of
 // the executor, and checks stand before loads and stores. Kernels become C functions of one
 // pointer, compiled for what recc runs on.
 //

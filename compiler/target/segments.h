@@ -1,8 +1,8 @@
 // Segments of GPU code that is counted: what PTX makes of each.
 #pragma once
 
+#include "compiler/abi/simt_cost.h"
 #include "compiler/target/images.h"
-#include "runtime/shared/simt_cost.h"
 
 typedef struct segment_list {
   int count;

@@ -2,7 +2,7 @@
 //
 // codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4; aarch64) and emits
 // relocatable objects, one for each clone of a processor. The support code finds the functions by
-// their symbols (codegen_kernel.symbols) and calls them as runtime/shared/frame.h says. Tables,
+// their symbols (codegen_kernel.symbols) and calls them as compiler/abi/frame.h says. Tables,
 // manifest and entry points of the library go into the first of them as blobs and thunks, so that
 // artifact/ needs no LLVM. Kernels with the same symbol are one function.
 #pragma once
@@ -76,7 +76,7 @@ codegen_object *codegen_end(codegen_job *job);
 link_object codegen_data(arena *a, const codegen_blob *blobs, int count,
                          codegen_processor processor);
 
-// ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ----
+// ---- GPU: PTX for NVIDIA, and the same kernels for the executor (compiler/abi/gpu_frame.h) ----
 
 typedef struct codegen_gpu_image {
   codegen_gpu_target target;

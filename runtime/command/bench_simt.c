@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/gpu_model.h"
+#include "compiler/abi/simt_options.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
-#include "runtime/shared/gpu_model.h"
-#include "runtime/support/simt_options.h"
 
 static const char *const known[] = {
 #define GPU_DEVICE(target, ...) target,
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_DEVICE
 };
 

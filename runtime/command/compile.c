@@ -14,13 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/abi/json.h"
+#include "compiler/abi/launch.h"
 #include "compiler/base/program.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
 #include "runtime/module.h"
 #include "runtime/ranks/ranks.h"
-#include "runtime/shared/json.h"
-#include "runtime/shared/launch.h"
 #include "runtime/train/report/whole_file.h"
 
 extern char **environ;

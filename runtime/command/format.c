@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compiler/abi/output.h"
 #include "compiler/syntax/syntax.h"
 #include "runtime/command/command.h"
-#include "runtime/shared/output.h"
 
 // An interrupted run leaves the old text. The file keeps its mode, and a symbolic link stays one.
 static int replace(const char *path, const char *text) {

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/abi/json.h"
+#include "compiler/abi/output.h"
 #include "runtime/command/session.h"
 #include "runtime/command/writer.h"
-#include "runtime/shared/json.h"
-#include "runtime/shared/output.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/carried.h"
 #include "runtime/train/model/folder.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/manual.h"
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
-#include "runtime/shared/manual.h"
 
 static const manual_option own_options[] = {
     {"--manual", manual_kinds, "print the manual page, or what a shell completes", NULL},

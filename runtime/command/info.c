@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
 #include "runtime/library_file.h"
-#include "runtime/shared/json.h"
 
 static void print_list(const char *title, const cJSON *list) {
   const cJSON *item;

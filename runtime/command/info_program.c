@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "compiler/abi/closed_sets.h"
+#include "compiler/abi/json.h"
 #include "runtime/command/command.h"
-#include "runtime/shared/closed_sets.h"
-#include "runtime/shared/json.h"
 
 static double number_of(const cJSON *object, const char *key) {
   const cJSON *item = json_get(object, key);

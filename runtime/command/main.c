@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/abi/start.h"
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
-#include "runtime/shared/start.h"
 
 static const subcommand *const commands[] = {&apply_command,    &bench_command,
                                              &train_command,    &plan_command,

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compiler/abi/output.h"
 #include "runtime/command/session.h"
 #include "runtime/predict/show.h"
 #include "runtime/ranks/ping.h"
-#include "runtime/shared/output.h"
 #include "runtime/train/model/chain.h"
 
 typedef struct plan_command_request {

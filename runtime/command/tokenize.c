@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
+#include "compiler/abi/output.h"
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
-#include "runtime/shared/clock.h"
-#include "runtime/shared/output.h"
 #include "runtime/tokenizer/text.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/data/token_file.h"

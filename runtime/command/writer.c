@@ -1,5 +1,5 @@
 #include "runtime/command/writer.h"
-#include "runtime/shared/clock.h"
+#include "compiler/abi/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

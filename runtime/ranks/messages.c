@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/internal.h"
-#include "runtime/shared/clock.h"
 
 enum { ABORT_STATUS = 1, ABORT_SECONDS = 10 };
 enum { QUESTION_TAG = MESSAGE_KINDS * RANKS_TAGS, ANSWER_TAG };

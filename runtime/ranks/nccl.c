@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/internal.h"
-#include "runtime/shared/clock.h"
 
 enum { MOST_ON_THEIR_WAY = 256, NAP_MICROSECONDS = 20 };
 

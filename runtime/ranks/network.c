@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "compiler/abi/json.h"
 #include "runtime/json_file.h"
-#include "runtime/shared/json.h"
 
 static const double GBIT = 1e9 / 8;  // bytes a second
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/internal.h"
-#include "runtime/shared/clock.h"
 
 enum { SHORT = 8, LONG = 4 << 20, SHORT_ROUNDS = 200, LONG_ROUNDS = 20 };
 

@@ -7,13 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/internal.h"
 #include "runtime/ranks/clock.h"
 #include "runtime/ranks/messages.h"
 #include "runtime/ranks/nccl.h"
 #include "runtime/ranks/neighbours.h"
 #include "runtime/ranks/patience.h"
-#include "runtime/shared/clock.h"
 
 struct ranks {
   mover mover;

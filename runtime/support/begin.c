@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "runtime/shared/spread.h"
+#include "compiler/abi/spread.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/stage.h"

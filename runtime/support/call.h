@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/shared/library.h"
+#include "compiler/abi/library.h"
 
 typedef struct call {
   const rec_table *table;

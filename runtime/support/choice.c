@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/shared/library.h"
+#include "compiler/abi/library.h"
 #include "runtime/support/error.h"
 
 static const void *at(const void *table, int32_t offset) { return (const char *)table + offset; }

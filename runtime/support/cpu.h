@@ -1,7 +1,7 @@
 // Which clone of a kernel this processor runs, and how many processors this process may use.
 #pragma once
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 
 // The best clone the processor supports, or the one that REC_CPU asks for. x86-64: v2 is 0, v3 1,
 // v4 2; aarch64: neon is 0.

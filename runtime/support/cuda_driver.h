@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 
 typedef int cuda_result;  // 0: done
 typedef int cuda_device;

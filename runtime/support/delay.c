@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/shared/gpu_rows.h"
+#include "compiler/abi/gpu_rows.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/narrow.h"

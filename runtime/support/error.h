@@ -1,7 +1,7 @@
 // This thread's last message, one line.
 #pragma once
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 
 // At least this many bytes stand behind rec_error(), whichever library it comes from.
 enum { REC_ERROR_TEXT_MAX = 512 };

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/shared/library.h"
+#include "compiler/abi/library.h"
 
 // DLPack's words for types and devices.
 enum {

@@ -4,7 +4,7 @@
 //               [scratch of the blocks]
 #include <string.h>
 
-#include "runtime/shared/gpu_costs.h"
+#include "compiler/abi/gpu_costs.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu_pass.h"
 #include "runtime/support/stage.h"

@@ -17,8 +17,8 @@
 // Everything depends on sizes alone; nothing waits for the device.
 #pragma once
 
-#include "runtime/shared/gpu_frame.h"
-#include "runtime/shared/simt.h"
+#include "compiler/abi/gpu_frame.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/call.h"
 
 enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };

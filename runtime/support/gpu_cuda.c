@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/gpu_costs.h"
+#include "compiler/abi/gpu_costs.h"
 #include "runtime/support/cuda_driver.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"

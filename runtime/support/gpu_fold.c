@@ -1,10 +1,10 @@
 // Joins summaries of segments of time on a GPU: NAME_fold, NAME_combine. The kernel rec_gpu_fold
 // does it, a launch or a few for each part of each summary; this file writes its parameters
-// (runtime/shared/gpu_fold.h).
+// (compiler/abi/gpu_fold.h).
 //
 //   fold      states after = own + factor * states before              one summary after the other
 //   combine   the same for two summaries, and factors of factors       (before: the summary of what came first)
-#include "runtime/shared/gpu_fold.h"
+#include "compiler/abi/gpu_fold.h"
 
 #include <float.h>
 

@@ -4,7 +4,7 @@
 //   [entry] | part | part | .. | rows of the matrix of the first state that has them | of the next | marks of overflow |
 #pragma once
 
-#include "runtime/shared/gpu_fold.h"
+#include "compiler/abi/gpu_fold.h"
 #include "runtime/support/gpu_pass.h"
 
 // Axes of a part, at most. rec_gpu_fold has two more: that of the entries, and that of the columns

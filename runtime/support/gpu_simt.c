@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/simt_options.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/pool.h"
-#include "runtime/support/simt_options.h"
 #include "runtime/support/stage.h"
 
 // Few, so that blocks take several work items; of blocks of a warp four times as many (gpu.c).

@@ -2,7 +2,7 @@
 // kernels do the same on vectors (compiler/emit/convert16.c).
 #include "runtime/support/narrow.h"
 
-#include "runtime/shared/library.h"
+#include "compiler/abi/library.h"
 
 // Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. Otherwise exponent and
 // fraction are rounded as one number, after larger numbers have become infinity.

@@ -1,7 +1,7 @@
 // The library's threads.
 #pragma once
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 
 // Runs lane(argument, i) for i in 0..lanes-1, each at most once, on at most `threads` threads, the
 // caller's among them. Returns when all lanes that were begun are done. Lanes share their work:

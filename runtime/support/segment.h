@@ -3,7 +3,7 @@
 //   | head: out of range | part | part | .. | columns of the first state that has them, block by block | of the next |
 #pragma once
 
-#include "runtime/shared/segment.h"
+#include "compiler/abi/segment.h"
 #include "runtime/support/stage.h"
 
 static inline const rec_table_summary *segment_of(const call *c, bool back) {

@@ -3,7 +3,7 @@
 // Returns 1; with NULL as stack whether torch has what the kernel needs.
 #pragma once
 
-#include "runtime/shared/library.h"
+#include "compiler/abi/library.h"
 
 int64_t rec_forward_torch(const rec_variants *recurrence, uint64_t *stack);
 int64_t rec_save_torch(const rec_variants *recurrence, uint64_t *stack);

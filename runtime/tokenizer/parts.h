@@ -3,7 +3,7 @@
 
 #include <oniguruma.h>
 
-#include "runtime/shared/json.h"
+#include "compiler/abi/json.h"
 #include "runtime/tokenizer/text.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/trie.h"

@@ -11,8 +11,8 @@
 // decode.c goes back; read.c and steps.c read the file.
 #pragma once
 
+#include "compiler/abi/token.h"
 #include "runtime/internal.h"
-#include "runtime/shared/token.h"
 
 typedef struct tokenizer tokenizer;
 

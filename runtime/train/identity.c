@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "runtime/module.h"
-#include "runtime/shared/json.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/ranks/ranks.h"
-#include "runtime/shared/clock.h"
 #include "runtime/train/after_step.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/json.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
-#include "runtime/shared/json.h"
 #include "runtime/train/model/gpu_place.h"
 #include "runtime/train/report/page.h"
 #include "runtime/train/report/report.h"

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 #include "tests/arm/call.h"
 
 typedef int (*entry)(const void *arguments, const rec_launch *launch);

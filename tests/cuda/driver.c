@@ -1,4 +1,4 @@
-// A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library
+// A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/support/simt) of the library
 // under test.
 //
 // Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the
@@ -35,8 +35,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/shared/gpu_frame.h"
-#include "runtime/shared/simt.h"
+#include "compiler/abi/gpu_frame.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/cuda_driver.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shared/launch.h"
+#include "compiler/abi/launch.h"
 #include "tests/artifact/library/xla_call.h"
 
 enum { B = 2, T = 40, H = 2, K = 16, V = 16, ENTRIES = 2, SAVED_BYTES = 1 << 20 };

@@ -39,7 +39,7 @@ for finding in ({"kind": "framework", "name": "jax jit", "passed": False, "what"
     assert table.text([finding], [], [])[1] == 1
 
 # ---- every guess that a machine decides becomes a figure, the others stay; the file keeps its form ----
-definitions = open(ROOT + "/runtime/shared/gpu_costs.def").read()
+definitions = open(ROOT + "/compiler/abi/gpu_costs.def").read()
 guesses = {row[1] for row in costs.ROW.findall(definitions)}
 assert set(costs.FIGURES) <= guesses, set(costs.FIGURES) - guesses
 names = {word for figure in costs.FIGURES.values() for word in figure.__code__.co_consts if isinstance(word, str)} | {"clock"}

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
+#include "compiler/abi/frame.h"
+#include "compiler/abi/gpu_frame.h"
+#include "compiler/abi/library.h"
 #include "compiler/base/embedded.h"
-#include "runtime/shared/frame.h"
-#include "runtime/shared/gpu_frame.h"
-#include "runtime/shared/library.h"
 #include "runtime/support/narrow.h"
 
 typedef void gpu_function(const void *);

@@ -1,9 +1,9 @@
 // GPU kernels compiled for the executor and run on the tensors of a trial, without the runtime.
 #pragma once
 
+#include "compiler/abi/simt.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
-#include "runtime/shared/simt.h"
 #include "tests/recurrence/fixture.h"
 
 typedef struct gpu_library {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "compiler/abi/frame.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/frame.h"
 
 // ---- a library of kernels --------------------------------------------------------------------
 

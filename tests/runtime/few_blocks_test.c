@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/shared/library.h"
-#include "runtime/support/simt_options.h"
+#include "compiler/abi/library.h"
+#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "compiler/abi/simt_options.h"
 #include "runtime/bind.h"
 #include "runtime/device.h"
-#include "runtime/support/simt_options.h"
 
 bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/support/simt_options.h"
+#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/grid_cases.h"
 #include "tests/runtime/problem.h"

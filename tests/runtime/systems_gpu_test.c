@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/support/simt_options.h"
+#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 

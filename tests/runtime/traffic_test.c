@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/support/simt_options.h"
+#include "compiler/abi/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -76,7 +76,7 @@ static const gpu_figures devices[] = {
 #define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, \
                    cache)                                                                    \
   {name, multiprocessors, shared, cache},
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_TARGET
 };
 

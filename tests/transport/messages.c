@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/internal.h"
 #include "runtime/ranks/ranks.h"
-#include "runtime/shared/clock.h"
 #include "runtime/support/cuda_driver.h"
 
 static ranks *job;

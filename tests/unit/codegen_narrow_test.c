@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
+#include "compiler/abi/library.h"
 #include "compiler/emit/emit.h"
 #include "compiler/emit/link.h"
 #include "runtime/rec.h"
-#include "runtime/shared/library.h"
 #include "runtime/support/narrow.c"
 
 enum { PATTERNS = 1 << 16, RANDOM = 1 << 18, FLOATS = 6 * (PATTERNS / 2) + RANDOM };

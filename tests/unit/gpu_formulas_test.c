@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/simt.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/simt.h"
-#include "runtime/simt/layout.h"
-#include "runtime/simt/ops.h"
+#include "runtime/support/simt/layout.h"
+#include "runtime/support/simt/ops.h"
 
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>

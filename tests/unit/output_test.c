@@ -1,4 +1,4 @@
-// Marks of files, and what may be written (runtime/shared/output.h).
+// Marks of files, and what may be written (compiler/abi/output.h).
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/shared/output.h"
+#include "compiler/abi/output.h"
 
 static char folder[] = "/tmp/output_test.XXXXXX";
 

@@ -13,11 +13,11 @@
 #include <llvm-c/IRReader.h>
 #include <unistd.h>
 
+#include "compiler/abi/simt.h"
 #include "compiler/base/arena.h"
 #include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
-#include "runtime/shared/simt.h"
 
 enum { SEEDS = 6 };
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "runtime/shared/gpu_costs.h"
-#include "runtime/simt/ops.h"
+#include "compiler/abi/gpu_costs.h"
+#include "runtime/support/simt/ops.h"
 
-#include "runtime/shared/simt.h"
+#include "compiler/abi/simt.h"
 
 enum { SHARED = 64 << 10, MMA_RATE = 1024, CACHE_RATE = 16 };
 

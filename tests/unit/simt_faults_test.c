@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/shared/simt.h"
-#include "runtime/simt/ops.h"
+#include "compiler/abi/simt.h"
+#include "runtime/support/simt/ops.h"
 
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>

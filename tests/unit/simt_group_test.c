@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/shared/library.h"
-#include "runtime/shared/simt.h"
-#include "runtime/simt/layout.h"
-#include "runtime/simt/ops.h"
+#include "compiler/abi/library.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/narrow.h"
+#include "runtime/support/simt/layout.h"
+#include "runtime/support/simt/ops.h"
 
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>

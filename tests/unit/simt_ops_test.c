@@ -1,15 +1,15 @@
 // The executor's ops against plain computations. Where a register lies in a matrix is derived a
-// second time here, from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h.
+// second time here, from 8 x 8 blocks instead of the formulas of runtime/support/simt/layout.h.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "runtime/shared/library.h"
-#include "runtime/shared/simt.h"
-#include "runtime/simt/layout.h"
-#include "runtime/simt/ops.h"
+#include "compiler/abi/library.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/narrow.h"
+#include "runtime/support/simt/layout.h"
+#include "runtime/support/simt/ops.h"
 
 // Last of its kind: it uses the headers above.
 #include <cmocka.h>

@@ -1,14 +1,14 @@
 # librec as a shared library: what runtime/rec.h declares, and no other symbol, so that the names inside are no one's concern.
 #
 #   include/rec/rec.h      rec.h, which includes rec/launch.h
-#   include/rec/launch.h   runtime/shared/launch.h, which the header of every compiled library contains, too
+#   include/rec/launch.h   compiler/abi/launch.h, which the header of every compiled library contains, too
 set(REC_INCLUDE ${CMAKE_BINARY_DIR}/include/rec)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/runtime/rec.h ${CMAKE_SOURCE_DIR}/runtime/shared/launch.h)
+  ${CMAKE_SOURCE_DIR}/runtime/rec.h ${CMAKE_SOURCE_DIR}/compiler/abi/launch.h)
 file(READ runtime/rec.h text)
-string(REPLACE "\"runtime/shared/launch.h\"" "\"rec/launch.h\"" text "${text}")
+string(REPLACE "\"compiler/abi/launch.h\"" "\"rec/launch.h\"" text "${text}")
 file(CONFIGURE OUTPUT ${REC_INCLUDE}/rec.h CONTENT "${text}" @ONLY)
-configure_file(runtime/shared/launch.h ${REC_INCLUDE}/launch.h COPYONLY)
+configure_file(compiler/abi/launch.h ${REC_INCLUDE}/launch.h COPYONLY)
 
 # rec_status rec_file_open(const char *path, ..   ->   rec_file_open
 file(STRINGS runtime/rec.h lines REGEX "^[a-z].*[ *]rec_[a-z0-9_]+\\(")

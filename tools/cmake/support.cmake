@@ -1,5 +1,5 @@
 # build_support_object(OUTPUT FOLDER [CROSS]): FOLDER/*.c as one relocatable object, which recc links into compiled libraries:
-# runtime/support into all, runtime/simt into those with --target simt. It is compiled apart from the rest: always
+# runtime/support into all, runtime/support/simt into those with --target simt. It is compiled apart from the rest: always
 # optimised, for the x86-64 or aarch64 that every machine has, and never with sanitizers, because the library it ends in must
 # depend on the C library alone (c_library.cmake), whatever checks this machine's compiler would add. CROSS: for the processor
 # that CROSS_COMPILER makes code for.

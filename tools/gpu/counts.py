@@ -49,13 +49,13 @@ def counted(text):
 
 
 def constants():
-    text = open(ROOT + "/runtime/shared/gpu_costs.def").read()
+    text = open(ROOT + "/compiler/abi/gpu_costs.def").read()
     return {m[1]: float(m[2]) for m in re.finditer(r"GPU_(?:COUNT|FACTOR)\((\w+), ([\d.]+),", text)}
 
 
 def cache_bytes(target):
     """In a cycle of a multiprocessor."""
-    text = open(ROOT + "/runtime/shared/gpu_targets.def").read()
+    text = open(ROOT + "/compiler/abi/gpu_targets.def").read()
     count = float(re.search(r'^GPU_TARGET\(\w+, "%s", \d+, \w+, \w+, \w+, \d+, (\d+)' % target, text, re.M)[1])
     mhz, rate = re.search(r'^GPU_DEVICE\("%s", "[^"]*", (\d+), (\d+)' % target, text, re.M).groups()
     return float(rate) * 1000 / float(mhz) / count

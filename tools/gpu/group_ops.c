@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/shared/library.h"
-#include "runtime/shared/simt.h"
+#include "compiler/abi/library.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"

@@ -6,7 +6,7 @@ Two models give the cycles of a step of each kernel: the schedule's (recc --emit
 --emit=gpu-cost, which does not count single steps and summaries of time slices). Which kernels a call starts, with how many work
 items and steps, says the driver of the tests (tests/cuda/driver.c), which makes a dry run as on 132 multiprocessors. A call takes
 the time of its kernels, but none less than its bytes of the second-level cache take, and no less than its inputs and outputs take
-of memory (runtime/shared/gpu_targets.def)."""
+of memory (compiler/abi/gpu_targets.def)."""
 import argparse, concurrent.futures, json, math, os, re, subprocess, tempfile
 
 TARGET = "sm_90a"
@@ -35,7 +35,7 @@ def read_shapes(path):
 
 def device():
     """Figures of the H100 in gpu_targets.def."""
-    text = open("runtime/shared/gpu_targets.def").read()
+    text = open("compiler/abi/gpu_targets.def").read()
     count = re.search(r'^GPU_TARGET\(\w+, "%s", \d+, \w+, \w+, \w+, \d+, (\d+)' % TARGET, text, re.M)[1]
     mhz, cache, memory = re.search(r'^GPU_DEVICE\("%s", "[^"]*", (\d+), (\d+), \d+, \d+, (\d+)' % TARGET, text, re.M).groups()
     return {"multiprocessors": int(count), "mhz": float(mhz), "cache": float(cache), "memory": float(memory)}
@@ -81,7 +81,7 @@ def launches_of(checker, driver, folder, shape, multiprocessors):
 
 
 def modelled_cycles(k, launch, multiprocessors):
-    """gpu_cost_of_blocks (runtime/shared/gpu_costs.h)."""
+    """gpu_cost_of_blocks (compiler/abi/gpu_costs.h)."""
     most = math.ceil(launch["items"] / multiprocessors)
     return max(math.ceil(most / k["blocks"]) * k["alone"], most * k["each"]) * launch["steps"]
 

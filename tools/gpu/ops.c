@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/simt.h"
 #include "runtime/rec.h"
-#include "runtime/shared/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"

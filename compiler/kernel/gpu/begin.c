@@ -4,8 +4,8 @@
 //   to[i] (+)= sum over j of from[place of i + place of j]
 #include <stddef.h>
 
+#include "compiler/abi/spread.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/spread.h"
 
 #define SPREAD(type, field) load_field(e, spread, offsetof(rec_spread, field), type)
 

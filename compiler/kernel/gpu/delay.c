@@ -4,10 +4,10 @@
 //   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
 #include <stddef.h>
 
+#include "compiler/abi/gpu_rows.h"
+#include "compiler/abi/launch.h"
+#include "compiler/abi/library.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/gpu_rows.h"
-#include "runtime/shared/launch.h"
-#include "runtime/shared/library.h"
 
 bool gpu_has_delays(const recurrence *r) {
   for (int i = 0; i < r->body.tensors.count; i++)

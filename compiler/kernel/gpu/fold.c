@@ -1,11 +1,11 @@
 // The kernel `rec_gpu_fold` joins states with the summary of a segment of time, or the summaries of
-// two segments (runtime/shared/gpu_fold.h), a thread for each number.
+// two segments (compiler/abi/gpu_fold.h), a thread for each number.
 //
 //   to[i] = own[i] + sum over terms and rows of sign * factor[i, row] * from[i, row]
 #include <stddef.h>
 
+#include "compiler/abi/gpu_fold.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/gpu_fold.h"
 
 enum { MOST_OPERANDS = 3, WITHOUT_MAXIMA = 2 };
 

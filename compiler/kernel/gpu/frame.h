@@ -2,10 +2,10 @@
 // the files of kernel/gpu share. Each section names its file.
 #pragma once
 
+#include "compiler/abi/gpu_frame.h"
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/time_slices/slices.h"
 #include "compiler/kernel/gpu/value_tiles.h"
-#include "runtime/shared/gpu_frame.h"
 
 typedef struct gpu_frame {
   team team;

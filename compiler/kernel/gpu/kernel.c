@@ -11,6 +11,7 @@
 // threads of a block run one instance and divide the points of each nest.
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
 #include "compiler/emit/marks.h"
@@ -18,7 +19,6 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/plan/tensor_cores.h"
-#include "runtime/shared/gpu_costs.h"
 
 const char gpu_class_attribute[] = "rec-room";
 

@@ -1,13 +1,13 @@
 // The kernel `rec_gpu_sum` adds up the copies of results that work items made
-// (runtime/shared/gpu_frame.h), in order, a thread for each element.
+// (compiler/abi/gpu_frame.h), in order, a thread for each element.
 //
 //   to[entry][step][number] = from[0][..] + from[1][..] + ..
 #include <stddef.h>
 
+#include "compiler/abi/gpu_frame.h"
+#include "compiler/abi/launch.h"
+#include "compiler/abi/library.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/shared/gpu_frame.h"
-#include "runtime/shared/launch.h"
-#include "runtime/shared/library.h"
 
 enum { MOST_AT_ONCE = 8 };
 

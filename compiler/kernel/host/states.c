@@ -1,8 +1,8 @@
 // Host: states of an instance. Loaded from h0 or cleared, stored as hT, saved for backward.
 //
 //   S <- h0, or 0;   saved[chunk] <- S before each chunk;   hT <- S
+#include "compiler/abi/segment.h"
 #include "compiler/kernel/host/loops.h"
-#include "runtime/shared/segment.h"
 
 typedef struct add_data {
   const view *from, *to;

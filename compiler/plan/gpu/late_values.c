@@ -1,6 +1,6 @@
 // GPU: values that are made late.
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/planner.h"
-#include "runtime/shared/gpu_costs.h"
 
 int plan_earliest_nest(const planner *q, tile_id id) {
   const plan_value *pv = &q->p->values[id];

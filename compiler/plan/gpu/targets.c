@@ -1,5 +1,5 @@
 // The targets of GPU code, and the device that the model has in mind for each
-// (runtime/shared/gpu_targets.def).
+// (compiler/abi/gpu_targets.def).
 #include "compiler/base/ice.h"
 #include "compiler/plan/machine.h"
 
@@ -13,7 +13,7 @@ static const gpu_target_row rows[GPU_TARGET_COUNT] = {
                     GPU_##of,                                                                \
                     "+ptx" #ptx,                                                             \
                     {multiprocessors, shared, cache}},
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_TARGET
     [GPU_SIMT] = {.name = "simt", .device_class = CLASS_ANY, .text_of = GPU_SIMT},
 };
@@ -35,7 +35,7 @@ const machine_device *machine_device_of(codegen_gpu_target target) {
 
 static const machine_rates rates[GPU_SIMT] = {
 #define GPU_DEVICE(target, device, mhz, cache, mma, wgmma, memory) {mhz, cache, mma, wgmma, memory},
-#include "runtime/shared/gpu_targets.def"
+#include "compiler/abi/gpu_targets.def"
 #undef GPU_DEVICE
 };
 

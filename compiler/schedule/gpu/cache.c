@@ -2,8 +2,8 @@
 // the second-level cache? If not, each group of chunks moves it to memory and back.
 //
 //   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/schedule.h"
-#include "runtime/shared/gpu_costs.h"
 
 int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const machine_device *device) {
   bool back = described->base.kernel->kind == KERNEL_BACKWARD;

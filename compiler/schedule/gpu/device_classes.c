@@ -8,9 +8,9 @@
 // that is the same in two classes is one function for both.
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
-#include "runtime/shared/gpu_costs.h"
 
 // ---- kernels that are the same in two classes ----
 

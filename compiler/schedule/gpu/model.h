@@ -1,9 +1,9 @@
 // What a kernel costs on a device, by its plan. README.md describes the model.
 #pragma once
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/gpu_costs.h"
 
 // What the warps of a block do in a nest, or in a chunk.
 typedef struct gpu_work {

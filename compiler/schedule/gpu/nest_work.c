@@ -4,8 +4,8 @@
 //   product t 64 x V 128 x K 128, mma         blocks of 16 rows and 32 columns: 16 for 8 warps, 8 steps of k each
 #include <math.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/model.h"
-#include "runtime/shared/gpu_costs.h"
 
 // A nest being counted. What follows is of one warp at one turn, until the end.
 typedef struct nest_count {

@@ -8,7 +8,7 @@ static operation_cost approximate(tile_op op) {
 #define GPU_FACTOR(name, value, unit, what, source)
 #define GPU_OPERATION(op, instructions, specials) \
   case TILE_##op: return (operation_cost){instructions, specials};
-#include "runtime/shared/gpu_costs.def"
+#include "compiler/abi/gpu_costs.def"
 #undef GPU_OPERATION
 #undef GPU_FACTOR
 #undef GPU_COUNT

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
-#include "runtime/shared/gpu_costs.h"
 
 // ---- tiles of the value axis ----
 

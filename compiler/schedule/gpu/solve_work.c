@@ -1,8 +1,8 @@
 // What the warps of a block do in a triangular system, as lower/gpu/solve.c divides it.
 #include <math.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/model.h"
-#include "runtime/shared/gpu_costs.h"
 
 int64_t model_size_of(const placed_program *p, int axis) {
   return plan_typical_size(&p->w->m, p->of->program, axis);

@@ -6,9 +6,9 @@
 //   a multiprocessor     as many blocks as fit: each waits while others work, until one of its units is always busy
 #include <math.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
-#include "runtime/shared/gpu_costs.h"
 
 gpu_speed gpu_speed_of(codegen_gpu_target target) {
   enum { MHZ_OF_GHZ = 1000 };

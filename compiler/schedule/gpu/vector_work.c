@@ -2,9 +2,9 @@
 // times vectors, and multiply-adds by threads.
 #include <math.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/tensor_cores.h"
 #include "compiler/schedule/gpu/model.h"
-#include "runtime/shared/gpu_costs.h"
 
 // Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread
 // evenly.

@@ -10,8 +10,8 @@
 //   babi              .. Mary went to the garden. .. Where is Mary? Answer: garden.    the same
 #pragma once
 
-#include "runtime/shared/closed_sets.h"
-#include "runtime/shared/token.h"
+#include "compiler/abi/closed_sets.h"
+#include "compiler/abi/token.h"
 
 enum { MOST_BABI_FACTS = 64 };
 

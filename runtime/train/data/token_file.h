@@ -6,9 +6,9 @@
 //   npy        a header that says type and number, then whole numbers of any type (NumPy)
 #pragma once
 
+#include "compiler/abi/closed_sets.h"
+#include "compiler/abi/token.h"
 #include "runtime/internal.h"
-#include "runtime/shared/closed_sets.h"
-#include "runtime/shared/token.h"
 
 // Whole numbers as a file has them.
 typedef struct token_type {

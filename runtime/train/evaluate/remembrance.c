@@ -78,7 +78,7 @@ static rec_status sum_distances(const evaluation *e, stream_run *r, double *sums
 rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   static const char *const names[] = {
 #define DISTANCE(name, text, said, ...) said,
-#include "runtime/shared/distances.def"
+#include "compiler/abi/distances.def"
 #undef DISTANCE
   };
   int64_t points[MOST_POINTS];

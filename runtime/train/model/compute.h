@@ -3,8 +3,8 @@
 // of the place. Single numbers are returned to the host.
 #pragma once
 
+#include "compiler/abi/launch.h"
 #include "runtime/rec.h"
-#include "runtime/shared/launch.h"
 #include "runtime/train/model/numeric.h"
 
 typedef struct compute compute;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/shared/json.h"
+#include "compiler/abi/json.h"
 #include "runtime/torch_file.h"
 
 enum { MOST_FILES = 1000 };

@@ -2,8 +2,8 @@
 // (model_kernels.h). They start on the stream NULL, like those of recurrences.
 #pragma once
 
-#include "runtime/shared/model_kernels.h"
-#include "runtime/shared/simt.h"
+#include "compiler/abi/model_kernels.h"
+#include "compiler/abi/simt.h"
 #include "runtime/support/cuda_driver.h"
 #include "runtime/train/model/compute.h"
 #include "runtime/train/model/cublas.h"

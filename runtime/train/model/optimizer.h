@@ -1,5 +1,5 @@
 // Optimizers: what a step does to the weights, in operations of compute.h, so that it is the same
-// on the host and on a GPU. Their names and settings are in runtime/shared/optimizers.def.
+// on the host and on a GPU. Their names and settings are in compiler/abi/optimizers.def.
 //
 //   optimizer muon(lr = 1e-3)    layers.0.in_proj.weight [42,16]   muon, part by part: 16 x 16, 16 x 16, 4 x 16, 4 x 16, 2 x 16
 //                                embedding.weight [256,16]         adamw

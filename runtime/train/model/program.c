@@ -2,7 +2,7 @@
 // so that nothing later asks.
 #include "runtime/train/model/program.h"
 
-#include "runtime/shared/json.h"
+#include "compiler/abi/json.h"
 
 #include <string.h>
 

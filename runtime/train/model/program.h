@@ -3,8 +3,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "compiler/abi/segment.h"
 #include "runtime/internal.h"
-#include "runtime/shared/segment.h"
 #include "runtime/train/data/data.h"
 
 enum { NO_TENSOR = -1 };

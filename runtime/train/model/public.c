@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "compiler/base/text.h"
-#include "runtime/shared/json.h"
 #include "runtime/train/model/public_settings.h"
 #include "runtime/train/model/public_text.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "compiler/base/text.h"
-#include "runtime/shared/json.h"
 
 const cJSON *config_setting(const settings *s, const char *key) {
   const cJSON *inner =

@@ -1,5 +1,5 @@
 #include "runtime/train/report/progress.h"
-#include "runtime/shared/clock.h"
+#include "compiler/abi/clock.h"
 
 #include <inttypes.h>
 #include <math.h>

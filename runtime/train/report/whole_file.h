@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
+#include "compiler/abi/output.h"
 #include "runtime/internal.h"
-#include "runtime/shared/output.h"
 
 // A text in the making: what is printed to `out`.
 typedef struct made_text {

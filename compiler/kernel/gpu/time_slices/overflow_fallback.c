@@ -8,10 +8,10 @@
 // single slice needs no transition.
 #include <float.h>
 
+#include "compiler/abi/segment.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "runtime/shared/segment.h"
 
 // ---- marks: for each instance, one element for each block that makes its summary, or more ----
 

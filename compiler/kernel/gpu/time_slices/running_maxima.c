@@ -3,9 +3,9 @@
 //   KERNEL_SUMMARY:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
 //   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
 //                  where d = F + m - M
+#include "compiler/abi/segment.h"
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
-#include "runtime/shared/segment.h"
 
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
   for (int c = 0; c < p->carried.count; c++) {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/first_fit.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/gpu_costs.h"
 
 // Whole lines of banks.
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }

@@ -4,8 +4,8 @@
 // Rows are copied ahead as long as a multiprocessor holds as many blocks as without them. Short
 // rows, which all threads read, come first. They lie in f32: what all threads read is widened once,
 // and four numbers are one load.
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/gpu_costs.h"
 
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);

@@ -1,7 +1,7 @@
 // GPU: what the summary of a time slice holds (kernel/gpu/time_slices): states, transition
 // matrices, marks of overflow.
+#include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/kernel_plan.h"
-#include "runtime/shared/gpu_costs.h"
 
 // ---- programs that make summaries ----
 
