@@ -70,11 +70,13 @@ static axis_set state_axes(const scheduler *s) {
   return common;
 }
 
-// The last axis of a tensor that fills a vector.
+// The last axis of a tensor that is no stride to lanes along the axis before it. A host vector
+// gathers numbers that are further apart than shuffles reach; threads find them in a few lines.
 static int long_last_axis(const scheduler *s, const typed_tensor *t) {
+  int64_t stride = s->options.gpu ? 8 : 4;
   for (int x = t->axis_count - 1; x >= 0; x--) {
     int64_t size = scheduler_size(s, t->axes[x]);
-    if (size == TYPED_RUNTIME_SIZE || size >= 8) return t->axes[x];
+    if (size == TYPED_RUNTIME_SIZE || size >= stride) return t->axes[x];
   }
   return t->axes[t->axis_count - 1];
 }
