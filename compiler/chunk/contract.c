@@ -8,6 +8,7 @@
 //
 // A scale that needs a gradient stands on an operand of its product, not on the result. Its
 // gradient then follows from products that are needed anyway.
+#include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
 // Keys are 0 on padded rows; values and reads must be finite there.
@@ -315,7 +316,9 @@ static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
   if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set) {
     scan_refuse(s, "a read sums over an axis that the state lacks");
   }
-  if (!scan_make_state(s, read->state) || s->reason) return sum;
+  if (s->reason) return sum;
+  if (s->groups[s->states[read->state].group].progress != MADE)
+    ICE("chunk", "the state %s is read before it is made", scan_state_name(s, read->state));
   if (s->states[read->state].invariant) return toeplitz_read(s, read, over);
   for (int writer = 0; writer < s->state_count; writer++) {
     const linear *increment = &s->states[writer].increment;

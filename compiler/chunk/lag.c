@@ -7,20 +7,6 @@
 // inside the sequence) is shorter, it is a later slot from before the chunk.
 #include "compiler/chunk/scan.h"
 
-static tile_pair steps_of(scan *s, int lag) {
-  const typed_lag *buffer = &s->body->lags.items[lag];
-  tile_pair none = pair_number(s->program, 0);
-  if (s->lag_in_work[lag]) {
-    scan_refuse(s, arena_printf(s->arena, "%s depends on its own earlier values", buffer->name));
-    return none;
-  }
-  s->lag_in_work[lag] = true;
-  tile_pair x =
-      scan_value(s, buffer->source, arena_printf(s->arena, "the lag of %s", buffer->name));
-  s->lag_in_work[lag] = false;
-  return s->reason ? none : x;
-}
-
 static tile_id is_number(scan *s, tile_op leaf, int index, int number) {
   return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, leaf, index),
                      tile_number(s->program, number));
@@ -34,20 +20,18 @@ tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before) 
   return x;
 }
 
-void lag_read(scan *s, value_id id) {
-  const typed_value v = s->body->values.items[id];
-  int depth = s->body->lags.items[v.index].depth;
-  tile_pair x = steps_of(s, v.index), *before = ARENA_ARRAY(s->arena, tile_pair, v.steps);
-  if (s->reason) return;
-  for (int step = 0; step < v.steps && step < s->program->chunk; step++)
-    before[step] = lag_slot_before(s, v.index, depth - v.steps + step);
-  lowering_set(&s->values, id, lag_shifted(s, x, v.steps, before));
+tile_pair lag_read(scan *s, const typed_value *v, tile_pair x) {
+  int depth = s->body->lags.items[v->index].depth;
+  tile_pair *before = ARENA_ARRAY(s->arena, tile_pair, v->steps);
+  for (int step = 0; step < v->steps && step < s->program->chunk; step++)
+    before[step] = lag_slot_before(s, v->index, depth - v->steps + step);
+  return lag_shifted(s, x, v->steps, before);
 }
 
 static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {
   int depth = s->body->lags.items[lag].depth, back = depth - 1 - slot;
   tile_pair after = pair_number(s->program, 0);
-  if (back < s->program->chunk) after = sequence_at_end(s, x, back);
+  if (back < s->program->chunk) after = scan_at_end(s, x, back);
   for (int before = slot + 1; before < depth && before - slot <= s->program->chunk; before++) {
     tile_id this_long = is_number(s, TILE_LENGTH, 0, before - slot);
     after = pair_where(s->program, this_long, lag_slot_before(s, lag, before), after);
@@ -62,11 +46,7 @@ void lag_slot_result(scan *s, int lag, int slot, tile_pair after) {
   }
 }
 
-void lag_results(scan *s) {
-  for (int lag = 0; lag < s->body->lags.count && !s->reason; lag++) {
-    if (s->lag_is_states && s->lag_is_states[lag]) continue;
-    tile_pair x = steps_of(s, lag);
-    for (int slot = 0; slot < s->body->lags.items[lag].depth && !s->reason; slot++)
-      lag_slot_result(s, lag, slot, slot_after(s, lag, slot, x));
-  }
+void lag_results(scan *s, int lag, tile_pair x) {
+  for (int slot = 0; slot < s->body->lags.items[lag].depth; slot++)
+    lag_slot_result(s, lag, slot, slot_after(s, lag, slot, x));
 }

@@ -85,3 +85,18 @@ tile_pair lag_slot_before(scan *s, int lag, int slot) {
     x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
   return x;
 }
+
+tile_pair scan_shifted(scan *s, int index, tile_pair steps) {
+  tile_pair before = scan_before(s, index);
+  int t = s->program->time_axis;
+  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, t, 1, 0);
+  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
+                              tile_number(s->program, 0));
+  return pair_where(s->program, first, before, shifted);
+}
+
+tile_pair scan_at_end(scan *s, tile_pair x, int back) {
+  tile_id here = tile_append(s->program, (tile_value){.op = TILE_AT_END, .index2 = back});
+  tile_pair chosen = pair_where(s->program, here, x, pair_number(s->program, 0));
+  return pair_sum(s->program, chosen, scan_time_bit(s));
+}

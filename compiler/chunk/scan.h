@@ -3,7 +3,8 @@
 // A recurrence whose states are affine in their own previous value becomes one straight-line
 // program for a chunk of steps. Affine means entry by entry, and through sums over the states:
 //
-//   linear_scan.c   values of the body one after another, states when they are read, results
+//   linear_scan.c   how states are used; which of them are scanned; results
+//   visit.c         values of the body one after another, states when they are read
 //   scan.c          what all of these ask: values added to the body, states before the chunk, reasons against it
 //   linear.c        values that are linear in states not yet summed: sums of products
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
@@ -16,10 +17,9 @@
 //   joint.c         states that add each other: products of small matrices, scanned where entries are used
 //   turn.c          two of them that turn into each other, as one complex number does
 //   low_rank.c      sums over a state that enter its own update: a triangular system
-//   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
+//   sequence.c      states that are an ordinary value at every step of the chunk: delays, shift registers, those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   stepwise.c      states that are not linear, entry by entry: their steps one after another
-//   shift.c         shift registers: each entry is a value of earlier steps
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag_matrix.c    lags of outer products: each slot of the buffer as a state
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
@@ -166,8 +166,11 @@ void scan_settle(scan *s, int group);
 // Makes the decay and the increment of a state and of its group; false if there is a reason against
 // a chunk program.
 bool scan_make_state(scan *s, int state);
-// A state (the slot of a lag) before the chunk.
+// A state (the slot of a lag) before the chunk; S[t-1] at every step, where S is `steps`.
 tile_pair scan_before(scan *s, int state);
+tile_pair scan_shifted(scan *s, int state, tile_pair steps);
+// A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
+tile_pair scan_at_end(scan *s, tile_pair x, int back);
 // Is the value a sum of products none of whose factors has all of the axes?
 bool scan_is_outer(const scan *s, value_id id, axis_set axes);
 // The state whose value after the step this is, delays apart; -1 if there is none.
@@ -180,6 +183,8 @@ const linear *scan_visit(scan *s, value_id id);
 // The same for a value that must be free of states not summed; `what` names it in the reason if it
 // is not.
 tile_pair scan_value(scan *s, value_id id, const char *what);
+// What a lag remembers, at all steps.
+tile_pair scan_lag(scan *s, int lag);
 
 // ---- linear.c: sums of products --------------------------------------------------------------
 linear *linear_new(scan *s);
@@ -389,24 +394,18 @@ tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, in
 // well?
 bool sequence_fits(const scan *s, int state, bool or_matrix);
 void sequence_make(scan *s, int state);
-// S[t-1] at every step; the state after the chunk.
-tile_pair sequence_previous(scan *s, int state);
-tile_pair sequence_shifted(scan *s, int state, tile_pair steps);
+// The state after the chunk; an entry of S[t-1] at every step, of a shift register.
 tile_pair sequence_next(scan *s, int state);
-// A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
-tile_pair sequence_at_end(scan *s, tile_pair x, int back);
+tile_pair sequence_entry_before(scan *s, int state, int entry);
 
 // ---- stepwise.c ------------------------------------------------------------------------------
 // Is the update of the state short, entry by entry and made of no other state that it enters?
 bool stepwise_fits(const scan *s, int state);
-// The state at all steps.
-tile_pair stepwise_steps(scan *s, int state);
-
-// ---- shift.c ---------------------------------------------------------------------------------
-// The state at all steps; after the chunk; an entry of S[t-1] at every step.
-tile_pair shift_steps(scan *s, int state);
-tile_pair shift_next(scan *s, int state);
-tile_pair shift_previous(scan *s, int state, int entry);
+// Every operand of the update that the state does not enter. The state at all steps, from what
+// these are at all steps, by value.
+typedef VEC(value_id) stepwise_operands;
+stepwise_operands stepwise_operands_of(scan *s, int state);
+tile_pair stepwise_steps(scan *s, int state, const tile_pair *beside);
 
 // ---- toeplitz.c ------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?
@@ -435,10 +434,11 @@ bool lag_matrix_make(scan *s);
 int lag_matrix_slots(const scan *s);
 
 // ---- lag.c -----------------------------------------------------------------------------------
-void lag_read(scan *s, value_id id);
+// The value of a VALUE_LAG; the results of a lag. x: its source at all steps.
+tile_pair lag_read(scan *s, const typed_value *v, tile_pair x);
+void lag_results(scan *s, int lag, tile_pair x);
 // x so many steps earlier; before the chunk it was `before[0]` at the first of these steps, and so
 // on.
 tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before);
 tile_pair lag_slot_before(scan *s, int lag, int slot);
 void lag_slot_result(scan *s, int lag, int slot, tile_pair after);
-void lag_results(scan *s);

@@ -2,7 +2,7 @@
 // else uses them.
 //
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
-//   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n (shift.c)
+//   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
 //   c = f(c[t-1], x)              step by step (stepwise.c)
@@ -49,6 +49,59 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
   }
 }
 
+// ---- shift registers -------------------------------------------------------------------------
+//
+//   W = where(index[N] == 0, x, where(index[N] == 1, W[t-1][N = 0], W[t-1][N = 1]))
+//
+//   entry 2 at step t is x at step t - 2; at step 0 it is entry 1 before the chunk, at step 1 entry 0
+
+static tile_pair entry_before(scan *s, int state, int entry) {
+  tile_value slice = {.op = TILE_SLICE, .index = s->states[state].shift->axis, .index2 = entry};
+  return pair_each(s->program, scan_before(s, state), slice);
+}
+
+// An entry at every step, or (`back` 1) before it.
+static tile_pair entry_at(scan *s, int state, int entry, int back) {
+  const recurrence_shift *shift = s->states[state].shift;
+  tile_pair before[SHIFT_ENTRIES_MAX + 1];
+  int steps = 0;
+  if (back) before[steps++] = entry_before(s, state, entry);
+  for (; shift->entries[entry].from >= 0; entry = shift->entries[entry].from)
+    before[steps++] = entry_before(s, state, shift->entries[entry].from);
+  tile_pair x = scan_value(s, shift->entries[entry].value,
+                           arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
+  return s->reason ? x : lag_shifted(s, x, steps, before);
+}
+
+tile_pair sequence_entry_before(scan *s, int state, int entry) {
+  return entry_at(s, state, entry, 1);
+}
+
+// Entries, one for each number along the axis.
+static tile_pair together(scan *s, int state, const tile_pair *entries) {
+  const recurrence_shift *shift = s->states[state].shift;
+  tile_pair all = entries[shift->count - 1];
+  tile_id index = tile_leaf(s->program, TILE_INDEX, shift->axis);
+  for (int i = shift->count - 2; i >= 0; i--) {
+    tile_id here = tile_binary(s->program, TILE_EQUAL, index, tile_number(s->program, i));
+    all = pair_where(s->program, here, entries[i], all);
+  }
+  return all;
+}
+
+static tile_pair shift_steps(scan *s, int state) {
+  tile_pair entries[SHIFT_ENTRIES_MAX];
+  for (int i = 0; i < s->states[state].shift->count; i++) entries[i] = entry_at(s, state, i, 0);
+  return together(s, state, entries);
+}
+
+static tile_pair shift_next(scan *s, int state) {
+  tile_pair entries[SHIFT_ENTRIES_MAX];
+  for (int i = 0; i < s->states[state].shift->count; i++)
+    entries[i] = scan_at_end(s, entry_at(s, state, i, 0), 0);
+  return together(s, state, entries);
+}
+
 // ---- values at all steps ---------------------------------------------------------------------
 
 static tile_pair part_of_update(scan *s, int state, value_id id, double without) {
@@ -93,6 +146,15 @@ static tile_pair maximum_steps(scan *s, int state) {
   return stops ? pair_each(s->program, m, (tile_value){.op = TILE_STOP}) : m;
 }
 
+static tile_pair nonlinear_steps(scan *s, int state) {
+  decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
+  stepwise_operands operands = stepwise_operands_of(s, state);
+  tile_pair *beside = ARENA_ARRAY(s->arena, tile_pair, s->body->values.count);
+  for (int i = 0; i < operands.count; i++)
+    beside[operands.items[i]] = part_of_update(s, state, operands.items[i], 0);
+  return s->reason ? scan_before(s, state) : stepwise_steps(s, state, beside);
+}
+
 void sequence_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   switch (state->structure->class) {
@@ -100,35 +162,14 @@ void sequence_make(scan *s, int index) {
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
-    case STATE_NONLINEAR: state->steps = stepwise_steps(s, index); break;
+    case STATE_NONLINEAR: state->steps = nonlinear_steps(s, index); break;
     default:
       state->steps = state->shift ? shift_steps(s, index)
                                   : part_of_update(s, index, state->structure->increment, 0);
   }
 }
 
-// ---- what the rest of the program sees -------------------------------------------------------
-
-tile_pair sequence_previous(scan *s, int index) {
-  return sequence_shifted(s, index, s->states[index].steps);
-}
-
-tile_pair sequence_shifted(scan *s, int index, tile_pair steps) {
-  tile_pair before = scan_before(s, index);
-  int t = s->program->time_axis;
-  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, t, 1, 0);
-  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
-                              tile_number(s->program, 0));
-  return pair_where(s->program, first, before, shifted);
-}
-
-tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
-  tile_id here = tile_append(s->program, (tile_value){.op = TILE_AT_END, .index2 = back});
-  tile_pair chosen = pair_where(s->program, here, x, pair_number(s->program, 0));
-  return pair_sum(s->program, chosen, scan_time_bit(s));
-}
-
 tile_pair sequence_next(scan *s, int index) {
   if (s->states[index].shift) return shift_next(s, index);
-  return sequence_at_end(s, s->states[index].steps, 0);
+  return scan_at_end(s, s->states[index].steps, 0);
 }

@@ -102,26 +102,18 @@ typedef struct stepper {
   int state, level;  // segments of 2^level steps
   value_id previous, update;
   const bool *made, *needed;
-  tile_pair *beside;
+  const tile_pair *beside;
 } stepper;
 
-// Every operand of the update that the state does not enter, at all steps.
-static stepper stepper_new(scan *s, int state) {
-  int tensor = s->states[state].tensor;
-  value_id update = s->body->tensors.items[tensor].assigned;
-  stepper x = {.s = s, .state = state, .level = decay_levels(s) / 2, .update = update};
-  x.previous = previous_value(s->body, tensor);
-  x.made = made_of_state(s, state);
-  x.needed = needed_by_update(s, state);
-  const char *what = arena_printf(s->arena, "the update of %s", scan_state_name(s, state));
-  x.beside = ARENA_ARRAY(s->arena, tile_pair, update + 1);
-  for (value_id i = 0; i <= update; i++) {
-    const typed_value v = s->body->values.items[i];
-    if (!x.needed[i] || !x.made[i]) continue;
-    for (int k = 0; k < value_arity(v.op); k++)
-      if (!x.made[v.args[k]]) x.beside[v.args[k]] = scan_value(s, v.args[k], what);
+stepwise_operands stepwise_operands_of(scan *s, int state) {
+  const bool *made = made_of_state(s, state), *needed = needed_by_update(s, state);
+  stepwise_operands list = {0};
+  for (value_id i = 0; i <= s->body->tensors.items[s->states[state].tensor].assigned; i++) {
+    const typed_value *v = &s->body->values.items[i];
+    for (int k = 0; needed[i] && made[i] && k < value_arity(v->op); k++)
+      if (!made[v->args[k]]) vec_push(s->arena, &list, v->args[k]);
   }
-  return x;
+  return list;
 }
 
 // Where in a chunk an update stands: at one step; at this step of each segment; or, both -1, at all
@@ -210,7 +202,7 @@ static bool stops_gradient(const stepper *x) {
 static tile_pair with_gradient(const stepper *x, tile_pair steps) {
   scan *s = x->s;
   tile_program *p = s->program;
-  tile_pair shifted = sequence_shifted(s, x->state, steps),
+  tile_pair shifted = scan_shifted(s, x->state, steps),
             before = pair_each(p, shifted, (tile_value){.op = TILE_STOP});
   tile_pair update = updated(x, before, all_steps);
   bool stops = stops_gradient(x);
@@ -225,10 +217,16 @@ static tile_pair with_gradient(const stepper *x, tile_pair steps) {
 
 // On padded rows it is the state before the chunk: steps behind the sequence may make numbers that
 // no step in it has.
-tile_pair stepwise_steps(scan *s, int state) {
-  decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
-  stepper x = stepper_new(s, state);
-  if (s->reason) return scan_before(s, state);
+tile_pair stepwise_steps(scan *s, int state, const tile_pair *beside) {
+  int tensor = s->states[state].tensor;
+  const stepper x = {.s = s,
+                     .state = state,
+                     .level = decay_levels(s) / 2,
+                     .previous = previous_value(s->body, tensor),
+                     .update = s->body->tensors.items[tensor].assigned,
+                     .made = made_of_state(s, state),
+                     .needed = needed_by_update(s, state),
+                     .beside = beside};
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
   return with_gradient(&x, pair_where(s->program, valid, after_steps(&x), scan_before(s, state)));
 }
