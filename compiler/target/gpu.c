@@ -70,11 +70,6 @@ static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *
   return NULL;
 }
 
-llvm_module module_clone(const llvm_module *m) {
-  return (llvm_module){
-      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
-}
-
 // The images of a module in the order in which they are made.
 typedef struct image_order {
   llvm_module *m;

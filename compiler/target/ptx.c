@@ -429,6 +429,11 @@ const char *nvptx_plain_text(arena *a, llvm_module *m) {
   return text;
 }
 
+llvm_module module_clone(const llvm_module *m) {
+  return (llvm_module){
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+}
+
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
   llvm_module copy = module_clone(m);
   nvptx_give_bodies(&copy);

@@ -52,3 +52,24 @@ ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_arg
   lower_forget(l);
   return start;
 }
+
+static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
+  return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
+}
+
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
+  int lanes = lanes_of(o, at);
+  known_argument state = {kept ? o->state : -1, kept};
+  if (o->start != NO_TILE) return spread(l->e, gpu_before_product(l, at, o->start, state), lanes);
+  if (o->add) return view_load(l, &o->c, at, o->c_axes);
+  return real_number(l->e, 0, lanes);
+}
+
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
+                  ir x) {
+  if (o->goes_on) {
+    gpu_after_product(l, at, nest, x);
+  } else if (!o->hidden) {
+    view_store(l, &o->c, at, o->c_axes, x);
+  }
+}

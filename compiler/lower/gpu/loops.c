@@ -267,3 +267,18 @@ void gpu_copies_at_once(lower *l, axis_set axes, points_function *body, void *da
   body(l, at, count, data);
   loop_end(e, &loop);
 }
+
+// The four warps of a warpgroup have four blocks of rows, one below the other. Blocks count columns
+// next, then rows.
+ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
+  emitter *e = l->e;
+  ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
+  bool together = l->m->warpgroups && all.rows % GPU_GROUP_WARPS == 0;
+  ir warp = together ? int_rem(e, index, four) : NULL;
+  if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
+  *j = int_rem(e, index, columns);
+  index = int_div(e, index, columns);
+  *i = int_rem(e, index, integer(e, all.rows));
+  if (together) *i = int_add(e, int_mul(e, *i, four), warp);
+  return int_div(e, index, integer(e, all.rows));
+}

@@ -242,29 +242,6 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   }
 }
 
-void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
-  p->factors = f;
-  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
-  p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
-  gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
-  gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
-}
-
-// The four warps of a warpgroup have four blocks of rows, one below the other. Blocks count columns
-// next, then rows.
-ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
-  emitter *e = l->e;
-  ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
-  bool together = l->m->warpgroups && all.rows % GPU_GROUP_WARPS == 0;
-  ir warp = together ? int_rem(e, index, four) : NULL;
-  if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
-  *j = int_rem(e, index, columns);
-  index = int_div(e, index, columns);
-  *i = int_rem(e, index, integer(e, all.rows));
-  if (together) *i = int_add(e, int_mul(e, *i, four), warp);
-  return int_div(e, index, integer(e, all.rows));
-}
-
 static void open_sums(lower *l, ir slots[][4], int tiles) {
   emitter *e = l->e;
   for (int i = 0; i < 4 * tiles; i++) {

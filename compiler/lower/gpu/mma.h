@@ -35,10 +35,8 @@ typedef struct mma {
   int row_lanes;  // lanes of each of these sums
 } mma;
 
-// mma.c: makes these operands the current ones.
+// mma_operands.c: makes these operands the current ones.
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
-// mma_operands.c: how an operand is loaded, in blocks of `line_tile` rows or columns.
-void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile);
 // The registers of `a`, and of `b` for a tile of 8 columns, for one instruction.
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
 void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]);

@@ -31,11 +31,19 @@ static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous
   return true;
 }
 
-void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
+static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
   o->way = BY_ELEMENTS;
   if (known_size(l, o->line) % line_tile || known_size(l, k) % p->depth) return;
   if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
   if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
+}
+
+void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
+  p->factors = f;
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
+  p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
+  choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
 typedef struct operand_place {

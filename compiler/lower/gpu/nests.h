@@ -4,7 +4,7 @@
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/nest_target.h"
 
-// mma.c: blocks of a product, of 16 rows each. Sets row and column of block `index`; returns the
+// loops.c: blocks of a product, of 16 rows each. Sets row and column of block `index`; returns the
 // rest of the index.
 typedef struct gpu_blocks {
   int64_t rows, columns;
@@ -196,7 +196,7 @@ typedef struct gpu_operands {
   bool goes_on;                       // no c: values after the product read the accumulator
 } gpu_operands;
 
-// products.c: the accumulator at a place, perhaps a vector along j, before and after the product.
+// around_product.c: the accumulator at a place, perhaps a vector along j, before and after the product.
 // `kept`: the value of the register-resident state there.
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept);
 void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,

@@ -76,27 +76,6 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
   loop_end(e, &loop);
 }
 
-static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
-  return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
-}
-
-ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
-  int lanes = lanes_of(o, at);
-  known_argument state = {kept ? o->state : -1, kept};
-  if (o->start != NO_TILE) return spread(l->e, gpu_before_product(l, at, o->start, state), lanes);
-  if (o->add) return view_load(l, &o->c, at, o->c_axes);
-  return real_number(l->e, 0, lanes);
-}
-
-void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
-                  ir x) {
-  if (o->goes_on) {
-    gpu_after_product(l, at, nest, x);
-  } else if (!o->hidden) {
-    view_store(l, &o->c, at, o->c_axes, x);
-  }
-}
-
 static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
