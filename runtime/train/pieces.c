@@ -16,7 +16,7 @@ static void list_pieces(trainer *t) {
 }
 
 piece_range pieces_of_rank(const trainer *t, int rank) {
-  owner_grid grid = exchange_grid(t->ranks, rank);
+  owner_grid grid = trainer_grid(t->ranks, rank);
   int slot = owners_left(&grid).first + grid.time;
   return piece_list_slots(&t->in->update.pieces, (slot_range){slot, slot + 1},
                           ranks_count(t->ranks));

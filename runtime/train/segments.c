@@ -21,7 +21,7 @@ struct segment_exchange {
 };
 
 static number_range slot_of_place(const trainer *t, int place) {
-  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
   int first = owners_left(&grid).first + place;
   return pieces_numbers(t, (slot_range){first, first + 1});
 }
@@ -58,7 +58,7 @@ rec_status segments_new(trainer *t, int64_t widest) {
   rec_status status =
       others ? c->ops->allocate(c, slot * others, (void **)&in->by_segment->other) : REC_OK;
   if (others && !compute_is_host(c) && !in->exchange.direct) {
-    owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+    owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
     in->by_segment->arrived = trainer_list(t, slot * others, 1);
     in->by_segment->copies =
         trainer_list(t, in->share.segments * pieces_numbers(t, owners_left(&grid)).count,
@@ -99,7 +99,7 @@ static rec_status bring_here(trainer *t, int segment, number_range all, char **h
 }
 
 static rec_status send_segment(trainer *t, int segment, message **sent) {
-  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
   number_range all = pieces_numbers(t, owners_left(&grid));
   const int64_t size = t->of.n->element_size;
   char *here;

@@ -37,8 +37,13 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
 
 // ---- sums over shards ---------------------------------------------------------------------------
 
+owner_grid trainer_grid(const ranks *r, int rank) {
+  int times = ranks_time_count(r);
+  return (owner_grid){ranks_data_count(r), rank / times, times, rank % times};
+}
+
 tree_node trainer_own_node(const trainer *t) {
-  owner_grid grid = exchange_grid(t->ranks, ranks_number(t->ranks));
+  owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
   return (tree_node){t->in->share.all.shards, owners_round_count(&grid), grid.data};
 }
 

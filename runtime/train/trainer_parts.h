@@ -129,6 +129,7 @@ bool start_is_carried(intervention_kind kind);
 // A parameter in a block of all.
 char *trainer_parameter(const trainer *t, void *block, int parameter);
 
+owner_grid trainer_grid(const ranks *r, int rank);
 // The node of the tree over shards that this process has.
 tree_node trainer_own_node(const trainer *t);
 // The sum over the shards of this process of `width` numbers of each, which lie shard by shard.
@@ -147,13 +148,8 @@ number_range pieces_numbers(const trainer *t, slot_range slots);
 piece_range pieces_of_rank(const trainer *t, int rank);
 int64_t pieces_most_of_slot(const trainer *t);
 
-// ---- exchange.c ---------------------------------------------------------------------------------
+// ---- exchange_sums.c ----------------------------------------------------------------------------
 
-owner_grid exchange_grid(const ranks *r, int rank);
-// Whether the batch can be shared out.
-rec_status exchange_check(const trainer *t);
-// `widest`: numbers of the longest list of sums.
-rec_status exchange_new(trainer *t, int64_t widest);
 // From the sums over the shards of this process to those over all shards. Of the last `maxima`
 // numbers the largest.
 void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
@@ -161,13 +157,20 @@ void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima);
 // time, and are written place by place.
 void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t split,
                             double *by_place);
-// weight_update.squares of all pieces, of which every rank has its own.
-void exchange_squares(trainer *t);
 // The least number of all ranks.
 int exchange_least(const trainer *t, int own);
 // One status for all ranks. What cannot fail on the host needs no exchange there.
 rec_status exchange_agree(const trainer *t, rec_status status);
 rec_status exchange_agree_on_device(const trainer *t, rec_status status);
+
+// ---- exchange.c ---------------------------------------------------------------------------------
+
+// Whether the batch can be shared out.
+rec_status exchange_check(const trainer *t);
+// `widest`: numbers of the longest list of sums.
+rec_status exchange_new(trainer *t, int64_t widest);
+// weight_update.squares of all pieces, of which every rank has its own.
+void exchange_squares(trainer *t);
 // Finishes the sums of the gradients of each segment, for the pieces of this process and of those
 // that share its sequences.
 rec_status exchange_gradients(trainer *t);
