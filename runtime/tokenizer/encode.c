@@ -52,13 +52,6 @@ void encoder_free(encoder *e) {
 
 encoded *encoder_tokens(encoder *e) { return &e->out; }
 
-rec_status encoder_put(encoder *e, token_id token) {
-  if (!list_grow(&e->out.tokens, &e->out.room, e->out.count, 1, sizeof *e->out.tokens))
-    return rec_no_memory();
-  e->out.tokens[e->out.count++] = token;
-  return REC_OK;
-}
-
 // ---- sections --------------------------------------------------------------------------------
 
 // What lies between added tokens, in its normal form.

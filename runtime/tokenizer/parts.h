@@ -124,6 +124,9 @@ rec_status tokenizer_make_room(tokenizer *t, int64_t count);
 // A token of the vocabulary; `bytes` stay. What is wrong is said of `where`.
 rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const char *bytes,
                          size_t size);
+// The text of a number, which is in no vocabulary.
+rec_status tokenizer_set(tokenizer *t, const char *where, int64_t number, const char *bytes,
+                         size_t size);
 rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size);
 rec_status read_bpe(tokenizer *t, const cJSON *json);
 rec_status read_unigram(tokenizer *t, const cJSON *json);
