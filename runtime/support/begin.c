@@ -12,13 +12,6 @@
 #include "runtime/support/gpu.h"
 #include "runtime/support/stage.h"
 
-typedef struct begin_call_of {
-  call *call;
-  char *arguments;  // with what is laid out
-  char *free_memory;
-  gpu_device device;  // without `launch`: the host
-} begin_call_of;
-
 static const char *const begin_names[] = {[BEGIN_FORWARD] = "forward",
                                           [BEGIN_STEP] = "step",
                                           [BEGIN_BACKWARD] = "backward",
@@ -101,17 +94,12 @@ static int64_t begin_needs(const rec_sizes *sizes, begin_entry entry, bool saved
   }
 }
 
-static rec_status begin_check_workspace(const call *c, begin_entry entry) {
-  const rec_launch *launch = c->launch;
-  rec_sizes sizes = {.size = sizeof sizes,
-                     .device_kind = launch->device_kind,
-                     .device_number = launch->device_number,
-                     .time_parts = c->time_slices};
-  int status = rec_sizes_entry(c->table, c->arguments, &sizes);
-  if (status != REC_OK) return (rec_status)status;
-  int64_t needed = larger(begin_needs(&sizes, entry, launch->saved != NULL),
-                          begin_room(c, entry == BEGIN_BACKWARD));
-  return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes, needed);
+static rec_status begin_check_workspace(const begun *b, const rec_sizes *sizes) {
+  const rec_launch *launch = b->call.launch;
+  int64_t needed = larger(begin_needs(sizes, b->entry, launch->saved != NULL),
+                          begin_room(&b->call, b->entry == BEGIN_BACKWARD));
+  return call_check_buffer(&b->call, "a workspace", launch->workspace, launch->workspace_bytes,
+                           needed);
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -188,43 +176,43 @@ static void spread_lane(void *argument, int64_t lane) {
   }
 }
 
-static rec_status launch_spread(const begin_call_of *b, const rec_spread *x, int64_t from_numbers) {
+static rec_status launch_spread(const begun *b, const rec_spread *x, int64_t from_numbers) {
   simt_region regions[2] = {
       {"what a state starts from", x->to, x->outer.numbers * (int64_t)sizeof(float), true},
       {"a start", (void *)x->from, from_numbers * (int64_t)sizeof(float), false}};
   int64_t blocks = (x->outer.numbers + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS;
   gpu_launch launch = {.name = "rec_gpu_spread",
-                       .simt = b->call->table->simt_spread,
+                       .simt = b->call.table->simt_spread,
                        .threads = REC_GPU_SUM_THREADS,
                        .blocks = smaller(blocks, b->device.blocks),
                        .parameter = x,
                        .parameter_bytes = sizeof *x,
                        .regions = regions,
                        .region_count = x->from ? 2 : 1};
-  return b->device.launch(b->call, &launch);
+  return b->device.launch(&b->call, &launch);
 }
 
-static rec_status run_spread(const begin_call_of *b, const rec_spread *x, int64_t from_numbers) {
+static rec_status run_spread(const begun *b, const rec_spread *x, int64_t from_numbers) {
   enum { LANES = 64, MOST_AT_ONCE = 4096, WORTH_THREADS = 1 << 15 };
   if (x->outer.numbers == 0) return REC_OK;
   if (b->device.launch) return launch_spread(b, x, from_numbers);
-  spread_run r = {.spread = x, .number_bytes = b->call->table->number_bytes};
+  spread_run r = {.spread = x, .number_bytes = b->call.table->number_bytes};
   r.at_once = smaller(MOST_AT_ONCE, x->outer.numbers / LANES + 1);
-  stage_run_parallel(b->call, LANES, x->outer.numbers * x->inner.numbers >= WORTH_THREADS,
+  stage_run_parallel(&b->call, LANES, x->outer.numbers * x->inner.numbers >= WORTH_THREADS,
                      spread_lane, &r);
   return REC_OK;
 }
 
 // ---- states ------------------------------------------------------------------------------------
 
-static void *begin_place(begin_call_of *b, const rec_table_begin *of) {
+static void *begin_place(begun *b, const rec_table_begin *of) {
   void *taken = b->free_memory;
-  b->free_memory += begin_bytes(b->call, of);
+  b->free_memory += begin_bytes(&b->call, of);
   return taken;
 }
 
-static rec_status begin_fill(begin_call_of *b, const rec_table_begin *of, void *to) {
-  const call *c = b->call;
+static rec_status begin_fill(begun *b, const rec_table_begin *of, void *to) {
+  const call *c = &b->call;
   const rec_table_memory *before = table_memory(c->table, of->before);
   rec_spread x = {.to = to, .parts = before->factor, .number = {of->number[0], of->number[1]}};
   int64_t numbers = 0;
@@ -243,26 +231,27 @@ static rec_status begin_fill(begin_call_of *b, const rec_table_begin *of, void *
 
 // Lays out the states that the call is not given. Where the gradient of a parameter is wanted, the
 // state that starts from it gets room for its own gradient, too.
-static rec_status begin_states(begin_call_of *b, bool backward) {
-  const rec_table *table = b->call->table;
+static rec_status begin_lay_out(begun *b) {
+  const rec_table *table = b->call.table;
   rec_status status = REC_OK;
   for (int i = 0; i < table->begin_count && status == REC_OK; i++) {
     const rec_table_begin *of = table_begin(table, i);
     const rec_table_memory *before = table_memory(table, of->before);
-    if (call_data(b->call, before)) continue;
+    if (call_data(&b->call, before)) continue;
     void *own = begin_place(b, of);
     begin_put(b->arguments, before, own);
     status = begin_fill(b, of, own);
-    if (!backward || of->parameter < 0 || !call_data(b->call, table_memory(table, of->d_parameter)))
+    if (b->entry != BEGIN_BACKWARD || of->parameter < 0 ||
+        !call_data(&b->call, table_memory(table, of->d_parameter)))
       continue;
     const rec_table_memory *d_before = table_memory(table, of->d_before);
-    if (!call_data(b->call, d_before)) begin_put(b->arguments, d_before, begin_place(b, of));
+    if (!call_data(&b->call, d_before)) begin_put(b->arguments, d_before, begin_place(b, of));
   }
   return status;
 }
 
-static rec_status begin_gradient(const begin_call_of *b, const rec_table_begin *of) {
-  const call *c = b->call;
+static rec_status begin_gradient(const begun *b, const rec_table_begin *of) {
+  const call *c = &b->call;
   const rec_table_memory *d_before = table_memory(c->table, of->d_before),
                          *d_to = table_memory(c->table, of->d_parameter);
   const int32_t *axes = table_at(c->table, d_before->axes_at);
@@ -279,31 +268,17 @@ static rec_status begin_gradient(const begin_call_of *b, const rec_table_begin *
   return run_spread(b, &x, call_total(c, d_before));
 }
 
-static rec_status begin_gradients(const begin_call_of *b) {
+rec_status begin_end(const begun *b) {
   rec_status status = REC_OK;
-  for (int i = 0; i < b->call->table->begin_count && status == REC_OK; i++) {
-    const rec_table_begin *of = table_begin(b->call->table, i);
+  bool backward = b->entry == BEGIN_BACKWARD;
+  for (int i = 0; backward && i < b->call.table->begin_count && status == REC_OK; i++) {
+    const rec_table_begin *of = table_begin(b->call.table, i);
     if (of->parameter >= 0) status = begin_gradient(b, of);
   }
   return status;
 }
 
 // ---- calls -------------------------------------------------------------------------------------
-
-static rec_status begin_run(const begin_call_of *b, begin_entry entry,
-                            const begin_operands *operands, const rec_launch *launch) {
-  const rec_table *table = b->call->table;
-  switch (entry) {
-    case BEGIN_FORWARD: return (rec_status)rec_forward_entry(table, b->arguments, launch);
-    case BEGIN_STEP: return (rec_status)rec_step_entry(table, b->arguments, launch);
-    case BEGIN_BACKWARD: return (rec_status)rec_backward_entry(table, b->arguments, launch);
-    case BEGIN_SUMMARY:
-      return (rec_status)rec_summary_entry(table, b->arguments, launch, operands->summary);
-    case BEGIN_SUMMARY_BACKWARD:
-      return (rec_status)rec_summary_backward_entry(table, b->arguments, launch, operands->summary);
-    default: return (rec_status)rec_fold_entry(table, b->arguments, launch, operands->segments);
-  }
-}
 
 // Parameters that states start from.
 static rec_status begin_check_operands(const call *c) {
@@ -316,22 +291,24 @@ static rec_status begin_check_operands(const call *c) {
   return status;
 }
 
-rec_status begin_call(const rec_table *table, begin_entry entry, const begin_operands *operands) {
-  call c;
-  begin_call_of b = {.call = &c};
-  rec_status status =
-      call_read(&c, table, begin_names[entry], operands->arguments, operands->launch);
-  if (status == REC_OK) status = begin_check_operands(&c);
-  if (status == REC_OK && c.launch->device_kind != REC_DEVICE_HOST)
-    status = gpu_device_find(&c, c.launch->device_kind, &b.device);
-  if (status == REC_OK) status = begin_check_workspace(&c, entry);
+rec_status begin_read(begun *b, const rec_table *table, const void *arguments,
+                      const rec_launch *launch) {
+  call *c = &b->call;
+  rec_status status = call_read(c, table, begin_names[b->entry], arguments, launch);
+  if (status == REC_OK) status = begin_check_operands(c);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    status = gpu_device_find(c, launch->device_kind, &b->device);
+  return status;
+}
+
+rec_status begin_states(begun *b, const rec_sizes *sizes, char *own) {
+  const call *c = &b->call;
+  rec_status status = begin_check_workspace(b, sizes);
   if (status != REC_OK) return status;
-  char own[table->arguments_size];
-  memcpy(own, operands->arguments, (size_t)table->arguments_size);
-  b.arguments = own;
-  b.free_memory = c.launch->workspace;
-  status = begin_states(&b, entry == BEGIN_BACKWARD);
-  rec_launch launch = call_launch_behind(&c, b.free_memory - (char *)c.launch->workspace);
-  if (status == REC_OK) status = begin_run(&b, entry, operands, &launch);
-  return status == REC_OK && entry == BEGIN_BACKWARD ? begin_gradients(&b) : status;
+  memcpy(own, c->arguments, (size_t)c->table->arguments_size);
+  b->arguments = own;
+  b->free_memory = c->launch->workspace;
+  status = begin_lay_out(b);
+  b->launch = call_launch_behind(c, b->free_memory - (char *)c->launch->workspace);
+  return status;
 }

@@ -6,7 +6,7 @@
 // of this.
 #pragma once
 
-#include "runtime/support/call.h"
+#include "runtime/support/gpu.h"
 
 typedef enum begin_entry {
   BEGIN_FORWARD,
@@ -17,17 +17,23 @@ typedef enum begin_entry {
   BEGIN_FOLD
 } begin_entry;
 
-// What the entry points are given beside the table.
-typedef struct begin_operands {
-  const void *arguments;
-  const rec_launch *launch;
-  const rec_segments *segments;  // FOLD
-  void *summary;                 // SUMMARY, SUMMARY_BACKWARD
-} begin_operands;
+// Such a call while it runs: `arguments` and `launch` are those of the call that has the states.
+typedef struct begun {
+  begin_entry entry;
+  call call;
+  char *arguments;
+  char *free_memory;
+  gpu_device device;  // without `launch`: the host
+  rec_launch launch;
+} begun;
 
 // Does a state start from something that the call is not given?
 bool begin_is_due(const rec_table *table, const void *arguments);
-// Such a call.
-rec_status begin_call(const rec_table *table, begin_entry entry, const begin_operands *operands);
+// Reads such a call. Lays out its states, where the call by itself needs `sizes`; `own` is room for
+// its arguments. After it: the gradients.
+rec_status begin_read(begun *b, const rec_table *table, const void *arguments,
+                      const rec_launch *launch);
+rec_status begin_states(begun *b, const rec_sizes *sizes, char *own);
+rec_status begin_end(const begun *b);
 // Adds room for the states to the workspaces.
 rec_status begin_add_room(const rec_table *table, const void *arguments, rec_sizes *sizes);

@@ -313,7 +313,8 @@ static rec_status open_saved(const call *c, int kind, const needs *n, stage_save
 }
 
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
-                       int kind, const char *entry) {
+                       int kind) {
+  const char *entry = kind == REC_KERNEL_STEP ? "step" : "forward";
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
@@ -344,24 +345,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   return promise_check_outputs(&whole);
 }
 
-int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_FORWARD, &(begin_operands){arguments, launch, NULL, NULL});
-  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_FORWARD);
-  return run_forward(table, arguments, launch, REC_KERNEL_FORWARD, "forward");
-}
-
-int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_STEP, &(begin_operands){arguments, launch, NULL, NULL});
-  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_STEP);
-  return run_forward(table, arguments, launch, REC_KERNEL_STEP, "step");
-}
-
-int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_BACKWARD, &(begin_operands){arguments, launch, NULL, NULL});
-  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_BACKWARD);
+static int run_backward(const rec_table *table, const void *arguments, const rec_launch *launch) {
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
@@ -396,4 +380,76 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   run_empty_sequences(&c, true);
   if (c.alone) alone_backward_calls(&c, saved, recompute, workspace, run_backward_kernels);
   return REC_OK;
+}
+
+// ---- entry points ----------------------------------------------------------------------------
+
+// What an entry point is given beside the table.
+typedef struct operands {
+  const void *arguments;
+  const rec_launch *launch;
+  const rec_segments *segments;  // FOLD
+  void *summary;                 // SUMMARY, SUMMARY_BACKWARD
+} operands;
+
+// A call whose states are all given.
+static int run_given(const rec_table *table, begin_entry entry, operands of) {
+  int kind = entry == BEGIN_FORWARD ? REC_KERNEL_FORWARD
+             : entry == BEGIN_STEP  ? REC_KERNEL_STEP
+                                    : REC_KERNEL_BACKWARD;
+  bool back = entry == BEGIN_SUMMARY_BACKWARD;
+  if (entry == BEGIN_FOLD) return segment_fold(table, of.arguments, of.launch, of.segments);
+  if (entry == BEGIN_SUMMARY || back)
+    return segment_summary(table, of.arguments, of.launch, back, of.summary);
+  if (table->inner) return delay_call(table, of.arguments, of.launch, kind);
+  return entry == BEGIN_BACKWARD ? run_backward(table, of.arguments, of.launch)
+                                 : run_forward(table, of.arguments, of.launch, kind);
+}
+
+static int run_entry(const rec_table *table, begin_entry entry, operands of) {
+  if (!begin_is_due(table, of.arguments)) return run_given(table, entry, of);
+  begun b = {.entry = entry};
+  char own[table->arguments_size];
+  rec_status status = begin_read(&b, table, of.arguments, of.launch);
+  rec_sizes sizes = {.size = sizeof sizes};
+  if (status != REC_OK) return status;
+  sizes.device_kind = of.launch->device_kind;
+  sizes.device_number = of.launch->device_number;
+  sizes.time_parts = b.call.time_slices;
+  status = (rec_status)rec_sizes_entry(table, of.arguments, &sizes);
+  if (status == REC_OK) status = begin_states(&b, &sizes, own);
+  if (status == REC_OK)
+    status =
+        (rec_status)run_given(table, entry, (operands){own, &b.launch, of.segments, of.summary});
+  return status == REC_OK ? begin_end(&b) : status;
+}
+
+int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  return run_entry(table, BEGIN_FORWARD, (operands){arguments, launch, NULL, NULL});
+}
+
+int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  return run_entry(table, BEGIN_STEP, (operands){arguments, launch, NULL, NULL});
+}
+
+int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  return run_entry(table, BEGIN_BACKWARD, (operands){arguments, launch, NULL, NULL});
+}
+
+int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                      void *summary) {
+  return run_entry(table, BEGIN_SUMMARY, (operands){arguments, launch, NULL, summary});
+}
+
+int rec_summary_backward_entry(const rec_table *table, const void *arguments,
+                               const rec_launch *launch, void *summary) {
+  return run_entry(table, BEGIN_SUMMARY_BACKWARD, (operands){arguments, launch, NULL, summary});
+}
+
+// Backward there are cotangents in place of states.
+int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
+                   const rec_segments *segments) {
+  bool forward = segments && segments->size >= sizeof *segments && !segments->backward;
+  operands of = {arguments, launch, segments, NULL};
+  return forward ? run_entry(table, BEGIN_FOLD, of) : run_given(table, BEGIN_FOLD, of);
 }

@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/support/begin.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/segment.h"
 
@@ -148,11 +147,8 @@ static bool any_out_of_range(const rec_segments *segments) {
   return any;
 }
 
-int rec_fold_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
-                   const rec_segments *segments) {
-  bool forward = segments && segments->size >= sizeof *segments && !segments->backward;
-  if (forward && begin_is_due(table, arguments))
-    return begin_call(table, BEGIN_FOLD, &(begin_operands){arguments, launch, segments, NULL});
+rec_status segment_fold(const rec_table *table, const void *arguments, const rec_launch *launch,
+                        const rec_segments *segments) {
   enum { MOST_BLOCKS = 64, WORTH_THREADS = 1 << 17 };
   call c;
   folding x = {.call = &c, .segments = segments};

@@ -8,7 +8,6 @@
 // left.
 #include <string.h>
 
-#include "runtime/support/begin.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/segment.h"
 
@@ -253,11 +252,8 @@ static rec_status choose_summary_clone(call *c, bool back) {
                    "expected code for this processor, found only code for newer ones");
 }
 
-static int summary_of(const rec_table *table, const void *arguments, const rec_launch *launch,
-                      bool back, void *summary) {
-  if (begin_is_due(table, arguments))
-    return begin_call(table, back ? BEGIN_SUMMARY_BACKWARD : BEGIN_SUMMARY,
-                      &(begin_operands){arguments, launch, NULL, summary});
+rec_status segment_summary(const rec_table *table, const void *arguments, const rec_launch *launch,
+                           bool back, void *summary) {
   call c;
   stage_saved saved;
   bool again;
@@ -278,14 +274,4 @@ static int summary_of(const rec_table *table, const void *arguments, const rec_l
                                segment_workspace(&c, back, again));
   if (status == REC_OK) make_summary(&c, back, summary, saved, again, launch->workspace);
   return status;
-}
-
-int rec_summary_entry(const rec_table *table, const void *arguments, const rec_launch *launch,
-                      void *summary) {
-  return summary_of(table, arguments, launch, false, summary);
-}
-
-int rec_summary_backward_entry(const rec_table *table, const void *arguments,
-                               const rec_launch *launch, void *summary) {
-  return summary_of(table, arguments, launch, true, summary);
 }
