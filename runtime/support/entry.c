@@ -101,7 +101,7 @@ static void segment_sizes(const call *c, rec_sizes *sizes) {
   sizes->workspace_summary = segment_workspace(c, false, false);
   sizes->workspace_summary_backward = segment_workspace(c, true, false);
   sizes->workspace_summary_backward_recompute = segment_workspace(c, true, true);
-  sizes->workspace_fold = segment_fold_workspace(c);
+  sizes->workspace_fold = fold_workspace(c);
   sizes->segment_multiple = c->table->segment_multiple;
   sizes->instances = segment_instances(c);
 }
@@ -398,9 +398,9 @@ static int run_given(const rec_table *table, begin_entry entry, operands of) {
              : entry == BEGIN_STEP  ? REC_KERNEL_STEP
                                     : REC_KERNEL_BACKWARD;
   bool back = entry == BEGIN_SUMMARY_BACKWARD;
-  if (entry == BEGIN_FOLD) return segment_fold(table, of.arguments, of.launch, of.segments);
+  if (entry == BEGIN_FOLD) return fold_segments(table, of.arguments, of.launch, of.segments);
   if (entry == BEGIN_SUMMARY || back)
-    return segment_summary(table, of.arguments, of.launch, back, of.summary);
+    return summarise_segment(table, of.arguments, of.launch, back, of.summary);
   if (table->inner) return delay_call(table, of.arguments, of.launch, kind);
   return entry == BEGIN_BACKWARD ? run_backward(table, of.arguments, of.launch)
                                  : run_forward(table, of.arguments, of.launch, kind);

@@ -20,7 +20,7 @@ static const void *summary_in_order(const rec_segments *segments, int64_t number
   return segments->summaries[segments->backward ? segments->count - 1 - number : number];
 }
 
-int64_t segment_fold_workspace(const call *c) {
+int64_t fold_workspace(const call *c) {
   int64_t bytes = 0;
   for (int back = 0; back < 2; back++) bytes = larger(bytes, segment_bytes(c, back));
   return 2 * bytes;
@@ -124,7 +124,7 @@ static rec_status read_fold(call *c, const rec_table *table, const char *entry,
 static rec_status check_fold_workspace(const call *c) {
   const rec_launch *launch = c->launch;
   return call_check_buffer(c, "a workspace", launch->workspace, launch->workspace_bytes,
-                           segment_fold_workspace(c));
+                           fold_workspace(c));
 }
 
 static rec_status check_folded(const call *c, bool back) {
@@ -147,8 +147,8 @@ static bool any_out_of_range(const rec_segments *segments) {
   return any;
 }
 
-rec_status segment_fold(const rec_table *table, const void *arguments, const rec_launch *launch,
-                        const rec_segments *segments) {
+rec_status fold_segments(const rec_table *table, const void *arguments, const rec_launch *launch,
+                         const rec_segments *segments) {
   enum { MOST_BLOCKS = 64, WORTH_THREADS = 1 << 17 };
   call c;
   folding x = {.call = &c, .segments = segments};

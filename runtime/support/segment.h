@@ -71,14 +71,14 @@ rec_status segment_check(const call *c, bool back);
 rec_status segment_check_memory(const call *c, const void *summary);
 
 // summary.c, fold_calls.c: the calls, whose states before the segment are all given.
-rec_status segment_summary(const rec_table *table, const void *arguments, const rec_launch *launch,
-                           bool back, void *summary);
-rec_status segment_fold(const rec_table *table, const void *arguments, const rec_launch *launch,
-                        const rec_segments *segments);
+rec_status summarise_segment(const rec_table *table, const void *arguments,
+                             const rec_launch *launch, bool back, void *summary);
+rec_status fold_segments(const rec_table *table, const void *arguments, const rec_launch *launch,
+                         const rec_segments *segments);
 // Sizes that NAME_sizes tells; rec_sizes.workspace is enough for these calls,
 // too.
 int64_t segment_workspace(const call *c, bool back, bool recompute);
-int64_t segment_fold_workspace(const call *c);
+int64_t fold_workspace(const call *c);
 int64_t segment_instances(const call *c);
 // The instances that a fold is asked for, of all.
 rec_status segment_find_instances(const call *c, int64_t all, int64_t *first, int64_t *last);

@@ -252,8 +252,8 @@ static rec_status choose_summary_clone(call *c, bool back) {
                    "expected code for this processor, found only code for newer ones");
 }
 
-rec_status segment_summary(const rec_table *table, const void *arguments, const rec_launch *launch,
-                           bool back, void *summary) {
+rec_status summarise_segment(const rec_table *table, const void *arguments,
+                             const rec_launch *launch, bool back, void *summary) {
   call c;
   stage_saved saved;
   bool again;
