@@ -67,16 +67,18 @@ static float fma_128(int64_t count) {
   return a[0][0];
 }
 
-static fma_kernel best_kernel(void) {
+// Of the clone that kernels run: REC_CPU asks for a lesser one, and then that one's peak is meant.
+static fma_kernel kernel_of_clone(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return (fma_kernel){fma_512, 512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return (fma_kernel){fma_256, 256};
+  int clone;
+  if (rec_cpu_clone(&clone)) clone = 0;
+  if (clone == 2) return (fma_kernel){fma_512, 512};
+  if (clone == 1) return (fma_kernel){fma_256, 256};
 #endif
   return (fma_kernel){fma_128, 128};
 }
 
-int rec_machine_vector_bits(void) { return best_kernel().bits; }
+int rec_machine_vector_bits(void) { return kernel_of_clone().bits; }
 
 // ---- Threads ---------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ typedef struct worker {
 
 static void *count_fma(void *argument) {
   worker *w = argument;
-  fma_kernel kernel = best_kernel();
+  fma_kernel kernel = kernel_of_clone();
   double begin = rec_seconds(w->threads), end = begin;
   int64_t rounds = 0;
   while (end - begin < w->seconds) {
