@@ -263,6 +263,7 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool ho
                            bool lags_as_states, const char **reason) {
   scan *s = scan_new(a, from, length, host);
   bool tries_states = lags_as_states && lag_matrix_make(s);
+  s->program->host = host;
   scan_grow(s);
   group_find(s);
   if (!s->reason) check_states(s);

@@ -32,7 +32,15 @@ static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
   return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
 }
 
-// The sum of a column, and what it has come to so far.
+ir lower_running(lower *l, tile_op op, ir before, ir x) {
+  return op == TILE_RUNNING_PRODUCT ? real_mul(l->e, before, x) : real_add(l->e, before, x);
+}
+
+ir lower_running_start(lower *l, tile_op op, int lanes) {
+  return real_number(l->e, op == TILE_RUNNING_PRODUCT, lanes);
+}
+
+// The sum or product of a column, and what it has come to so far.
 typedef struct prefix {
   tile_id id;
   place_in_loops at;
@@ -46,7 +54,7 @@ static void prefix_row(lower *l, const prefix *n, ir number) {
   place_in_loops row = n->at;
   row.index[tile_step_axis(v)] = number;
   ir before = load_real(e, n->sum, n->lanes);
-  ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
+  ir after = lower_running(l, v->op, before, operand_at(l, &row, v->args[0]));
   store_real(e, after, n->sum);
   lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
@@ -89,7 +97,7 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   int lanes = lanes_at(l, at, along->id);
   int64_t size = known_size(l, tile_step_axis(value(l, along->id)));
   prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
-  store_real(e, real_number(e, 0, lanes), n.sum);
+  store_real(e, lower_running_start(l, value(l, along->id)->op, lanes), n.sum);
   if (along->rows_at_once >= size)
     rows_written_out(l, &n, size);
   else

@@ -124,7 +124,8 @@ static void join_points(planner *q, tile_id id) {
 
 static nest_kind own_kind(tile_op op) {
   switch (op) {
-    case TILE_PREFIX: return NEST_PREFIX;
+    case TILE_PREFIX:
+    case TILE_RUNNING_PRODUCT: return NEST_PREFIX;
     case TILE_SEGMENT: return NEST_SEGMENT;
     case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
     case TILE_FIRST_MAX:

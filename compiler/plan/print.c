@@ -162,8 +162,8 @@ static bool has_words(const printer *o, const tile_value *v) {
 static void put_call(printer *o, const tile_value *v) {
   fprintf(o->out, "%s", tile_op_text(v->op));
   if (v->over) put_over(o, v->over);
-  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
-    bool exclusive = tile_is_exclusive(v), reverse = v->op == TILE_PREFIX && tile_is_from_end(v);
+  if (tile_is_running(v->op) || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
+    bool exclusive = tile_is_exclusive(v), reverse = tile_is_running(v->op) && tile_is_from_end(v);
     fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "",
             reverse ? " reverse" : "");
   }

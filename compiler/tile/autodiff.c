@@ -93,6 +93,8 @@ static void find_unsafe(gradient *g) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->values.count; i++) {
     const tile_value *v = &f->values.items[i];
+    if (v->op == TILE_EXP && !tile_may_overflow(f, i))
+      continue;  // at most 1, if of an infinite sum
     g->unsafe[i] = op_unsafe(f, v, g->guards[i]);
     guard on_padding = g->guards[i] == GUARD_BRANCH ? GUARD_BRANCH : GUARD_PADDING;
     g->unsafe_on_padding[i] = op_unsafe(f, v, on_padding);

@@ -113,6 +113,7 @@ tile_program *tile_program_like(arena *a, const char *name, const tile_program *
   like->name = name;
   like->form = program->form;
   like->chunk = program->chunk;
+  like->host = program->host;
   like->time_axis = program->time_axis;
   like->pair_axis = program->pair_axis;
   like->grid = program->grid;

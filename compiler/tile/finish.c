@@ -1,4 +1,9 @@
-// The last pass before code is made: exponentials to base 2 where the change of base costs nothing.
+// The last pass before code is made. On the host exponentials of sums along time become products
+// along time; then exponentials get base 2 where the change of base costs nothing.
+//
+//   %31 [step2,..] = prefix %30 along step2          %60 [t,..] = exp %10
+//   %32 [step2,..] = exp %31                   ->    %61 [step2,..] = the views of %60 that %30 is of %10
+//                                                    %62 [step2,..] = running_product %61 along step2
 //
 //   %3 [G] = neg (exp A_log)                  %3 [G] = mul 1.4427 (neg (exp A_log))      once, in the prologue
 //   %4 [t,G] = mul dt %3               ->     %4 [t,G] = mul dt %3
@@ -7,6 +12,10 @@
 // The factor goes down through what is linear to a value of the prologue or to a constant.
 // Exponents that have neither keep exp, which is more accurate for large arguments than exp2 of a
 // rounded product. This pass stands after reverse mode: the derivative of exp needs no constant.
+//
+// An exponential takes as long as ten products, and all levels of a chunk share those of single
+// steps. The sums are never above 0. So no product overflows, and it loses no more by rounding than
+// a state that decays step by step.
 #include "compiler/tile/tile.h"
 
 typedef struct finisher {
@@ -19,6 +28,97 @@ typedef struct finisher {
 static const tile_value *finished_value(const finisher *f, tile_id id) {
   return &f->from->values.items[id];
 }
+
+// ---- products along time ----
+
+// An entry of the operand for each entry, perhaps with the other sign.
+static bool is_view(tile_op op) {
+  return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_JOIN || op == TILE_RENAME ||
+         op == TILE_EXPAND || op == TILE_NEG;
+}
+
+// What a value is a view of; `negative`: of its opposite.
+static tile_id viewed(const finisher *f, tile_id id, bool *negative) {
+  for (; is_view(finished_value(f, id)->op); id = finished_value(f, id)->args[0])
+    *negative ^= finished_value(f, id)->op == TILE_NEG;
+  return id;
+}
+
+// The sums of an exponential of sums over few steps of what is never above 0: a product along time;
+// NO_TILE: it is none. `factor`: what is summed, views apart, and whether it is its opposite.
+static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *factor,
+                               bool *negative) {
+  enum { MOST_STEPS = 64 };
+  if (v->op != TILE_EXP) return NO_TILE;
+  *negative = finished_value(f, v->args[0])->op == TILE_NEG;
+  tile_id id = *negative ? finished_value(f, v->args[0])->args[0] : v->args[0];
+  const tile_value *sums = finished_value(f, id);
+  if (sums->op != TILE_PREFIX) return NO_TILE;
+  if (f->from->axes.items[tile_step_axis(sums)].size > MOST_STEPS) return NO_TILE;
+  *factor = viewed(f, sums->args[0], negative);
+  bool below =
+      *negative ? tile_is_not_negative(f->from, *factor) : tile_is_not_positive(f->from, *factor);
+  return below ? id : NO_TILE;
+}
+
+// The exponential of a value or of its opposite: of what the value is a view of, the same views.
+static tile_id exponential(finisher *f, tile_id id, bool negative) {
+  tile_value v = *finished_value(f, id);
+  if (v.op == TILE_NEG) return exponential(f, v.args[0], !negative);
+  if (is_view(v.op)) {
+    v.args[0] = exponential(f, v.args[0], negative);
+    return tile_append_exact(f->to, v);
+  }
+  tile_id x = f->image[id];
+  if (negative) x = tile_append_exact(f->to, (tile_value){.op = TILE_NEG, .args = {x}});
+  return tile_append_exact(f->to, (tile_value){.op = TILE_EXP, .args = {x}});
+}
+
+// Values whose exponentials are made for products along time: of views of them they are views.
+static bool *find_factors(arena *a, const finisher *f) {
+  bool *factors = ARENA_ARRAY(a, bool, f->from->values.count), negative;
+  tile_id factor;
+  for (int i = 0; i < f->from->values.count; i++) {
+    if (sums_of_product(f, finished_value(f, i), &factor, &negative) != NO_TILE)
+      factors[factor] = true;
+  }
+  return factors;
+}
+
+static tile_id with_product_along_time(finisher *f, const bool *factors, tile_id id) {
+  const tile_value *v = finished_value(f, id);
+  tile_id factor;
+  bool negative, opposite = false;
+  tile_id sums = sums_of_product(f, v, &factor, &negative);
+  if (sums != NO_TILE) {
+    tile_value product = *finished_value(f, sums);
+    product.op = TILE_RUNNING_PRODUCT;
+    product.args[0] =
+        exponential(f, product.args[0], finished_value(f, v->args[0])->op == TILE_NEG);
+    return tile_append_exact(f->to, product);
+  }
+  if (v->op == TILE_EXP && factors[viewed(f, v->args[0], &opposite)])
+    return exponential(f, v->args[0], false);
+  tile_value same = *v;
+  for (int k = 0; k < tile_arity(v->op); k++) same.args[k] = f->image[v->args[k]];
+  return tile_append_exact(f->to, same);
+}
+
+static const tile_program *with_products_along_time(arena *a, const tile_program *program) {
+  if (!program->host) return program;
+  finisher f = {.from = program,
+                .to = tile_program_like(a, program->name, program),
+                .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+  const bool *factors = find_factors(a, &f);
+  for (int i = 0; i < program->values.count; i++) {
+    f.to->where = finished_value(&f, i)->where;
+    f.image[i] = with_product_along_time(&f, factors, i);
+  }
+  tile_copy_results(f.to, program, f.image);
+  return tile_drop_unused(a, f.to);
+}
+
+// ---- base 2 ----
 
 static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
 
@@ -105,7 +205,8 @@ const tile_program *tile_without_gradients(arena *a, const tile_program *program
 
 tile_program *tile_finish(arena *a, const tile_program *differentiable) {
   arena *scratch = arena_new();
-  const tile_program *program = tile_without_gradients(scratch, differentiable);
+  const tile_program *program =
+      with_products_along_time(scratch, tile_without_gradients(scratch, differentiable));
   finisher f = {.from = program,
                 .to = tile_program_like(scratch, program->name, program),
                 .sections = tile_sections(scratch, program),

@@ -47,6 +47,8 @@ static sign sign_of(const tile_program *p, tile_id id, int depth) {
     case TILE_MUL:
     case TILE_MAX:
     case TILE_DOT: return sign_of_two(p, v, depth + 1);
+    case TILE_SELECT:
+      return lesser(sign_of(p, v->args[1], depth + 1), sign_of(p, v->args[2], depth + 1));
     default: return UNKNOWN;
   }
 }
@@ -100,6 +102,10 @@ bool tile_may_overflow(const tile_program *p, tile_id id) {
 }
 
 bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }
+
+bool tile_is_not_positive(const tile_program *p, tile_id id) { return not_positive(p, id, 0); }
+
+bool tile_is_not_negative(const tile_program *p, tile_id id) { return sign_of(p, id, 0); }
 
 bool tile_padding_is_1(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];

@@ -143,11 +143,14 @@ static inline int tile_shift_distance(const tile_value *v) { return v->index2; }
 static inline int tile_whole_axis(const tile_value *v) { return v->index; }
 static inline int tile_outer_axis(const tile_value *v) { return v->index2; }
 static inline int tile_inner_axis(const tile_value *v) { return v->index3; }
-// PREFIX; SEGMENT, SEGMENT_ADJOINT and CAUSAL, whose other steps are those of the pairs
+// PREFIX, RUNNING_PRODUCT; SEGMENT, SEGMENT_ADJOINT and CAUSAL, whose other steps are those of the pairs
 static inline int tile_step_axis(const tile_value *v) { return v->index2; }
 static inline int tile_other_step_axis(const tile_value *v) { return v->index3; }
 static inline bool tile_is_exclusive(const tile_value *v) { return v->index & 1; }
 static inline bool tile_is_from_end(const tile_value *v) { return v->index & 2; }
+static inline bool tile_is_running(tile_op op) {
+  return op == TILE_PREFIX || op == TILE_RUNNING_PRODUCT;
+}
 // SOLVE: axes of the matrix; the right side and the result have the row axis
 static inline int tile_row_axis(const tile_value *v) { return v->index; }
 static inline int tile_column_axis(const tile_value *v) { return v->index2; }
@@ -165,6 +168,7 @@ typedef struct tile_program {
   const char *name;  // ssd.forward, ssd.backward, ..
   tile_form form;
   int chunk;                  // steps in a chunk; 1 in step form
+  bool host;                  // a chunk for the host: tile_finish weighs its operations
   int time_axis, pair_axis;   // positions of t and s in axes; -1 in step form
   axis_set grid;              // axes that may be cut into instances
   VEC(tile_axis) axes;        // the body's axes first, at the same positions
@@ -265,6 +269,9 @@ bool tile_is_number(const tile_program *program, tile_id x, double number);
 int tile_parameter_matrix(const tile_program *program, const tile_section *sections, tile_id sum);
 // Above 0 whatever the inputs are, as far as a glance tells; 1 on padded rows (sign.c).
 bool tile_is_positive(const tile_program *program, tile_id x);
+// Never above 0, never below it: likewise.
+bool tile_is_not_positive(const tile_program *program, tile_id x);
+bool tile_is_not_negative(const tile_program *program, tile_id x);
 // May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over
 // steps.
 bool tile_may_overflow(const tile_program *program, tile_id y);

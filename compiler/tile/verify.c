@@ -240,7 +240,7 @@ static const char *check_solve(const checker *c, const tile_value *v) {
 }
 
 static const char *check_along_time(const checker *c, const tile_value *v) {
-  bool pairs = v->op != TILE_PREFIX;
+  bool pairs = !tile_is_running(v->op);
   if (!axis_exists(c, tile_step_axis(v))) return "no such axis";
   if (pairs && !is_pair(c, tile_step_axis(v), tile_other_step_axis(v)))
     return "its axes are no pair of one size";
@@ -319,6 +319,7 @@ static const char *check_value(const checker *c, tile_id id) {
     case TILE_FIRST_MIN:
     case TILE_DOT: return check_reduction(c, v);
     case TILE_PREFIX:
+    case TILE_RUNNING_PRODUCT:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT: return check_along_time(c, v);
     case TILE_SPLIT:

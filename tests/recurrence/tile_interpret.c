@@ -237,16 +237,17 @@ static void run_prefix(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   int t = tile_step_axis(v);
   bool exclusive = tile_is_exclusive(v), reverse = tile_is_from_end(v);
+  bool product = v->op == TILE_RUNNING_PRODUCT;
   int64_t steps = m->sizes[t], stride = tile_machine_stride(m, id, t);
   walk w = walk_over(m, v->axes & ~axis_bit(t));
   walk_follow(&w, m, 0, id);
   for (; !w.done; walk_next(&w)) {
-    double sum = 0;
+    double before = product;
     for (int64_t i = 0; i < steps; i++) {
       int64_t at = w.at[0] + (reverse ? steps - 1 - i : i) * stride;
-      double x = m->data[v->args[0]][at];
-      m->data[id][at] = exclusive ? sum : sum + x;
-      sum += x;
+      double x = m->data[v->args[0]][at], after = product ? before * x : before + x;
+      m->data[id][at] = exclusive ? before : after;
+      before = after;
     }
   }
 }
@@ -299,7 +300,8 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_MIN_OVER: run_reduction(m, id); break;
       case TILE_FIRST_MAX:
       case TILE_FIRST_MIN: run_first_extreme(m, id); break;
-      case TILE_PREFIX: run_prefix(m, id); break;
+      case TILE_PREFIX:
+      case TILE_RUNNING_PRODUCT: run_prefix(m, id); break;
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;
       case TILE_SHIFT: run_shift(m, id); break;

@@ -284,7 +284,8 @@ static const char *exponent_rule(arena *a, const tile_program *p) {
 static bool joins_steps(const tile_program *p, const tile_value *v) {
   axis_set time = axis_bit(p->time_axis) | axis_bit(p->pair_axis);
   if (v->op == TILE_SUM || v->op == TILE_DOT) return v->over & time;
-  return is_sum_along_time(v->op) || v->op == TILE_SEGMENT_ADJOINT || v->op == TILE_ACCUMULATE;
+  return tile_is_running(v->op) || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT ||
+         v->op == TILE_ACCUMULATE;
 }
 
 // Could the operand be 0 on a padded row?

@@ -37,7 +37,7 @@ enum { MOST_KEPT = 16 };
 // Row i of a column, from the start or from the end.
 static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   const tile_value *v = value(l, id);
-  bool from_end = v->op == TILE_PREFIX && tile_is_from_end(v);
+  bool from_end = tile_is_running(v->op) && tile_is_from_end(v);
   int64_t last = known_size(l, tile_step_axis(v)) - 1;
   at->index[tile_step_axis(v)] = from_end ? int_from_end(l->e, last, 1, i) : i;
 }
@@ -50,23 +50,23 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   place_in_loops elsewhere = *at;
   elsewhere.moved = true;
   ir x = lower_value_at(l, &elsewhere, v->args[0]);
-  if (v->op == TILE_PREFIX) return x;
+  if (tile_is_running(v->op)) return x;
   ir counts =
       int_compare(e, LLVMIntSGT, at->index[tile_step_axis(v)], at->index[tile_other_step_axis(v)]);
   return choose(e, counts, x, real_number(e, 0, 0));
 }
 
-// The sum of the lanes before this one.
-static ir sum_before(lower *l, const gpu_column *c, ir own) {
+// The sum (or product) of the lanes before this one.
+static ir sum_before(lower *l, const gpu_column *c, tile_op op, ir own) {
   emitter *e = l->e;
-  ir zero = real_number(e, 0, 0), sum = own;
+  ir start = lower_running_start(l, op, 0), sum = own;
   for (int step = 1; step < 2 * c->lanes; step *= 2) {
     bool last = step == c->lanes;
     int by = last ? 1 : step;
     ir other = gpu_from_lane(e, GPU_SHFL_UP_F32, sum, by * c->side);
     ir there = int_compare(e, LLVMIntSGE, c->lane, integer(e, by));
-    other = choose(e, there, other, zero);
-    sum = last ? other : real_add(e, sum, other);
+    other = choose(e, there, other, start);
+    sum = last ? other : lower_running(l, op, sum, other);
   }
   return sum;
 }
@@ -83,15 +83,17 @@ typedef struct lane_rows {
 typedef void row_function(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum);
 
 static void add_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
-  (void)r, (void)at, (void)i;
-  store_real(l->e, real_add(l->e, load_real(l->e, sum, 0), x), sum);
+  (void)at, (void)i;
+  tile_op op = value(l, r->id)->op;
+  store_real(l->e, lower_running(l, op, load_real(l->e, sum, 0), x), sum);
 }
 
 static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
-  ir before = load_real(l->e, sum, 0), after = real_add(l->e, before, x);
+  const tile_value *v = value(l, r->id);
+  ir before = load_real(l->e, sum, 0), after = lower_running(l, v->op, before, x);
   store_real(l->e, after, sum);
   place_row(l, r->id, at, i);
-  lower_keep_value(l, at, r->id, tile_is_exclusive(value(l, r->id)) ? before : after);
+  lower_keep_value(l, at, r->id, tile_is_exclusive(v) ? before : after);
 }
 
 // Calls `body` for each row in turn. Returns the sum of all rows, which begins with `start`.
@@ -116,6 +118,7 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
 static bool scanned(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
+  tile_op op = value(l, id)->op;
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
   int lanes = lanes_of_scan(l, &columns, known_size(l, t));
   if (lanes == 1) return false;
@@ -127,7 +130,7 @@ static bool scanned(lower *l, const plan_nest *nest) {
   place_in_loops at = c.at;
   for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
     r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
-  ir before = sum_before(l, &c, each_row(l, &r, real_number(e, 0, 0), add_row));
+  ir before = sum_before(l, &c, op, each_row(l, &r, lower_running_start(l, op, 0), add_row));
   emit_branch branch = {0};
   if (c.inside) branch = branch_begin(e, c.inside);
   each_row(l, &r, before, store_row);
