@@ -253,3 +253,14 @@ void plan_sort_nests(planner *q) {
     p->values[id].start = position[p->values[id].start];
   }
 }
+
+void plan_remove_nest(planner *q, int n) {
+  plan *p = q->p;
+  for (int i = n; i + 1 < p->nests.count; i++) p->nests.items[i] = p->nests.items[i + 1];
+  p->nests.count--;
+  for (int id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &p->values[id];
+    if (pv->nest > n) pv->nest--;
+    if (pv->start > n) pv->start--;
+  }
+}

@@ -16,7 +16,9 @@ static bool has_lane_steps(const planner *q) {
   return plan_is_steps(q) || q->m->kind == MAP_THREADS;
 }
 
-static bool is_host_f32(const planner *q) { return q->m->kind == MAP_LANES && !q->m->f64; }
+static bool has_lanes(const planner *q) { return q->m->kind == MAP_LANES; }
+
+static bool is_host_f32(const planner *q) { return has_lanes(q) && !q->m->f64; }
 
 enum { NEEDED, OPTIONAL };
 
@@ -39,6 +41,7 @@ static const plan_pass passes[] = {
     {"hold values", plan_hold_values, always, PLAN_HELD, NEEDED},
     {"share sums", plan_share_sum_buffers, always, PLAN_HELD, OPTIONAL},
     {"states", plan_states, always, PLAN_STATES, NEEDED},
+    {"decayed sums", plan_decay_in_products, has_lanes, PLAN_STATES, OPTIONAL},
     {"fuse", plan_join_nests, is_block, PLAN_STATES, OPTIONAL},
     {"register states", plan_register_states, is_block, PLAN_STATES, OPTIONAL},
     {"16-bit storage", plan_narrow_operands, is_block, PLAN_STATES, OPTIONAL},

@@ -58,6 +58,11 @@ void plan_order_values(planner *q);
 void plan_make_nests(planner *q);
 void plan_make_results(planner *q);
 void plan_sort_nests(planner *q);
+// Values that it had are in other nests by now, or in none.
+void plan_remove_nest(planner *q, int n);
+
+// decayed_sums.c: decays of states in place go into the products that are added to them.
+void plan_decay_in_products(planner *q);
 
 // recompute.c: values that are cheaper to compute again than to store.
 void plan_inline_cheap(planner *q);

@@ -23,6 +23,7 @@ typedef enum k_range {
 typedef struct shape {
   int64_t rows, columns, depth;  // depth 0: known at run time
   dot_start start;
+  bool scaled;  // what it is added to has a factor for each row
   k_range range;
   int lines, entries;  // of what it fetches: an entry, a block
 } shape;
@@ -31,7 +32,8 @@ typedef struct product {
   emitter *e;
   shape s;
   ir a, a_i, a_k, b, b_k, c, c_i;
-  ir fetch;  // prefetch.c; NULL: nothing is fetched beside it
+  ir scale, scale_i;  // the factors of rows; NULL: there are none
+  ir fetch;           // prefetch.c; NULL: nothing is fetched beside it
   ir depth;
 } product;
 
@@ -90,11 +92,17 @@ typedef struct block_sums {
 static void open_sums(product *p, const block *b, block_sums *sums) {
   emitter *e = p->e;
   int64_t columns = 0;
+  ir scales[MOST_ROWS];
+  for (int r = 0; p->s.scaled && r < b->rows; r++) {
+    ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->scale_i);
+    scales[r] = load_real(e, element(e, e->real, p->scale, row), 0);
+  }
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
       sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
       ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
                                           : real_number(e, 0, b->lanes[v]);
+      if (p->s.scaled) start = real_mul(e, start, spread(e, scales[r], b->lanes[v]));
       store_real(e, start, sums->at[r][v]);
     }
     columns += b->lanes[v];
@@ -258,17 +266,23 @@ static void product_body(product *p) {
   row_blocks(p, b, rows);
 }
 
+// The last two are there where rows have factors, the one before where something is fetched or the
+// depth is known at run time.
+static unsigned product_arguments(const shape *s) {
+  return s->scaled ? 10 : s->entries || !s->depth ? 8 : 7;
+}
+
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   char name[128], fetches[32] = "";
   if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
-  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows,
-           (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
-           clone_targets[e->clone].suffix);
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, s.start, s.range, s.scaled ? "_scaled" : "",
+           fetches, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
-                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64};
-  *type =
-      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
-  ir function, args[8] = {0};
+                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64,
+                         e->pointer, e->i64};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, product_arguments(&s), 0);
+  ir function, args[10] = {0};
   emitter inner;
   if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
   product p = {.e = &inner,
@@ -280,6 +294,7 @@ static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
                .b_k = args[4]};
   p.c = args[5], p.c_i = args[6];
   p.fetch = s.entries ? args[7] : NULL;
+  p.scale = args[8], p.scale_i = args[9];
   p.depth = s.depth ? integer(&inner, s.depth) : args[7];
   product_body(&p);
   emit_shared_end(&inner);
@@ -306,6 +321,7 @@ static k_range range_of(const lower *l, const plan_dot *d) {
 typedef struct dot_data {
   const plan_nest *nest;
   view a, b, c;
+  tile_id scale;  // a factor for each row of what the product is added to; NO_TILE
   axis_set a_axes, b_axes, c_axes;
   axis_set free, summed;  // loops around the blocked kernel
 } dot_data;
@@ -352,11 +368,28 @@ static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id 
   return lower_extent(l->e, l->axis_size, plan_words(&row));
 }
 
+// Where they lie, and how far apart; one for all rows is stored first.
+static void factors_of_rows(lower *l, const place_in_loops *at, const dot_data *d, ir *scale,
+                            ir *scale_i) {
+  emitter *e = l->e;
+  axis_set axes = value(l, d->scale)->axes;
+  *scale_i = integer(e, 0);
+  if (l->p->values[d->scale].held != HELD_BUFFER) {
+    *scale = stack_slot(e, e->real, "scale");
+    store_real(e, lower_value_at(l, at, d->scale), *scale);
+    return;
+  }
+  view v = value_view(l, d->scale);
+  *scale = view_address(l, &v, at, axes & ~axis_bit(d->nest->dot.i));
+  if (axis_in(axes, d->nest->dot.i)) *scale_i = stride_of(l, &v, d->nest->dot.i);
+}
+
 static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
   emitter *e = l->e;
   const plan_dot *dot = &d->nest->dot;
   shape s = shape_of(l, d->nest);
   s.start = start;
+  s.scaled = d->scale != NO_TILE;
   if (l->fetch.list && may_fetch(l, d->nest)) {
     s.lines = l->fetch.lines;
     s.entries = l->fetch.entries < s.depth ? (int)l->fetch.entries : (int)s.depth;
@@ -390,8 +423,10 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   ir function = product_function(e, s, &type);
   ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
   ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
-  ir args[] = {a, a_i, a_k, b, b_k, c, c_i, s.depth ? l->fetch.list : l->steps};
-  LLVMBuildCall2(e->b, type, function, args, s.entries || !s.depth ? 8 : 7, "");
+  ir last = !s.depth ? l->steps : s.entries ? l->fetch.list : LLVMConstNull(e->pointer);
+  ir args[10] = {a, a_i, a_k, b, b_k, c, c_i, last};
+  if (s.scaled) factors_of_rows(l, at, d, &args[8], &args[9]);
+  LLVMBuildCall2(e->b, type, function, args, product_arguments(&s), "");
 }
 
 // Loops over axes that the blocked kernel does not take; the first product of a sum may start it,
@@ -423,13 +458,21 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   at->index[axis] = NULL;
 }
 
+// Of the product of a state and a factor.
+static tile_id factor_of(const lower *l, tile_id decayed) {
+  const tile_value *v = value(l, decayed);
+  return v->args[value(l, v->args[0])->op == TILE_ARGUMENT];
+}
+
 void host_dot(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   tile_id id = nest->values.items[0];
   const tile_value *v = &program->values.items[id];
   const plan_value *pv = &l->p->values[id];
   const plan_dot *dot = &nest->dot;
-  dot_data d = {.nest = nest};
+  tile_id begun = plan_begun_sum(l->p, nest);  // as a state by a factor (plan/decayed_sums.c)
+  dot_data d = {.nest = nest, .scale = NO_TILE};
+  if (begun != NO_TILE) d.scale = factor_of(l, value(l, begun)->args[0]);
   d.a = operand_view(l, dot->a, dot->pack_a);
   d.b = operand_view(l, dot->b, dot->pack_b);
   bool add = pv->into != NO_TILE;

@@ -84,17 +84,6 @@ static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot 
   return !(points->over & ~axis_bit(dot->j));
 }
 
-static void remove_nest(planner *q, int n) {
-  plan *p = q->p;
-  for (int i = n; i + 1 < p->nests.count; i++) p->nests.items[i] = p->nests.items[i + 1];
-  p->nests.count--;
-  for (int id = 0; id < q->program->values.count; id++) {
-    plan_value *pv = &p->values[id];
-    if (pv->nest > n) pv->nest--;
-    if (pv->start > n) pv->start--;
-  }
-}
-
 static bool is_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   return nest->kind == NEST_DOT && nest->values.count == 1;
@@ -186,7 +175,7 @@ static int starts(const planner *q, int n) {
 static void join_before(planner *q, int n, int product) {
   tile_id sum = q->p->nests.items[n].values.items[0];
   vec_push(q->a, &q->p->nests.items[product].values, sum);
-  remove_nest(q, n);
+  plan_remove_nest(q, n);
   q->p->values[sum].start = q->p->values[sum].nest;
 }
 
@@ -264,7 +253,7 @@ static void take_from_nest(planner *q, int n, tile_id id) {
   for (int i = 0; i < nest->values.count; i++)
     if (nest->values.items[i] != id) nest->values.items[left++] = nest->values.items[i];
   nest->values.count = left;
-  if (!left && !nest->results.count) remove_nest(q, n);
+  if (!left && !nest->results.count) plan_remove_nest(q, n);
 }
 
 // The value is made in the accumulator of nest n alone.
@@ -292,7 +281,7 @@ static void join_two(planner *q, int first, int n, tile_id scaled) {
   int before = p->nests.count;
   take_from_nest(q, start, sum);
   if (scaled != NO_TILE && p->nests.count == before) take_from_nest(q, start, scaled);
-  remove_nest(q, first - (p->nests.count < before && start < first));
+  plan_remove_nest(q, first - (p->nests.count < before && start < first));
   if (scaled == NO_TILE) return;
   plan_value *pv = &p->values[scaled];
   pv->inlined = true;
@@ -414,7 +403,7 @@ static void give_values(planner *q, int from, int to) {
     if (pv->nest == from) pv->nest = to;
     if (pv->start == from) pv->start = to;
   }
-  remove_nest(q, from);
+  plan_remove_nest(q, from);
 }
 
 // Product and points become one nest: at the place of the product if the points may move there,

@@ -1,0 +1,85 @@
+// Host: the decay of a state goes into the product that is added to it.
+//
+//   points: %123 = S * %122; %128 begins as %123           product: %127 = dot[t](v, %126); %128 begins as
+//   product: %127 = dot[t](v, %126) -> added to %128   ->    S * %122 where the product loads what it adds to
+//
+// The state stays where it is. A pass over all of it, which loads and stores, is saved. The factor has
+// no axis of the columns: it is one number for a row of the product.
+#include "compiler/plan/planner.h"
+
+static const plan_value *planned(const planner *q, tile_id id) { return &q->p->values[id]; }
+
+// The state whose memory a value is made in, in place; -1: it is none.
+static int state_of(const planner *q, tile_id id) {
+  int buffer = planned(q, id)->buffer;
+  int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
+  return c >= 0 && q->p->carried[c].in_place ? c : -1;
+}
+
+// A number for each row that lies in memory, or one for all rows.
+static bool is_factor_of_rows(const planner *q, tile_id id, const plan_dot *dot) {
+  const plan_value *pv = planned(q, id);
+  bool alone = pv->held == HELD_SCALAR || (pv->held == HELD_BUFFER && !pv->wide);
+  return alone && !plan_at_hand(q->p, id) && !axis_in(pv->tile, dot->j) && !pv->lane;
+}
+
+// The nest whose product is added to this sum, if nest n only decays a state in place for it; -1: it
+// does not.
+static int decays_for(const planner *q, int n, tile_id sum) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  const plan_value *pv = planned(q, sum);
+  if (pv->dot == NO_TILE || pv->start != n || value(q, pv->dot)->op != TILE_DOT) return -1;
+  const plan_nest *product = &q->p->nests.items[pv->nest];
+  if (pv->nest <= n || product->values.items[0] != pv->dot || product->region != nest->region)
+    return -1;
+  tile_id decayed = value(q, sum)->args[0];
+  const tile_value *v = value(q, decayed);
+  int c = state_of(q, sum);
+  if (planned(q, decayed)->nest != n || v->op != TILE_MUL || planned(q, decayed)->uses != 1 || c < 0)
+    return -1;
+  const plan_dot *dot = &product->dot;
+  axis_set looped = plan_tile_axes(q->m, value(q, pv->dot)->over) & ~plan_inner_axes(dot);
+  if (product->lane || dot->along || looped || dot->i < 0) return -1;
+  for (int k = 0; k < 2; k++) {
+    const tile_value *state = value(q, v->args[k]);
+    bool own =
+        state->op == TILE_ARGUMENT && tile_argument_number(state) == q->p->carried[c].argument;
+    if (own && is_factor_of_rows(q, v->args[1 - k], dot)) return pv->nest;
+  }
+  return -1;
+}
+
+static void take_out(plan_nest *nest, tile_id id) {
+  int count = 0;
+  for (int i = 0; i < nest->values.count; i++)
+    if (nest->values.items[i] != id) nest->values.items[count++] = nest->values.items[i];
+  nest->values.count = count;
+}
+
+static void move_into(planner *q, int n, int product, tile_id sum) {
+  plan_nest *nest = &q->p->nests.items[n];
+  tile_id decayed = value(q, sum)->args[0];
+  plan_value *pv = &q->p->values[decayed];
+  pv->inlined = true;
+  pv->held = HELD_INLINE;
+  pv->nest = pv->start = pv->buffer = -1;
+  take_out(nest, decayed);
+  take_out(nest, sum);
+  vec_push(q->a, &q->p->nests.items[product].values, sum);
+  q->p->values[sum].start = product;
+  if (!nest->values.count && !nest->results.count) plan_remove_nest(q, n);
+}
+
+void plan_decay_in_products(planner *q) {
+  for (int n = q->p->nests.count - 1; n >= 0; n--) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    if (nest->kind != NEST_POINTS || nest->lane) continue;
+    for (int i = 0; i < nest->values.count; i++) {
+      tile_id sum = nest->values.items[i];
+      int product = decays_for(q, n, sum);
+      if (product < 0) continue;
+      move_into(q, n, product, sum);
+      break;
+    }
+  }
+}
