@@ -109,23 +109,6 @@ enum {
   REC_KERNEL_COUNT
 };
 
-// A part of the slice summary of a GPU, dense over its axes; the parts lie one behind the other.
-// Behind them each state with `columns` has its rows of the matrix: entries of the axes but
-// value_axis, row_numbers each. Rows are numbered in an instance: by state, then by its axes that
-// are neither value_axis nor of the grid. That is also how the columns of the matrix are numbered.
-// Marks of overflow come last.
-enum { REC_PART_LAG = 3 };  // a lag buffer after the slice
-
-typedef struct rec_table_gpu_part {
-  int32_t kind;       // REC_PART_..; REC_PART_LAG
-  int32_t state;      // the memory of the state before: h0; backward d_hT; LAG: -1
-  int32_t component;  // 1: the imaginary part
-  int32_t source;     // FACTOR: the state that is multiplied
-  int32_t maximum;    // that the state is relative to, perhaps the state itself; -1: of none
-  int32_t columns;    // OWN: it has rows in the matrix
-  int32_t axis_count, axes_at;
-} rec_table_gpu_part;
-
 // The same for GPUs (gpu_frame.h). `scratch` is that of a thread block.
 typedef struct rec_table_gpu_kernel {
   rec_table_kernel base;                // no functions
@@ -147,7 +130,7 @@ typedef struct rec_table_gpu_kernel {
   // shared memory of a block with batched items, in place of shared_bytes,
   int32_t batched_shared_bytes;
   rec_table_count batched_scratch;  // and its scratch, in place of base.scratch
-  int32_t part_count, parts_at;     // SUMMARY, SUMMARY_BACK: rec_table_gpu_part[part_count]
+  int32_t part_count, parts_at;     // SUMMARY, SUMMARY_BACK: rec_table_part[part_count]
   // of matrices: the axis of their columns, -1: there are none; numbers of a row
   int32_t value_axis, row_numbers;
 } rec_table_gpu_kernel;
@@ -218,17 +201,24 @@ enum { REC_SUMMARY_HEAD = REC_ALIGNMENT };
 //   FACTOR     of s in itself, or of `source` in s:      s' = own + sum of factor * source
 //   LOGARITHM  F of a maximum m, D of a state relative to it. With d = F + m - own of m:
 //              m' = max(F + m, own of m),  s' = exp(min(0, d) + D) s + exp(min(0, -d)) own
-enum { REC_PART_OWN, REC_PART_FACTOR, REC_PART_LOGARITHM };
+//   LAG        of a GPU alone: a lag buffer after the slice
+enum { REC_PART_OWN, REC_PART_FACTOR, REC_PART_LOGARITHM, REC_PART_LAG };
 
 typedef struct rec_table_part {
   int32_t kind;
-  int32_t memory;  // that the kernel writes
-  int32_t state;   // the memory of the state before: h0; backward d_hT
-  int32_t source;  // FACTOR: that of the state which is multiplied
-  // that of the maximum which the state is relative to, perhaps the state itself; -1: of none
-  int32_t maximum;
-  int32_t columns;  // OWN: s' = own + matrix * all such states
+  int32_t memory;     // that the kernel of the host writes; OWN: the state after; else of a GPU -1
+  int32_t state;      // the memory of the state before: h0; backward d_hT; LAG: -1
+  int32_t component;  // 1: the imaginary part, of the host in the memory of the real part
+  int32_t source;     // FACTOR: the state that is multiplied
+  int32_t maximum;    // that the state is relative to, perhaps the state itself; -1: of none
+  int32_t columns;    // OWN: s' = own + matrix * all such states
+  int32_t axis_count, axes_at;
 } rec_table_part;
+
+// On a GPU parts are dense over their axes and lie one behind the other. Behind them each state
+// with `columns` has its rows of the matrix: entries of the axes but value_axis, row_numbers each.
+// Rows are numbered in an instance: by state, then by its axes that are neither value_axis nor of
+// the grid. That is also how the columns of the matrix are numbered. Marks of overflow come last.
 
 // States with `columns`: the entries of all of them that have the same entry of value_axis, and the
 // same of instance_axes, are mapped by one matrix. It is kept by columns. Entry v of value_axis in

@@ -48,62 +48,43 @@ static const codegen_slot *slot_of(const codegen_kernel *k, const tile_place *pl
   ICE("artifact", "%s has no memory for %s", k->kernel->symbol, place->name ? place->name : "?");
 }
 
+// `host`: the kernel on the host, NULL: of a GPU.
 static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfers *transfers,
-                              const codegen_kernel *k, const tile_place *place) {
-  bool back = k->kernel->kind == KERNEL_SUMMARY_BACK;
-  rec_table_part part = {.kind = REC_PART_OWN, .source = -1, .maximum = -1};
+                              const kernel *k, const codegen_kernel *host,
+                              const tile_place *place) {
+  bool back = k->kind == KERNEL_SUMMARY_BACK;
+  rec_table_part part = {.kind = REC_PART_LAG,
+                         .memory = -1,
+                         .state = -1,
+                         .component = place->component,
+                         .source = -1,
+                         .maximum = -1};
+  if (place->lag >= 0) return part;
   part.state = state_of(abi, back, place->tensor);
   if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
   if (!place->transfer) {
+    part.kind = REC_PART_OWN;
     part.memory = abi_find(abi, back ? ABI_D_H0 : ABI_HT, place->tensor, -1);
-    part.columns = k->kernel->transition_size && !place->relative &&
-                   !kernel_has_factor(k->kernel->program, place->tensor);
+    part.columns =
+        k->transition_size && !place->relative && !kernel_has_factor(k->program, place->tensor);
     return part;
   }
   part.kind = place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
-  part.memory = abi->memories.count + artifact_transfer_number(transfers, slot_of(k, place));
+  if (host)
+    part.memory = abi->memories.count + artifact_transfer_number(transfers, slot_of(host, place));
   if (!place->relative)
     part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
   return part;
 }
 
-artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi,
-                                 const artifact_transfers *transfers, const codegen_kernel *k) {
-  artifact_parts parts = {0};
-  for (int i = 0; i < k->kernel->program->results.count; i++) {
-    const tile_place *place = &k->kernel->program->results.items[i].place;
-    if (place->lag < 0 && !place->component) vec_push(a, &parts, part_of(abi, transfers, k, place));
-  }
-  return parts;
-}
-
-// ---- GPUs ----
-
-static rec_table_gpu_part gpu_part_of(const abi_recurrence *abi, const kernel *maker,
-                                      const tile_place *place) {
-  bool back = maker->kind == KERNEL_SUMMARY_BACK;
-  rec_table_gpu_part part = {.kind = REC_PART_LAG,
-                             .state = -1,
-                             .source = -1,
-                             .maximum = -1,
-                             .component = place->component};
-  if (place->lag >= 0) return part;
-  part.kind = !place->transfer  ? REC_PART_OWN
-              : place->relative ? REC_PART_LOGARITHM
-                                : REC_PART_FACTOR;
-  part.state = state_of(abi, back, place->tensor);
-  if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
-  if (part.kind == REC_PART_FACTOR)
-    part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
-  part.columns = part.kind == REC_PART_OWN && gpu_is_column(maker, place);
-  return part;
-}
-
-artifact_gpu_parts artifact_gpu_parts_of(arena *a, const abi_recurrence *abi, const kernel *maker) {
-  artifact_gpu_parts parts = {0};
-  for (int i = 0; i < maker->program->results.count; i++) {
-    const tile_place *place = &maker->program->results.items[i].place;
-    vec_push(a, &parts, ((artifact_gpu_part){gpu_part_of(abi, maker, place), place}));
+artifact_summary_parts artifact_summary_parts_of(arena *a, const abi_recurrence *abi,
+                                                 const artifact_transfers *transfers,
+                                                 const kernel *k, const codegen_kernel *host) {
+  artifact_summary_parts parts = {0};
+  for (int i = 0; i < k->program->results.count; i++) {
+    const tile_place *place = &k->program->results.items[i].place;
+    artifact_summary_part part = {part_of(abi, transfers, k, host, place), place};
+    if (!host || place->lag < 0) vec_push(a, &parts, part);
   }
   return parts;
 }

@@ -296,20 +296,26 @@ static int32_t put_axes(table_builder *b, const tile_place *place) {
   return put(b, axes, sizeof *axes * (size_t)place->axis_count);
 }
 
-// What a kernel that makes slice summaries leaves in them.
-static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
-  row->value_axis = -1;
-  if (k->kind != KERNEL_SUMMARY && k->kind != KERNEL_SUMMARY_BACK) return;
-  artifact_gpu_parts parts = artifact_gpu_parts_of(b->arena, b->abi, k);
-  VEC(rec_table_gpu_part) rows = {0};
+// What a kernel that makes summaries leaves in them.
+static int32_t put_parts(table_builder *b, const kernel *k, const codegen_kernel *host,
+                         int32_t *count) {
+  artifact_summary_parts parts =
+      artifact_summary_parts_of(b->arena, b->abi, &b->transfers, k, host);
+  VEC(rec_table_part) rows = {0};
   for (int i = 0; i < parts.count; i++) {
-    rec_table_gpu_part part = parts.items[i].row;
+    rec_table_part part = parts.items[i].row;
     part.axis_count = parts.items[i].place->axis_count;
     part.axes_at = put_axes(b, parts.items[i].place);
     vec_push(b->arena, &rows, part);
   }
-  row->part_count = rows.count;
-  row->parts_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  *count = rows.count;
+  return put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+}
+
+static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
+  row->value_axis = -1;
+  if (k->kind != KERNEL_SUMMARY && k->kind != KERNEL_SUMMARY_BACK) return;
+  row->parts_at = put_parts(b, k, NULL, &row->part_count);
   if (!k->transition_size) return;
   row->value_axis = k->value_axis;
   row->row_numbers = (int32_t)gpu_row_numbers(k);
@@ -379,9 +385,7 @@ static rec_table_summary summary_row(table_builder *b, const artifact_recurrence
   const char *why = b->inner && !k ? "it reads steps that are long ago" : r->kernels->whole[back];
   if (why || !k) row.why_at = put_text(b, why ? why : "it has no states");
   if (!k) return row;
-  artifact_parts parts = artifact_parts_of(b->arena, b->abi, &b->transfers, k);
-  row.part_count = parts.count;
-  row.parts_at = put(b, parts.items, sizeof *parts.items * (size_t)parts.count);
+  row.parts_at = put_parts(b, k->kernel, k, &row.part_count);
   if (!k->kernel->transition_size) return row;
   row.value_axis = k->kernel->value_axis;
   row.instance_axes = k->kernel->transition_axes;

@@ -53,20 +53,18 @@ codegen_blob artifact_variants_table(arena *a, const artifact *whole, const char
 // Summaries of segments (segments.c): the kernel that makes them on the host, or NULL. Its
 // transfers have memories of their own, numbered behind those of the caller.
 typedef VEC(const codegen_slot *) artifact_transfers;
-typedef VEC(rec_table_part) artifact_parts;
 const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back);
 artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels);
 int artifact_transfer_number(const artifact_transfers *transfers, const codegen_slot *slot);
-artifact_parts artifact_parts_of(arena *a, const abi_recurrence *abi,
-                                 const artifact_transfers *transfers,
-                                 const codegen_kernel *summary);
-// Of a GPU: the parts of a slice summary. `memory` of the axes is put by tables.c.
-typedef struct artifact_gpu_part {
-  rec_table_gpu_part row;
+// What such a kernel leaves. `host` NULL: a kernel of a GPU. The axes are put by tables.c.
+typedef struct artifact_summary_part {
+  rec_table_part row;
   const tile_place *place;
-} artifact_gpu_part;
-typedef VEC(artifact_gpu_part) artifact_gpu_parts;
-artifact_gpu_parts artifact_gpu_parts_of(arena *a, const abi_recurrence *abi, const kernel *maker);
+} artifact_summary_part;
+typedef VEC(artifact_summary_part) artifact_summary_parts;
+artifact_summary_parts artifact_summary_parts_of(arena *a, const abi_recurrence *abi,
+                                                 const artifact_transfers *transfers,
+                                                 const kernel *summary, const codegen_kernel *host);
 // rec_launch.first_instance: the axes that all states begin with, in the same order, as far as
 // folds may be cut along them.
 axis_set artifact_instance_axes(const typed_body *body, const artifact_kernels *kernels);

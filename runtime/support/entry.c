@@ -94,16 +94,22 @@ static void host_sizes(call *c, rec_sizes *sizes) {
   call_set_workspace(sizes);
 }
 
-// `c` as it was read.
-static void segment_sizes(const call *c, rec_sizes *sizes) {
-  sizes->summary = segment_bytes(c, false);
-  sizes->summary_backward = segment_bytes(c, true);
-  sizes->workspace_summary = segment_workspace(c, false, false);
-  sizes->workspace_summary_backward = segment_workspace(c, true, false);
-  sizes->workspace_summary_backward_recompute = segment_workspace(c, true, true);
-  sizes->workspace_fold = fold_workspace(c);
-  sizes->segment_multiple = c->table->segment_multiple;
-  sizes->instances = segment_instances(c);
+// A `call` as it was read. `device` NULL: the host.
+static void segment_sizes(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
+  call c = *call_read;
+  if (device) call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);
+  int64_t (*workspace)(const segment_layout *, bool) =
+      device ? gpu_segment_workspace : segment_workspace;
+  segment_layout l = segment_layout_of(&c, device, false),
+                 back = segment_layout_of(&c, device, true);
+  sizes->summary = segment_bytes(&l);
+  sizes->summary_backward = segment_bytes(&back);
+  sizes->workspace_summary = workspace(&l, false);
+  sizes->workspace_summary_backward = workspace(&back, false);
+  sizes->workspace_summary_backward_recompute = workspace(&back, true);
+  sizes->workspace_fold = larger(fold_workspace(&l), fold_workspace(&back));
+  sizes->segment_multiple = c.table->segment_multiple;
+  sizes->instances = l.why_not ? 0 : l.instances;
 }
 
 static rec_status sizes_of(const rec_table *table, const void *arguments, rec_sizes *sizes) {
@@ -120,7 +126,7 @@ static rec_status sizes_of(const rec_table *table, const void *arguments, rec_si
                      least, (unsigned long long)sizes->size);
   int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {
-    if (sizes->size >= sizeof *sizes) segment_sizes(&c, sizes);
+    if (sizes->size >= sizeof *sizes) segment_sizes(&c, NULL, sizes);
     host_sizes(&c, sizes);
     return REC_OK;
   }
@@ -128,7 +134,7 @@ static rec_status sizes_of(const rec_table *table, const void *arguments, rec_si
   c.device_number = sizes->device_number;
   if (sizes->size >= offsetof(rec_sizes, summary)) c.time_slices = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
-  if (status == REC_OK && sizes->size >= sizeof *sizes) gpu_segment_room(&c, &device, sizes);
+  if (status == REC_OK && sizes->size >= sizeof *sizes) segment_sizes(&c, &device, sizes);
   return status == REC_OK ? gpu_sizes_of(&c, &device, sizes) : status;
 }
 

@@ -1,416 +1,495 @@
-// Folds the summary of a segment into states, and combines two summaries.
+// The steps that join segments of time, on the host and on GPUs alike.
 //
-//   fold:     states after a segment = transfer * states before + own
-//   combine:  own = transfer of the later * own of the earlier + own of the later; transfer = product of both
+//   fold      states after = own + factors * states before + matrix * states before
+//   combine   the same of the earlier summary in place of states; factors of factors, matrix of matrix
 //
-// A combination is a fold, too: of what the earlier segment makes of zero states, and of its
-// transfer column by column.
-#include <math.h>
+// A complex number has two parts, which the host keeps as a pair.
+#include "runtime/support/fold.h"
+
+#include <float.h>
 #include <string.h>
 
-#include "runtime/support/segment.h"
+#include "runtime/support/error.h"
 
-static int64_t folded_at(const fold *f, int part) {
-  return f->block < 0 ? segment_part_at(f->call, f->of, part)
-                      : segment_columns_at(f->call, f->of, part, f->block);
-}
+// ---- one step --------------------------------------------------------------------------------
 
-int64_t segment_instances(const call *c) {
-  int64_t instances = segment_entries(c);
-  for (int axis = 0; axis < c->table->axis_count; axis++)
-    if (c->table->segment_instances >> axis & 1) instances *= c->axis_size[axis];
-  return instances;
-}
+// Memory that launches touch, so that the executor checks them.
+enum { MOST_REGIONS = 4 };
 
-rec_status segment_find_instances(const call *c, int64_t all, int64_t *first, int64_t *last) {
-  *first = c->first_instance;
-  *last = c->instance_count ? *first + c->instance_count : all;
-  if (*first >= 0 && c->instance_count >= 0 && *first <= all && c->instance_count <= all - *first)
-    return REC_OK;
-  return call_fail(c, REC_ERROR_ARGUMENT,
-                   "expected instances within 0 to %lld, found %lld from %lld on",
-                   (long long)all - 1, (long long)c->instance_count, (long long)c->first_instance);
-}
-
-// ---- rows: the entries of a state along its last axis -----------------------------------------
-
-enum { MOST_AXES = REC_AXES_MAX + 1 };
-
-static const int32_t *axes_of(const call *c, const rec_table_memory *memory) {
-  return table_at(c->table, memory->axes_at);
-}
-
-static bool is_instance_axis(const call *c, int axis) {
-  return c->table->segment_instances >> axis & 1;
-}
-
-// The number of an axis of the row; -1: a row is a single entry.
-static int row_axis(const call *c, const rec_table_memory *state) {
-  int last = state->axis_count - 1;
-  return last < 0 || is_instance_axis(c, axes_of(c, state)[last]) ? -1 : axes_of(c, state)[last];
-}
-
-static int64_t row_length(const call *c, const rec_table_memory *state) {
-  int axis = row_axis(c, state);
-  return axis < 0 ? 1 : c->axis_size[axis];
-}
-
-// Numbers between the entries of a memory along each axis, 0 along those that it lacks. Returns its
-// numbers, those of one entry of the call.
-static int64_t find_strides(const call *c, const rec_table_memory *memory,
-                            int64_t strides[REC_AXES_MAX]) {
-  const int32_t *axes = axes_of(c, memory);
-  int64_t stride = memory->factor;
-  memset(strides, 0, REC_AXES_MAX * sizeof *strides);
-  for (int k = memory->axis_count - 1; k >= 0; k--) {
-    strides[axes[k]] = stride;
-    stride *= c->axis_size[axes[k]];
+static void launch_step(folding *f) {
+  const segment_layout *l = f->layout;
+  const rec_launch *of_call = l->call->launch;
+  int64_t numbers = f->step.end - f->step.first;
+  if (f->step.end >= UINT32_MAX) {
+    f->status = call_fail(l->call, REC_ERROR_ARGUMENT,
+                          "expected states of at most 4294967294 numbers, found %lld",
+                          (long long)f->step.end);
+    return;
   }
-  return stride;
+  const simt_region all[MOST_REGIONS] = {
+      {"a summary", (void *)(uintptr_t)f->summary, segment_bytes(l), false},
+      {"a summary", f->both, segment_bytes(l), true},
+      {"workspace", of_call->workspace, of_call->workspace_bytes, true},
+      {"out_of_range", f->out_of_range, sizeof(int32_t), true}};
+  simt_region regions[MOST_REGIONS];
+  gpu_launch launch = {.name = "rec_gpu_fold",
+                       .simt = l->call->table->simt_fold,
+                       .threads = REC_GPU_FOLD_THREADS,
+                       .parameter = &f->step,
+                       .parameter_bytes = sizeof f->step,
+                       .regions = regions};
+  for (int i = 0; i < MOST_REGIONS; i++)
+    if (all[i].data && all[i].bytes > 0) regions[launch.region_count++] = all[i];
+  launch.blocks =
+      smaller((numbers + REC_GPU_FOLD_THREADS - 1) / REC_GPU_FOLD_THREADS, l->device->blocks);
+  f->status = l->device->launch(l->call, &launch);
 }
 
-// Where the row of a state begins in another memory, which has some of its axes, in any order, in
-// numbers. *step: numbers between its entries along the row, 0 if it lacks the axis.
-static int64_t row_in(const call *c, const rec_table_memory *state, const rec_table_memory *other,
-                      int64_t row, int64_t *step) {
-  const int32_t *axes = axes_of(c, state);
-  int64_t strides[REC_AXES_MAX], at = 0, all = find_strides(c, other, strides);
-  int last = row_axis(c, state);
-  *step = last < 0 ? 0 : strides[last];
-  for (int i = state->axis_count - 1; i >= 0; i--) {
-    if (axes[i] == last) continue;
-    int64_t size = c->axis_size[axes[i]];
-    at += row % size * strides[axes[i]];
-    row /= size;
-  }
-  return at + row * all;
-}
-
-// ---- one row ---------------------------------------------------------------------------------
-
-// A row of something along the row of a state.
-typedef struct operand {
-  const char *data;  // NULL: zeros
-  int64_t step;
-} operand;
-
-#define DEFINE_ADD_SCALED(name, number)                                               \
-  static void name(void *to, operand by, operand from, int64_t count, bool complex) { \
-    number *y = to;                                                                   \
-    const number *f = (const void *)by.data, *x = (const void *)from.data;            \
-    if (complex) {                                                                    \
-      for (int64_t k = 0; k < count; k++, f += by.step, x += from.step) {             \
-        y[2 * k] += f[0] * x[0] - f[1] * x[1];                                        \
-        y[2 * k + 1] += f[0] * x[1] + f[1] * x[0];                                    \
-      }                                                                               \
-    } else if (by.step == 0 && from.step == 1) {                                      \
-      for (int64_t k = 0; k < count; k++) y[k] += f[0] * x[k];                        \
-    } else {                                                                          \
-      for (int64_t k = 0; k < count; k++) y[k] += f[k * by.step] * x[k * from.step];  \
-    }                                                                                 \
-  }
-DEFINE_ADD_SCALED(add_scaled_floats, float)
-DEFINE_ADD_SCALED(add_scaled_doubles, double)
-
-static double operand_number(const call *c, operand x, int64_t k) {
-  if (!x.data) return 0;
-  int64_t at = k * x.step;
-  return c->table->number_bytes == 8 ? ((const double *)(const void *)x.data)[at]
-                                     : (double)((const float *)(const void *)x.data)[at];
-}
-
-static void set_number(const call *c, char *to, int64_t k, double number) {
-  if (c->table->number_bytes == 8)
-    ((double *)(void *)to)[k] = number;
+static void run_step(folding *f) {
+  if (f->status != REC_OK || f->step.end <= f->step.first) return;
+  if (f->layout->device)
+    launch_step(f);
   else
-    ((float *)(void *)to)[k] = (float)number;
+    fold_step_run(&f->step, f->layout->number_bytes);
 }
 
-static const char *part_data(const fold *f, int part) {
-  return f->summary + segment_part_at(f->call, f->of, part);
+static void begin_step(folding *f) { f->step = (rec_fold){.end = 1}; }
+
+// An axis of what is made, behind those that were added before.
+static void add_axis(folding *f, int64_t size) {
+  f->step.size[f->step.axis_count++] = size;
+  f->step.end *= size;
 }
 
-static operand operand_at(const fold *f, const rec_table_memory *state, int memory,
-                          const char *data, int64_t row) {
-  operand x = {.data = data};
-  int64_t at = row_in(f->call, state, table_memory(f->call->table, memory), row, &x.step);
-  if (data) x.data += at * f->call->table->number_bytes;
+// A term more: with too many, those before are added up first.
+static rec_fold_term *add_term(folding *f, int kind) {
+  rec_fold *x = &f->step;
+  if (x->term_count == REC_FOLD_TERMS) {
+    run_step(f);
+    x->own = x->to;
+    x->term_count = 0;
+  }
+  rec_fold_term *term = &x->terms[x->term_count++];
+  *term = (rec_fold_term){.kind = kind, .rows = 1, .sign = 1};
+  return term;
+}
+
+void fold_copy(folding *f, void *to, const void *from, int64_t bytes) {
+  const segment_layout *l = f->layout;
+  if (f->status != REC_OK || bytes == 0) return;
+  if (!l->device)
+    from ? memmove(to, from, (size_t)bytes) : memset(to, 0, (size_t)bytes);
+  else if (from)
+    f->status = l->device->copy(l->call, to, from, bytes);
+  else
+    f->status = l->device->clear(l->call, to, bytes);
+}
+
+folding fold_open(const segment_layout *l, void *zeros) {
+  static const _Alignas(REC_ALIGNMENT) char none[REC_ALIGNMENT];
+  folding f = {.layout = l, .zeros = l->device ? zeros : none, .last = l->instances};
+  if (l->device && l->entries > 0) fold_copy(&f, zeros, NULL, REC_ALIGNMENT);
+  return f;
+}
+
+// ---- operands --------------------------------------------------------------------------------
+
+// All of them have the axes of the part that is made: the entry, then the part's own.
+
+static const void *behind(const folding *f, const void *data, int64_t number) {
+  return (const char *)data + number * f->layout->number_bytes;
+}
+
+// A part that lies at a place behind `data`, by the axes of the part that is made.
+static rec_fold_operand operand_at(const folding *f, const rec_table_part *made,
+                                   const rec_table_part *part, const void *data,
+                                   segment_place place) {
+  const segment_layout *l = f->layout;
+  const int32_t *axes = segment_axes(l, part), *wanted = segment_axes(l, made);
+  rec_fold_operand x = {.data = behind(f, data, place.at)};
+  int64_t stride = place.number_stride;
+  x.stride[0] = place.entry_stride;
+  for (int k = part->axis_count - 1; k >= 0; k--) {
+    bool left_out = axes[k] == place.left_out;
+    for (int i = 0; i < made->axis_count && !left_out; i++)
+      if (wanted[i] == axes[k]) x.stride[1 + i] = stride;
+    stride *= left_out ? place.left_out_size : l->call->axis_size[axes[k]];
+  }
   return x;
 }
 
-// The sum of logarithms of a state; none: 0.
-static operand logarithm_of(const fold *f, const rec_table_memory *state, int of_state,
-                            int64_t row) {
-  for (int i = 0; i < f->of->part_count; i++) {
-    const rec_table_part *part = segment_part(f->call, f->of, i);
-    if (part->kind == REC_PART_LOGARITHM && part->state == of_state)
-      return operand_at(f, state, part->memory, part_data(f, i), row);
-  }
-  return (operand){0};
+static rec_fold_operand in_summary(const folding *f, const rec_table_part *made, int index,
+                                   const void *summary) {
+  return operand_at(f, made, segment_part(f->layout, index), summary,
+                    segment_place_of(f->layout, index));
 }
 
-// d = F + m - M:   m' = max(F + m, M),   s' = exp(min(0, d) + D) s + exp(min(0, -d)) own
-static void join_relative(const fold *f, int part, const rec_table_memory *state, int64_t row,
-                          int64_t length) {
-  const call *c = f->call;
-  const rec_table_part *own = segment_part(c, f->of, part);
-  int maximum = segment_own_part(c, f->of, own->maximum),
-      memory = segment_part(c, f->of, maximum)->memory;
-  operand m = operand_at(f, state, memory, f->before + folded_at(f, maximum), row);
-  operand largest = operand_at(f, state, memory, part_data(f, maximum), row);
-  operand shift = logarithm_of(f, state, own->maximum, row),
-          sum = logarithm_of(f, state, own->state, row);
-  operand before = operand_at(f, state, own->memory, f->before + folded_at(f, part), row);
-  operand mine = operand_at(f, state, own->memory, part_data(f, part), row);
-  char *to = f->after + folded_at(f, part) + row * length * c->table->number_bytes;
-  bool is_maximum = own->maximum == own->state;
-  double keeps = 0, writes = 0;
-  bool alike = !(m.step | largest.step | shift.step | sum.step);
-  for (int64_t k = 0; k < length; k++) {
-    double shifted = operand_number(c, m, k) + operand_number(c, shift, k),
-           top = operand_number(c, largest, k);
-    if (!is_maximum && (k == 0 || !alike)) {
-      keeps = exp(fmin(0, shifted - top) + operand_number(c, sum, k));
-      writes = exp(fmin(0, top - shifted));
-    }
-    double joined = keeps * operand_number(c, before, k) + writes * operand_number(c, mine, k);
-    set_number(c, to, k, is_maximum ? fmax(shifted, top) : joined);
-  }
+// A state as the caller has it: complex numbers are pairs.
+static rec_fold_operand in_state(const folding *f, const rec_table_part *made, int index,
+                                 const void *state) {
+  const rec_table_part *part = segment_part(f->layout, index);
+  const call *c = f->layout->call;
+  const rec_table_memory *memory = table_memory(c->table, part->memory);
+  return operand_at(f, made, part, state,
+                    (segment_place){.at = part->component,
+                                    .entry_stride = call_numbers(c, memory),
+                                    .number_stride = memory->factor,
+                                    .left_out = -1});
 }
 
-// own + the sum of factor * source
-static void join_factors(const fold *f, int part, const rec_table_memory *state, int64_t row,
-                         int64_t length) {
-  const call *c = f->call;
-  const rec_table_part *own = segment_part(c, f->of, part);
-  int64_t bytes = length * state->factor * c->table->number_bytes;
-  char *to = f->after + folded_at(f, part) + row * bytes;
-  memcpy(to, part_data(f, part) + row * bytes, (size_t)bytes);
-  for (int i = 0; i < f->of->part_count; i++) {
-    const rec_table_part *factor = segment_part(c, f->of, i);
-    if (factor->kind != REC_PART_FACTOR || factor->state != own->state) continue;
-    operand by = operand_at(f, state, factor->memory, part_data(f, i), row);
-    int source = segment_own_part(c, f->of, factor->source);
-    operand from = operand_at(f, state, segment_part(c, f->of, source)->memory,
-                              f->before + folded_at(f, source), row);
-    (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length,
-                                                                           state->factor == 2);
+static rec_fold_operand in_states(const folding *f, const rec_table_part *made, int index,
+                                  const char *states) {
+  int64_t at = segment_state_at(f->layout, segment_part(f->layout, index)->state);
+  return in_state(f, made, index, states + at);
+}
+
+// What came before the segment, of the state of an OWN part: the state, or its part of the summary.
+static rec_fold_operand before_segment(const folding *f, const rec_table_part *made, int index) {
+  return f->before ? in_summary(f, made, index, f->before) : in_states(f, made, index, f->from);
+}
+
+// The rows of a state's matrix, of their first columns.
+static rec_fold_operand in_rows(const folding *f, const rec_table_part *made, int index,
+                                const void *summary) {
+  return operand_at(f, made, segment_part(f->layout, index), summary,
+                    segment_rows_of(f->layout, index).place);
+}
+
+static void open_part(folding *f, const rec_table_part *made) {
+  const segment_layout *l = f->layout;
+  begin_step(f);
+  add_axis(f, l->entries);
+  for (int k = 0; k < made->axis_count; k++)
+    add_axis(f, l->call->axis_size[segment_axes(l, made)[k]]);
+}
+
+// ---- factors ---------------------------------------------------------------------------------
+
+// The imaginary part of a factor takes the other part of a number. Of a pair both products are one
+// term.
+static void add_factor(folding *f, const rec_table_part *made, int factor, rec_fold_operand from) {
+  const rec_table_part *part = segment_part(f->layout, factor);
+  bool pair = segment_pair(f->layout, part) == 2;
+  rec_fold_term *term = add_term(f, pair ? REC_FOLD_PAIR : REC_FOLD_PRODUCT);
+  term->factor = in_summary(f, made, factor, f->summary);
+  term->from = from;
+  if (pair) {
+    term->factor_stride = 1;
+    term->from_stride = made->component ? -1 : 1;
+  }
+  term->sign = (pair || part->component) && !made->component ? -1 : 1;
+}
+
+// The factors of what is made, by the states that they take or (`source`) by way of these of one
+// state.
+static void add_factors(folding *f, const rec_table_part *made, int kind) {
+  const segment_layout *l = f->layout;
+  for (int i = 0; i < l->part_count; i++) {
+    const rec_table_part *factor = segment_part(l, i);
+    bool taken = factor->component && segment_pair(l, factor) == 2;
+    if (factor->kind != REC_PART_FACTOR || factor->state != made->state || taken) continue;
+    int from = segment_find_part(l, kind, factor->source, made->source,
+                                 made->component ^ factor->component);
+    if (from < 0) continue;
+    add_factor(f, made, i,
+               kind == REC_PART_OWN ? before_segment(f, made, from)
+                                    : in_summary(f, made, from, f->before));
   }
 }
 
 // ---- matrices --------------------------------------------------------------------------------
 
-// Axes of a state that are counted through, the last one innermost.
-typedef struct counter {
+// The rows of a state in an instance, which a matrix sums over: by axis.
+typedef struct summed_rows {
   int count;
-  int64_t size[MOST_AXES], stride[MOST_AXES];
-} counter;
+  int64_t size[SEGMENT_AXES + 1], stride[SEGMENT_AXES + 1];
+  rec_fold_operand factor, from;
+  segment_rows rows;  // of the factor
+} summed_rows;
 
-static int64_t counted(const counter *x) {
-  int64_t all = 1;
-  for (int i = 0; i < x->count; i++) all *= x->size[i];
-  return all;
-}
-
-static int64_t counter_at(const counter *x, int64_t index) {
-  int64_t at = 0;
-  for (int i = x->count - 1; i >= 0; i--) {
-    at += index % x->size[i] * x->stride[i];
-    index /= x->size[i];
-  }
-  return at;
-}
-
-// The numbers of a state as a matrix: of the instances of its matrices, rows, and the stride along
-// the value axis.
-typedef struct matrix_side {
-  counter instances, rows;
-  int64_t value_stride;
-} matrix_side;
-
-static void count_axis(counter *x, int64_t size, int64_t stride) {
-  x->size[x->count] = size;
-  x->stride[x->count++] = stride;
-}
-
-// Instances of matrices are counted alike for all states: first along the axes that all states
-// begin with.
-static matrix_side matrix_side_of(const call *c, const rec_table_summary *of, int memory) {
-  const rec_table_memory *m = table_memory(c->table, memory);
-  const int32_t *axes = axes_of(c, m);
-  matrix_side x = {0};
-  int64_t strides[REC_AXES_MAX], all = find_strides(c, m, strides);
-  x.value_stride = strides[of->value_axis];
-  count_axis(&x.instances, segment_entries(c), all);
-  for (int k = 0; k < m->axis_count; k++) {
-    int64_t size = c->axis_size[axes[k]];
-    if (is_instance_axis(c, axes[k]))
-      count_axis(&x.instances, size, strides[axes[k]]);
-    else if (axes[k] != of->value_axis && !(of->instance_axes >> axes[k] & 1))
-      count_axis(&x.rows, size, strides[axes[k]]);
-  }
-  for (int axis = 0; axis < c->table->axis_count; axis++)
-    if ((of->instance_axes >> axis & 1) && !is_instance_axis(c, axis))
-      count_axis(&x.instances, c->axis_size[axis], strides[axis]);
-  count_axis(&x.rows, m->factor, 1);
-  return x;
-}
-
-#define DEFINE_ADD_COLUMN(name, number)                                               \
-  static void name(void *to, int64_t to_stride, const void *by, const void *from,     \
-                   int64_t from_stride, int64_t count) {                              \
-    number *y = to;                                                                   \
-    const number *x = from, f = *(const number *)by;                                  \
-    if (to_stride == 1 && from_stride == 1) {                                         \
-      for (int64_t k = 0; k < count; k++) y[k] += f * x[k];                           \
-    } else {                                                                          \
-      for (int64_t k = 0; k < count; k++) y[k * to_stride] += f * x[k * from_stride]; \
-    }                                                                                 \
-  }
-DEFINE_ADD_COLUMN(add_column_floats, float)
-DEFINE_ADD_COLUMN(add_column_doubles, double)
-
-// after += matrix * before, of the states `part` after and `from` before, in one instance.
-static void multiply_instance(const fold *f, int part, const matrix_side *rows, int64_t row_base,
-                              int from, const matrix_side *cols, int64_t col_base) {
-  const call *c = f->call;
-  int64_t bytes = c->table->number_bytes, entries = c->axis_size[f->of->value_axis];
-  int64_t first = segment_first_column(c, f->of, from), count = counted(&cols->rows),
-          height = counted(&rows->rows);
-  char *after = f->after + folded_at(f, part);
-  const char *before = f->before + folded_at(f, from);
-  for (int64_t r = 0; r < height; r++) {
-    int64_t to = row_base + counter_at(&rows->rows, r);
-    for (int64_t k = 0; k < count; k++) {
-      int64_t column = first + k, block = segment_columns_at(c, f->of, part, column / entries);
-      const char *by = f->summary + block + (to + column % entries * rows->value_stride) * bytes;
-      int64_t at = col_base + counter_at(&cols->rows, k);
-      (bytes == 8 ? add_column_doubles : add_column_floats)(after + to * bytes, rows->value_stride,
-                                                            by, before + at * bytes,
-                                                            cols->value_stride, entries);
-    }
+// Products of so many columns, which lie behind each other in a block.
+static void add_columns(folding *f, const summed_rows *s, const void *from, int64_t from_stride,
+                        int64_t column, int64_t columns) {
+  while (columns > 0) {
+    int64_t in_block = column % s->rows.width;
+    rec_fold_term *term = add_term(f, REC_FOLD_PRODUCT);
+    term->rows = smaller(columns, s->rows.width - in_block);
+    term->factor = s->factor;
+    term->factor.data =
+        behind(f, s->factor.data,
+               column / s->rows.width * s->rows.block_stride + in_block * s->rows.column_stride);
+    term->factor_stride = s->rows.column_stride;
+    term->from = s->from;
+    term->from.data = from;
+    term->from_stride = from_stride;
+    from = behind(f, from, term->rows * from_stride);
+    column += term->rows;
+    columns -= term->rows;
   }
 }
 
-static void multiply(const fold *f, int part, int from) {
-  const call *c = f->call;
-  matrix_side rows = matrix_side_of(c, f->of, segment_part(c, f->of, part)->memory);
-  matrix_side cols = matrix_side_of(c, f->of, segment_part(c, f->of, from)->memory);
-  // all states begin with the axes of instances
-  int64_t matrices = counted(&rows.instances) / f->all;
-  for (int64_t i = f->first * matrices; i < f->last * matrices; i++)
-    multiply_instance(f, part, &rows, counter_at(&rows.instances, i), from, &cols,
-                      counter_at(&cols.instances, i));
-}
-
-// ---- one segment -----------------------------------------------------------------------------
-
-static void multiply_columns(const fold *f, int part) {
-  for (int i = 0; i < f->of->part_count; i++)
-    if (segment_part(f->call, f->of, i)->columns) multiply(f, part, i);
-}
-
-static void fold_part(const fold *f, int part) {
-  const call *c = f->call;
-  const rec_table_part *own = segment_part(c, f->of, part);
-  const rec_table_memory *state = table_memory(c->table, own->memory);
-  int64_t length = row_length(c, state);
-  // of an instance
-  int64_t rows = segment_numbers(c, own->memory) / state->factor / length / f->all;
-  for (int64_t row = f->first * rows; row < f->last * rows; row++)
-    (own->maximum >= 0 ? join_relative : join_factors)(f, part, state, row, length);
-  if (own->columns) multiply_columns(f, part);
-}
-
-void fold_segment(const fold *f) {
-  for (int i = 0; i < f->of->part_count; i++)
-    if (segment_part(f->call, f->of, i)->kind == REC_PART_OWN) fold_part(f, i);
-}
-
-// ---- two segments as one -----------------------------------------------------------------------
-
-// The part of this kind of a state, in itself or in `source`; -1: there is none.
-static int find_part(const fold *f, int kind, int state, int source) {
-  for (int i = 0; i < f->of->part_count; i++) {
-    const rec_table_part *part = segment_part(f->call, f->of, i);
-    if (part->kind == kind && part->state == state && part->source == source) return i;
+// The axes from `axis` on: those that lie behind each other count as one.
+static void add_summed(folding *f, const summed_rows *s, int axis, const void *from,
+                       int64_t column) {
+  int64_t rows = 1, stride = 0;
+  bool one = true;
+  for (int i = s->count - 1; i >= axis; i--) {
+    if (rows == 1) stride = s->stride[i];
+    one &= s->stride[i] == stride * rows;
+    rows *= s->size[i];
   }
-  return -1;
+  if (one) {
+    add_columns(f, s, from, stride, column, rows);
+    return;
+  }
+  for (int64_t i = 0; i < s->size[axis]; i++)
+    add_summed(f, s, axis + 1, behind(f, from, i * s->stride[axis]),
+               column + i * (rows / s->size[axis]));
 }
 
-static void add_logarithms(const fold *f, int part) {
-  const call *c = f->call;
-  int64_t numbers = segment_numbers(c, segment_part(c, f->of, part)->memory),
-          at = segment_part_at(c, f->of, part);
-  operand x = {f->before + at, 1}, y = {f->summary + at, 1};
-  for (int64_t k = 0; k < numbers; k++)
-    set_number(c, f->after + at, k, operand_number(c, x, k) + operand_number(c, y, k));
+static rec_fold_operand multiplied(const folding *f, const rec_table_part *made, int index,
+                                   bool rows) {
+  return rows ? in_rows(f, made, index, f->before) : before_segment(f, made, index);
 }
 
-// The factor of `source` in a state: by way of every state.
-static void multiply_factors(const fold *f, int part) {
-  const call *c = f->call;
-  const rec_table_part *made = segment_part(c, f->of, part);
-  const rec_table_memory *memory = table_memory(c->table, made->memory);
-  int64_t numbers = segment_numbers(c, made->memory), at = segment_part_at(c, f->of, part);
-  int64_t length = row_length(c, memory), rows = numbers / memory->factor / larger(1, length);
-  memset(f->after + at, 0, (size_t)(numbers * c->table->number_bytes));
-  for (int i = 0; i < f->of->part_count; i++) {
-    const rec_table_part *later = segment_part(c, f->of, i);
-    if (later->kind != REC_PART_FACTOR || later->state != made->state) continue;
-    int earlier = find_part(f, REC_PART_FACTOR, later->source, made->source);
-    if (earlier < 0) continue;
-    for (int64_t row = 0; row < rows; row++) {
-      operand by = operand_at(f, memory, later->memory, part_data(f, i), row);
-      operand from = operand_at(f, memory, segment_part(c, f->of, earlier)->memory,
-                                f->before + segment_part_at(c, f->of, earlier), row);
-      char *to = f->after + at + row * length * memory->factor * c->table->number_bytes;
-      (c->table->number_bytes == 8 ? add_scaled_doubles : add_scaled_floats)(to, by, from, length,
-                                                                             memory->factor == 2);
-    }
+// The columns of rows are the last axes of the step.
+static void set_columns(const folding *f, const segment_rows *rows, rec_fold_operand *x) {
+  x->stride[f->step.axis_count - 1] = rows->column_stride;
+  if (rows->blocks > 1) x->stride[f->step.axis_count - 2] = rows->block_stride;
+}
+
+// What the matrix multiplies of one state. Axes that are summed_rows lie by the rows of that state,
+// those of an instance by its own.
+static summed_rows summed_rows_of(const folding *f, int index, int from, bool rows) {
+  const segment_layout *l = f->layout;
+  const rec_table_part *made = segment_part(l, index), *part = segment_part(l, from);
+  const int32_t *axes = segment_axes(l, part), *wanted = segment_axes(l, made);
+  summed_rows s = {.rows = segment_rows_of(l, index),
+                   .factor = in_rows(f, made, index, f->summary),
+                   .from = multiplied(f, made, from, rows)};
+  rec_fold_operand own = multiplied(f, part, from, rows);
+  for (int k = 0; k < part->axis_count; k++) {
+    if (!segment_counts_along(l, axes[k])) continue;
+    s.size[s.count] = l->call->axis_size[axes[k]];
+    s.stride[s.count++] = own.stride[1 + k];
+    for (int i = 0; i < made->axis_count; i++)
+      if (wanted[i] == axes[k]) s.from.stride[1 + i] = 0;
+  }
+  s.size[s.count] = segment_pair(l, part);
+  s.stride[s.count++] = 1;
+  if (!rows) return s;
+  segment_rows of_columns = segment_rows_of(l, from);
+  set_columns(f, &of_columns, &s.from);
+  return s;
+}
+
+// matrix * states, or the matrix of both: the rows of every state that has columns.
+static void add_products(folding *f, int index, bool rows) {
+  const segment_layout *l = f->layout;
+  for (int i = 0; i < l->part_count && segment_part(l, index)->columns; i++) {
+    const rec_table_part *part = segment_part(l, i);
+    bool taken = part->component && segment_pair(l, part) == 2;
+    if (!part->columns || taken) continue;
+    summed_rows s = summed_rows_of(f, index, i, rows);
+    add_summed(f, &s, 0, s.from.data, segment_first_column(l, i));
   }
 }
 
-static void multiply_matrices(fold *f) {
-  const call *c = f->call;
-  for (f->block = 0; f->block < segment_blocks(c, f->of); f->block++) {
-    for (int i = 0; i < f->of->part_count; i++) {
-      const rec_table_part *part = segment_part(c, f->of, i);
-      if (!part->columns) continue;
-      memset(f->after + folded_at(f, i), 0,
-             (size_t)(segment_numbers(c, part->memory) * c->table->number_bytes));
-      multiply_columns(f, i);
-    }
-  }
-  f->block = -1;
+// ---- maxima ----------------------------------------------------------------------------------
+
+// The sum of logarithms of a state; none: 0.
+static rec_fold_operand logarithms_of(const folding *f, const rec_table_part *made, int state,
+                                      int component) {
+  int sum = segment_find_part(f->layout, REC_PART_LOGARITHM, state, -1, component);
+  if (sum < 0) return (rec_fold_operand){.data = f->zeros};
+  return in_summary(f, made, sum, f->summary);
 }
 
-void fold_summaries(fold *f) {
-  fold_segment(f);
-  for (int i = 0; i < f->of->part_count; i++) {
-    int kind = segment_part(f->call, f->of, i)->kind;
-    if (kind == REC_PART_FACTOR) multiply_factors(f, i);
-    if (kind == REC_PART_LOGARITHM) add_logarithms(f, i);
-  }
-  multiply_matrices(f);
+// A maximum, or a state relative to one.
+static void add_relative(folding *f, int index) {
+  const rec_table_part *made = segment_part(f->layout, index);
+  bool is_maximum = made->maximum == made->state;
+  rec_fold_term *term = add_term(f, is_maximum ? REC_FOLD_MAXIMUM : REC_FOLD_RELATIVE);
+  term->factor = logarithms_of(f, made, made->state, made->component);
+  term->from = before_segment(f, made, index);
+  int maximum = segment_find_part(f->layout, REC_PART_OWN, made->maximum, -1, 0);
+  term->maximum = before_segment(f, made, maximum);
+  term->shift = logarithms_of(f, made, made->maximum, 0);
+  term->largest = in_summary(f, made, maximum, f->summary);
 }
 
-// ---- slices of a call ------------------------------------------------------------------------
+// ---- parts -----------------------------------------------------------------------------------
 
-void segment_states_before(const call *c, bool back, char *states) {
-  const rec_table_summary *of = segment_of(c, back);
-  for (int i = 0; i < of->part_count; i++) {
-    const rec_table_part *part = segment_part(c, of, i);
-    if (part->kind != REC_PART_OWN) continue;
-    const void *before = call_data(c, table_memory(c->table, part->state));
-    size_t bytes = (size_t)(segment_numbers(c, part->memory) * c->table->number_bytes);
-    char *to = states + segment_part_at(c, of, i);
-    before ? memcpy(to, before, bytes) : memset(to, 0, bytes);
+// Of the instances that are wanted: they are outermost.
+static void make_own(folding *f, int index, rec_fold_operand to) {
+  const rec_table_part *made = segment_part(f->layout, index);
+  open_part(f, made);
+  int64_t of_one = f->step.end / larger(1, f->layout->instances);
+  f->step.first = f->first * of_one;
+  f->step.end = f->last * of_one;
+  f->step.to = to;
+  f->step.own = in_summary(f, made, index, f->summary);
+  add_factors(f, made, REC_PART_OWN);
+  add_products(f, index, false);
+  if (made->maximum >= 0) add_relative(f, index);
+  run_step(f);
+}
+
+void fold_states(folding *f) {
+  for (int i = 0; i < f->layout->part_count; i++) {
+    const rec_table_part *part = segment_part(f->layout, i);
+    if (part->kind == REC_PART_OWN) make_own(f, i, in_states(f, part, i, f->to));
   }
 }
 
-void segment_states_after(const call *c, bool back, const char *summary, const char *before,
-                          char *after) {
-  int64_t all = segment_instances(c);
-  fold_segment(&(fold){c, segment_of(c, back), summary, before, after, -1, 0, all, all});
+// By way of every state that is between the two.
+static void make_factor(folding *f, int index) {
+  const rec_table_part *made = segment_part(f->layout, index);
+  open_part(f, made);
+  f->step.to = in_summary(f, made, index, f->both);
+  add_factors(f, made, REC_PART_FACTOR);
+  run_step(f);
+}
+
+static void make_logarithm(folding *f, int index) {
+  const rec_table_part *made = segment_part(f->layout, index);
+  open_part(f, made);
+  f->step.to = in_summary(f, made, index, f->both);
+  f->step.own = in_summary(f, made, index, f->summary);
+  add_term(f, REC_FOLD_ADD)->from = in_summary(f, made, index, f->before);
+  run_step(f);
+}
+
+// The rows of a state in the product of two matrices: the axes but value_axis, then the columns.
+static void make_rows(folding *f, int index) {
+  const segment_layout *l = f->layout;
+  const rec_table_part *made = segment_part(l, index);
+  segment_rows rows = segment_rows_of(l, index);
+  begin_step(f);
+  add_axis(f, l->entries);
+  for (int k = 0; k < made->axis_count; k++) {
+    int axis = segment_axes(l, made)[k];
+    add_axis(f, axis == l->value_axis ? 1 : l->call->axis_size[axis]);
+  }
+  if (rows.blocks > 1) add_axis(f, rows.blocks);
+  add_axis(f, rows.width);
+  f->step.to = in_rows(f, made, index, f->both);
+  set_columns(f, &rows, &f->step.to);
+  add_products(f, index, true);
+  run_step(f);
+}
+
+static void combine_parts(folding *f) {
+  for (int i = 0; i < f->layout->part_count; i++) {
+    const rec_table_part *part = segment_part(f->layout, i);
+    if (part->kind == REC_PART_OWN) make_own(f, i, in_summary(f, part, i, f->both));
+    if (part->kind == REC_PART_FACTOR) make_factor(f, i);
+    if (part->kind == REC_PART_LOGARITHM) make_logarithm(f, i);
+    if (part->columns) make_rows(f, i);
+  }
+}
+
+// ---- states of the caller ----------------------------------------------------------------------
+
+// The instances of a state that are wanted; without `from` they are 0.
+static void move_state(folding *f, const rec_table_memory *memory, char *to, const char *from) {
+  const segment_layout *l = f->layout;
+  int64_t of_one =
+      l->entries * call_numbers(l->call, memory) * l->number_bytes / larger(1, l->instances);
+  int64_t at = f->first * of_one;
+  if (to) fold_copy(f, to + at, from ? from + at : NULL, (f->last - f->first) * of_one);
+}
+
+void fold_read_states(folding *f) {
+  const call *c = f->layout->call;
+  for (int i = 0; i < f->layout->part_count; i++) {
+    const rec_table_part *part = segment_part(f->layout, i);
+    const rec_table_memory *before = table_memory(c->table, part->state);
+    if (segment_is_state(part))
+      move_state(f, before, f->from + segment_state_at(f->layout, part->state),
+                 call_data(c, before));
+  }
+}
+
+// Cotangents that no earlier step reads have no part: they are 0.
+void fold_write_states(folding *f) {
+  const segment_layout *l = f->layout;
+  const rec_table *table = l->call->table;
+  for (int i = 0; i < table->memory_count; i++) {
+    const rec_table_memory *after = table_memory(table, i);
+    int32_t use = l->back ? after->backward_use : after->forward_use;
+    if (!stage_is_state(after) || after->depth || after->copy_from < 0 || use != REC_WRITE_OPTIONAL)
+      continue;
+    bool read = segment_find_part(l, REC_PART_OWN, after->copy_from, -1, 0) >= 0;
+    move_state(f, after, call_data(l->call, after),
+               read ? f->from + segment_state_at(l, after->copy_from) : NULL);
+  }
+}
+
+// ---- marks of a GPU --------------------------------------------------------------------------
+
+// Marks `to`, for each entry `to_stride` apart, where numbers of a summary are beyond the limit.
+static void mark(folding *f, const void *numbers, int64_t count, double limit, void *to,
+                 int64_t to_stride, int64_t bits) {
+  begin_step(f);
+  add_axis(f, f->layout->entries);
+  add_axis(f, count);
+  f->step.own = (rec_fold_operand){.data = numbers, .stride = {f->layout->stride, 1}};
+  f->step.to = (rec_fold_operand){.data = to, .stride = {to_stride}};
+  f->step.most = (float)limit;
+  f->step.mark = bits;
+  run_step(f);
+}
+
+static int64_t mark_count(const segment_layout *l) {
+  return call_count(l->call, &l->maker->summary, 0) - segment_marks_at(l);
+}
+
+void fold_note_out_of_range(folding *f, const void *summary) {
+  const segment_layout *l = f->layout;
+  if (!f->out_of_range || l->entries == 0) return;
+  f->summary = summary;
+  if (l->device)
+    mark(f, behind(f, summary, segment_marks_at(l)), mark_count(l), 0, f->out_of_range, 0, 1);
+  else
+    *f->out_of_range |= segment_is_out_of_range(summary);
+}
+
+// Those of both summaries stay, and what has grown is marked.
+static void mark_both(folding *f) {
+  enum { ONE = 0x3f800000 };
+  const segment_layout *l = f->layout;
+  char *to = f->both + segment_marks_at(l) * l->number_bytes;
+  const char *const earlier[] = {f->summary, f->before};
+  for (int i = 0; i < 2; i++)
+    mark(f, behind(f, earlier[i], segment_marks_at(l)), mark_count(l), 0, to, l->stride, ONE);
+  for (int i = 0; i < l->part_count; i++) {
+    const rec_table_part *part = segment_part(l, i);
+    double limit = part->kind == REC_PART_FACTOR ? SEGMENT_LARGEST : FLT_MAX;
+    segment_rows rows = segment_rows_of(l, i);
+    if (part->kind == REC_PART_FACTOR || part->kind == REC_PART_OWN)
+      mark(f, behind(f, f->both, segment_place_of(l, i).at), segment_numbers(l, part), limit, to,
+           l->stride, ONE);
+    if (part->columns)
+      mark(f, behind(f, f->both, rows.place.at), rows.numbers, SEGMENT_LARGEST, to, l->stride, ONE);
+  }
+}
+
+// ---- two summaries as one --------------------------------------------------------------------
+
+void fold_summaries(folding *f) {
+  const segment_layout *l = f->layout;
+  if (l->device) fold_copy(f, f->both, NULL, segment_bytes(l));
+  combine_parts(f);
+  if (l->device) mark_both(f);
+}
+
+void fold_given(folding *f, int index, const void *state) {
+  const rec_table_part *part = segment_part(f->layout, index);
+  if (!state && part->kind != REC_PART_LOGARITHM) return;
+  open_part(f, part);
+  f->step.absent = (float)SEGMENT_NO_MAXIMUM;
+  f->step.to = in_summary(f, part, index, f->both);
+  if (state) f->step.own = in_state(f, part, index, state);
+  run_step(f);
 }

@@ -70,9 +70,3 @@ int gpu_most_shared_bytes(const rec_table_gpu_kernel *kernel);
 
 // Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD.
 rec_status gpu_run(const call *call, const gpu_device *device, int kind);
-
-// gpu_segment.c, gpu_fold.c: NAME_summary, .. of calls that were read.
-rec_status gpu_summary_call(const call *call, bool back, void *summary);
-rec_status gpu_fold_call(const call *call, const rec_segments *segments);
-rec_status gpu_combine_call(const call *call, const rec_segments *segments, void *summary);
-void gpu_segment_room(const call *call, const gpu_device *device, rec_sizes *sizes);

@@ -8,7 +8,7 @@
 // as one slice.
 #include "runtime/support/split.h"
 
-#include "runtime/support/segment.h"
+#include "runtime/support/fold.h"
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
 
@@ -35,8 +35,10 @@ static bool is_compiled(const rec_table_kernel *kernel) {
 static bool has_small_summaries(const call *c) {
   for (int i = 0; i < c->table->memory_count; i++)
     if (table_memory(c->table, i)->depth) return false;
-  for (int back = 0; back < 2; back++)
-    if (segment_of(c, back)->value_axis >= 0) return false;
+  for (int back = 0; back < 2; back++) {
+    segment_layout l = segment_layout_of(c, NULL, back);
+    if (l.value_axis >= 0 || segment_has_many_axes(&l)) return false;
+  }
   return is_compiled(split_kernel(c, REC_KERNEL_SUMMARY)) &&
          is_compiled(split_kernel(c, REC_KERNEL_SUMMARY_BACK));
 }
@@ -67,19 +69,16 @@ void split_plan(call *c) {
 
 typedef struct split {
   const call *call;
-  bool back;
+  segment_layout layout;
   int64_t stride;
   char *summaries;
-  char *states;  // before each slice, backward the cotangents behind it; they lie as in a summary
+  char *states;  // before each slice, backward the cotangents behind it
   void *stage;   // workspace of the stages
 } split;
 
 static int64_t summary_stride(const call *c) {
-  int64_t bytes = 0;
-  for (int back = 0; back < 2; back++)
-    bytes = larger(bytes,
-                   segment_columns_at(c, segment_of(c, back), segment_of(c, back)->part_count, 0));
-  return bytes;
+  segment_layout l = segment_layout_of(c, NULL, false), back = segment_layout_of(c, NULL, true);
+  return larger(segment_columns_at(&l, -1, 0), segment_columns_at(&back, -1, 0));
 }
 
 int64_t split_bytes(const call *c, bool backward) {
@@ -96,7 +95,7 @@ int64_t split_bytes(const call *c, bool backward) {
 static split split_new(const call *c, bool back, char *workspace) {
   int64_t stride = summary_stride(c), bytes = stride * c->slices;
   return (split){.call = c,
-                 .back = back,
+                 .layout = segment_layout_of(c, NULL, back),
                  .stride = stride,
                  .summaries = workspace,
                  .states = workspace + bytes,
@@ -108,10 +107,10 @@ static split split_new(const call *c, bool back, char *workspace) {
 // Every slice begins with zeros.
 static void *summary_state(void *context, int memory, int64_t slice) {
   const split *s = context;
-  const rec_table_summary *of = segment_of(s->call, s->back);
-  for (int i = 0; i < of->part_count; i++)
-    if (segment_part(s->call, of, i)->memory == memory)
-      return s->summaries + slice * s->stride + segment_part_at(s->call, of, i);
+  const segment_layout *l = &s->layout;
+  for (int i = 0; i < l->part_count; i++)
+    if (segment_part(l, i)->memory == memory)
+      return s->summaries + slice * s->stride + segment_memory_at(l, memory);
   return NULL;
 }
 
@@ -119,13 +118,13 @@ static void *summary_state(void *context, int memory, int64_t slice) {
 static void *whole_state(void *context, int memory, int64_t slice) {
   const split *s = context;
   const call *c = s->call;
-  const rec_table_summary *of = segment_of(c, s->back);
   const rec_table_memory *m = table_memory(c->table, memory);
-  int part = segment_own_part(c, of, memory);
-  if (part >= 0) return s->states + slice * s->stride + segment_part_at(c, of, part);
-  if (s->back && m->forward_use != REC_UNUSED) return NULL;
+  bool back = s->layout.back;
+  if (segment_find_part(&s->layout, REC_PART_OWN, memory, -1, 0) >= 0)
+    return s->states + slice * s->stride + segment_state_at(&s->layout, memory);
+  if (back && m->forward_use != REC_UNUSED) return NULL;
   bool result = m->copy_from >= 0;
-  return slice == (result != s->back ? c->slices - 1 : 0) ? call_data(c, m) : NULL;
+  return slice == (result != back ? c->slices - 1 : 0) ? call_data(c, m) : NULL;
 }
 
 static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first,
@@ -139,16 +138,21 @@ static void run_pass(split *s, int kind, stage_saved saved, stage_results result
 // Finds the states of every slice; false: a summary is out of range. Decays above 1 may have a
 // product without a number where the states, step by step, stay finite.
 static bool find_states(split *s, stage_saved saved) {
-  const call *c = s->call;
-  int64_t slices = c->slices, from = s->back ? slices - 1 : 0, step = s->back ? -1 : 1;
-  run_pass(s, s->back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, s->back,
-           slices - !s->back, summary_state);
-  segment_states_before(c, s->back, s->states + from * s->stride);
+  bool back = s->layout.back;
+  int64_t slices = s->call->slices, from = back ? slices - 1 : 0, step = back ? -1 : 1;
+  run_pass(s, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, back,
+           slices - !back, summary_state);
+  folding f = fold_open(&s->layout, NULL);
+  f.from = s->states + from * s->stride;
+  fold_read_states(&f);
   for (int64_t i = 1; i < slices; i++, from += step) {
-    char *summary = s->summaries + from * s->stride, *states = s->states + from * s->stride;
-    segment_guard(c, s->back, summary, false);
+    char *summary = s->summaries + from * s->stride;
+    segment_guard(&s->layout, summary, false);
     if (segment_is_out_of_range(summary)) return false;
-    segment_states_after(c, s->back, summary, states, states + step * s->stride);
+    f.summary = summary;
+    f.to = f.from + step * s->stride;
+    fold_states(&f);
+    f.from = f.to;
   }
   return true;
 }

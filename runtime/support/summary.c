@@ -8,12 +8,11 @@
 // left.
 #include <string.h>
 
-#include "runtime/support/gpu.h"
 #include "runtime/support/segment.h"
 
 typedef struct maker {
   const call *call;
-  const rec_table_summary *of;
+  const segment_layout *layout;
   char *summary;
   char *zeros;     // as many as any state has, or a row of tokens
   char *identity;  // columns of a block: states, as segment_states_bytes counts them
@@ -21,22 +20,21 @@ typedef struct maker {
   bool given;      // the states before are the caller's
 } maker;
 
-static int64_t zeros_bytes(const call *c, const rec_table_summary *of) {
+static int64_t zeros_bytes(const segment_layout *l) {
+  const call *c = l->call;
   int64_t bytes = 0;
-  for (int i = 0; i < of->part_count; i++)
-    bytes = larger(bytes, segment_memory_bytes(c, segment_part(c, of, i)->memory));
-  for (int i = 0; of->value_axis >= 0 && i < c->table->memory_count; i++) {
+  for (int i = 0; i < l->part_count; i++)
+    bytes = larger(bytes, segment_memory_bytes(l, segment_part(l, i)->memory));
+  for (int i = 0; l->value_axis >= 0 && i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
     if (!stage_is_state(memory))
-      bytes =
-          larger(bytes, round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT));
+      bytes = larger(bytes, round_up(call_numbers(c, memory) * l->number_bytes, REC_ALIGNMENT));
   }
   return bytes;
 }
 
-static int64_t maker_bytes(const call *c, bool back) {
-  const rec_table_summary *of = segment_of(c, back);
-  return zeros_bytes(c, of) + (of->value_axis >= 0 ? segment_states_bytes(c, back) : 0);
+static int64_t maker_bytes(const segment_layout *l) {
+  return zeros_bytes(l) + (l->value_axis >= 0 ? segment_states_bytes(l) : 0);
 }
 
 static const rec_table_kernel *maker_kernel(const call *c, bool back) {
@@ -44,48 +42,41 @@ static const rec_table_kernel *maker_kernel(const call *c, bool back) {
 }
 
 // All steps as one sequence need the most.
-int64_t segment_workspace(const call *c, bool back, bool recompute) {
-  if (segment_of(c, back)->why_at) return 0;
-  call one = *c;
+int64_t segment_workspace(const segment_layout *l, bool recompute) {
+  if (l->why_not) return 0;
+  call one = *l->call;
+  const rec_table_kernel *kernel = maker_kernel(&one, l->back);
   one.packed = false;
-  int64_t saved = maker_kernel(c, back)->reads_saved && recompute ? call_saved_room(c).bytes : 0;
-  int64_t stage = stage_bytes(&one, maker_kernel(c, back));
-  if (saved) stage = larger(stage, stage_bytes(&one, &c->table->kernels[REC_KERNEL_STATES]));
-  return maker_bytes(c, back) + saved + stage;
+  int64_t saved = kernel->reads_saved && recompute ? call_saved_room(l->call).bytes : 0;
+  int64_t stage = stage_bytes(&one, kernel);
+  if (saved) stage = larger(stage, stage_bytes(&one, &one.table->kernels[REC_KERNEL_STATES]));
+  return maker_bytes(l) + saved + stage;
 }
 
 // ---- states of a run -------------------------------------------------------------------------
 
-static int64_t identity_at(const maker *m, int part) {
-  int64_t at = 0;
-  for (int i = 0; i < part; i++)
-    if (segment_part(m->call, m->of, i)->kind == REC_PART_OWN)
-      at += segment_memory_bytes(m->call, segment_part(m->call, m->of, i)->memory);
-  return at;
-}
-
-static void *maker_before(const maker *m, int part, int memory) {
+static void *maker_before(const maker *m, const rec_table_part *part, int memory) {
   if (m->block >= 0)
-    return segment_part(m->call, m->of, part)->columns ? m->identity + identity_at(m, part) : NULL;
+    return part->columns ? m->identity + segment_state_at(m->layout, part->state) : NULL;
   if (!m->given) return NULL;
   void *data = call_data(m->call, table_memory(m->call->table, memory));
   return data ? data : m->zeros;
 }
 
-static void *maker_after(const maker *m, int part) {
-  if (m->block < 0) return m->summary + segment_part_at(m->call, m->of, part);
-  if (!segment_part(m->call, m->of, part)->columns) return NULL;
-  return m->summary + segment_columns_at(m->call, m->of, part, m->block);
+static void *maker_after(const maker *m, const rec_table_part *part) {
+  if (m->block < 0) return m->summary + segment_memory_at(m->layout, part->memory);
+  if (!part->columns) return NULL;
+  return m->summary + segment_columns_at(m->layout, part->memory, m->block);
 }
 
 // Lag buffers before the segment are the caller's; nobody wants those after it.
 static void *maker_state(void *context, int memory, int64_t slice) {
   const maker *m = context;
   (void)slice;
-  for (int i = 0; i < m->of->part_count; i++) {
-    const rec_table_part *part = segment_part(m->call, m->of, i);
-    if (part->memory == memory) return maker_after(m, i);
-    if (part->kind == REC_PART_OWN && part->state == memory) return maker_before(m, i, memory);
+  for (int i = 0; i < m->layout->part_count; i++) {
+    const rec_table_part *part = segment_part(m->layout, i);
+    if (part->memory == memory) return maker_after(m, part);
+    if (part->kind == REC_PART_OWN && part->state == memory) return maker_before(m, part, memory);
   }
   const rec_table_memory *of = table_memory(m->call->table, memory);
   return of->depth && of->copy_from < 0 ? call_data(m->call, of) : NULL;
@@ -101,13 +92,13 @@ static int64_t column_at(const maker *m, const rec_table_memory *memory, const i
   const int32_t *axes = table_at(c->table, memory->axes_at);
   int64_t row = 0, value = 0;
   for (int k = 0; k < memory->axis_count; k++) {
-    if (axes[k] == m->of->value_axis)
+    if (axes[k] == m->layout->value_axis)
       value = index[k];
-    else if (!(m->of->instance_axes >> axes[k] & 1))
+    else if (segment_counts_along(m->layout, axes[k]))
       row = row * c->axis_size[axes[k]] + index[k];
   }
   // the columns value, value + entries, .. have their 1 in this entry
-  int64_t column = m->block * c->axis_size[m->of->value_axis] + value - first;
+  int64_t column = m->block * c->axis_size[m->layout->value_axis] + value - first;
   return column / memory->factor == row && column >= 0 ? column : -1;
 }
 
@@ -118,14 +109,15 @@ static void set_one(const call *c, char *data, int64_t at) {
     ((float *)(void *)data)[at] = 1;
 }
 
-static void set_identity(const maker *m, int part) {
+static void set_identity(const maker *m, int index_of_part) {
   const call *c = m->call;
-  const rec_table_memory *memory = table_memory(c->table, segment_part(c, m->of, part)->memory);
+  const rec_table_part *part = segment_part(m->layout, index_of_part);
+  const rec_table_memory *memory = table_memory(c->table, part->memory);
   const int32_t *axes = table_at(c->table, memory->axes_at);
-  char *data = m->identity + identity_at(m, part);
+  char *data = m->identity + segment_state_at(m->layout, part->state);
   int64_t index[REC_AXES_MAX] = {0},
-          entries = segment_numbers(c, segment_part(c, m->of, part)->memory) / memory->factor;
-  int64_t first = segment_first_column(c, m->of, part);
+          entries = m->layout->entries * segment_numbers(m->layout, part),
+          first = segment_first_column(m->layout, index_of_part);
   memset(data, 0, (size_t)(entries * memory->factor * c->table->number_bytes));
   for (int64_t entry = 0; entry < entries; entry++) {
     int64_t column = column_at(m, memory, index, first);
@@ -145,12 +137,14 @@ static void run_maker(maker *m, bool back, stage_saved saved, void *workspace) {
 static void run_columns(maker *m, bool back, stage_saved saved, void *workspace) {
   call c = *m->call;
   c.zeros = m->zeros;
-  c.zero_axis = m->of->value_axis;
+  c.zero_axis = m->layout->value_axis;
   maker columns = *m;
   columns.call = &c;
-  for (columns.block = 0; columns.block < segment_blocks(&c, m->of); columns.block++) {
-    for (int i = 0; i < m->of->part_count; i++)
-      if (segment_part(&c, m->of, i)->columns) set_identity(&columns, i);
+  for (columns.block = 0; columns.block < segment_blocks(m->layout); columns.block++) {
+    for (int i = 0; i < m->layout->part_count; i++) {
+      const rec_table_part *part = segment_part(m->layout, i);
+      if (part->columns && !part->component) set_identity(&columns, i);
+    }
     run_maker(&columns, back, saved, workspace);
   }
 }
@@ -165,14 +159,16 @@ static void fill_numbers(const call *c, char *data, int64_t numbers, double numb
 // Nothing of the states before is left.
 static void clear_transfers(const maker *m) {
   const call *c = m->call;
-  for (int i = 0; i < m->of->part_count; i++) {
-    const rec_table_part *part = segment_part(c, m->of, i);
+  const segment_layout *l = m->layout;
+  for (int i = 0; i < l->part_count; i++) {
+    const rec_table_part *part = segment_part(l, i);
     double none = part->kind == REC_PART_LOGARITHM ? SEGMENT_NO_MAXIMUM : 0;
-    int64_t numbers = segment_numbers(c, part->memory);
+    int64_t numbers = l->entries * segment_numbers(l, part) * segment_pair(l, part);
+    if (part->component) continue;
     if (part->kind != REC_PART_OWN)
-      fill_numbers(c, m->summary + segment_part_at(c, m->of, i), numbers, none);
-    for (int64_t b = 0; part->columns && b < segment_blocks(c, m->of); b++)
-      fill_numbers(c, m->summary + segment_columns_at(c, m->of, i, b), numbers, 0);
+      fill_numbers(c, m->summary + segment_memory_at(l, part->memory), numbers, none);
+    for (int64_t b = 0; part->columns && b < segment_blocks(l); b++)
+      fill_numbers(c, m->summary + segment_columns_at(l, part->memory, b), numbers, 0);
   }
 }
 
@@ -194,19 +190,6 @@ static call open_sequence(const call *c, bool back, bool *alone) {
   return one;
 }
 
-// What the kernel reads.
-static rec_status check_maker_operands(const call *c, bool back) {
-  const rec_table_kernel *kernel = maker_kernel(c, back);
-  rec_status status = REC_OK;
-  for (int i = 0; i < kernel->slot_count && status == REC_OK; i++) {
-    const rec_table_slot *slot = table_slot(c->table, kernel, i);
-    const rec_table_memory *memory = table_memory(c->table, slot->memory);
-    if (!slot->written)
-      status = call_check_memory(c, memory, back ? memory->backward_use : memory->forward_use);
-  }
-  return status;
-}
-
 // Backward: the states before each chunk, which forward has left or which are made again, in the
 // workspace.
 static rec_status find_saved(const call *c, bool back, stage_saved *saved, bool *again) {
@@ -225,12 +208,12 @@ static void make_summary(const call *c, bool back, char *summary, stage_saved sa
                          char *workspace) {
   bool alone;
   call one = open_sequence(c, back, &alone);
-  maker m = {
-      .call = &one, .of = segment_of(c, back), .summary = summary, .block = -1, .given = !alone};
+  segment_layout l = segment_layout_of(&one, NULL, back);
+  maker m = {.call = &one, .layout = &l, .summary = summary, .block = -1, .given = !alone};
   m.zeros = workspace;
-  m.identity = workspace + zeros_bytes(c, m.of);
-  memset(m.zeros, 0, (size_t)zeros_bytes(c, m.of));
-  workspace += maker_bytes(c, back);
+  m.identity = workspace + zeros_bytes(&l);
+  memset(m.zeros, 0, (size_t)zeros_bytes(&l));
+  workspace += maker_bytes(&l);
   if (again) {
     saved.data = workspace;
     workspace += call_saved_room(c).bytes;
@@ -241,7 +224,7 @@ static void make_summary(const call *c, bool back, char *summary, stage_saved sa
     run_columns(&m, back, saved, workspace);
   else
     clear_transfers(&m);
-  segment_guard(&one, back, summary, false);
+  segment_guard(&l, summary, false);
 }
 
 static rec_status choose_summary_clone(call *c, bool back) {
@@ -261,17 +244,20 @@ rec_status summarise_segment(const rec_table *table, const void *arguments,
       call_read(&c, table, back ? "summary_backward" : "summary", arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
-    return gpu_summary_call(&c, back, summary);
-  if (status == REC_OK) status = segment_check(&c, back);
+    return gpu_summarise_segment(&c, back, summary);
+  if (status != REC_OK) return status;
+  segment_layout l = segment_layout_of(&c, NULL, back);
+  status = segment_check(&l);
   if (status == REC_OK) status = segment_check_memory(&c, summary);
-  if (status == REC_OK) status = check_maker_operands(&c, back);
+  if (status == REC_OK) status = segment_check_operands(&l, maker_kernel(&c, back));
   if (status == REC_OK) status = choose_summary_clone(&c, back);
   if (status != REC_OK) return status;
   call_flatten(&c, &table->kernels[REC_KERNEL_FORWARD]);
+  l = segment_layout_of(&c, NULL, back);
   status = find_saved(&c, back, &saved, &again);
   if (status == REC_OK)
     status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
-                               segment_workspace(&c, back, again));
+                               segment_workspace(&l, again));
   if (status == REC_OK) make_summary(&c, back, summary, saved, again, launch->workspace);
   return status;
 }

@@ -1,24 +1,25 @@
 // The kernel `rec_gpu_fold` joins states with the summary of a segment of time, or the summaries of
-// two segments (compiler/abi/gpu_fold.h), a thread for each number.
+// two segments (compiler/abi/fold.h), a thread for each number.
 //
 //   to[i] = own[i] + sum over terms and rows of sign * factor[i, row] * from[i, row]
 #include <stddef.h>
 
-#include "compiler/abi/gpu_fold.h"
+#include "compiler/abi/fold.h"
 #include "compiler/kernel/gpu/gpu.h"
 
-enum { MOST_OPERANDS = 3, WITHOUT_MAXIMA = 2 };
+enum { MOST_OPERANDS = 5, WITHOUT_MAXIMA = 2 };
 
-#define FOLD(fold, type, field) load_field(e, fold, offsetof(rec_gpu_fold, field), type)
-#define TERM(term, type, field) load_field(e, term, offsetof(rec_gpu_fold_term, field), type)
-#define OPERAND(operand, type, field) load_field(e, operand, offsetof(rec_gpu_operand, field), type)
+#define FOLD(fold, type, field) load_field(e, fold, offsetof(rec_fold, field), type)
+#define TERM(term, type, field) load_field(e, term, offsetof(rec_fold_term, field), type)
+#define OPERAND(operand, type, field) \
+  load_field(e, operand, offsetof(rec_fold_operand, field), type)
 
 static ir at_byte(emitter *e, ir base, int64_t offset) {
   return element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
 }
 
 static ir stride_of(emitter *e, ir operand, ir axis) {
-  ir strides = at_byte(e, operand, offsetof(rec_gpu_operand, stride));
+  ir strides = at_byte(e, operand, offsetof(rec_fold_operand, stride));
   return LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, strides, axis), "");
 }
 
@@ -30,7 +31,7 @@ static void find_places(emitter *e, ir fold, ir index, const ir *operands, int c
     LLVMBuildStore(e->b, integer(e, 0), slots[i]);
   }
   LLVMBuildStore(e->b, index, rest);
-  ir axes = FOLD(fold, e->i64, axis_count), sizes = at_byte(e, fold, offsetof(rec_gpu_fold, size));
+  ir axes = FOLD(fold, e->i64, axis_count), sizes = at_byte(e, fold, offsetof(rec_fold, size));
   emit_loop loop = loop_begin(e, integer(e, 0), axes, 1, "axis");
   ir axis = int_sub(e, int_sub(e, axes, one), loop.index),
      all = LLVMBuildLoad2(e->b, e->i64, rest, "");
@@ -51,33 +52,35 @@ static ir number_at(emitter *e, ir data, ir place) {
 // A term, at the number that a thread makes.
 typedef struct fold_term {
   emitter *e;
-  bool maxima;
   ir term;
-  ir factor, from, by;  // the operands' data
-  ir factor_at, from_at, by_at;
+  ir data[MOST_OPERANDS], at[MOST_OPERANDS];  // of the operands
 } fold_term;
 
-static fold_term open_term(emitter *e, ir fold, ir term, ir index, bool maxima) {
-  ir operands[MOST_OPERANDS] = {at_byte(e, term, offsetof(rec_gpu_fold_term, factor)),
-                                at_byte(e, term, offsetof(rec_gpu_fold_term, from)),
-                                at_byte(e, term, offsetof(rec_gpu_fold_term, by))};
-  ir places[MOST_OPERANDS] = {0};
-  find_places(e, fold, index, operands, maxima ? MOST_OPERANDS : WITHOUT_MAXIMA, places);
-  return (fold_term){.e = e,
-                     .maxima = maxima,
-                     .term = term,
-                     .factor = OPERAND(operands[0], e->data, data),
-                     .from = OPERAND(operands[1], e->data, data),
-                     .by = OPERAND(operands[2], e->data, data),
-                     .factor_at = places[0],
-                     .from_at = places[1],
-                     .by_at = places[2]};
+enum { FACTOR, FROM, MAXIMUM, SHIFT, LARGEST };
+
+static fold_term open_term(emitter *e, ir fold, ir term, ir index, int operands) {
+  static const size_t offsets[MOST_OPERANDS] = {[FACTOR] = offsetof(rec_fold_term, factor),
+                                                [FROM] = offsetof(rec_fold_term, from),
+                                                [MAXIMUM] = offsetof(rec_fold_term, maximum),
+                                                [SHIFT] = offsetof(rec_fold_term, shift),
+                                                [LARGEST] = offsetof(rec_fold_term, largest)};
+  fold_term t = {.e = e, .term = term};
+  ir all[MOST_OPERANDS];
+  for (int i = 0; i < operands; i++) {
+    all[i] = at_byte(e, term, (int64_t)offsets[i]);
+    t.data[i] = OPERAND(all[i], e->data, data);
+  }
+  find_places(e, fold, index, all, operands, t.at);
+  return t;
+}
+
+static ir operand_number(const fold_term *t, int operand) {
+  return number_at(t->e, t->data[operand], t->at[operand]);
 }
 
 static void add_from(const fold_term *t, ir sum) {
   emitter *e = t->e;
-  ir from = number_at(e, t->from, t->from_at);
-  store_real(e, real_fma(e, TERM(t->term, e->real, sign), from, load_real(e, sum, 0)), sum);
+  store_real(e, real_add(e, load_real(e, sum, 0), operand_number(t, FROM)), sum);
 }
 
 static void add_rows(const fold_term *t, ir sum) {
@@ -86,40 +89,40 @@ static void add_rows(const fold_term *t, ir sum) {
   ir factor_stride = TERM(t->term, e->i64, factor_stride),
      from_stride = TERM(t->term, e->i64, from_stride);
   emit_loop loop = loop_begin(e, integer(e, 0), TERM(t->term, e->i64, rows), 1, "row");
-  ir factor =
-      number_at(e, t->factor, int_add(e, t->factor_at, int_mul(e, loop.index, factor_stride)));
-  ir from = number_at(e, t->from, int_add(e, t->from_at, int_mul(e, loop.index, from_stride)));
+  ir factor = number_at(e, t->data[FACTOR],
+                        int_add(e, t->at[FACTOR], int_mul(e, loop.index, factor_stride)));
+  ir from =
+      number_at(e, t->data[FROM], int_add(e, t->at[FROM], int_mul(e, loop.index, from_stride)));
   store_real(e, real_fma(e, real_mul(e, sign, factor), from, load_real(e, sum, 0)), sum);
   loop_end_kept(e, &loop);
 }
 
 static void take_maximum(const fold_term *t, ir sum) {
-  emitter *e = t->e;
-  ir shifted =
-      real_add(e, number_at(e, t->factor, t->factor_at), number_at(e, t->from, t->from_at));
-  store_real(e, expr_apply(e, TILE_MAX, (ir[]){shifted, load_real(e, sum, 0)}), sum);
+  gpu_maximum m = {.before = operand_number(t, FROM),
+                   .shift = operand_number(t, FACTOR),
+                   .largest = load_real(t->e, sum, 0)};
+  store_real(t->e, gpu_joined_maximum(t->e, m), sum);
 }
-
-static ir power_of(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
 
 static void add_relative(const fold_term *t, ir sum) {
-  emitter *e = t->e;
-  ir above = number_at(e, t->by, t->by_at), below = real_neg(e, above), zero = real_number(e, 0, 0);
-  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
-     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
-  keeps = real_add(e, keeps, number_at(e, t->factor, t->factor_at));
-  ir own = real_mul(e, power_of(e, writes), load_real(e, sum, 0));
-  store_real(e, real_fma(e, power_of(e, keeps), number_at(e, t->from, t->from_at), own), sum);
+  gpu_maximum m = {.before = operand_number(t, MAXIMUM),
+                   .shift = operand_number(t, SHIFT),
+                   .largest = operand_number(t, LARGEST)};
+  gpu_relative r = {.before = operand_number(t, FROM),
+                    .sum = operand_number(t, FACTOR),
+                    .own = load_real(t->e, sum, 0)};
+  store_real(t->e, gpu_joined_relative(t->e, 0, m, r), sum);
 }
 
-static void apply_term(const fold_term *t, ir sum) {
-  static void (*const kinds[])(const fold_term *, ir) = {[REC_GPU_FOLD_ADD] = add_from,
-                                                         [REC_GPU_FOLD_PRODUCT] = add_rows,
-                                                         [REC_GPU_FOLD_MAXIMUM] = take_maximum,
-                                                         [REC_GPU_FOLD_RELATIVE] = add_relative};
+// Without maxima all terms are products.
+static void apply_term(const fold_term *t, ir sum, bool maxima) {
+  static void (*const kinds[])(const fold_term *, ir) = {[REC_FOLD_ADD] = add_from,
+                                                         [REC_FOLD_PRODUCT] = add_rows,
+                                                         [REC_FOLD_MAXIMUM] = take_maximum,
+                                                         [REC_FOLD_RELATIVE] = add_relative};
   emitter *e = t->e;
-  if (!t->maxima) add_rows(t, sum);
-  for (int kind = 0; t->maxima && kind <= REC_GPU_FOLD_RELATIVE; kind++) {
+  if (!maxima) add_rows(t, sum);
+  for (int kind = 0; maxima && kind <= REC_FOLD_RELATIVE; kind++) {
     emit_branch branch =
         branch_begin(e, int_compare(e, LLVMIntEQ, TERM(t->term, e->i64, kind), integer(e, kind)));
     kinds[kind](t, sum);
@@ -137,8 +140,8 @@ static void mark(emitter *e, ir fold, ir to, ir number) {
 }
 
 static void make_number(emitter *e, ir fold, ir index, bool maxima) {
-  ir operands[] = {at_byte(e, fold, offsetof(rec_gpu_fold, to)),
-                   at_byte(e, fold, offsetof(rec_gpu_fold, own))},
+  ir operands[] = {at_byte(e, fold, offsetof(rec_fold, to)),
+                   at_byte(e, fold, offsetof(rec_fold, own))},
      places[2];
   find_places(e, fold, index, operands, 2, places);
   ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data),
@@ -147,12 +150,12 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   emit_branch own = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
   store_real(e, number_at(e, from, places[1]), sum);
   branch_end(e, &own);
-  ir terms = at_byte(e, fold, offsetof(rec_gpu_fold, terms));
+  ir terms = at_byte(e, fold, offsetof(rec_fold, terms));
   emit_loop loop = loop_begin(e, integer(e, 0), FOLD(fold, e->i64, term_count), 1, "term");
-  ir at = int_mul(e, loop.index, integer(e, sizeof(rec_gpu_fold_term)));
-  fold_term t =
-      open_term(e, fold, element(e, LLVMInt8TypeInContext(e->context), terms, at), index, maxima);
-  apply_term(&t, sum);
+  ir at = int_mul(e, loop.index, integer(e, sizeof(rec_fold_term)));
+  fold_term t = open_term(e, fold, element(e, LLVMInt8TypeInContext(e->context), terms, at), index,
+                          maxima ? MOST_OPERANDS : WITHOUT_MAXIMA);
+  apply_term(&t, sum, maxima);
   loop_end_kept(e, &loop);
   to = element(e, e->real, to, places[0]);
   emit_branch branch =
@@ -166,7 +169,7 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
 void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   ir kernel_function =
-      gpu_kernel_function(e, "rec_gpu_fold", sizeof(rec_gpu_fold), REC_GPU_FOLD_THREADS);
+      gpu_kernel_function(e, "rec_gpu_fold", sizeof(rec_fold), REC_GPU_FOLD_THREADS);
   ir fold = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_FOLD_THREADS);
   ir thread =
       int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));

@@ -21,6 +21,17 @@ void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
 // kernel/gpu/fold.c: the kernel `rec_gpu_fold`, where there are summaries. Without `maxima` all
 // terms are products.
 void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima);
+// kernel/gpu/time_slices/running_maxima.c: a running maximum, and a state relative to it, after a
+// segment of time: m' = max(F + m, M), s' = exp(min(0, d) + D) s + exp(min(0, -d)) own, where d = F
+// + m - M. `lanes` of a vector, 0: numbers.
+typedef struct gpu_maximum {
+  ir before, shift, largest;  // m, F, M
+} gpu_maximum;
+typedef struct gpu_relative {
+  ir before, sum, own;  // s, D, own
+} gpu_relative;
+ir gpu_joined_maximum(emitter *e, gpu_maximum m);
+ir gpu_joined_relative(emitter *e, int lanes, gpu_maximum m, gpu_relative r);
 // kernel/gpu/delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it.
 void gpu_delay_kernel(arena *a, llvm_module *m);
 bool gpu_has_delays(const recurrence *r);

@@ -5,6 +5,7 @@
 //                  where d = F + m - M
 #include "compiler/abi/segment.h"
 #include "compiler/kernel/gpu/frame.h"
+#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
 void gpu_begin_maxima(kernel_frame *h, frame_program *p) {
@@ -37,22 +38,31 @@ static ir term_at(lower *l, const place_in_loops *at, const term *t) {
   return spread(e, view_load(l, &t->v, at, t->axes), lanes);
 }
 
-static ir power_at(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
+static ir power_of(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
+
+ir gpu_joined_maximum(emitter *e, gpu_maximum m) {
+  return expr_apply(e, TILE_MAX, (ir[]){real_add(e, m.before, m.shift), m.largest});
+}
+
+ir gpu_joined_relative(emitter *e, int lanes, gpu_maximum m, gpu_relative r) {
+  ir zero = real_number(e, 0, lanes);
+  ir above = real_sub(e, real_add(e, m.before, m.shift), m.largest), below = real_neg(e, above);
+  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
+     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
+  ir own = real_mul(e, power_of(e, writes), r.own);
+  return real_fma(e, power_of(e, real_add(e, keeps, r.sum)), r.before, own);
+}
 
 // The state after a slice, from the state before it.
 static ir combined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
-  emitter *e = l->e;
-  ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
-  ir maximum = r->is_maximum ? before : term_at(l, at, &r->maximum);
-  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)),
-     largest = term_at(l, at, &r->largest);
-  if (r->is_maximum) return expr_apply(e, TILE_MAX, (ir[]){shifted, largest});
-  ir above = real_sub(e, shifted, largest), below = real_neg(e, above);
-  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
-     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
-  keeps = real_add(e, keeps, term_at(l, at, &r->sum));
-  ir own = real_mul(e, power_at(e, writes), term_at(l, at, &r->kept));
-  return real_fma(e, power_at(e, keeps), before, own);
+  gpu_maximum m = {.before = r->is_maximum ? before : term_at(l, at, &r->maximum),
+                   .shift = term_at(l, at, &r->shift),
+                   .largest = term_at(l, at, &r->largest)};
+  if (r->is_maximum) return gpu_joined_maximum(l->e, m);
+  return gpu_joined_relative(
+      l->e, at->vector_axis >= 0 ? at->lanes : 0, m,
+      (gpu_relative){
+          .before = before, .sum = term_at(l, at, &r->sum), .own = term_at(l, at, &r->kept)});
 }
 
 static void join_point(lower *l, const place_in_loops *at, void *data) {
