@@ -44,23 +44,12 @@ const gpu_model_device *gpu_model_find(const char *target) {
   return NULL;
 }
 
-static double cache_bytes_of(const gpu_model_device *d) {
-  return 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
-}
-
 simt_cost gpu_model_rates(const gpu_model_device *d) {
-  return (simt_cost){.mma = d->mma, .wgmma = d->wgmma, .cache = cache_bytes_of(d)};
+  double cache = 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
+  return (simt_cost){.speed = {d->mma, d->wgmma, cache}};
 }
 
 // ---- sums ------------------------------------------------------------------------------------
-
-enum { NUMBERS = sizeof(simt_place_cost) / sizeof(double) };
-
-static void add_place_cost(simt_place_cost *to, const simt_place_cost *x, double factor) {
-  double *sums = (double *)to;
-  const double *numbers = (const double *)x;
-  for (int i = 0; i < NUMBERS; i++) sums[i] += factor * numbers[i];
-}
 
 typedef struct row {
   simt_place_cost cost;
@@ -87,9 +76,9 @@ static simt_place_cost step_of(const section *s, int place) {
   double factor =
       1 / ((double)(r->steps - (r->before ? r->before_steps : 0)) * (double)s->kernel->items);
   simt_place_cost step = {0};
-  add_place_cost(&step, &r->cost->costs[place], factor);
+  simt_add_place_cost(&step, &r->cost->costs[place], factor);
   if (r->before && place < r->before->count)
-    add_place_cost(&step, &r->before->costs[place], -factor);
+    simt_add_place_cost(&step, &r->before->costs[place], -factor);
   return step;
 }
 
@@ -117,37 +106,23 @@ static void fill_rows(section *s) {
   for (int i = 0; i < cost->count; i++) {
     if (!is_of(cost, i, s->kernel)) continue;
     simt_place_cost step = step_of(s, i);
-    add_place_cost(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
-    add_place_cost(&s->step, &step, 1);
-    if (step.issued > 1e-9) add_place_cost(&row_of(s, cost->places[i])->cost, &step, 1);
+    simt_add_place_cost(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
+    simt_add_place_cost(&s->step, &step, 1);
+    if (step.work.instructions > 1e-9)
+      simt_add_place_cost(&row_of(s, cost->places[i])->cost, &step, 1);
   }
   qsort(s->rows, (size_t)s->row_count, sizeof *s->rows, by_time);
 }
 
 // ---- the model -------------------------------------------------------------------------------
 
-static const char *const bound_names[BOUND_COUNT] = {
-    [GPU_UNIT_ISSUE] = "issue",   [GPU_UNIT_SHARED] = "shared", [GPU_UNIT_SPECIAL] = "mufu",
-    [GPU_UNIT_TENSOR] = "tensor", [GPU_UNIT_CACHE] = "L2",      [BOUND_WARP] = "warp"};
+static const char *const bound_names[GPU_LIMITS] = {
+    [GPU_LIMIT_ISSUE] = "issue",   [GPU_LIMIT_SHARED] = "shared", [GPU_LIMIT_SPECIAL] = "mufu",
+    [GPU_LIMIT_TENSOR] = "tensor", [GPU_LIMIT_CACHE] = "L2",      [GPU_LIMIT_WARP] = "warp"};
 
-static double bytes_of_place(const simt_place_cost *c) { return 32 * c->sectors; }
-
-// The cycles of so many blocks side by side, and what they wait for; NULL: their own chains of
-// instructions and barriers.
-static double together(const gpu_model_device *d, const simt_place_cost *c, int blocks, int pace,
-                       const char **bound) {
-  double most = c->cycles[pace];
-  *bound = NULL;
-  const gpu_use use = {.instructions = c->issued,
-                       .wavefronts = c->wavefronts,
-                       .specials = c->instructions[SIMT_EXP] + c->instructions[SIMT_MUFU],
-                       .tensor = c->tensor,
-                       .bytes = bytes_of_place(c)};
-  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++) {
-    double cycles = blocks * gpu_unit_cycles(unit, &use, cache_bytes_of(d));
-    if (cycles > most) most = cycles, *bound = bound_names[unit];
-  }
-  return most;
+static double together(const section *s, const simt_place_cost *c, int blocks, int pace,
+                       gpu_limit *limit) {
+  return gpu_cycles_together(&c->work, &s->r->cost->speed, blocks, c->cycles[pace], limit);
 }
 
 static int least(int x, int y) { return x < y ? x : y; }
@@ -169,7 +144,7 @@ static int resident_blocks(const gpu_model_device *d, const simt_kernel *k,
 
 static int largest_bound(const simt_place_cost *c) {
   int bound = 0;
-  for (int i = 1; i < BOUND_COUNT; i++)
+  for (int i = 1; i < GPU_LIMITS; i++)
     if (c->bound[i] > c->bound[bound]) bound = i;
   return bound;
 }
@@ -198,18 +173,22 @@ static void print_place(FILE *out, const simt_place *place) {
   fprintf(out, "%.*s%s", MOST_TEXT, place->text, end);
 }
 
-static void print_row(FILE *out, const simt_place_cost *c, const simt_place_cost *all,
+static void print_row(FILE *out, const section *s, const simt_place_cost *c,
                       const simt_place *place) {
+  enum { SECTOR = 32 };
+  const gpu_work *work = &c->work;
+  const simt_place_cost *all = &s->step;
+  double sectors = work->bytes / SECTOR;
   double slow = c->cycles[SIMT_PACES - 1];
   fprintf(out, "%9.1f %9.1f %5.1f%% %-6s", c->cycles[0], slow,
           all->cycles[SIMT_PACES - 1] > 0 ? 100 * slow / all->cycles[SIMT_PACES - 1] : 0,
           bound_names[largest_bound(c)]);
-  fprintf(out, " %8.1f %8.1f %4.0f%%", c->issued, c->busiest,
-          c->issued > 0 ? 100 * c->lanes / (32 * c->issued) : 0);
+  fprintf(out, " %8.1f %8.1f %4.0f%%", work->instructions, work->busiest,
+          work->instructions > 0 ? 100 * c->lanes / (32 * work->instructions) : 0);
   fprintf(out, " %4.0f%%", slow > 1e-9 ? 100 * c->worked / slow : 100);
-  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", c->wavefronts,
-          times(c->wavefronts, c->least_wavefronts), c->sectors,
-          times(c->sectors, c->least_sectors), bytes_of_place(c), c->intervals, c->tensor);
+  fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", work->wavefronts,
+          times(work->wavefronts, c->least_wavefronts), sectors, times(sectors, c->least_sectors),
+          work->bytes, work->barriers, gpu_tensor_cycles(work, &s->r->cost->speed));
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);
   fprintf(out, "  ");
   if (place)
@@ -239,25 +218,26 @@ static void print_code(FILE *out, const gpu_model_code *code) {
 
 static void print_bounds(FILE *out, const simt_place_cost *c) {
   double sum = 0;
-  for (int i = 0; i < BOUND_COUNT; i++) sum += c->bound[i];
-  for (int i = 0; i < BOUND_COUNT; i++)
+  for (int i = 0; i < GPU_LIMITS; i++) sum += c->bound[i];
+  for (int i = 0; i < GPU_LIMITS; i++)
     if (sum > 0 && c->bound[i] >= 0.05 * sum)
       fprintf(out, " %s %.0f%%", bound_names[i], 100 * c->bound[i] / sum);
 }
 
 static void print_times(FILE *out, const section *s) {
   const gpu_model_device *d = s->r->device;
-  const char *bound, *slow_bound;
+  gpu_limit limit, slow_limit;
   double swift = s->step.cycles[0], slow = s->step.cycles[SIMT_PACES - 1];
   fprintf(
       out,
       "  a step of a block: %.1f .. %.1f cycles, %.3f .. %.3f us at %.0f MHz; between barriers:",
       swift, slow, swift / d->mhz, slow / d->mhz, d->mhz);
   print_bounds(out, &s->step);
-  double full = together(d, &s->step, s->resident, 0, &bound),
-         slow_full = together(d, &s->step, s->resident, SIMT_PACES - 1, &slow_bound);
+  double full = together(s, &s->step, s->resident, 0, &limit),
+         slow_full = together(s, &s->step, s->resident, SIMT_PACES - 1, &slow_limit);
   fprintf(out, "\n  a step of %d on a multiprocessor: %.1f .. %.1f cycles; bound by %s\n",
-          s->resident, full, slow_full, slow_bound ? slow_bound : "the block's own");
+          s->resident, full, slow_full,
+          slow_limit < GPU_UNITS ? bound_names[slow_limit] : "the block's own");
   if (s->r->before)
     fprintf(out, "  around the steps: %.0f .. %.0f cycles\n",
             s->whole.cycles[0] - (double)s->r->steps * swift,
@@ -267,13 +247,13 @@ static void print_times(FILE *out, const section *s) {
 // Rounds of all multiprocessors, or all that goes through the cache.
 static double call_ms(const section *s, int pace) {
   const gpu_model_device *d = s->r->device;
-  const char *bound;
+  gpu_limit limit;
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
   double rounds = ceil(items / each),
          blocks = items < each ? ceil(items / d->multiprocessors) : s->resident;
-  double cycles = rounds * together(d, &s->whole, (int)blocks, pace, &bound);
+  double cycles = rounds * together(s, &s->whole, (int)blocks, pace, &limit);
   double compute = cycles / (1e3 * d->mhz),
-         cache = bytes_of_place(&s->whole) * items / (1e6 * d->cache_gb);
+         cache = s->whole.work.bytes * items / (1e6 * d->cache_gb);
   return compute > cache ? compute : cache;
 }
 
@@ -287,9 +267,8 @@ static void print_section(FILE *out, const section *s) {
   if (!s->r->before)
     fprintf(out, "  the call: %.4f .. %.4f ms\n", call_ms(s, 0), call_ms(s, SIMT_PACES - 1));
   print_head(out);
-  print_row(out, &s->step, &s->step, NULL);
-  for (int i = 0; i < s->row_count; i++)
-    print_row(out, &s->rows[i].cost, &s->step, s->rows[i].place);
+  print_row(out, s, &s->step, NULL);
+  for (int i = 0; i < s->row_count; i++) print_row(out, s, &s->rows[i].cost, s->rows[i].place);
 }
 
 static const gpu_model_code *code_of(const gpu_model_request *r, const simt_kernel *k) {

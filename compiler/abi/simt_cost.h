@@ -5,9 +5,10 @@
 //   place 4: gla.rec:12, "3 body points .." a nest, or what stands around nests
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
-#include "compiler/abi/gpu_costs.h"
+#include "compiler/abi/gpu_work.h"
 
 typedef enum simt_class {
 #define SIMT_CLASS(id, column, what) SIMT_##id,
@@ -28,28 +29,28 @@ typedef struct simt_place {
   const char *kernel, *file, *text;
 } simt_place;
 
-// What bounds the time between two barriers: a gpu_unit, or the busiest warp, whose instructions
-// wait for each other.
-enum { BOUND_WARP = GPU_UNITS, BOUND_COUNT };
-
 // The model has the time twice: for warps whose instructions wait little, and much (gpu_costs.def,
 // swift and slow).
 enum { SIMT_PACES = 2 };
 
 // Sums over blocks; all members are doubles.
 typedef struct simt_place_cost {
-  double instructions[SIMT_CLASSES], issued;  // of warps
-  double lanes;                               // active, summed over issued instructions
-  double busiest;                             // issued by the busiest warp of each interval
+  gpu_work work;                      // `instructions`: that are issued; `barriers`: that end here
+  double instructions[SIMT_CLASSES];  // of warps
+  double lanes;                       // active, summed over issued instructions
   // cycles of the last pace, times the part of the block's threads at work
   double worked;
-  double wavefronts, least_wavefronts;  // of shared memory
-  double sectors, least_sectors;        // of global memory
-  double tensor;                        // cycles of the tensor cores
-  double intervals;                     // that end here: barriers of the block
-  // bound: cycles of the first pace, by what bounds them
-  double cycles[SIMT_PACES], bound[BOUND_COUNT];
+  double least_wavefronts, least_sectors;
+  // bound: cycles of the first pace, by what limits them
+  double cycles[SIMT_PACES], bound[GPU_LIMITS];
 } simt_place_cost;
+
+static inline void simt_add_place_cost(simt_place_cost *to, const simt_place_cost *x,
+                                       double factor) {
+  double *sums = (double *)to;
+  const double *numbers = (const double *)x;
+  for (size_t i = 0; i < sizeof *x / sizeof *numbers; i++) sums[i] += factor * numbers[i];
+}
 
 // A kernel that was started.
 typedef struct simt_kernel {
@@ -61,9 +62,7 @@ typedef struct simt_kernel {
 enum { SIMT_MOST_KERNELS = 16 };
 
 typedef struct simt_cost {
-  // Of a multiprocessor in a cycle, set by the caller (gpu_model_rates): multiply-adds of tensor
-  // cores, wgmma 0: as mma; bytes of the second-level cache, 0: without limit.
-  double mma, wgmma, cache;
+  gpu_speed speed;  // set by the caller (gpu_model_rates)
   simt_kernel kernels[SIMT_MOST_KERNELS];
   int32_t kernel_count, count, room;
   const simt_place **places;  // by number; NULL: never run

@@ -20,7 +20,7 @@ static const simt_place place = {.number = 1, .kernel = "k", .file = "", .text =
 static simt_place_cost run_threads(void (*kernel)(const void *), const void *parameters,
                                    int threads) {
   char message[SIMT_MESSAGE] = "";
-  simt_cost cost = {.mma = MMA_RATE, .cache = CACHE_RATE};
+  simt_cost cost = {.speed = {.mma = MMA_RATE, .cache = CACHE_RATE}};
   simt_launch launch = {.kernel = "k",
                         .function = kernel,
                         .parameters = parameters,
@@ -91,9 +91,9 @@ static void test_wavefronts(void **state) {
     const pattern *p = &patterns[i];
     simt_place_cost found = {0};
     if (p->lanes) found = run(load_by_pattern, p);
-    if (found.wavefronts != p->wavefronts || found.least_wavefronts != p->ideal)
+    if (found.work.wavefronts != p->wavefronts || found.least_wavefronts != p->ideal)
       fail_msg("%s: expected %d wavefronts and %d at best, found %g and %g", p->name, p->wavefronts,
-               p->ideal, found.wavefronts, found.least_wavefronts);
+               p->ideal, found.work.wavefronts, found.least_wavefronts);
   }
 }
 
@@ -111,7 +111,7 @@ static void load_in_turns(const void *parameters) {
 static void test_turns(void **state) {
   (void)state;
   simt_place_cost found = run(load_in_turns, NULL);
-  assert_true(found.wavefronts == 3 && found.least_wavefronts == 3);
+  assert_true(found.work.wavefronts == 3 && found.least_wavefronts == 3);
 }
 
 // An access of 16 bytes that is known to lie at multiples of 4 alone is four of them.
@@ -125,7 +125,7 @@ static void test_pieces(void **state) {
   (void)state;
   simt_place_cost found = run(load_unaligned, NULL);
   // words 4 apart: 4 of each bank
-  assert_true(found.least_wavefronts == 4 && found.wavefronts == 16);
+  assert_true(found.least_wavefronts == 4 && found.work.wavefronts == 16);
 }
 
 static const simt_segment two_adds = {
@@ -144,12 +144,12 @@ static void test_segments(void **state) {
   simt_place_cost found = run_threads(run_segments, NULL, 2 * SIMT_WARP);
   assert_true(found.instructions[SIMT_FP32] == 2 * (5 + 1) &&
               found.instructions[SIMT_EXP] == 5 + 1);
-  assert_true(found.issued == 3 * (5 + 1) && found.busiest == 3 * 5);
+  assert_true(found.work.instructions == 3 * (5 + 1) && found.work.busiest == 3 * 5);
   assert_true(found.lanes == 3 * (8 * 5 + 24 * 1 + 32));
-  assert_true(found.intervals == 1);
+  assert_true(found.work.barriers == 1);
   double busiest = gpu_cost_swift * 3 * 5 + GPU_COST_BARRIER_CYCLES;
   assert_float_equal(found.cycles[0], busiest, 1e-9);
-  assert_float_equal(found.bound[BOUND_WARP], gpu_cost_swift * 3 * 5, 1e-9);
+  assert_float_equal(found.bound[GPU_LIMIT_WARP], gpu_cost_swift * 3 * 5, 1e-9);
   double at_work = (8 * 5 + 24 * 1 + 32) / (5.0 * 2 * SIMT_WARP);
   assert_float_equal(found.worked, at_work * found.cycles[SIMT_PACES - 1], 1e-9);
 }
@@ -165,7 +165,7 @@ static void run_beside(const void *parameters) {
 static void test_beside(void **state) {
   (void)state;
   simt_place_cost found = run_threads(run_beside, NULL, 2 * SIMT_WARP);
-  assert_true(found.issued == 3);
+  assert_true(found.work.instructions == 3);
   assert_float_equal(found.worked, found.cycles[SIMT_PACES - 1], 1e-9);
 }
 
@@ -181,8 +181,8 @@ static void run_products(const void *parameters) {
 static void test_products(void **state) {
   (void)state;
   simt_place_cost found = run(run_products, NULL);
-  assert_float_equal(found.tensor, gpu_cost_mma_slack * 8 * 16 * 8 * 16 / MMA_RATE, 1e-9);
-  assert_float_equal(found.bound[GPU_UNIT_TENSOR], found.tensor, 1e-9);
+  double cycles = gpu_cost_mma_slack * 8 * 16 * 8 * 16 / MMA_RATE;
+  assert_float_equal(found.bound[GPU_LIMIT_TENSOR], cycles, 1e-9);
 }
 
 // ---- ldmatrix --------------------------------------------------------------------------------
@@ -214,9 +214,9 @@ static void test_ldmatrix(void **state) {
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     simt_place_cost found = run(load_matrices, &all[i]);
-    if (found.wavefronts != all[i].wavefronts || found.least_wavefronts != 4)
+    if (found.work.wavefronts != all[i].wavefronts || found.least_wavefronts != 4)
       fail_msg("%s: expected %d wavefronts and 4 at best, found %g and %g", all[i].name,
-               all[i].wavefronts, found.wavefronts, found.least_wavefronts);
+               all[i].wavefronts, found.work.wavefronts, found.least_wavefronts);
   }
 }
 
@@ -239,9 +239,9 @@ static void test_group_product(void **state) {
   (void)state;
   simt_place_cost found = run_threads(multiply_group, NULL, 4 * SIMT_WARP);
   // 64 rows of a and 8 columns of b, 32 bytes each, once for the four warps
-  assert_true(found.wavefronts == (64 + 8) * 32 / 128 &&
-              found.least_wavefronts == found.wavefronts);
-  assert_float_equal(found.tensor, gpu_cost_wgmma_slack * 64 * 8 * 16 / MMA_RATE, 1e-9);
+  assert_true(found.work.wavefronts == (64 + 8) * 32 / 128 &&
+              found.least_wavefronts == found.work.wavefronts);
+  assert_float_equal(found.work.groups, 64 * 8 * 16, 1e-9);
 }
 
 // ---- global memory ---------------------------------------------------------------------------
@@ -273,9 +273,9 @@ static void test_sectors(void **state) {
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     simt_place_cost found = run(load_global, &all[i]);
-    if (found.sectors != all[i].sectors || found.least_sectors != all[i].ideal)
+    if (found.work.bytes != all[i].sectors * SIMT_SECTOR || found.least_sectors != all[i].ideal)
       fail_msg("%s: expected %d sectors and %d at best, found %g and %g", all[i].name,
-               all[i].sectors, all[i].ideal, found.sectors, found.least_sectors);
+               all[i].sectors, all[i].ideal, found.work.bytes / SIMT_SECTOR, found.least_sectors);
   }
 }
 
@@ -285,7 +285,7 @@ static void test_cache_bound(void **state) {
   const reads each = {"a sector each", 4, 256, 0, 32, 4};
   simt_place_cost found = run(load_global, &each);
   double cycles = 32.0 * SIMT_SECTOR / CACHE_RATE;
-  assert_float_equal(found.bound[GPU_UNIT_CACHE], cycles, 1e-9);
+  assert_float_equal(found.bound[GPU_LIMIT_CACHE], cycles, 1e-9);
   for (int pace = 0; pace < SIMT_PACES; pace++)
     assert_float_equal(found.cycles[pace], cycles + GPU_COST_BARRIER_CYCLES, 1e-9);
 }

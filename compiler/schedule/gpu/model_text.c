@@ -13,15 +13,15 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
   for (int n = 0; n < of->p->nests.count; n++) {
     const plan_nest *nest = &of->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    gpu_work work = model_work_of_nest(a, &p, nest, since);
-    gpu_limit limit;
-    double cycles = gpu_nest_cycles(&work, device, &limit);
+    nest_work work = model_work_of_nest(a, &p, nest, since);
+    const gpu_work *all = &work.all;
+    gpu_limit limit = gpu_longest(all, device, gpu_cost_latency);
     fprintf(out,
             "  %s %d %s: %.1f cycles, for %s; %.1f warp instructions, %.1f of one warp, %.1f "
             "wavefronts, %.1f special, %.0f bytes",
-            of->program->name, n, plan_nest_text(nest->kind), cycles / steps, gpu_limit_text(limit),
-            work.instructions / steps, work.busiest / steps, work.wavefronts / steps,
-            work.specials / steps, work.bytes / steps);
+            of->program->name, n, plan_nest_text(nest->kind), gpu_cycles(all, device) / steps,
+            gpu_limit_text(limit), all->instructions / steps, all->busiest / steps,
+            all->wavefronts / steps, all->specials / steps, all->bytes / steps);
     if (work.begins > 0)
       fprintf(out,
               "; %.2f operations, %.2f accesses, %.2f turns of loops, %.2f begins, %.2f addresses",

@@ -215,21 +215,21 @@ static double instructions_of(const nest_count *c) {
 
 // Each warp begins the nest once, also to find that it has no work, and goes through its body at
 // each turn.
-static gpu_work total(const nest_count *c, model_turns t) {
+static nest_work total(const nest_count *c, model_turns t) {
   double warps = (double)c->p->w->threads / MODEL_LANES, used = t.all < warps ? t.all : warps;
   double own = instructions_of(c), addresses = gpu_cost_address * c->addresses;
-  return (gpu_work){.instructions = t.all * own + warps * gpu_cost_begin + used * addresses,
-                    .busiest = t.busiest * own + gpu_cost_begin + addresses,
-                    .used = (int)ceil(used),
-                    .operations = t.all * c->operations,
-                    .accesses = t.all * c->accesses,
-                    .loops = t.all * c->loops,
-                    .begins = warps,
-                    .addresses = used * c->addresses,
-                    .wavefronts = t.all * c->wavefronts,
-                    .specials = t.all * c->specials,
-                    .bytes = t.all * c->bytes,
-                    .far = c->far};
+  return (nest_work){.all.instructions = t.all * own + warps * gpu_cost_begin + used * addresses,
+                     .all.busiest = t.busiest * own + gpu_cost_begin + addresses,
+                     .used = (int)ceil(used),
+                     .operations = t.all * c->operations,
+                     .accesses = t.all * c->accesses,
+                     .loops = t.all * c->loops,
+                     .begins = warps,
+                     .addresses = used * c->addresses,
+                     .all.wavefronts = t.all * c->wavefronts,
+                     .all.specials = t.all * c->specials,
+                     .all.bytes = t.all * c->bytes,
+                     .all.far = c->far};
 }
 
 static void add_values(nest_count *c) {
@@ -248,7 +248,7 @@ static nest_count count_of(const placed_program *p, const plan_nest *nest, bool 
 }
 
 // A thread by itself goes through all points.
-static gpu_work work_of_thread(nest_count *c) {
+static nest_work work_of_thread(nest_count *c) {
   c->over = plan_tile_axes(&c->p->w->m, c->nest->axes);
   for (int lane = 0; lane < MODEL_LANES; lane++)
     plan_put_index(&c->at, c->p->w->k->lane_axis, lane, lane);
@@ -264,7 +264,7 @@ static int sums_of(const nest_count *c) {
 }
 
 // All threads share out one sum, or copy numbers.
-static gpu_work work_of_numbers(nest_count *c) {
+static nest_work work_of_numbers(nest_count *c) {
   double all = model_entries(c->p, c->nest->axes);
   axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
@@ -275,14 +275,14 @@ static gpu_work work_of_numbers(nest_count *c) {
   plan_put_pieces(&c->p->w->m, c->p->of->program, &axes, numbers, &c->at);
   c->over = 0;
   add_values(c);
-  gpu_work work = total(c, model_turns_of(c->p, all));
+  nest_work work = total(c, model_turns_of(c->p, all));
   double sums = copies ? 0 : 2.0 * sums_of(c) * GPU_COST_SUM_OF_WARP;
-  work.busiest += sums;
-  work.instructions += sums * c->p->w->threads / MODEL_LANES;
+  work.all.busiest += sums;
+  work.all.instructions += sums * c->p->w->threads / MODEL_LANES;
   return work;
 }
 
-static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, bool *seen) {
+static nest_work work_of_points(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   if (!is_block(&c)) return work_of_thread(&c);
   plan_threads t = nest->threads;
@@ -294,7 +294,7 @@ static gpu_work work_of_points(const placed_program *p, const plan_nest *nest, b
   plan_put_lanes(&p->w->m, p->of->program, nest, &t, &c.at);
   if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
   add_values(&c);
-  if (!c.operations && !c.accesses) return (gpu_work){0};
+  if (!c.operations && !c.accesses) return (nest_work){0};
   if (t.lanes > 1)
     c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
   return total(&c, model_turns_of(p, points * t.lanes));
@@ -459,7 +459,7 @@ static double results_of(const nest_count *c) {
   return count;
 }
 
-static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
+static nest_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   const plan_dot *dot = &nest->dot;
   const tile_value *v = value_of(&c, nest->values.items[0]);
@@ -475,19 +475,19 @@ static gpu_work work_of_mma(const placed_program *p, const plan_nest *nest, bool
   double accesses = x.accesses + pairs * c.accesses;
   double around = operations + accesses - x.operations - x.accesses;
   double own = operations + accesses + gpu_cost_step * x.loops;
-  return (gpu_work){.instructions = count * (own + gpu_cost_block),
-                    .busiest = turns * (gpu_cost_block + x.wait + around) + x.busiest,
-                    .used = b.count < b.warps ? b.count : b.warps,
-                    .operations = count * operations,
-                    .accesses = count * accesses,
-                    .loops = count * x.loops,
-                    .begins = count,
-                    .wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
-                    .specials = count * pairs * c.specials,
-                    .tensor = count * x.tensor,
-                    .groups = count * x.groups,
-                    .bytes = count * (x.bytes + pairs * c.bytes),
-                    .far = c.far};
+  return (nest_work){.all.instructions = count * (own + gpu_cost_block),
+                     .all.busiest = turns * (gpu_cost_block + x.wait + around) + x.busiest,
+                     .used = b.count < b.warps ? b.count : b.warps,
+                     .operations = count * operations,
+                     .accesses = count * accesses,
+                     .loops = count * x.loops,
+                     .begins = count,
+                     .all.wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
+                     .all.specials = count * pairs * c.specials,
+                     .all.tensor = count * x.tensor,
+                     .all.groups = count * x.groups,
+                     .all.bytes = count * (x.bytes + pairs * c.bytes),
+                     .all.far = c.far};
 }
 
 // ---- along time ------------------------------------------------------------------------------
@@ -507,33 +507,34 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
 
 // A warp makes all levels of the sums of a column, or one of them, for which it goes through the
 // levels below.
-static gpu_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns,
-                               double steps, int levels) {
+static nest_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns,
+                                double steps, int levels) {
   double turns = ceil(steps / MODEL_LANES), warps = (double)p->w->threads / MODEL_LANES;
   double tasks = columns * nest->threads.warps, stored = columns * levels * turns;
   double own = (nest->threads.warps > 1 ? levels - 1 : levels) *
                (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
-  return (gpu_work){.instructions = tasks * own + gpu_cost_begin * (tasks < warps ? tasks : warps),
-                    .busiest = ceil(tasks / warps) * own + gpu_cost_begin,
-                    .used = (int)(tasks < warps ? tasks : warps),
-                    .wavefronts = stored + tasks * turns};
+  return (nest_work){
+      .all.instructions = tasks * own + gpu_cost_begin * (tasks < warps ? tasks : warps),
+      .all.busiest = ceil(tasks / warps) * own + gpu_cost_begin,
+      .used = (int)(tasks < warps ? tasks : warps),
+      .all.wavefronts = stored + tasks * turns};
 }
 
 // A warp for each block of steps of each column (lower/gpu/segment_adjoint.c).
-static gpu_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns,
-                                double steps) {
+static nest_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns,
+                                 double steps) {
   enum { USUAL = 8 };
   int block = nest->threads.steps ? nest->threads.steps : USUAL;
   double blocks = columns * steps / block,
          of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
   if (block < USUAL) of_block *= gpu_cost_adjoint_half;
-  return (gpu_work){.instructions = blocks * of_block,
-                    .busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
-                    .wavefronts = blocks * steps * steps / MODEL_LANES};
+  return (nest_work){.all.instructions = blocks * of_block,
+                     .all.busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
+                     .all.wavefronts = blocks * steps * steps / MODEL_LANES};
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
-static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, bool *seen) {
+static nest_work work_of_scan(const placed_program *p, const plan_nest *nest, bool *seen) {
   nest_count c = count_of(p, nest, seen);
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value_of(&c, id));
@@ -565,7 +566,7 @@ static gpu_work work_of_scan(const placed_program *p, const plan_nest *nest, boo
   return total(&c, model_turns_of(p, count));
 }
 
-static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest) {
+static nest_work work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest) {
   bool *seen = ARENA_ARRAY(scratch, bool, p->of->p->program->values.count + 1);
   switch (nest->kind) {
     case NEST_DOT:
@@ -580,9 +581,9 @@ static gpu_work work_of_nest(arena *scratch, const placed_program *p, const plan
   }
 }
 
-gpu_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
-                            memory_since *since) {
-  gpu_work work = work_of_nest(scratch, p, nest);
-  work.barriers += p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
+nest_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
+                             memory_since *since) {
+  nest_work work = work_of_nest(scratch, p, nest);
+  work.all.barriers += p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;
 }

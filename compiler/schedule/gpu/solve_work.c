@@ -33,20 +33,20 @@ static double bytes_of_solve(const placed_program *p, const plan_nest *nest, dou
 
 // Blocks of four rows go to the lanes of a column in turn. Each solved block adds its terms to
 // those behind it. The more lanes share a column, the fewer columns a warp reads at a time.
-static gpu_work work_of_shared_solve(const placed_program *p, double columns, double blocks,
-                                     int lanes) {
+static nest_work work_of_shared_solve(const placed_program *p, double columns, double blocks,
+                                      int lanes) {
   double kept = blocks / lanes, terms = blocks * (kept + 1) / 2;
   double of_column =
       terms * GPU_COST_SOLVE_TERMS + blocks * GPU_COST_SOLVE_SHARED + kept * GPU_COST_SOLVE_OWN;
   model_turns t = model_turns_of(p, columns * lanes);
-  return (gpu_work){
-      .instructions = t.all * of_column,
-      .busiest = t.busiest * of_column,
+  return (nest_work){
+      .all.instructions = t.all * of_column,
+      .all.busiest = t.busiest * of_column,
       .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
-      .wavefronts = t.all * (terms * GPU_COST_TERMS_READ / lanes + kept * GPU_COST_OWN_READ)};
+      .all.wavefronts = t.all * (terms * GPU_COST_TERMS_READ / lanes + kept * GPU_COST_OWN_READ)};
 }
 
-gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
+nest_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double rows = (double)model_size_of(p, tile_row_axis(v));
   double columns =
@@ -57,10 +57,11 @@ gpu_work model_work_of_solve(const placed_program *p, const plan_nest *nest) {
   double blocks = plan_blocks_of_system((int64_t)rows),
          of_column = blocks * GPU_COST_SOLVE_BLOCK + GPU_COST_SOLVE_ROW * rows;
   double bytes = bytes_of_solve(p, nest, rows);
-  return (gpu_work){.instructions = t.all * of_column,
-                    .busiest = t.busiest * of_column,
-                    .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
-                    .wavefronts = t.all * (GPU_COST_BLOCK_READ * blocks + GPU_COST_ROW_READ * rows),
-                    .bytes = t.all * bytes,
-                    .far = bytes > 0 ? rows / 4 : 0};
+  return (nest_work){
+      .all.instructions = t.all * of_column,
+      .all.busiest = t.busiest * of_column,
+      .used = (int)t.all < p->w->threads / MODEL_LANES ? (int)t.all : 0,
+      .all.wavefronts = t.all * (GPU_COST_BLOCK_READ * blocks + GPU_COST_ROW_READ * rows),
+      .all.bytes = t.all * bytes,
+      .all.far = bytes > 0 ? rows / 4 : 0};
 }

@@ -10,55 +10,24 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-gpu_speed gpu_speed_of(codegen_gpu_target target) {
+static double bytes_in_cycle(codegen_gpu_target target, double gb) {
   enum { MHZ_OF_GHZ = 1000 };
+  double mhz = machine_rates_of(target)->mhz;
+  return MHZ_OF_GHZ * gb / mhz / (double)machine_device_of(target)->multiprocessors;
+}
+
+gpu_speed gpu_speed_of(codegen_gpu_target target) {
   const machine_rates *r = machine_rates_of(target);
-  double per = MHZ_OF_GHZ / r->mhz / (double)machine_device_of(target)->multiprocessors;
-  return (gpu_speed){.products = r->mma / gpu_cost_mma_slack,
-                     .group_products = r->wgmma > 0 ? r->wgmma / gpu_cost_wgmma_slack
-                                                    : r->mma / gpu_cost_mma_slack,
-                     .cache_bytes = r->cache_gb * per,
-                     .memory_bytes = r->memory_gb * per};
-}
-
-// Cycles of the parts of a multiprocessor that all its blocks share.
-typedef struct unit_cycles {
-  double of[LIMIT_COUNT];
-} unit_cycles;
-
-static unit_cycles units_of(const gpu_work *work, const gpu_speed *d) {
-  unit_cycles x = {0};
-  x.of[LIMIT_LATENCY] = work->busiest * gpu_cost_latency + work->far * GPU_COST_FAR;
-  const gpu_use use = {.instructions = work->instructions,
-                       .wavefronts = work->wavefronts,
-                       .specials = work->specials,
-                       .tensor = work->tensor / d->products + work->groups / d->group_products,
-                       .bytes = work->bytes};
-  for (gpu_unit unit = 0; unit < GPU_UNITS; unit++)
-    x.of[unit] = gpu_unit_cycles(unit, &use, d->cache_bytes);
-  return x;
-}
-
-static gpu_limit longest(const unit_cycles *x) {
-  gpu_limit most = LIMIT_LATENCY;
-  for (gpu_limit i = 0; i < LIMIT_COUNT; i++)
-    if (x->of[i] > x->of[most]) most = i;
-  return most;
+  return (gpu_speed){r->mma, r->wgmma, bytes_in_cycle(target, r->cache_gb)};
 }
 
 // What a block does in a run of its programs.
 typedef struct run_time {
-  unit_cycles all;  // of all nests
-  double alone;     // of nests one after another
-  double waits;     // of `alone`: for numbers from outside of the multiprocessor
-  double share;     // of the chunks, those that run the program
+  gpu_work all;  // of all nests
+  double alone;  // cycles of nests one after another
+  double waits;  // of `alone`: for numbers from outside of the multiprocessor
+  double share;  // of the chunks, those that run the program
 } run_time;
-
-double gpu_nest_cycles(const gpu_work *work, const gpu_speed *device, gpu_limit *limit) {
-  unit_cycles x = units_of(work, device);
-  *limit = longest(&x);
-  return x.of[*limit] + work->barriers * GPU_COST_BARRIER_CYCLES;
-}
 
 // The nests from a barrier to the next are one piece of work: a warp goes on to the next of them by
 // itself. Nests with work for few warps begin at other warps each.
@@ -69,34 +38,27 @@ typedef struct interval {
 } interval;
 
 static void end_interval(run_time *r, interval *x, const gpu_speed *device) {
-  gpu_limit limit;
   for (int i = 0; i < x->warps; i++)
     if (x->of_warp[i] > x->work.busiest) x->work.busiest = x->of_warp[i];
   gpu_work near = x->work;
-  unit_cycles units = units_of(&x->work, device);
   near.far = 0;
-  double all = gpu_nest_cycles(&x->work, device, &limit);
+  double all = gpu_cycles(&x->work, device);
   r->alone += r->share * all;
-  r->waits += r->share * (all - gpu_nest_cycles(&near, device, &limit));
-  for (gpu_limit i = 0; i < LIMIT_COUNT; i++) r->all.of[i] += r->share * units.of[i];
+  r->waits += r->share * (all - gpu_cycles(&near, device));
+  gpu_add_work(&r->all, &x->work, r->share);
   *x = (interval){.warps = x->warps};
 }
 
-static void add_work(interval *all, const gpu_work *x, int begin) {
+static void add_work(interval *all, const nest_work *x, int begin) {
   int used = x->used && x->used < all->warps ? x->used : all->warps;
-  for (int i = 0; i < used; i++) all->of_warp[(begin + i) % all->warps] += x->busiest;
-  all->work.instructions += x->instructions;
-  all->work.wavefronts += x->wavefronts;
-  all->work.specials += x->specials;
-  all->work.tensor += x->tensor;
-  all->work.groups += x->groups;
-  all->work.bytes += x->bytes;
-  all->work.barriers += x->barriers;
-  if (x->far > all->work.far) all->work.far = x->far;
+  for (int i = 0; i < used; i++) all->of_warp[(begin + i) % all->warps] += x->all.busiest;
+  double far = fmax(all->work.far, x->all.far);
+  gpu_add_work(&all->work, &x->all, 1);
+  all->work.busiest = 0, all->work.far = far;
 }
 
 // The copies of a chunk's rows: instructions of all threads, and a wait, unless they come ahead.
-static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
+static nest_work work_of_rows(const kernel_plan *w, const program_plan *p) {
   enum { PIECE = 16 };
   gpu_work work = {.barriers = 1};
   for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) {
@@ -109,7 +71,7 @@ static gpu_work work_of_rows(const kernel_plan *w, const program_plan *p) {
     if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
   }
   work.busiest = work.instructions * MODEL_LANES / w->threads;
-  return work;
+  return (nest_work){.all = work};
 }
 
 static void add_program(run_time *r, const kernel_plan *w, const program_plan *p,
@@ -117,13 +79,13 @@ static void add_program(run_time *r, const kernel_plan *w, const program_plan *p
   arena *scratch = arena_new();
   placed_program program = {w, p};
   interval now = {.warps = w->threads / MODEL_LANES};
-  gpu_work rows = work_of_rows(w, p);
+  nest_work rows = work_of_rows(w, p);
   memory_since *since = plan_memory_since(scratch, p->p);
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    gpu_work work = model_work_of_nest(scratch, &program, nest, since);
-    if (work.barriers > 0) end_interval(r, &now, device);
+    nest_work work = model_work_of_nest(scratch, &program, nest, since);
+    if (work.all.barriers > 0) end_interval(r, &now, device);
     add_work(&now, &work, nest->threads.begin);
   }
   end_interval(r, &now, device);
@@ -183,15 +145,6 @@ static double copied_bytes(const kernel *k) {
   return 2 * 4 * numbers / (k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
 }
 
-// The states of a group come from the cache, copies of gradients from memory.
-static double cycles_of_states(const gpu_plan *made, const gpu_speed *d) {
-  return kept_bytes(&made->described) / d->cache_bytes;
-}
-
-static double cycles_of_copies(const gpu_plan *made, const gpu_speed *d) {
-  return copied_bytes(&made->k) * made->k.program->chunk / d->memory_bytes;
-}
-
 // With one instance on a multiprocessor, which has `tiles` blocks.
 static double cycles_of_one(const gpu_time *time, double tiles) {
   double rounds = ceil(tiles / (double)time->blocks), one = time->alone * rounds;
@@ -205,7 +158,8 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const machine_device *whole = machine_device_of(target);
   // scratch that the cache does not hold is in memory
   gpu_speed own = gpu_speed_of(target), *device = &own;
-  if (!gpu_stays_in_cache(&made->described, whole)) own.cache_bytes = own.memory_bytes;
+  double memory = bytes_in_cycle(target, machine_rates_of(target)->memory_gb);
+  if (!gpu_stays_in_cache(&made->described, whole)) own.cache = memory;
   run_time r = {.share = 1};
   add_program(&r, w, &w->main, device);
   if (w->recomputes) {
@@ -213,15 +167,17 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
     if (w->k->program->form == TILE_CHUNK) r.share = 1 - (double)w->k->program->chunk / w->k->chunk;
     add_program(&r, w, &w->recompute, device);
   }
-  double copies = cycles_of_copies(made, device), bytes = cycles_of_states(made, device) + copies;
   double steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
-  r.all.of[GPU_UNIT_CACHE] += bytes;
+  // the states of a group come from the cache, copies of gradients from memory
+  double copies = copied_bytes(&made->k) * steps / memory,
+         bytes = kept_bytes(&made->described) / own.cache + copies;
+  r.all.bytes += bytes * own.cache;
   gpu_time time = {.alone = (r.alone + bytes) / steps,
                    .waits = (r.waits + copies) / steps,
                    .blocks = gpu_blocks_at_a_time(&made->described, whole)};
-  r.all.of[LIMIT_LATENCY] = time.alone * steps / (double)time.blocks;
-  time.limit = longest(&r.all);
-  time.cycles = tiles * r.all.of[time.limit] / steps;
+  double blocks = (double)time.blocks,
+         all = gpu_cycles_together(&r.all, device, blocks, time.alone * steps, &time.limit);
+  time.cycles = tiles * all / blocks / steps;
   if (w->k->gpu.value_entries) time.alone *= tiles;
   time.cost = (cycles_of_one(&time, w->k->gpu.value_entries ? 1 : tiles) + time.cycles) / 2;
   return time;
@@ -244,13 +200,13 @@ codegen_gpu_target gpu_target_for(codegen_gpu_options options) {
 }
 
 const char *gpu_limit_text(gpu_limit limit) {
-  static const char *const texts[LIMIT_COUNT] = {
-      [LIMIT_LATENCY] = "waits of its warps",
-      [GPU_UNIT_ISSUE] = "instructions",
-      [GPU_UNIT_SHARED] = "shared memory",
-      [GPU_UNIT_TENSOR] = "products",
-      [GPU_UNIT_SPECIAL] = "exponentials and quotients",
-      [GPU_UNIT_CACHE] = "the second-level cache",
+  static const char *const texts[GPU_LIMITS] = {
+      [GPU_LIMIT_WARP] = "waits of its warps",
+      [GPU_LIMIT_ISSUE] = "instructions",
+      [GPU_LIMIT_SHARED] = "shared memory",
+      [GPU_LIMIT_TENSOR] = "products",
+      [GPU_LIMIT_SPECIAL] = "exponentials and quotients",
+      [GPU_LIMIT_CACHE] = "the second-level cache",
   };
   return texts[limit];
 }

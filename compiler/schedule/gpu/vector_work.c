@@ -8,21 +8,21 @@
 
 // Multiply-adds by threads, or a matrix of parameters times a vector: what is loaded is spread
 // evenly.
-static gpu_work spread_out(const placed_program *p, double instructions, double wavefronts,
-                           double tasks) {
+static nest_work spread_out(const placed_program *p, double instructions, double wavefronts,
+                            double tasks) {
   double warps = (double)p->w->threads / MODEL_LANES, used = ceil(tasks / MODEL_LANES);
   double busy = used < warps ? used : warps;
   if (busy < 1) busy = 1;
-  return (gpu_work){.instructions = instructions,
-                    .busiest = instructions / busy,
-                    .used = (int)busy,
-                    .wavefronts = wavefronts};
+  return (nest_work){.all.instructions = instructions,
+                     .all.busiest = instructions / busy,
+                     .used = (int)busy,
+                     .all.wavefronts = wavefronts};
 }
 
 // A matrix of parameters times vectors on tensor cores: each warp converts the vectors that it
 // multiplies.
-static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest,
-                                const matrix_vector *g) {
+static nest_work work_of_vectors(const placed_program *p, const plan_nest *nest,
+                                 const matrix_vector *g) {
   const double warps = (double)p->w->threads / MODEL_LANES, splits = (double)g->splits;
   const double tiles = model_entries(p, g->rows) / GPU_TILE_ROWS * splits / warps,
                steps = model_entries(p, g->depth) / 16 / splits;
@@ -33,17 +33,17 @@ static gpu_work work_of_vectors(const placed_program *p, const plan_nest *nest,
   if (splits > 1)
     own += ceil(model_entries(p, g->rows) * g->vectors / p->w->threads) *
            (2 * splits + GPU_COST_VECTOR_END);
-  return (gpu_work){.instructions = warps * own,
-                    .busiest = own,
-                    .used = (int)warps,
-                    .wavefronts = warps * 4 * (steps + loads),
-                    .tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16,
-                    .barriers = splits > 1};
+  return (nest_work){.all.instructions = warps * own,
+                     .all.busiest = own,
+                     .used = (int)warps,
+                     .all.wavefronts = warps * 4 * (steps + loads),
+                     .all.tensor = warps * products * GPU_TILE_ROWS * GPU_TILE_COLUMNS * 16,
+                     .all.barriers = splits > 1};
 }
 
 // The same by threads (plan/gpu/matrix_vector.c). What the threads of a column have is added up
 // behind a barrier.
-static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *nest, double all) {
+static nest_work work_of_matrix_vector(const placed_program *p, const plan_nest *nest, double all) {
   const mapping *m = &p->w->m;
   matrix_vector g = plan_matrix_vector(m, p->of->p, nest->values.items[0], &nest->dot);
   if (g.mma) return work_of_vectors(p, nest, &g);
@@ -51,14 +51,14 @@ static gpu_work work_of_matrix_vector(const placed_program *p, const plan_nest *
          threads = g.along ? rows * (double)g.lanes : rows / g.width * (double)g.splits;
   plan_access matrix = gpu_access_of_operand(p, nest->dot.b, nest->dot.pack_b);
   double words = all * plan_bytes_of(matrix.stored) / 4, vector = all / g.width;
-  gpu_work work =
+  nest_work work =
       spread_out(p, GPU_COST_VECTOR * all, vector + (matrix.in_shared ? words : 0), threads);
-  if (!matrix.in_shared) work.bytes = MODEL_LANES * 4 * words, work.far = 1;
-  work.barriers = !g.along && g.splits > g.in_warp;
+  if (!matrix.in_shared) work.all.bytes = MODEL_LANES * 4 * words, work.all.far = 1;
+  work.all.barriers = !g.along && g.splits > g.in_warp;
   return work;
 }
 
-gpu_work model_work_by_threads(const placed_program *p, const plan_nest *nest) {
+nest_work model_work_by_threads(const placed_program *p, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_value *v = &p->of->p->program->values.items[nest->values.items[0]];
   double all = model_entries(p, (plan_tile_axes(&p->w->m, v->axes | v->over)) | axis_bit(dot->k)) /

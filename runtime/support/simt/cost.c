@@ -49,8 +49,7 @@ typedef struct warp_slots {
 
 // Of one place since the last barrier.
 typedef struct share {
-  gpu_use use;
-  double lanes;
+  simt_place_cost cost;
   bool used;
 } share;
 
@@ -174,11 +173,11 @@ static const simt_place *place_now(simt_block *b, int thread) {
   return place;
 }
 
-static share *share_of(simt_counter *c, int32_t place) {
+static simt_place_cost *share_of(simt_counter *c, int32_t place) {
   share *s = &c->shares[place];
   if (!s->used) c->used[c->used_count++] = place;
   s->used = true;
-  return s;
+  return &s->cost;
 }
 
 // ---- what threads do -------------------------------------------------------------------------
@@ -257,18 +256,17 @@ static int group_wavefronts(const execution *e, int first, int lanes) {
   return wavefronts_of(words, count);
 }
 
-static void fold_shared(const execution *e, share *to, simt_place_cost *cost) {
+static void fold_shared(const execution *e, simt_place_cost *to) {
   int lanes = group_size(e->bytes);
   for (int first = 0; first < SIMT_WARP; first += lanes) {
     int wavefronts = group_wavefronts(e, first, lanes);
-    to->use.wavefronts += wavefronts;
-    cost->wavefronts += wavefronts;
-    cost->least_wavefronts += wavefronts > 0;
+    to->work.wavefronts += wavefronts;
+    to->least_wavefronts += wavefronts > 0;
   }
 }
 
 // The ideal: as many sectors as the bytes that lanes ask for would fill, each asked for once.
-static void fold_global(const execution *e, share *to, simt_place_cost *cost) {
+static void fold_global(const execution *e, simt_place_cost *to) {
   int64_t sectors[2 * SIMT_WARP], addresses[SIMT_WARP];
   int count = 0, address_count = 0;
   for (int lane = 0; lane < SIMT_WARP; lane++) {
@@ -277,42 +275,30 @@ static void fold_global(const execution *e, share *to, simt_place_cost *cost) {
          sector <= (e->at[lane] + e->bytes - 1) / SIMT_SECTOR; sector++)
       is_new(sectors, &count, sector);
   }
-  to->use.bytes += SIMT_SECTOR * (double)count;
-  cost->sectors += count;
-  cost->least_sectors += (address_count * e->bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
+  to->work.bytes += SIMT_SECTOR * (double)count;
+  to->least_sectors += (address_count * e->bytes + SIMT_SECTOR - 1) / SIMT_SECTOR;
 }
 
-static simt_place_cost *cost_now(simt_block *b, int warp, share **to) {
-  const simt_place *place = place_now(b, warp * SIMT_WARP);
-  *to = share_of(b->counter, place->number);
-  return &b->counter->cost->costs[place->number];
+static simt_place_cost *share_now(simt_block *b, int warp) {
+  return share_of(b->counter, place_now(b, warp * SIMT_WARP)->number);
 }
 
 void cost_rows(simt_block *b, int warp, const uint32_t *offsets, int count) {
   if (!b->counter) return;
-  share *to;
-  simt_place_cost *cost = cost_now(b, warp, &to);
+  simt_place_cost *to = share_now(b, warp);
   for (int first = 0; first < count; first += 8) {
     int64_t words[8 * ROW_BYTES / BANK_BYTES];
     int n = 0;
     for (int i = first; i < first + 8 && i < count; i++)
       for (int k = 0; k < ROW_BYTES / BANK_BYTES; k++) words[n++] = offsets[i] / BANK_BYTES + k;
-    int wavefronts = wavefronts_of(words, n);
-    to->use.wavefronts += wavefronts;
-    cost->wavefronts += wavefronts;
-    cost->least_wavefronts++;
+    to->work.wavefronts += wavefronts_of(words, n);
+    to->least_wavefronts++;
   }
 }
 
 void cost_group_product(simt_block *b, int warp, int columns) {
   if (!b->counter) return;
-  share *to;
-  simt_place_cost *cost = cost_now(b, warp, &to);
-  const simt_cost *rates = b->counter->cost;
-  double cycles =
-      gpu_cost_wgmma_slack * (16.0 * 16 * columns) / (rates->wgmma > 0 ? rates->wgmma : rates->mma);
-  to->use.tensor += cycles;
-  cost->tensor += cycles;
+  share_now(b, warp)->work.groups += 16.0 * 16 * columns;
 }
 
 // ---- the model -------------------------------------------------------------------------------
@@ -324,21 +310,15 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
     lanes += s->turns[lane];
     if (s->turns[lane] > most) most = s->turns[lane];
   }
-  simt_place_cost *cost = &c->cost->costs[s->place];
-  share *to = share_of(c, s->place);
+  simt_place_cost *to = share_of(c, s->place);
   const simt_segment *x = s->segment;
-  for (int i = 0; i < SIMT_CLASSES; i++) cost->instructions[i] += (double)most * x->counts[i];
-  // an mma has 16 x 8 x 16 multiply-adds, in tf32 half as many at half the rate
+  for (int i = 0; i < SIMT_CLASSES; i++) to->instructions[i] += (double)most * x->counts[i];
   double issued = (double)most * x->issued;
-  double tensor =
-      gpu_cost_mma_slack * (double)most * x->counts[SIMT_MMA] * (16 * 8 * 16) / c->cost->mma;
-  cost->issued += issued;
-  cost->lanes += lanes * x->issued;
-  cost->tensor += tensor;
-  to->use.tensor += tensor;
-  to->use.instructions += issued;
   to->lanes += lanes * x->issued;
-  to->use.specials += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
+  to->work.instructions += issued;
+  to->work.specials += (double)most * (x->counts[SIMT_MUFU] + x->counts[SIMT_EXP]);
+  // an mma has 16 x 8 x 16 multiply-adds, in tf32 half as many at half the rate
+  to->work.tensor += (double)most * x->counts[SIMT_MMA] * (16 * 8 * 16);
   c->warp_issued[warp * c->room + s->place] += issued;
   c->warps[warp].issued += issued;
 }
@@ -348,11 +328,10 @@ static void fold_slots(simt_block *b, int warp) {
   warp_slots *w = &c->warps[warp];
   for (int i = 0; i < w->count; i++) {
     slot *s = &w->slots[i];
-    simt_place_cost *cost = &c->cost->costs[s->place];
     if (s->kind == SLOT_SEGMENT) fold_segment(c, warp, s);
     for (int k = 0; k < s->count; k++) {
-      if (s->kind == SLOT_SHARED) fold_shared(&s->executions[k], share_of(c, s->place), cost);
-      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], share_of(c, s->place), cost);
+      if (s->kind == SLOT_SHARED) fold_shared(&s->executions[k], share_of(c, s->place));
+      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], share_of(c, s->place));
     }
     s->count = 0;
   }
@@ -360,18 +339,12 @@ static void fold_slots(simt_block *b, int warp) {
   if (w->heads) memset(w->heads, 0, (size_t)w->head_count * sizeof *w->heads);
 }
 
-static double part_of(const simt_counter *c, int32_t place, int bound, int busiest, double pace) {
-  const share *s = &c->shares[place];
-  if (bound == BOUND_WARP) return c->warp_issued[busiest * c->room + place] * pace;
-  return gpu_unit_cycles((gpu_unit)bound, &s->use, c->cost->cache);
-}
-
 // The part of the block's threads that are at work in the time of the busiest warp: whatever nests
 // they work on.
 static double at_work(const simt_block *b, int busiest) {
   const simt_counter *c = b->counter;
   double lanes = 0, most = c->warps[busiest].issued;
-  for (int i = 0; i < c->used_count; i++) lanes += c->shares[c->used[i]].lanes;
+  for (int i = 0; i < c->used_count; i++) lanes += c->shares[c->used[i]].cost.lanes;
   return most > 0 ? lanes / (most * b->launch->threads) : 0;
 }
 
@@ -380,26 +353,24 @@ static void add_to(simt_place_cost *cost, int pace_number, double cycles, double
   if (pace_number == SIMT_PACES - 1) cost->worked += work * cycles;
 }
 
-static void add_cycles(simt_counter *c, int busiest, int pace_number, double work) {
+static void add_cycles(simt_counter *c, int pace_number, double work) {
   const double paces[SIMT_PACES] = {gpu_cost_swift, gpu_cost_slow};
-  double pace = paces[pace_number], most = -1, largest = -1;
-  int of = 0;
-  for (int bound = 0; bound < BOUND_COUNT; bound++) {
-    double sum = 0;
-    for (int i = 0; i < c->used_count; i++) sum += part_of(c, c->used[i], bound, busiest, pace);
-    if (sum > most) most = sum, of = bound;
-  }
-  int32_t last = -1;
+  double pace = paces[pace_number], largest = -1;
+  const gpu_speed *speed = &c->cost->speed;
+  gpu_work all = {0};
+  for (int i = 0; i < c->used_count; i++) gpu_add_work(&all, &c->shares[c->used[i]].cost.work, 1);
+  gpu_limit limit = gpu_longest(&all, speed, pace);
+  simt_place_cost *last = NULL;
   for (int i = 0; i < c->used_count; i++) {
-    double part = part_of(c, c->used[i], of, busiest, pace);
-    simt_place_cost *cost = &c->cost->costs[c->used[i]];
+    simt_place_cost *cost = &c->shares[c->used[i]].cost;
+    double part = gpu_limit_cycles(limit, &cost->work, speed, pace);
     add_to(cost, pace_number, part, work);
-    if (!pace_number) cost->bound[of] += part;
-    if (part > largest) largest = part, last = c->used[i];
+    if (!pace_number) cost->bound[limit] += part;
+    if (part > largest) largest = part, last = cost;
   }
-  if (last < 0) return;
-  add_to(&c->cost->costs[last], pace_number, GPU_COST_BARRIER_CYCLES, work);
-  if (!pace_number) c->cost->costs[last].intervals++;
+  if (!last) return;
+  add_to(last, pace_number, GPU_COST_BARRIER_CYCLES, work);
+  if (!pace_number) last->work.barriers++;
 }
 
 void cost_gather(simt_block *b) {
@@ -411,10 +382,12 @@ void cost_gather(simt_block *b) {
     if (c->warps[w].issued > c->warps[busiest].issued) busiest = w;
   }
   double work = at_work(b, busiest);
-  for (int pace = 0; pace < SIMT_PACES; pace++) add_cycles(c, busiest, pace, work);
+  for (int i = 0; i < c->used_count; i++)
+    c->shares[c->used[i]].cost.work.busiest = c->warp_issued[busiest * c->room + c->used[i]];
+  for (int pace = 0; pace < SIMT_PACES; pace++) add_cycles(c, pace, work);
   for (int i = 0; i < c->used_count; i++) {
     int32_t place = c->used[i];
-    c->cost->costs[place].busiest += c->warp_issued[busiest * c->room + place];
+    simt_add_place_cost(&c->cost->costs[place], &c->shares[place].cost, 1);
     c->shares[place] = (share){0};
     for (int w = 0; w < b->warp_count; w++) c->warp_issued[w * c->room + place] = 0;
   }
