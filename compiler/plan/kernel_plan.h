@@ -226,9 +226,13 @@ void gpu_place_ahead(kernel_plan *w);
 
 // gpu/accesses.c: where the memory of a program has places.
 typedef struct placed_program {
+  const mapping *m;
+  const plan *p;
+  int threads;  // of a block
   const kernel_plan *w;
   const program_plan *of;
 } placed_program;
+placed_program gpu_placed(const kernel_plan *w, const program_plan *of);
 // Of a buffer; of a tensor as the caller has it; of a value below index maps; of an operand of a
 // product, or its copy.
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer);

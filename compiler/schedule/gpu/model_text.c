@@ -7,13 +7,13 @@
 
 static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of,
                         const gpu_speed *device) {
-  placed_program p = {w, of};
+  placed_program p = gpu_placed(w, of);
   double steps = of->program->chunk;
   memory_since *since = plan_memory_since(a, of->p);
   for (int n = 0; n < of->p->nests.count; n++) {
     const plan_nest *nest = &of->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    nest_work work = model_work_of_nest(a, &p, nest, since);
+    nest_work work = gpu_work_of_nest(a, &p, nest, since);
     const gpu_work *all = &work.all;
     gpu_limit limit = gpu_longest(all, device, gpu_cost_latency);
     fprintf(out,

@@ -34,7 +34,7 @@ typedef struct run_time {
 typedef struct interval {
   gpu_work work;  // but for `busiest`
   int warps;
-  double of_warp[GPU_BLOCK_THREADS / MODEL_LANES];
+  double of_warp[GPU_BLOCK_THREADS / GPU_WARP_LANES];
 } interval;
 
 static void end_interval(run_time *r, interval *x, const gpu_speed *device) {
@@ -66,25 +66,25 @@ static nest_work work_of_rows(const kernel_plan *w, const program_plan *p) {
     double bytes = (double)p->staging_buffers[i].row * p->program->chunk;
     bytes *= kernel_stores_narrow(&w->m, tile_argument_place(p->program, i)) ? 2 : 4;
     work.bytes += bytes;
-    work.instructions += GPU_COST_ROWS * ((double)w->threads / MODEL_LANES) +
-                         GPU_COST_COPY * ceil(bytes / PIECE / MODEL_LANES);
+    work.instructions += GPU_COST_ROWS * ((double)w->threads / GPU_WARP_LANES) +
+                         GPU_COST_COPY * ceil(bytes / PIECE / GPU_WARP_LANES);
     if (p->staging_buffers[i].ahead.offset < 0) work.far = 1;
   }
-  work.busiest = work.instructions * MODEL_LANES / w->threads;
+  work.busiest = work.instructions * GPU_WARP_LANES / w->threads;
   return (nest_work){.all = work};
 }
 
 static void add_program(run_time *r, const kernel_plan *w, const program_plan *p,
                         const gpu_speed *device) {
   arena *scratch = arena_new();
-  placed_program program = {w, p};
-  interval now = {.warps = w->threads / MODEL_LANES};
+  placed_program program = gpu_placed(w, p);
+  interval now = {.warps = w->threads / GPU_WARP_LANES};
   nest_work rows = work_of_rows(w, p);
   memory_since *since = plan_memory_since(scratch, p->p);
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    nest_work work = model_work_of_nest(scratch, &program, nest, since);
+    nest_work work = gpu_work_of_nest(scratch, &program, nest, since);
     if (work.all.barriers > 0) end_interval(r, &now, device);
     add_work(&now, &work, nest->threads.begin);
   }

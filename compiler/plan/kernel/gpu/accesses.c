@@ -11,6 +11,10 @@
 
 static const plan_access in_registers = {.memory = -1};
 
+placed_program gpu_placed(const kernel_plan *w, const program_plan *of) {
+  return (placed_program){&w->m, of->p, w->threads, w, of};
+}
+
 static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
   if (!plan_is_in_tiles(row, rows)) return;
   x->width = row;
@@ -18,7 +22,7 @@ static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
 }
 
 static int64_t size_of(const placed_program *p, int axis) {
-  return plan_typical_size(&p->w->m, p->of->program, axis);
+  return plan_typical_size(p->m, p->p->program, axis);
 }
 
 // Buffers of 16-bit numbers have one layout in shared memory and in scratch. Those of 32 bits are
@@ -40,16 +44,16 @@ static plan_access as_laid_out(const placed_program *p, const plan_buffer *b, bo
 
 static plan_access of_carried(const placed_program *p, int c) {
   plan_buffer laid = p->of->carried.items[c].memory;
-  const carried_pair *pair = &p->of->p->carried[c];
+  const carried_pair *pair = &p->p->carried[c];
   if (p->of->carried_at[c].offset < 0) return in_registers;
   laid.wgmma_layout = pair->wgmma_layout;
   laid.layout = pair->layout;
-  if (pair->has_copy) laid.stored = p->w->m.dtype;
+  if (pair->has_copy) laid.stored = p->m->dtype;
   return as_laid_out(p, &laid, p->of->carried_at[c].in_shared);
 }
 
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer) {
-  const plan_buffer *b = &p->of->p->buffers.items[buffer];
+  const plan_buffer *b = &p->p->buffers.items[buffer];
   if (b->carried >= 0) return of_carried(p, b->carried);
   const location *at = b->persistent ? p->of->persistent_at
                        : b->kept     ? p->of->kept_at
@@ -59,11 +63,11 @@ plan_access gpu_access_of_buffer(const placed_program *p, int buffer) {
 
 // Threads by themselves: rows that are copied ahead, with neighbouring threads side by side.
 static plan_access of_thread(const placed_program *p, int argument, plan_access x) {
-  if (tile_argument_place(p->of->program, argument)->role == TILE_PARAM) return in_registers;
+  if (tile_argument_place(p->p->program, argument)->role == TILE_PARAM) return in_registers;
   x.in_shared = p->of->staging_buffers && p->of->staging_buffers[argument].ahead.in_shared;
-  int lane = p->w->k->lane_axis;
+  int lane = p->m->kernel->lane_axis;
   for (int axis = 0; axis < PLAN_MAX_AXES && x.stride[lane]; axis++)
-    if (axis != lane) x.stride[axis] *= p->w->threads;
+    if (axis != lane) x.stride[axis] *= p->threads;
   return x;
 }
 
@@ -71,7 +75,7 @@ static plan_access of_thread(const placed_program *p, int argument, plan_access 
 // add up.
 static bool is_narrow_in_call(const placed_program *p, const tile_place *place) {
   int slot = kernel_find_slot(p->w->described, place->role, place);
-  return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->w->m.dtype);
+  return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->m->dtype);
 }
 
 // A row of what the forward program keeps for the backward program.
@@ -81,61 +85,61 @@ static plan_access of_stash(const placed_program *p, const tile_place *place) {
 
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
   bool kept = place->role == TILE_STASH || place->role == TILE_KEEP;
-  if (kept && p->w->m.kind == MAP_BLOCK && place->stash < p->w->stash_count)
+  if (kept && p->m->kind == MAP_BLOCK && place->stash < p->w->stash_count)
     return of_stash(p, place);
   plan_access x = {.memory = -1, .placed = true, .of_call = true};
-  x.stored = is_narrow_in_call(p, place) ? p->w->m.dtype : NUMBER_F32;
+  x.stored = is_narrow_in_call(p, place) ? p->m->dtype : NUMBER_F32;
   int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
-    if (axis_in(p->w->m.instance, place->axes[i])) continue;
+    if (axis_in(p->m->instance, place->axes[i])) continue;
     x.stride[place->axes[i]] = dense;
     dense *= size_of(p, place->axes[i]);
   }
-  bool moves = place->time && p->of->program->time_axis >= 0;
-  if (moves && p->w->m.kind != MAP_THREADS) x.stride[p->of->program->time_axis] = dense;
+  bool moves = place->time && p->p->program->time_axis >= 0;
+  if (moves && p->m->kind != MAP_THREADS) x.stride[p->p->program->time_axis] = dense;
   return x;
 }
 
 // The rows of a chunk, or what the caller has.
 static plan_access of_tokens(const placed_program *p, int argument) {
-  const tile_place *place = tile_argument_place(p->of->program, argument);
+  const tile_place *place = tile_argument_place(p->p->program, argument);
   const staging_buffer *d = &p->of->staging_buffers[argument];
   plan_access x = gpu_access_of_tensor(p, place);
-  if (p->w->m.kind == MAP_THREADS) return of_thread(p, argument, x);
+  if (p->m->kind == MAP_THREADS) return of_thread(p, argument, x);
   if (!d->row || !gpu_is_staged(p->of, argument)) return x;
   memcpy(x.stride, d->stride, sizeof x.stride);
-  x.stride[p->of->program->time_axis] = d->row;
+  x.stride[p->p->program->time_axis] = d->row;
   x.in_shared = d->at.in_shared;
   x.of_call = false;
   x.layout = plan_layout_of_rows(x.stored, d->row);
-  bool tiles = p->of->p->wgmma_layout[argument] && p->w->m.warpgroups;
-  if (x.layout.pattern && tiles) lay_tiles(&x, d->row, p->of->program->chunk);
+  bool tiles = p->p->wgmma_layout[argument] && p->m->warpgroups;
+  if (x.layout.pattern && tiles) lay_tiles(&x, d->row, p->p->program->chunk);
   return x;
 }
 
 static plan_access of_argument(const placed_program *p, int argument) {
-  for (int c = 0; c < p->of->p->carried_count; c++)
-    if (p->of->p->carried[c].argument == argument) return of_carried(p, c);
+  for (int c = 0; c < p->p->carried_count; c++)
+    if (p->p->carried[c].argument == argument) return of_carried(p, c);
   if (p->of->history && p->of->history[argument].axis_count)
     return as_laid_out(p, &p->of->history[argument], p->of->history_at[argument].in_shared);
   return of_tokens(p, argument);
 }
 
 plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_map *maps) {
-  const tile_value *v = &p->of->p->program->values.items[id];
-  const plan_value *pv = &p->of->p->values[id];
+  const tile_value *v = &p->p->program->values.items[id];
+  const plan_value *pv = &p->p->values[id];
   plan_access x = in_registers;
-  int buffer = pv->into != NO_TILE ? p->of->p->values[pv->into].buffer : pv->buffer;
+  int buffer = pv->into != NO_TILE ? p->p->values[pv->into].buffer : pv->buffer;
   if (v->op == TILE_ARGUMENT) x = of_argument(p, tile_argument_number(v));
   if (v->op != TILE_ARGUMENT && buffer >= 0) x = gpu_access_of_buffer(p, buffer);
-  plan_map_access(&p->w->m, p->of->p->program, maps, &x);
+  plan_map_access(p->m, p->p->program, maps, &x);
   return x;
 }
 
 // ---- products by wgmma -----------------------------------------------------------------------
 
 static plan_access below_maps(const placed_program *p, tile_id id, const plan_index_map *maps) {
-  const tile_value *v = &p->of->p->program->values.items[id];
+  const tile_value *v = &p->p->program->values.items[id];
   const plan_index_map here = {v, maps};
   bool map = plan_is_inline(v->op) && tile_arity(v->op) == 1;
   return map ? below_maps(p, v->args[0], &here) : gpu_access_of(p, id, maps);
@@ -159,7 +163,7 @@ static bool is_in_tiles(const placed_program *p, const plan_access *x, int k, in
   if (!transposed && (x->stride[k] != 1 || x->stride[line] != x->width)) return false;
   if (!transposed) columns = GPU_GROUP_DEPTH;
   if (!keeps_place(x, x->offset, columns)) return false;
-  for (int axis = 0; axis < p->of->p->program->axes.count; axis++)
+  for (int axis = 0; axis < p->p->program->axes.count; axis++)
     if (axis != k && axis != line && !keeps_place(x, x->stride[axis], columns)) return false;
   return true;
 }
@@ -167,8 +171,8 @@ static bool is_in_tiles(const placed_program *p, const plan_access *x, int k, in
 // An A operand that does not lie in tiles is loaded into registers before the first product.
 static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
   enum { MOST_DEPTH_IN_REGISTERS = 64 };
-  const mapping *m = &p->w->m;
-  const tile_program *program = p->of->p->program;
+  const mapping *m = p->m;
+  const tile_program *program = p->p->program;
   int64_t columns = tiles * GPU_TILE_COLUMNS;
   if (!plan_may_be_wgmma(m, program, dot) || tiles & (tiles - 1) ||
       plan_axis_size(m, program, dot->j) % columns)
@@ -181,7 +185,7 @@ static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
 }
 
 void gpu_mark_products(const kernel_plan *w, const program_plan *of) {
-  const placed_program p = {w, of};
+  const placed_program p = gpu_placed(w, of);
   of->p->wgmma_products = 0;
   for (int n = 0; n < of->p->nests.count; n++) {
     plan_nest *nest = &of->p->nests.items[n];

@@ -1,5 +1,5 @@
 // Instructions of an operation.
-#include "compiler/schedule/gpu/model.h"
+#include "compiler/plan/gpu/nest_work.h"
 
 // Where exponentials and quotients are approximate.
 static operation_cost approximate(tile_op op) {
@@ -16,6 +16,6 @@ static operation_cost approximate(tile_op op) {
   }
 }
 
-operation_cost model_cost_of_operation(const placed_program *p, tile_op op) {
-  return number_is_narrow(p->w->m.dtype) ? approximate(op) : (operation_cost){tile_op_cost(op), 0};
+operation_cost gpu_cost_of_operation(const placed_program *p, tile_op op) {
+  return number_is_narrow(p->m->dtype) ? approximate(op) : (operation_cost){tile_op_cost(op), 0};
 }

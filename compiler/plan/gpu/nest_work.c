@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "compiler/abi/gpu_costs.h"
-#include "compiler/schedule/gpu/model.h"
+#include "compiler/plan/gpu/nest_work.h"
 
 // A nest being counted. What follows is of one warp at one turn, until the end.
 typedef struct nest_count {
@@ -22,13 +22,13 @@ typedef struct nest_count {
 } nest_count;
 
 static const tile_value *value_of(const nest_count *c, tile_id id) {
-  return &c->p->of->p->program->values.items[id];
+  return &c->p->p->program->values.items[id];
 }
 
 // ---- operations ------------------------------------------------------------------------------
 
 static double times_of(const nest_count *c, axis_set by) {
-  double all = model_entries(c->p, c->over & by);
+  double all = gpu_entries(c->p, c->over & by);
   return all > c->shares ? all / c->shares : 1;
 }
 
@@ -45,11 +45,11 @@ static axis_set moved_by(const plan_access *x) {
 }
 
 // Sectors of memory that the lanes read, so many words each.
-static double sectors(const int64_t addresses[MODEL_LANES], int of_each) {
+static double sectors(const int64_t addresses[GPU_WARP_LANES], int of_each) {
   enum { SECTOR_BYTES = 32, SECTOR_WORDS = 8 };
-  int64_t seen[MODEL_LANES];
+  int64_t seen[GPU_WARP_LANES];
   int found = 0, count = 0;
-  for (int i = 0; i < MODEL_LANES; i++) {
+  for (int i = 0; i < GPU_WARP_LANES; i++) {
     int n = 0;
     if (addresses[i] < 0) continue;
     while (n < found && seen[n] != addresses[i] / SECTOR_BYTES) n++;
@@ -65,7 +65,7 @@ typedef enum access_kind { LOAD, STORE } access_kind;
 // Neighbours that lie apart take an access each, or one, if all of them are the same number.
 static warp_access access_of(const plan_access *x, access_kind kind, const plan_lanes *at) {
   enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
-  int64_t addresses[MODEL_LANES];
+  int64_t addresses[GPU_WARP_LANES];
   bool apart = plan_lies_apart(x, at) || (kind == LOAD && x->of_call && at->numbers > 1);
   int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
   int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
@@ -91,7 +91,7 @@ static void add_access(nest_count *c, const plan_access *x, access_kind kind, do
 }
 
 static void add_operation(nest_count *c, tile_op op, double times) {
-  operation_cost cost = model_cost_of_operation(c->p, op);
+  operation_cost cost = gpu_cost_of_operation(c->p, op);
   c->operations += times * cost.instructions;
   c->specials += times * cost.specials;
 }
@@ -100,7 +100,7 @@ static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps);
 
 // Is it the state that stays in the accumulators of this nest?
 static bool is_accumulator(const nest_count *c, const tile_value *v) {
-  const plan *p = c->p->of->p;
+  const plan *p = c->p->p;
   bool is = false;
   for (int i = 0; v->op == TILE_ARGUMENT && i < p->carried_count; i++)
     is = is || (p->carried[i].argument == tile_argument_number(v) &&
@@ -110,7 +110,7 @@ static bool is_accumulator(const nest_count *c, const tile_value *v) {
 
 // A value that an operation reads: in registers, computed where it is read, or in memory.
 static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
-  const plan *p = c->p->of->p;
+  const plan *p = c->p->p;
   const tile_value *v = value_of(c, id);
   const plan_index_map here = {v, maps};
   if (is_accumulator(c, v)) return;
@@ -127,7 +127,7 @@ static void add_below(nest_count *c, tile_id id, const plan_index_map *maps) {
   }
   for (int i = 0; i < c->nest->values.count; i++)
     if (c->nest->values.items[i] == id) return;
-  if (v->op == TILE_SEGMENT && plan_levels_of(&c->p->w->m, c->p->of->p->program, id)) {
+  if (v->op == TILE_SEGMENT && plan_levels_of(c->p->m, c->p->p->program, id)) {
     // two numbers of the level of both steps, added up
     double times = times_of(c, v->axes & c->over) * entries_at_once(c, v->axes);
     c->operations += times * GPU_COST_LEVEL_READ;
@@ -156,12 +156,12 @@ static void add_buffer(nest_count *c, int buffer, access_kind kind, double times
   add_access(c, &x, kind, times);
 }
 
-static bool is_block(const nest_count *c) { return c->p->w->m.kind == MAP_BLOCK; }
+static bool is_block(const nest_count *c) { return c->p->m->kind == MAP_BLOCK; }
 
 // Where the value goes when it is made.
 static void add_stores(nest_count *c, tile_id id, double times) {
-  const plan_value *pv = &c->p->of->p->values[id];
-  if (!is_block(c) && !c->p->w->m.looped) return;
+  const plan_value *pv = &c->p->p->values[id];
+  if (!is_block(c) && !c->p->m->looped) return;
   if (pv->held == HELD_BUFFER && pv->buffer >= 0 && pv->into == NO_TILE)
     add_buffer(c, pv->buffer, STORE, times);
 }
@@ -169,7 +169,7 @@ static void add_stores(nest_count *c, tile_id id, double times) {
 // A value that a later product is added to begins as the other summand, and does nothing where that
 // has its place already.
 static bool begins(nest_count *c, tile_id id) {
-  const plan *p = c->p->of->p;
+  const plan *p = c->p->p;
   const plan_value *pv = &p->values[id];
   const tile_value *v = value_of(c, id);
   if (pv->nest == (int)(c->nest - p->nests.items) || pv->dot == NO_TILE) return false;
@@ -187,19 +187,20 @@ static void add_value(nest_count *c, tile_id id) {
   bool reduces = tile_op_is(v->op, TILE_REDUCES);
   double points = times_of(c, reduces ? ~(axis_set)0 : v->axes);
   int numbers = entries_at_once(c, v->axes | (reduces ? v->over : 0));
-  bool in_product = c->p->of->p->values[id].dot != NO_TILE;  // tensor cores add it
+  bool in_product = c->p->p->values[id].dot != NO_TILE;  // tensor cores add it
   if (!in_product) add_operation(c, v->op == TILE_DOT ? TILE_ADD : v->op, points * numbers);
   add_operands(c, id, NULL);
   add_stores(c, id, reduces ? 1 : points);
 }
 
 static void add_result(nest_count *c, int result) {
-  const tile_program *program = c->p->of->p->program;
+  const tile_program *program = c->p->p->program;
   const tile_result *r = &program->results.items[result];
   axis_set axes = tile_place_axes(program, &r->place);
   add_operand(c, r->value, NULL);
   if (plan_is_carried_role(r->place.role)) return;
-  bool summed = !is_block(c) && r->place.role != TILE_KEEP && !axis_in(axes, c->p->w->k->lane_axis);
+  bool summed =
+      !is_block(c) && r->place.role != TILE_KEEP && !axis_in(axes, c->p->m->kernel->lane_axis);
   if (summed) c->operations += times_of(c, axes) * GPU_COST_SUM_OF_WARP;
   if (summed) return;
   plan_access x = gpu_access_of_tensor(c->p, &r->place);
@@ -215,8 +216,8 @@ static double instructions_of(const nest_count *c) {
 
 // Each warp begins the nest once, also to find that it has no work, and goes through its body at
 // each turn.
-static nest_work total(const nest_count *c, model_turns t) {
-  double warps = (double)c->p->w->threads / MODEL_LANES, used = t.all < warps ? t.all : warps;
+static nest_work total(const nest_count *c, gpu_turns t) {
+  double warps = (double)c->p->threads / GPU_WARP_LANES, used = t.all < warps ? t.all : warps;
   double own = instructions_of(c), addresses = gpu_cost_address * c->addresses;
   return (nest_work){.all.instructions = t.all * own + warps * gpu_cost_begin + used * addresses,
                      .all.busiest = t.busiest * own + gpu_cost_begin + addresses,
@@ -242,18 +243,18 @@ static void add_values(nest_count *c) {
 }
 
 static nest_count count_of(const placed_program *p, const plan_nest *nest, bool *seen) {
-  for (int i = 0; i < p->of->p->program->values.count; i++) seen[i] = false;
+  for (int i = 0; i < p->p->program->values.count; i++) seen[i] = false;
   return (nest_count){
       .p = p, .nest = nest, .at.numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
 }
 
 // A thread by itself goes through all points.
 static nest_work work_of_thread(nest_count *c) {
-  c->over = plan_tile_axes(&c->p->w->m, c->nest->axes);
-  for (int lane = 0; lane < MODEL_LANES; lane++)
-    plan_put_index(&c->at, c->p->w->k->lane_axis, lane, lane);
+  c->over = plan_tile_axes(c->p->m, c->nest->axes);
+  for (int lane = 0; lane < GPU_WARP_LANES; lane++)
+    plan_put_index(&c->at, c->p->m->kernel->lane_axis, lane, lane);
   add_values(c);
-  return total(c, (model_turns){(double)c->p->w->threads / MODEL_LANES, 1});
+  return total(c, (gpu_turns){(double)c->p->threads / GPU_WARP_LANES, 1});
 }
 
 static int sums_of(const nest_count *c) {
@@ -265,20 +266,20 @@ static int sums_of(const nest_count *c) {
 
 // All threads share out one sum, or copy numbers.
 static nest_work work_of_numbers(nest_count *c) {
-  double all = model_entries(c->p, c->nest->axes);
-  axis_list axes = plan_by_rank(&c->p->w->m, c->p->of->program, c->nest->axes);
+  double all = gpu_entries(c->p, c->nest->axes);
+  axis_list axes = plan_by_rank(c->p->m, c->p->p->program, c->nest->axes);
   bool copies = c->nest->kind == NEST_PACK;
   int last = axes.count ? axes.axes[axes.count - 1] : -1, numbers = 1;
   if (copies && last >= 0)
-    numbers = plan_numbers_at_once(model_size_of(c->p, last), (int64_t)all, c->p->w->threads);
+    numbers = plan_numbers_at_once(gpu_size_in(c->p, last), (int64_t)all, c->p->threads);
   all /= numbers;
-  plan_put_pieces(&c->p->w->m, c->p->of->program, &axes, numbers, &c->at);
+  plan_put_pieces(c->p->m, c->p->p->program, &axes, numbers, &c->at);
   c->over = 0;
   add_values(c);
-  nest_work work = total(c, model_turns_of(c->p, all));
+  nest_work work = total(c, gpu_turns_of(c->p, all));
   double sums = copies ? 0 : 2.0 * sums_of(c) * GPU_COST_SUM_OF_WARP;
   work.all.busiest += sums;
-  work.all.instructions += sums * c->p->w->threads / MODEL_LANES;
+  work.all.instructions += sums * c->p->threads / GPU_WARP_LANES;
   return work;
 }
 
@@ -286,18 +287,18 @@ static nest_work work_of_points(const placed_program *p, const plan_nest *nest, 
   nest_count c = count_of(p, nest, seen);
   if (!is_block(&c)) return work_of_thread(&c);
   plan_threads t = nest->threads;
-  double points = model_entries(p, nest->axes & ~nest->over);
+  double points = gpu_entries(p, nest->axes & ~nest->over);
   if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c);
   bool of_sums = t.width > 1 && axis_in(nest->over, t.vector);
   c.shares = t.lanes * (of_sums ? t.width : 1);
   if (!of_sums) points /= t.width;
-  plan_put_lanes(&p->w->m, p->of->program, nest, &t, &c.at);
-  if (nest->over) c.loops = ceil(model_entries(p, nest->over) / c.shares);
+  plan_put_lanes(p->m, p->p->program, nest, &t, &c.at);
+  if (nest->over) c.loops = ceil(gpu_entries(p, nest->over) / c.shares);
   add_values(&c);
   if (!c.operations && !c.accesses) return (nest_work){0};
   if (t.lanes > 1)
     c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
-  return total(&c, model_turns_of(p, points * t.lanes));
+  return total(&c, gpu_turns_of(p, points * t.lanes));
 }
 
 // ---- products --------------------------------------------------------------------------------
@@ -312,11 +313,11 @@ static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, in
                         int tile_lines) {
   plan_lanes at;
   plan_access m = gpu_access_of_operand(c->p, id, pack);
-  bool narrow = number_is_narrow(c->p->w->m.dtype);
+  bool narrow = number_is_narrow(c->p->m->dtype);
   double registers = tile_lines / 8 * (narrow ? 2 : 1);
   if (!m.placed) return (factor){.operations = registers};
-  bool whole = model_size_of(c->p, line) % tile_lines == 0 &&
-               model_size_of(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
+  bool whole =
+      gpu_size_in(c->p, line) % tile_lines == 0 && gpu_size_in(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
   if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
     return (factor){.by_matrix = true, .accesses = 1, .wavefronts = tile_lines / 4};
   plan_put_fragment(line, dot->k, 2, &at);
@@ -328,7 +329,7 @@ static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, in
 
 // What is loaded before, computed behind and stored of a pair of sums.
 static void add_around_product(nest_count *c) {
-  const plan *p = c->p->of->p;
+  const plan *p = c->p->p;
   tile_id id = c->nest->values.items[0], sum = p->values[id].into;
   tile_id made = sum != NO_TILE ? sum : id;
   int buffer = p->values[made].buffer;
@@ -352,12 +353,12 @@ typedef struct product_blocks {
 
 static product_blocks blocks_of(const nest_count *c, axis_set around) {
   const plan_dot *dot = &c->nest->dot;
-  int tiles = plan_tiles_of_nest(&c->p->w->m, c->p->of->p, c->nest);
-  double columns = ceil((double)model_size_of(c->p, dot->j) / GPU_TILE_COLUMNS);
-  product_blocks b = {.tiles = tiles, .warps = c->p->w->threads / MODEL_LANES};
-  b.rows = (int)ceil((double)model_size_of(c->p, dot->i) / GPU_TILE_ROWS);
+  int tiles = plan_tiles_of_nest(c->p->m, c->p->p, c->nest);
+  double columns = ceil((double)gpu_size_in(c->p, dot->j) / GPU_TILE_COLUMNS);
+  product_blocks b = {.tiles = tiles, .warps = c->p->threads / GPU_WARP_LANES};
+  b.rows = (int)ceil((double)gpu_size_in(c->p, dot->i) / GPU_TILE_ROWS);
   b.columns = (int)ceil(columns / tiles);
-  b.count = b.rows * b.columns * (int)model_entries(c->p, around);
+  b.count = b.rows * b.columns * (int)gpu_entries(c->p, around);
   return b;
 }
 
@@ -368,10 +369,10 @@ typedef struct block_shares {
 
 // The share of a block grows with its row, or with its column.
 static block_shares shares_below(const nest_count *c, const product_blocks *b, bool by_rows) {
-  enum { MOST_WARPS = GPU_BLOCK_THREADS / MODEL_LANES };
+  enum { MOST_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
   double of_warp[MOST_WARPS] = {0}, all = 0;
   block_shares x = {0};
-  bool together = c->p->w->m.warpgroups && b->rows % GPU_GROUP_WARPS == 0;
+  bool together = c->p->m->warpgroups && b->rows % GPU_GROUP_WARPS == 0;
   for (int block = 0; block < b->count; block++) {
     int index = together ? block / GPU_GROUP_WARPS : block,
         rows = together ? b->rows / GPU_GROUP_WARPS : b->rows;
@@ -388,7 +389,7 @@ static block_shares shares_below(const nest_count *c, const product_blocks *b, b
 
 // Blocks of a product that is 0 above its diagonal, or whose operand is, leave out what is 0.
 static block_shares shares_of(const nest_count *c, const plan_dot *dot, const product_blocks *b) {
-  const plan *p = c->p->of->p;
+  const plan *p = c->p->p;
   int t = p->program->time_axis, s = p->program->pair_axis;
   tile_id factors[] = {dot->a, dot->b};
   int lines[] = {dot->i, dot->j};
@@ -406,11 +407,11 @@ typedef struct product_work {
 
 static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *dot,
                                     const product_blocks *b) {
-  const mapping *m = &c->p->w->m;
+  const mapping *m = c->p->m;
   bool narrow = number_is_narrow(m->dtype);
-  double depth = ceil((double)model_size_of(c->p, dot->k) / (narrow ? 16 : 8)),
+  double depth = ceil((double)gpu_size_in(c->p, dot->k) / (narrow ? 16 : 8)),
          three = narrow || m->tf32 ? 1 : 3;
-  depth *= model_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
+  depth *= gpu_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
   factor a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
   factor own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   block_shares shares = shares_of(c, dot, b);
@@ -452,7 +453,7 @@ static void add_product(product_work *x, product_work y) {
 
 // Results of a nest that go to the caller's memory.
 static double results_of(const nest_count *c) {
-  const tile_program *program = c->p->of->p->program;
+  const tile_program *program = c->p->p->program;
   double count = 0;
   for (int i = 0; i < c->nest->results.count; i++)
     count += !plan_is_carried_role(program->results.items[c->nest->results.items[i]].place.role);
@@ -464,7 +465,7 @@ static nest_work work_of_mma(const placed_program *p, const plan_nest *nest, boo
   const plan_dot *dot = &nest->dot;
   const tile_value *v = value_of(&c, nest->values.items[0]);
   product_blocks b =
-      blocks_of(&c, plan_tile_axes(&p->w->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
+      blocks_of(&c, plan_tile_axes(p->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
   c.over = 0;
   plan_put_fragment(dot->i, dot->j, 2, &c.at);
   add_around_product(&c);
@@ -509,7 +510,7 @@ static void add_shared_scan(nest_count *c, tile_id id, double rows) {
 // levels below.
 static nest_work work_of_levels(const placed_program *p, const plan_nest *nest, double columns,
                                 double steps, int levels) {
-  double turns = ceil(steps / MODEL_LANES), warps = (double)p->w->threads / MODEL_LANES;
+  double turns = ceil(steps / GPU_WARP_LANES), warps = (double)p->threads / GPU_WARP_LANES;
   double tasks = columns * nest->threads.warps, stored = columns * levels * turns;
   double own = (nest->threads.warps > 1 ? levels - 1 : levels) *
                (GPU_COST_LEVEL + GPU_COST_LEVEL_STEP * turns);
@@ -529,8 +530,8 @@ static nest_work work_of_adjoint(const placed_program *p, const plan_nest *nest,
          of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
   if (block < USUAL) of_block *= gpu_cost_adjoint_half;
   return (nest_work){.all.instructions = blocks * of_block,
-                     .all.busiest = ceil(blocks * MODEL_LANES / p->w->threads) * of_block,
-                     .all.wavefronts = blocks * steps * steps / MODEL_LANES};
+                     .all.busiest = ceil(blocks * GPU_WARP_LANES / p->threads) * of_block,
+                     .all.wavefronts = blocks * steps * steps / GPU_WARP_LANES};
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
@@ -538,42 +539,42 @@ static nest_work work_of_scan(const placed_program *p, const plan_nest *nest, bo
   nest_count c = count_of(p, nest, seen);
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value_of(&c, id));
-  axis_list columns = plan_by_rank(&p->w->m, p->of->program, nest->axes & ~axis_bit(t));
-  double count = model_entries(p, nest->axes & ~axis_bit(t)), steps = (double)model_size_of(p, t);
-  int lanes = plan_lanes_of_scan(&p->w->m, count, model_size_of(p, t));
-  int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(&p->w->m, p->of->p->program, id) : 0;
+  axis_list columns = plan_by_rank(p->m, p->p->program, nest->axes & ~axis_bit(t));
+  double count = gpu_entries(p, nest->axes & ~axis_bit(t)), steps = (double)gpu_size_in(p, t);
+  int lanes = plan_lanes_of_scan(p->m, count, gpu_size_in(p, t));
+  int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(p->m, p->p->program, id) : 0;
   if (levels)
     return work_of_levels(p, nest,
-                          count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))),
+                          count / (double)gpu_size_in(p, tile_other_step_axis(value_of(&c, id))),
                           steps, levels);
   if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(&c))
     return work_of_adjoint(
-        p, nest, count / (double)model_size_of(p, tile_other_step_axis(value_of(&c, id))), steps);
+        p, nest, count / (double)gpu_size_in(p, tile_other_step_axis(value_of(&c, id))), steps);
   c.over = axis_bit(t);
   c.shares = lanes;
   if (lanes > 1) {
-    plan_put_rows(&p->w->m, p->of->program, &columns, t, lanes, model_size_of(p, t) / lanes, &c.at);
+    plan_put_rows(p->m, p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c.at);
     add_shared_scan(&c, id, steps / lanes);
-    model_turns turns = model_turns_of(p, count * lanes);
-    double warps = (double)p->w->threads / MODEL_LANES;
+    gpu_turns turns = gpu_turns_of(p, count * lanes);
+    double warps = (double)p->threads / GPU_WARP_LANES;
     if (turns.all < warps) turns.all = warps;  // those without a column exchange sums, too
     return total(&c, turns);
   }
-  plan_put_pieces(&p->w->m, p->of->program, &columns, 1, &c.at);
+  plan_put_pieces(p->m, p->p->program, &columns, 1, &c.at);
   add_operands(&c, id, NULL);
   add_stores(&c, id, steps);
   c.operations += steps + gpu_cost_row;
-  return total(&c, model_turns_of(p, count));
+  return total(&c, gpu_turns_of(p, count));
 }
 
 static nest_work work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest) {
-  bool *seen = ARENA_ARRAY(scratch, bool, p->of->p->program->values.count + 1);
+  bool *seen = ARENA_ARRAY(scratch, bool, p->p->program->values.count + 1);
   switch (nest->kind) {
     case NEST_DOT:
-      if (nest->dot.i >= 0 && plan_is_mma(&p->w->m, p->of->p->program, &nest->dot))
+      if (nest->dot.i >= 0 && plan_is_mma(p->m, p->p->program, &nest->dot))
         return work_of_mma(p, nest, seen);
-      return model_work_by_threads(p, nest);
-    case NEST_SOLVE: return model_work_of_solve(p, nest);
+      return gpu_work_by_threads(p, nest);
+    case NEST_SOLVE: return gpu_work_of_solve(p, nest);
     case NEST_PREFIX:
     case NEST_SEGMENT:
     case NEST_SEGMENT_ADJOINT: return work_of_scan(p, nest, seen);
@@ -581,9 +582,9 @@ static nest_work work_of_nest(arena *scratch, const placed_program *p, const pla
   }
 }
 
-nest_work model_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
-                             memory_since *since) {
+nest_work gpu_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
+                           memory_since *since) {
   nest_work work = work_of_nest(scratch, p, nest);
-  work.all.barriers += p->w->m.kind == MAP_BLOCK && plan_waits(scratch, since, nest);
+  work.all.barriers += p->m->kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;
 }
