@@ -219,12 +219,11 @@ int64_t gpu_whole_size(const kernel_plan *w, int axis);
 void gpu_place_value_tiles(kernel_plan *w);
 
 // gpu/staging.c: rows of a chunk in shared memory.
-// Is the argument staged, rather than read where forward saved it?
-bool gpu_is_staged(const program_plan *p, int argument);
 // Double buffers, where shared memory is left.
 void gpu_place_ahead(kernel_plan *w);
 
-// gpu/accesses.c: where the memory of a program has places.
+// gpu/accesses.c: where the memory of a program has places. While it has none (w NULL),
+// they are guessed (../gpu/accesses.c).
 typedef struct placed_program {
   const mapping *m;
   const plan *p;
@@ -233,6 +232,8 @@ typedef struct placed_program {
   const program_plan *of;
 } placed_program;
 placed_program gpu_placed(const kernel_plan *w, const program_plan *of);
+// Is the argument staged, rather than read where forward saved it?
+bool gpu_is_staged(const program_plan *p, int argument);
 // Of a buffer; of a tensor as the caller has it; of a value below index maps; of an operand of a
 // product, or its copy.
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer);

@@ -1,6 +1,7 @@
 // What code is made for: clones of the host by their instruction sets, and GPUs.
 #pragma once
 
+#include "compiler/abi/gpu_work.h"
 #include "compiler/base/arena.h"
 #include "compiler/base/number.h"
 #include "compiler/plan/kernel.h"
@@ -108,5 +109,8 @@ const gpu_target_row *gpu_target_of(codegen_gpu_target target);
 // NULL: the executor.
 const machine_device *machine_device_of(codegen_gpu_target target);
 const machine_rates *machine_rates_of(codegen_gpu_target target);
+// In a cycle of one of its multiprocessors: what it does, and its part of so many GB/s.
+gpu_speed machine_speed_of(codegen_gpu_target target);
+double machine_bytes_in_cycle(codegen_gpu_target target, double gb);
 // KiB of shared memory that a multiprocessor of the target has for all its blocks.
 int64_t gpu_shared_kib(codegen_gpu_target target);

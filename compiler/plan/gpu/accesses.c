@@ -89,70 +89,84 @@ int plan_bytes_of(number_type stored) {
   return number_is_narrow(stored) ? 2 : stored == NUMBER_F64 ? 8 : 4;
 }
 
-static plan_access of_memory(const plan_buffer *b, int memory) {
-  plan_access access = {.stored = b->stored, .memory = memory};
+static plan_access of_memory(const mapping *m, const plan_buffer *b, int memory) {
+  plan_access access = {.stored = b->stored, .memory = memory, .placed = true, .in_shared = true};
   for (int i = 0; i < b->axis_count; i++) access.stride[b->axes[i]] = b->stride[b->axes[i]].factor;
   int last = b->axis_count - 1;
-  if (last > 0 && !b->kept && !b->by_vectors)
-    access.layout = plan_layout_of_rows(b->stored, b->stride[b->axes[last - 1]].factor);
+  bool rows = last > 0 && !b->kept && !b->by_vectors;
+  int64_t row = rows ? b->stride[b->axes[last - 1]].factor : 0;
+  if (rows) access.layout = plan_layout_of_rows(b->stored, row);
+  access.open = rows && m->kernel->program->form == TILE_CHUNK && b->stored == NUMBER_F32 &&
+                row % PLAN_BANKS == 0;
+  if (access.open)
+    access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
   return access;
 }
 
-plan_access plan_access_of_buffer(const plan *p, int buffer) {
-  const plan_buffer *b = &p->buffers.items[buffer];
-  return of_memory(b, b->carried >= 0 ? p->buffers.count + b->carried : buffer);
+// A state in accumulators may have a copy for other products.
+static plan_access of_carried(const mapping *m, const plan *p, int c, plan_buffer b) {
+  const carried_pair *pair = &p->carried[c];
+  if (pair->accumulator >= 0 && !pair->has_copy) return (plan_access){.memory = -1};
+  if (pair->has_copy) b.stored = m->dtype;
+  return of_memory(m, &b, p->buffers.count + c);
 }
 
-static int memory_of_state(const plan *p, int argument) {
-  for (int s = 0; s < p->carried_count; s++)
-    if (p->carried[s].argument == argument) return p->buffers.count + s;
-  return -1;
+plan_access plan_access_of_buffer(const mapping *m, const plan *p, int buffer) {
+  const plan_buffer *b = &p->buffers.items[buffer];
+  return b->carried >= 0 ? of_carried(m, p, b->carried, *b) : of_memory(m, b, buffer);
 }
 
 static bool is_state(const tile_place *place) {
   return place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
 }
 
-// Rows of tokens are copied without the axes of other instances; parameters lie as the caller has
-// them.
-static plan_access of_tensor(const collector *c, const tile_place *place) {
-  int t = c->p->program->time_axis;
-  plan_access access = {.stored = place->time ? c->m->dtype : NUMBER_F32, .memory = -1};
+plan_access plan_access_of_tensor(const mapping *m, const plan *p, const tile_place *place) {
+  int t = p->program->time_axis;
+  plan_access access = {
+      .stored = place->time ? m->dtype : NUMBER_F32, .memory = -1, .placed = true};
   int64_t stride = 1;
   for (int i = place->axis_count - 1; i >= 0; i--) {
-    bool tile = plan_tile_axes(c->m, axis_bit(place->axes[i]));
+    bool tile = plan_tile_axes(m, axis_bit(place->axes[i]));
     if (tile) access.stride[place->axes[i]] = stride;
-    if (tile || !place->time) stride *= plan_typical_size(c->m, c->p->program, place->axes[i]);
+    if (tile || !place->time) stride *= plan_typical_size(m, p->program, place->axes[i]);
   }
   if (place->time && t >= 0) access.stride[t] = stride;
-  if (place->time) access.layout = plan_layout_of_rows(c->m->dtype, stride);
+  if (place->time) access.layout = plan_layout_of_rows(m->dtype, stride);
   return access;
 }
 
-static plan_access of_argument(const collector *c, const tile_value *v) {
-  const tile_place *place = tile_place_of(c->p->program, v);
-  if (!is_state(place)) return of_tensor(c, place);
-  plan_buffer b = plan_buffer_for(c->m, c->p->program, plan_tile_axes(c->m, v->axes), false, -1);
-  return of_memory(&b, memory_of_state(c->p, tile_argument_number(v)));
+plan_access plan_access_of_argument(const mapping *m, const plan *p, int argument) {
+  const tile_place *place = tile_argument_place(p->program, argument);
+  plan_access x = plan_access_of_tensor(m, p, place);
+  x.in_shared = place->time;
+  if (!is_state(place)) return x;
+  axis_set axes = plan_tile_axes(m, tile_place_axes(p->program, place));
+  plan_buffer b = plan_buffer_for(m, p->program, axes, false, -1);
+  for (int c = 0; c < p->carried_count; c++)
+    if (p->carried[c].argument == argument) return of_carried(m, p, c, b);
+  if (plan_narrows_argument(m, p, argument)) b.stored = m->dtype;
+  x = of_memory(m, &b, -1);
+  x.in_shared = false;
+  return x;
 }
 
 static void read_below(collector *c, tile_id id, const plan_index_map *maps) {
   const tile_value *v = value_of(c, id);
   const plan_value *pv = &c->p->values[id];
   if (v->op == TILE_ARGUMENT) {
-    add(c, of_argument(c, v), maps);
+    add(c, plan_access_of_argument(c->m, c->p, tile_argument_number(v)), maps);
   } else if (plan_at_hand(c->p, id)) {
     const plan_index_map here = {v, maps};
     for (int k = 0; k < tile_arity(v->op); k++)
       read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
   } else if (pv->nest != c->nest && pv->held == HELD_BUFFER) {
-    add(c, plan_access_of_buffer(c->p, pv->buffer), maps);
+    add(c, plan_access_of_buffer(c->m, c->p, pv->buffer), maps);
   }
 }
 
 static void written(collector *c, tile_id id) {
   const plan_value *pv = &c->p->values[id];
-  if (pv->held == HELD_BUFFER) add(c, plan_access_of_buffer(c->p, pv->buffer), NULL);
+  if (pv->held == HELD_BUFFER) add(c, plan_access_of_buffer(c->m, c->p, pv->buffer), NULL);
 }
 
 static void made(collector *c, tile_id id) {
@@ -165,7 +179,7 @@ static void made(collector *c, tile_id id) {
 static void stored(collector *c, int result) {
   const tile_result *r = &c->p->program->results.items[result];
   read_below(c, r->value, NULL);
-  add(c, of_tensor(c, &r->place), NULL);
+  add(c, plan_access_of_tensor(c->m, c->p, &r->place), NULL);
 }
 
 plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest,

@@ -10,6 +10,7 @@ typedef struct plan_access {
   int64_t offset;                 // of entries that slices take
   number_type stored;
   plan_layout layout;
+  bool open;   // layouts.c chooses it later: this one, or none, for all that is known
   int memory;  // a buffer; from plan.buffers.count on, a carried value; -1: tokens and parameters
   // Where memory has places (plan/kernel/gpu/accesses.c).
   bool placed, in_shared;  // not placed: in registers
@@ -43,7 +44,12 @@ plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const 
 // Of a nest that reads the value, and of one that stores it, with its copy in another layout.
 plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id);
 plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id);
-plan_access plan_access_of_buffer(const plan *p, int buffer);
+
+// Of a buffer, of a tensor of the call, and of an argument, while no memory has a place: buffers and rows
+// of tokens are taken to be in shared memory, without the axes of other instances.
+plan_access plan_access_of_buffer(const mapping *m, const plan *p, int buffer);
+plan_access plan_access_of_tensor(const mapping *m, const plan *p, const tile_place *place);
+plan_access plan_access_of_argument(const mapping *m, const plan *p, int argument);
 
 // A typical size for an axis whose size is known at run time alone: such a stride is wrong, and
 // serves for estimates.

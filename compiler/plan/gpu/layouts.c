@@ -142,7 +142,7 @@ static void count_accesses(layouts *c, plan_accesses accesses) {
 
 static void count_buffer(layouts *c, int buffer) {
   if (buffer < 0) return;
-  const plan_access access = plan_access_of_buffer(c->q->p, buffer);
+  const plan_access access = plan_access_of_buffer(c->q->m, c->q->p, buffer);
   count_access(c, &access);
 }
 

@@ -19,6 +19,7 @@ typedef struct nest_count {
   double operations, accesses, loops;
   double addresses;  // made once, when the nest begins
   double wavefronts, specials, bytes, far;
+  access_visitor *visitor;  // NULL: nobody looks
 } nest_count;
 
 static const tile_value *value_of(const nest_count *c, tile_id id) {
@@ -62,6 +63,14 @@ static double sectors(const int64_t addresses[GPU_WARP_LANES], int of_each) {
 
 typedef enum access_kind { LOAD, STORE } access_kind;
 
+// Wavefronts where numbers have no layout.
+static int wavefronts_without(const plan_access *x, const int64_t offsets[PLAN_BANKS], int bytes) {
+  int64_t addresses[PLAN_BANKS];
+  for (int lane = 0; lane < PLAN_BANKS; lane++)
+    addresses[lane] = offsets[lane] < 0 ? -1 : offsets[lane] * plan_bytes_of(x->stored);
+  return plan_wavefronts(addresses, bytes);
+}
+
 // Neighbours that lie apart take an access each, or one, if all of them are the same number.
 static warp_access access_of(const plan_access *x, access_kind kind, const plan_lanes *at) {
   enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
@@ -71,14 +80,19 @@ static warp_access access_of(const plan_access *x, access_kind kind, const plan_
   int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
   if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
   plan_offsets_of(x, at, addresses);
+  int plain = x->open ? wavefronts_without(x, addresses, bytes) : PLAN_BANKS * PLAN_BANKS;
   plan_addresses_in(x, addresses);
-  if (x->in_shared) return (warp_access){pieces, pieces * plan_wavefronts(addresses, bytes), 0};
+  if (x->in_shared) {
+    int own = plan_wavefronts(addresses, bytes);
+    return (warp_access){pieces, pieces * (own < plain ? own : plain), 0};
+  }
   return (warp_access){pieces, 0,
                        SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
 }
 
 static void add_access(nest_count *c, const plan_access *x, access_kind kind, double times) {
   if (!x->placed) return;
+  if (c->visitor) c->visitor->visit(c->visitor, x, &c->at);
   warp_access own = access_of(x, kind, &c->at);
   double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
   if (number_is_narrow(x->stored))
@@ -242,12 +256,6 @@ static void add_values(nest_count *c) {
   for (int i = 0; i < c->nest->results.count; i++) add_result(c, c->nest->results.items[i]);
 }
 
-static nest_count count_of(const placed_program *p, const plan_nest *nest, bool *seen) {
-  for (int i = 0; i < p->p->program->values.count; i++) seen[i] = false;
-  return (nest_count){
-      .p = p, .nest = nest, .at.numbers = 1, .over = nest->over, .shares = 1, .seen = seen};
-}
-
 // A thread by itself goes through all points.
 static nest_work work_of_thread(nest_count *c) {
   c->over = plan_tile_axes(c->p->m, c->nest->axes);
@@ -283,22 +291,23 @@ static nest_work work_of_numbers(nest_count *c) {
   return work;
 }
 
-static nest_work work_of_points(const placed_program *p, const plan_nest *nest, bool *seen) {
-  nest_count c = count_of(p, nest, seen);
-  if (!is_block(&c)) return work_of_thread(&c);
+static nest_work work_of_points(nest_count *c) {
+  const placed_program *p = c->p;
+  const plan_nest *nest = c->nest;
+  if (!is_block(c)) return work_of_thread(c);
   plan_threads t = nest->threads;
   double points = gpu_entries(p, nest->axes & ~nest->over);
-  if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(&c);
+  if (t.lanes == PLAN_ALL_THREADS || !t.lanes) return work_of_numbers(c);
   bool of_sums = t.width > 1 && axis_in(nest->over, t.vector);
-  c.shares = t.lanes * (of_sums ? t.width : 1);
+  c->shares = t.lanes * (of_sums ? t.width : 1);
   if (!of_sums) points /= t.width;
-  plan_put_lanes(p->m, p->p->program, nest, &t, &c.at);
-  if (nest->over) c.loops = ceil(gpu_entries(p, nest->over) / c.shares);
-  add_values(&c);
-  if (!c.operations && !c.accesses) return (nest_work){0};
+  plan_put_lanes(p->m, p->p->program, nest, &t, &c->at);
+  if (nest->over) c->loops = ceil(gpu_entries(p, nest->over) / c->shares);
+  add_values(c);
+  if (!c->operations && !c->accesses) return (nest_work){0};
   if (t.lanes > 1)
-    c.operations += sums_of(&c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
-  return total(&c, gpu_turns_of(p, points * t.lanes));
+    c->operations += sums_of(c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
+  return total(c, gpu_turns_of(p, points * t.lanes));
 }
 
 // ---- products --------------------------------------------------------------------------------
@@ -460,20 +469,21 @@ static double results_of(const nest_count *c) {
   return count;
 }
 
-static nest_work work_of_mma(const placed_program *p, const plan_nest *nest, bool *seen) {
-  nest_count c = count_of(p, nest, seen);
+static nest_work work_of_mma(nest_count *c) {
+  const placed_program *p = c->p;
+  const plan_nest *nest = c->nest;
   const plan_dot *dot = &nest->dot;
-  const tile_value *v = value_of(&c, nest->values.items[0]);
+  const tile_value *v = value_of(c, nest->values.items[0]);
   product_blocks b =
-      blocks_of(&c, plan_tile_axes(p->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
-  c.over = 0;
-  plan_put_fragment(dot->i, dot->j, 2, &c.at);
-  add_around_product(&c);
-  product_work x = work_of_product(&c, nest->values.items[0], dot, &b);
-  if (nest->two) add_product(&x, work_of_product(&c, nest->other, &nest->other_dot, &b));
+      blocks_of(c, plan_tile_axes(p->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
+  c->over = 0;
+  plan_put_fragment(dot->i, dot->j, 2, &c->at);
+  add_around_product(c);
+  product_work x = work_of_product(c, nest->values.items[0], dot, &b);
+  if (nest->two) add_product(&x, work_of_product(c, nest->other, &nest->other_dot, &b));
   double pairs = 2 * b.tiles, count = b.count, turns = ceil(count / b.warps);
-  double operations = x.operations + pairs * (c.operations + gpu_cost_result * results_of(&c));
-  double accesses = x.accesses + pairs * c.accesses;
+  double operations = x.operations + pairs * (c->operations + gpu_cost_result * results_of(c));
+  double accesses = x.accesses + pairs * c->accesses;
   double around = operations + accesses - x.operations - x.accesses;
   double own = operations + accesses + gpu_cost_step * x.loops;
   return (nest_work){.all.instructions = count * (own + gpu_cost_block),
@@ -483,12 +493,12 @@ static nest_work work_of_mma(const placed_program *p, const plan_nest *nest, boo
                      .accesses = count * accesses,
                      .loops = count * x.loops,
                      .begins = count,
-                     .all.wavefronts = count * (x.wavefronts + pairs * c.wavefronts),
-                     .all.specials = count * pairs * c.specials,
+                     .all.wavefronts = count * (x.wavefronts + pairs * c->wavefronts),
+                     .all.specials = count * pairs * c->specials,
                      .all.tensor = count * x.tensor,
                      .all.groups = count * x.groups,
-                     .all.bytes = count * (x.bytes + pairs * c.bytes),
-                     .all.far = c.far};
+                     .all.bytes = count * (x.bytes + pairs * c->bytes),
+                     .all.far = c->far};
 }
 
 // ---- along time ------------------------------------------------------------------------------
@@ -535,56 +545,63 @@ static nest_work work_of_adjoint(const placed_program *p, const plan_nest *nest,
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
-static nest_work work_of_scan(const placed_program *p, const plan_nest *nest, bool *seen) {
-  nest_count c = count_of(p, nest, seen);
+static nest_work work_of_scan(nest_count *c) {
+  const placed_program *p = c->p;
+  const plan_nest *nest = c->nest;
   tile_id id = nest->values.items[0];
-  int t = tile_step_axis(value_of(&c, id));
+  int t = tile_step_axis(value_of(c, id));
   axis_list columns = plan_by_rank(p->m, p->p->program, nest->axes & ~axis_bit(t));
   double count = gpu_entries(p, nest->axes & ~axis_bit(t)), steps = (double)gpu_size_in(p, t);
   int lanes = plan_lanes_of_scan(p->m, count, gpu_size_in(p, t));
   int levels = nest->kind == NEST_SEGMENT ? plan_levels_of(p->m, p->p->program, id) : 0;
   if (levels)
     return work_of_levels(p, nest,
-                          count / (double)gpu_size_in(p, tile_other_step_axis(value_of(&c, id))),
+                          count / (double)gpu_size_in(p, tile_other_step_axis(value_of(c, id))),
                           steps, levels);
-  if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(&c))
+  if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(c))
     return work_of_adjoint(
-        p, nest, count / (double)gpu_size_in(p, tile_other_step_axis(value_of(&c, id))), steps);
-  c.over = axis_bit(t);
-  c.shares = lanes;
+        p, nest, count / (double)gpu_size_in(p, tile_other_step_axis(value_of(c, id))), steps);
+  c->over = axis_bit(t);
+  c->shares = lanes;
   if (lanes > 1) {
-    plan_put_rows(p->m, p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c.at);
-    add_shared_scan(&c, id, steps / lanes);
+    plan_put_rows(p->m, p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c->at);
+    add_shared_scan(c, id, steps / lanes);
     gpu_turns turns = gpu_turns_of(p, count * lanes);
     double warps = (double)p->threads / GPU_WARP_LANES;
     if (turns.all < warps) turns.all = warps;  // those without a column exchange sums, too
-    return total(&c, turns);
+    return total(c, turns);
   }
-  plan_put_pieces(p->m, p->p->program, &columns, 1, &c.at);
-  add_operands(&c, id, NULL);
-  add_stores(&c, id, steps);
-  c.operations += steps + gpu_cost_row;
-  return total(&c, gpu_turns_of(p, count));
+  plan_put_pieces(p->m, p->p->program, &columns, 1, &c->at);
+  add_operands(c, id, NULL);
+  add_stores(c, id, steps);
+  c->operations += steps + gpu_cost_row;
+  return total(c, gpu_turns_of(p, count));
 }
 
-static nest_work work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest) {
-  bool *seen = ARENA_ARRAY(scratch, bool, p->p->program->values.count + 1);
-  switch (nest->kind) {
+static nest_work work_of_nest(nest_count *c) {
+  const plan_dot *dot = &c->nest->dot;
+  switch (c->nest->kind) {
     case NEST_DOT:
-      if (nest->dot.i >= 0 && plan_is_mma(p->m, p->p->program, &nest->dot))
-        return work_of_mma(p, nest, seen);
-      return gpu_work_by_threads(p, nest);
-    case NEST_SOLVE: return gpu_work_of_solve(p, nest);
+      if (dot->i >= 0 && plan_is_mma(c->p->m, c->p->p->program, dot)) return work_of_mma(c);
+      return gpu_work_by_threads(c->p, c->nest);
+    case NEST_SOLVE: return gpu_work_of_solve(c->p, c->nest);
     case NEST_PREFIX:
     case NEST_SEGMENT:
-    case NEST_SEGMENT_ADJOINT: return work_of_scan(p, nest, seen);
-    default: return work_of_points(p, nest, seen);
+    case NEST_SEGMENT_ADJOINT: return work_of_scan(c);
+    default: return work_of_points(c);
   }
 }
 
 nest_work gpu_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
-                           memory_since *since) {
-  nest_work work = work_of_nest(scratch, p, nest);
-  work.all.barriers += p->m->kind == MAP_BLOCK && plan_waits(scratch, since, nest);
+                           memory_since *since, access_visitor *visitor) {
+  nest_count c = {.p = p,
+                  .nest = nest,
+                  .at.numbers = 1,
+                  .over = nest->over,
+                  .seen = ARENA_ARRAY(scratch, bool, p->p->program->values.count + 1),
+                  .shares = 1,
+                  .visitor = visitor};
+  nest_work work = work_of_nest(&c);
+  if (since) work.all.barriers += p->m->kind == MAP_BLOCK && plan_waits(scratch, since, nest);
   return work;
 }

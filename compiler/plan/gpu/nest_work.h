@@ -42,6 +42,10 @@ nest_work gpu_work_of_solve(const placed_program *p, const plan_nest *nest);
 nest_work gpu_work_by_threads(const placed_program *p, const plan_nest *nest);
 
 // nest_work.c
-// `since`: what the nests before it have touched.
+// Sees each access of a nest, as the lanes of a warp make it in the first turn.
+typedef struct access_visitor {
+  void (*visit)(struct access_visitor *self, const plan_access *x, const plan_lanes *at);
+} access_visitor;
+// `since`: what the nests before it have touched; NULL: barriers do not count. `visitor`: or NULL.
 nest_work gpu_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
-                           memory_since *since);
+                           memory_since *since, access_visitor *visitor);

@@ -43,6 +43,16 @@ const machine_rates *machine_rates_of(codegen_gpu_target target) {
   return target == GPU_SIMT ? NULL : &rates[target];
 }
 
+double machine_bytes_in_cycle(codegen_gpu_target target, double gb) {
+  enum { MHZ_OF_GHZ = 1000 };
+  return MHZ_OF_GHZ * gb / rates[target].mhz / (double)rows[target].device.multiprocessors;
+}
+
+gpu_speed machine_speed_of(codegen_gpu_target target) {
+  const machine_rates *r = &rates[target];
+  return (gpu_speed){r->mma, r->wgmma, machine_bytes_in_cycle(target, r->cache_gb)};
+}
+
 int64_t gpu_shared_kib(codegen_gpu_target target) {
   const machine_device *device = machine_device_of(target);
   if (!device) ICE("gpu", "%s is no device", codegen_gpu_target_name(target));

@@ -6,20 +6,16 @@
 //
 // Lanes that share a sum are neighbours if they read neighbours of memory: the contiguous axis is
 // summed. Otherwise neighbouring lanes have neighbouring points (`apart`). Of all ways to divide a
-// nest the one with the fewest cycles is taken: of the busiest warp's instructions, or of the
-// shared memory, whichever takes longer.
-#include "compiler/plan/gpu/accesses.h"
+// nest the one with the fewest cycles is taken, by the count of its work (nest_work.c).
+#include "compiler/plan/gpu/nest_work.h"
 #include "compiler/plan/planner.h"
-#include "compiler/plan/tensor_cores.h"
 
 typedef struct dividing {
-  planner *q;
-  const plan_nest *nest;
+  const planner *q;
+  plan_nest *nest;
   axis_list points, summed;  // by rank, the last one contiguous
   int64_t point_count, sum_length;
-  int sums, work;  // sums of a point; operations of an element
-  plan_accesses accesses;
-  plan_lanes *at;
+  arena *scratch;
 } dividing;
 
 static int64_t size_of(const dividing *d, int axis) {
@@ -34,35 +30,11 @@ static bool may_be_vector(const dividing *d, int axis) {
   return axis != d->q->program->time_axis || !d->nest->results.count;
 }
 
-// ---- what a way to divide costs ----
-
-static int shuffles_of(const dividing *d, const plan_threads *t) {
-  int count = 0;
-  for (int lanes = t->lanes; lanes > 1; lanes /= 2) count += d->sums;
-  bool of_points = t->width > 1 && axis_in(d->nest->axes & ~d->nest->over, t->vector);
-  return of_points ? count * t->width : count;
-}
-
-static double cycles_of(const dividing *d, const plan_threads *t) {
-  bool sums_vector = t->width > 1 && axis_in(d->nest->over, t->vector);
-  int64_t points = d->point_count / (sums_vector ? 1 : t->width),
-          pieces = d->sum_length / (sums_vector ? t->width : 1);
-  int64_t rounds = blocks_up(points * t->lanes, d->q->m->threads),
-          turns = blocks_up(pieces, t->lanes);
-  double wavefronts = 0, turn = GPU_COST_DIVIDED_TURN + (double)d->work * t->width;
-  plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
-  for (int i = 0; i < d->accesses.count; i++) {
-    const plan_access *access = &d->accesses.items[i];
-    wavefronts += plan_wavefronts_of(access, d->at);
-    turn += GPU_COST_DIVIDED_ACCESS *
-            (plan_lies_apart(access, d->at) && access->stride[t->vector] ? t->width : 1);
-  }
-  double warps = (double)points * t->lanes / GPU_WARP_LANES;
-  double busiest = (double)rounds *
-                   (turns * turn + GPU_COST_DIVIDED_POINT + GPU_COST_SHUFFLED * shuffles_of(d, t));
-  busiest *= gpu_cost_latency;
-  wavefronts *= (warps < 1 ? 1 : warps) * (double)turns;
-  return busiest > wavefronts ? busiest : wavefronts;
+// Of the nest, if the threads divide it so.
+static gpu_work work_of(const dividing *d, const plan_threads *t) {
+  const placed_program p = {.m = d->q->m, .p = d->q->p, .threads = d->q->m->threads};
+  d->nest->threads = *t;
+  return gpu_work_of_nest(d->scratch, &p, d->nest, NULL, NULL).all;
 }
 
 // ---- choice ----
@@ -75,7 +47,9 @@ static plan_threads in_vectors(const dividing *d, int lanes, int vector, int64_t
 }
 
 static void take_if_better(const dividing *d, plan_threads t, plan_threads *best, double *least) {
-  double cycles = cycles_of(d, &t);
+  const gpu_speed speed = machine_speed_of(GPU_SM_80);
+  gpu_work work = work_of(d, &t);
+  double cycles = gpu_cycles(&work, &speed);
   if (*least >= 0 && cycles >= *least) return;
   *best = t;
   *least = cycles;
@@ -88,27 +62,8 @@ static int row_axis(const dividing *d, const plan_threads *t) {
   return last_of(t->apart ? &d->summed : &d->points);
 }
 
-// Rows may lie bank under bank. Swizzles (banks.c) bring rows that are 4 apart to other halves of
-// the banks: those of 16-bit numbers, and PATTERN_GRAY, which layouts.c may choose for f32 or not.
-static int wavefronts_of_rows(const dividing *d, const plan_threads *t) {
-  enum { LEAST_LINE = 32 };
-  int wavefronts = 0;
-  plan_put_lanes(d->q->m, d->q->program, d->nest, t, d->at);
-  for (int i = 0; i < d->accesses.count; i++) {
-    plan_access access = d->accesses.items[i];
-    int64_t row = access.stride[row_axis(d, t)];
-    wavefronts += plan_wavefronts_of(&access, d->at);
-    bool lines = access.memory >= 0 && access.stored == NUMBER_F32 && row >= LEAST_LINE &&
-                 !(row & (row - 1));
-    if (lines)
-      access.layout = (plan_layout){PATTERN_GRAY, __builtin_ctzll((unsigned long long)row), 0};
-    wavefronts += plan_wavefronts_of(&access, d->at);
-  }
-  return wavefronts;
-}
-
-static void take_if_fewer(const dividing *d, plan_threads t, plan_threads *best, int *fewest) {
-  const int wavefronts = wavefronts_of_rows(d, &t);
+static void take_if_fewer(const dividing *d, plan_threads t, plan_threads *best, double *fewest) {
+  const double wavefronts = work_of(d, &t).wavefronts;
   if (wavefronts >= *fewest) return;
   *best = t;
   *fewest = wavefronts;
@@ -120,7 +75,7 @@ static plan_threads spread(const dividing *d, plan_threads t) {
   enum { MOST_ORDERS = 4 };
   if (t.lanes == 1 || t.lanes == GPU_WARP_LANES) return t;
   plan_threads best = t, other = t;
-  int fewest = wavefronts_of_rows(d, &t);
+  double fewest = work_of(d, &t).wavefronts;
   other.far =
       t.apart && t.lanes % PLAN_FAR_ROWS == 0 && size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
   if (other.far) take_if_fewer(d, other, &best, &fewest);
@@ -158,37 +113,11 @@ static plan_threads divided_sums(const dividing *d) {
   return spread(d, best);
 }
 
-static int work_of(const dividing *d) {
-  int work = 0;
-  for (int i = 0; i < d->nest->values.count; i++)
-    work += 1 + (int)tile_op_cost(value(d->q, d->nest->values.items[i])->op);
-  return work;
-}
-
-static int sums_of(const dividing *d) {
-  int sums = 0;
-  for (int i = 0; i < d->nest->values.count; i++)
-    sums += tile_op_is(value(d->q, d->nest->values.items[i])->op, TILE_REDUCES);
-  return sums;
-}
-
-// Of those that have the same strides, one: layouts will spread the numbers of buffers over the
-// banks.
-static plan_accesses unlike_accesses(arena *a, plan_accesses all) {
-  plan_accesses unlike = {0};
-  for (int i = 0; i < all.count; i++) {
-    bool found = false;
-    for (int k = 0; k < unlike.count && !found; k++)
-      found = plan_is_alike(&unlike.items[k], &all.items[i]);
-    if (!found) vec_push(a, &unlike, all.items[i]);
-  }
-  return unlike;
-}
-
-// `scratch`: for the accesses of the nest, which are many.
-static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
+// `scratch`: for counting, which is done many times.
+static plan_threads divided(const planner *q, plan_nest *nest, arena *scratch) {
   dividing d = {.q = q,
                 .nest = nest,
+                .scratch = scratch,
                 .points = plan_by_rank(q->m, q->program, nest->axes & ~nest->over),
                 .summed = plan_by_rank(q->m, q->program, nest->over)};
   d.point_count = plan_entries(q->m, q->program, nest->axes & ~nest->over);
@@ -197,10 +126,6 @@ static plan_threads divided(planner *q, const plan_nest *nest, arena *scratch) {
   if (!d.points.count) return in_vectors(&d, PLAN_ALL_THREADS, last_of(&d.summed), d.sum_length);
   if (choice_is_left_out(q->m->kernel->without, CHOICE_SHARED_SUMS))
     return in_vectors(&d, 1, last_of(&d.points), d.point_count);
-  d.work = work_of(&d);
-  d.sums = sums_of(&d);
-  d.accesses = unlike_accesses(scratch, plan_accesses_of(scratch, q->m, q->p, nest, 0));
-  d.at = ARENA_NEW(scratch, plan_lanes);
   return divided_sums(&d);
 }
 

@@ -4,7 +4,6 @@
 #include "compiler/plan/gpu/nest_work.h"
 
 // time.c: cycles of a multiprocessor for a step of an instance.
-gpu_speed gpu_speed_of(codegen_gpu_target target);
 typedef struct gpu_time {
   double cycles;  // with as many blocks as a multiprocessor runs at a time
   double alone;   // of one block, by itself on a multiprocessor

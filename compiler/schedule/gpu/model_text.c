@@ -13,7 +13,7 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
   for (int n = 0; n < of->p->nests.count; n++) {
     const plan_nest *nest = &of->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    nest_work work = gpu_work_of_nest(a, &p, nest, since);
+    nest_work work = gpu_work_of_nest(a, &p, nest, since, NULL);
     const gpu_work *all = &work.all;
     gpu_limit limit = gpu_longest(all, device, gpu_cost_latency);
     fprintf(out,
@@ -36,7 +36,7 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   options.warpgroups = k->gpu.warpgroups;
   codegen_gpu_target target = gpu_target_for(options);
   const gpu_plan *made = gpu_plan_of(a, k, options);
-  gpu_speed speed = gpu_speed_of(target);
+  gpu_speed speed = machine_speed_of(target);
   gpu_time time = gpu_time_of(made, target);
   fprintf(out,
           "%s on %s: %.1f cycles a step, for %s; %.1f alone, %.1f of it for memory, %d blocks at a "

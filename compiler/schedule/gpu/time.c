@@ -10,17 +10,6 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-static double bytes_in_cycle(codegen_gpu_target target, double gb) {
-  enum { MHZ_OF_GHZ = 1000 };
-  double mhz = machine_rates_of(target)->mhz;
-  return MHZ_OF_GHZ * gb / mhz / (double)machine_device_of(target)->multiprocessors;
-}
-
-gpu_speed gpu_speed_of(codegen_gpu_target target) {
-  const machine_rates *r = machine_rates_of(target);
-  return (gpu_speed){r->mma, r->wgmma, bytes_in_cycle(target, r->cache_gb)};
-}
-
 // What a block does in a run of its programs.
 typedef struct run_time {
   gpu_work all;  // of all nests
@@ -84,7 +73,7 @@ static void add_program(run_time *r, const kernel_plan *w, const program_plan *p
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->region != REGION_BODY) continue;
-    nest_work work = gpu_work_of_nest(scratch, &program, nest, since);
+    nest_work work = gpu_work_of_nest(scratch, &program, nest, since, NULL);
     if (work.all.barriers > 0) end_interval(r, &now, device);
     add_work(&now, &work, nest->threads.begin);
   }
@@ -157,8 +146,8 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const kernel_plan *w = made->whole;
   const machine_device *whole = machine_device_of(target);
   // scratch that the cache does not hold is in memory
-  gpu_speed own = gpu_speed_of(target), *device = &own;
-  double memory = bytes_in_cycle(target, machine_rates_of(target)->memory_gb);
+  gpu_speed own = machine_speed_of(target), *device = &own;
+  double memory = machine_bytes_in_cycle(target, machine_rates_of(target)->memory_gb);
   if (!gpu_stays_in_cache(&made->described, whole)) own.cache = memory;
   run_time r = {.share = 1};
   add_program(&r, w, &w->main, device);

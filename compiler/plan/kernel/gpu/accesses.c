@@ -53,12 +53,18 @@ static plan_access of_carried(const placed_program *p, int c) {
 }
 
 plan_access gpu_access_of_buffer(const placed_program *p, int buffer) {
+  if (!p->w) return plan_access_of_buffer(p->m, p->p, buffer);
   const plan_buffer *b = &p->p->buffers.items[buffer];
   if (b->carried >= 0) return of_carried(p, b->carried);
   const location *at = b->persistent ? p->of->persistent_at
                        : b->kept     ? p->of->kept_at
                                      : p->of->buffer_at;
   return !at || at[buffer].offset < 0 ? in_registers : as_laid_out(p, b, at[buffer].in_shared);
+}
+
+bool gpu_is_staged(const program_plan *p, int argument) {
+  const tile_place *place = tile_argument_place(p->program, argument);
+  return place->time && !kernel_is_saved(p->backward, place);
 }
 
 // Threads by themselves: rows that are copied ahead, with neighbouring threads side by side.
@@ -84,6 +90,7 @@ static plan_access of_stash(const placed_program *p, const tile_place *place) {
 }
 
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
+  if (!p->w) return plan_access_of_tensor(p->m, p->p, place);
   bool kept = place->role == TILE_STASH || place->role == TILE_KEEP;
   if (kept && p->m->kind == MAP_BLOCK && place->stash < p->w->stash_count)
     return of_stash(p, place);
@@ -118,6 +125,7 @@ static plan_access of_tokens(const placed_program *p, int argument) {
 }
 
 static plan_access of_argument(const placed_program *p, int argument) {
+  if (!p->w) return plan_access_of_argument(p->m, p->p, argument);
   for (int c = 0; c < p->p->carried_count; c++)
     if (p->p->carried[c].argument == argument) return of_carried(p, c);
   if (p->of->history && p->of->history[argument].axis_count)

@@ -1,11 +1,6 @@
 // GPU: double buffers for the rows of a chunk, where shared memory is left (kernel/gpu/staging.c).
 #include "compiler/plan/kernel_plan.h"
 
-bool gpu_is_staged(const program_plan *p, int argument) {
-  const tile_place *place = tile_argument_place(p->program, argument);
-  return place->time && !kernel_is_saved(p->backward, place);
-}
-
 static int64_t words_of(const kernel_plan *w, const program_plan *p, int argument) {
   int64_t numbers = p->staging_buffers[argument].row * p->program->chunk;
   if (kernel_stores_narrow(&w->m, tile_argument_place(p->program, argument)))
