@@ -92,3 +92,13 @@ static inline double gpu_cycles(const gpu_work *x, const gpu_speed *speed) {
   gpu_limit most = gpu_longest(x, speed, gpu_cost_latency);
   return gpu_limit_cycles(most, x, speed, gpu_cost_latency) + x->barriers * GPU_COST_BARRIER_CYCLES;
 }
+
+// Cycles that all limits together grow by: of work that is one of many parts, none of which is the one
+// that limits them.
+static inline double gpu_cycles_added(const gpu_work *x) {
+  const gpu_speed speed = {0};
+  double cycles = 0;
+  for (gpu_limit i = 0; i < GPU_LIMITS; i++)
+    cycles += gpu_limit_cycles(i, x, &speed, gpu_cost_latency);
+  return cycles;
+}

@@ -8,18 +8,6 @@
 
 #include "compiler/plan/planner.h"
 
-typedef struct collector {
-  arena *a;
-  const mapping *m;
-  const plan *p;
-  int nest;  // values that it makes are in registers; -1: none are
-  plan_accesses found;
-} collector;
-
-static const tile_value *value_of(const collector *c, tile_id id) {
-  return &c->p->program->values.items[id];
-}
-
 int64_t plan_typical_size(const mapping *m, const tile_program *program, int axis) {
   int64_t size = plan_axis_size(m, program, axis);
   return size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
@@ -64,23 +52,6 @@ void plan_map_access(const mapping *m, const tile_program *program, const plan_i
       default: break;
     }
   }
-}
-
-static bool same_layout(plan_layout x, plan_layout y) {
-  return x.pattern == y.pattern && x.line == y.line && x.group == y.group;
-}
-
-bool plan_is_alike(const plan_access *x, const plan_access *y) {
-  bool same = x->stored == y->stored && same_layout(x->layout, y->layout);
-  return same && memcmp(x->stride, y->stride, sizeof x->stride) == 0;
-}
-
-static void add(collector *c, plan_access access, const plan_index_map *maps) {
-  plan_map_access(c->m, c->p->program, maps, &access);
-  for (int i = 0; i < c->found.count; i++)
-    if (c->found.items[i].memory == access.memory && plan_is_alike(&c->found.items[i], &access))
-      return;
-  vec_push(c->a, &c->found, access);
 }
 
 // ---- memory ----
@@ -148,58 +119,6 @@ plan_access plan_access_of_argument(const mapping *m, const plan *p, int argumen
   x = of_memory(m, &b, -1);
   x.in_shared = false;
   return x;
-}
-
-static void read_below(collector *c, tile_id id, const plan_index_map *maps) {
-  const tile_value *v = value_of(c, id);
-  const plan_value *pv = &c->p->values[id];
-  if (v->op == TILE_ARGUMENT) {
-    add(c, plan_access_of_argument(c->m, c->p, tile_argument_number(v)), maps);
-  } else if (plan_at_hand(c->p, id)) {
-    const plan_index_map here = {v, maps};
-    for (int k = 0; k < tile_arity(v->op); k++)
-      read_below(c, v->args[k], plan_is_inline(v->op) ? &here : maps);
-  } else if (pv->nest != c->nest && pv->held == HELD_BUFFER) {
-    add(c, plan_access_of_buffer(c->m, c->p, pv->buffer), maps);
-  }
-}
-
-static void written(collector *c, tile_id id) {
-  const plan_value *pv = &c->p->values[id];
-  if (pv->held == HELD_BUFFER) add(c, plan_access_of_buffer(c->m, c->p, pv->buffer), NULL);
-}
-
-static void made(collector *c, tile_id id) {
-  const tile_value *v = value_of(c, id);
-  for (int k = 0; k < tile_arity(v->op); k++)
-    if (v->args[k] != c->p->values[id].dot) read_below(c, v->args[k], NULL);
-  if (!tile_op_is(v->op, TILE_REDUCES)) written(c, id);
-}
-
-static void stored(collector *c, int result) {
-  const tile_result *r = &c->p->program->results.items[result];
-  read_below(c, r->value, NULL);
-  add(c, plan_access_of_tensor(c->m, c->p, &r->place), NULL);
-}
-
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest,
-                               int first) {
-  collector c = {.a = a, .m = m, .p = p, .nest = (int)(nest - p->nests.items)};
-  for (int i = first; i < nest->values.count; i++) made(&c, nest->values.items[i]);
-  for (int i = 0; i < nest->results.count; i++) stored(&c, nest->results.items[i]);
-  return c.found;
-}
-
-plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id) {
-  collector c = {.a = a, .m = m, .p = p, .nest = -1};
-  read_below(&c, id, NULL);
-  return c.found;
-}
-
-plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id) {
-  collector c = {.a = a, .m = m, .p = p, .nest = -1};
-  written(&c, id);
-  return c.found;
 }
 
 // ---- lanes ----
@@ -272,6 +191,16 @@ void plan_put_fragment(int line, int along, int numbers, plan_lanes *at) {
   }
 }
 
+void plan_put_matrices(int line, int along, int lines, plan_lanes *at) {
+  enum { AT_ONCE = 4 };
+  plan_put_none(at, along, AT_ONCE);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) {
+    plan_put_index(at, line, lane, lane % lines);
+    plan_put_index(at, along, lane, lane / lines % 2 * AT_ONCE);
+    at->absent[lane] = lane >= 2 * lines;
+  }
+}
+
 bool plan_lies_apart(const plan_access *access, const plan_lanes *at) {
   return at->numbers > 1 && access->stride[at->vector] != 1;
 }
@@ -315,4 +244,47 @@ int plan_wavefronts_of(const plan_access *access, const plan_lanes *at) {
   plan_addresses_in(access, addresses);
   return plan_wavefronts(addresses, plan_bytes_of(access->stored) * numbers) *
          (apart && access->stride[at->vector] ? at->numbers : 1);
+}
+
+// Sectors of memory that the lanes read, so many words each.
+static double sectors(const int64_t addresses[PLAN_BANKS], int of_each) {
+  enum { SECTOR_BYTES = 32, SECTOR_WORDS = 8 };
+  int64_t seen[PLAN_BANKS];
+  int found = 0, count = 0;
+  for (int i = 0; i < PLAN_BANKS; i++) {
+    int n = 0;
+    if (addresses[i] < 0) continue;
+    while (n < found && seen[n] != addresses[i] / SECTOR_BYTES) n++;
+    if (n == found) seen[found++] = addresses[i] / SECTOR_BYTES;
+    count++;
+  }
+  double whole = (double)count * of_each / SECTOR_WORDS;
+  return found > whole ? found : whole;
+}
+
+// Wavefronts where numbers have no layout.
+static int wavefronts_without(const plan_access *x, const int64_t offsets[PLAN_BANKS], int bytes) {
+  int64_t addresses[PLAN_BANKS];
+  for (int lane = 0; lane < PLAN_BANKS; lane++)
+    addresses[lane] = offsets[lane] < 0 ? -1 : offsets[lane] * plan_bytes_of(x->stored);
+  return plan_wavefronts(addresses, bytes);
+}
+
+// Neighbours that lie apart take an access each, or one, if all of them are the same number.
+warp_access plan_access_of_warp(const plan_access *x, access_kind kind, const plan_lanes *at) {
+  enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
+  int64_t addresses[PLAN_BANKS];
+  bool apart = plan_lies_apart(x, at) || (kind == LOAD && x->of_call && at->numbers > 1);
+  int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
+  int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
+  if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
+  plan_offsets_of(x, at, addresses);
+  int plain = x->open ? wavefronts_without(x, addresses, bytes) : PLAN_BANKS * PLAN_BANKS;
+  plan_addresses_in(x, addresses);
+  if (x->in_shared) {
+    int own = plan_wavefronts(addresses, bytes);
+    return (warp_access){pieces, pieces * (own < plain ? own : plain), 0};
+  }
+  return (warp_access){pieces, 0,
+                       SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
 }

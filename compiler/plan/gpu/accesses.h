@@ -33,18 +33,6 @@ typedef struct plan_index_map {
 void plan_map_access(const mapping *m, const tile_program *program, const plan_index_map *maps,
                      plan_access *access);
 
-// In any order, each once.
-typedef VEC(plan_access) plan_accesses;
-
-// Do they lie in the same places of a memory each?
-bool plan_is_alike(const plan_access *x, const plan_access *y);
-// Of the values of a nest from number `first` on, and of its results.
-plan_accesses plan_accesses_of(arena *a, const mapping *m, const plan *p, const plan_nest *nest,
-                               int first);
-// Of a nest that reads the value, and of one that stores it, with its copy in another layout.
-plan_accesses plan_accesses_of_read(arena *a, const mapping *m, const plan *p, tile_id id);
-plan_accesses plan_accesses_of_written(arena *a, const mapping *m, const plan *p, tile_id id);
-
 // Of a buffer, of a tensor of the call, and of an argument, while no memory has a place: buffers and rows
 // of tokens are taken to be in shared memory, without the axes of other instances.
 plan_access plan_access_of_buffer(const mapping *m, const plan *p, int buffer);
@@ -81,6 +69,8 @@ void plan_put_rows(const mapping *m, const tile_program *program, const axis_lis
 // Lines of one axis and columns of another, as lanes have them in an accumulator or in an operand
 // loaded number by number.
 void plan_put_fragment(int line, int along, int numbers, plan_lanes *at);
+// So many lines, of each two times four numbers: rows of 16 bytes that ldmatrix loads.
+void plan_put_matrices(int line, int along, int lines, plan_lanes *at);
 // Do the neighbours that a lane takes lie apart in memory? Then it has an access for each of them;
 // or one, if all are the same number.
 bool plan_lies_apart(const plan_access *access, const plan_lanes *at);
@@ -90,3 +80,11 @@ void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t of
 void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]);
 // Wavefronts of an access, and of all that it takes to have the neighbours.
 int plan_wavefronts_of(const plan_access *access, const plan_lanes *at);
+
+// A load or a store of a warp; bytes: outside of the multiprocessor.
+typedef struct warp_access {
+  double accesses, wavefronts, bytes;
+} warp_access;
+
+typedef enum access_kind { LOAD, STORE } access_kind;
+warp_access plan_access_of_warp(const plan_access *x, access_kind kind, const plan_lanes *at);

@@ -3,6 +3,7 @@
 //   points [t 16,K 128] with a sum over K     16 points: half a warp goes 128 times through loads, operations and stores
 //   product t 64 x V 128 x K 128, mma         blocks of 16 rows and 32 columns: 16 for 8 warps, 8 steps of k each
 #include <math.h>
+#include <string.h>
 
 #include "compiler/abi/gpu_costs.h"
 #include "compiler/plan/gpu/nest_work.h"
@@ -20,6 +21,8 @@ typedef struct nest_count {
   double addresses;  // made once, when the nest begins
   double wavefronts, specials, bytes, far;
   access_visitor *visitor;  // NULL: nobody looks
+  double turns;             // of all warps
+  bool fragment;            // see nest_access
 } nest_count;
 
 static const tile_value *value_of(const nest_count *c, tile_id id) {
@@ -45,55 +48,15 @@ static axis_set moved_by(const plan_access *x) {
   return by;
 }
 
-// Sectors of memory that the lanes read, so many words each.
-static double sectors(const int64_t addresses[GPU_WARP_LANES], int of_each) {
-  enum { SECTOR_BYTES = 32, SECTOR_WORDS = 8 };
-  int64_t seen[GPU_WARP_LANES];
-  int found = 0, count = 0;
-  for (int i = 0; i < GPU_WARP_LANES; i++) {
-    int n = 0;
-    if (addresses[i] < 0) continue;
-    while (n < found && seen[n] != addresses[i] / SECTOR_BYTES) n++;
-    if (n == found) seen[found++] = addresses[i] / SECTOR_BYTES;
-    count++;
-  }
-  double whole = (double)count * of_each / SECTOR_WORDS;
-  return found > whole ? found : whole;
-}
-
-typedef enum access_kind { LOAD, STORE } access_kind;
-
-// Wavefronts where numbers have no layout.
-static int wavefronts_without(const plan_access *x, const int64_t offsets[PLAN_BANKS], int bytes) {
-  int64_t addresses[PLAN_BANKS];
-  for (int lane = 0; lane < PLAN_BANKS; lane++)
-    addresses[lane] = offsets[lane] < 0 ? -1 : offsets[lane] * plan_bytes_of(x->stored);
-  return plan_wavefronts(addresses, bytes);
-}
-
-// Neighbours that lie apart take an access each, or one, if all of them are the same number.
-static warp_access access_of(const plan_access *x, access_kind kind, const plan_lanes *at) {
-  enum { WORD = 4, MOST_BYTES = 16, SECTOR = 32 };
-  int64_t addresses[GPU_WARP_LANES];
-  bool apart = plan_lies_apart(x, at) || (kind == LOAD && x->of_call && at->numbers > 1);
-  int pieces = apart && x->stride[at->vector] ? at->numbers : 1;
-  int bytes = plan_bytes_of(x->stored) * (apart ? 1 : at->numbers);
-  if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
-  plan_offsets_of(x, at, addresses);
-  int plain = x->open ? wavefronts_without(x, addresses, bytes) : PLAN_BANKS * PLAN_BANKS;
-  plan_addresses_in(x, addresses);
-  if (x->in_shared) {
-    int own = plan_wavefronts(addresses, bytes);
-    return (warp_access){pieces, pieces * (own < plain ? own : plain), 0};
-  }
-  return (warp_access){pieces, 0,
-                       SECTOR * pieces * sectors(addresses, bytes < WORD ? 1 : bytes / WORD)};
+static void show(const nest_count *c, const plan_access *x, const plan_lanes *at, double times) {
+  const nest_access access = {x, at, times, gpu_warps_in(c->p, c->turns), c->fragment, 0};
+  if (c->visitor) c->visitor->visit(c->visitor, &access);
 }
 
 static void add_access(nest_count *c, const plan_access *x, access_kind kind, double times) {
   if (!x->placed) return;
-  if (c->visitor) c->visitor->visit(c->visitor, x, &c->at);
-  warp_access own = access_of(x, kind, &c->at);
+  show(c, x, &c->at, times * c->turns);
+  warp_access own = plan_access_of_warp(x, kind, &c->at);
   double convert = kind == LOAD ? gpu_cost_widen : gpu_cost_narrow;
   if (number_is_narrow(x->stored))
     c->operations += times * convert * entries_at_once(c, moved_by(x));
@@ -283,8 +246,10 @@ static nest_work work_of_numbers(nest_count *c) {
   all /= numbers;
   plan_put_pieces(c->p->m, c->p->p->program, &axes, numbers, &c->at);
   c->over = 0;
+  gpu_turns turns = gpu_turns_of(c->p, all);
+  c->turns = turns.all;
   add_values(c);
-  nest_work work = total(c, gpu_turns_of(c->p, all));
+  nest_work work = total(c, turns);
   double sums = copies ? 0 : 2.0 * sums_of(c) * GPU_COST_SUM_OF_WARP;
   work.all.busiest += sums;
   work.all.instructions += sums * c->p->threads / GPU_WARP_LANES;
@@ -302,38 +267,67 @@ static nest_work work_of_points(nest_count *c) {
   c->shares = t.lanes * (of_sums ? t.width : 1);
   if (!of_sums) points /= t.width;
   plan_put_lanes(p->m, p->p->program, nest, &t, &c->at);
+  gpu_turns turns = gpu_turns_of(p, points * t.lanes);
+  c->turns = turns.all;
   if (nest->over) c->loops = ceil(gpu_entries(p, nest->over) / c->shares);
   add_values(c);
   if (!c->operations && !c->accesses) return (nest_work){0};
   if (t.lanes > 1)
     c->operations += sums_of(c) * (of_sums ? 1 : t.width) * log2(t.lanes) * GPU_COST_SHUFFLED;
-  return total(c, gpu_turns_of(p, points * t.lanes));
+  return total(c, turns);
 }
 
 // ---- products --------------------------------------------------------------------------------
 
-// A factor of a product as the lanes of a warp load it for 16 steps of k.
+// A factor of a product as the lanes of a warp load it for a step of k.
 typedef struct factor {
   bool by_matrix;
   double operations, accesses, wavefronts, bytes;  // of 16 rows, or of 8 columns
 } factor;
 
+// Rows of 16 bytes (lower/gpu/mma_operands.c). 16-bit numbers are transposed on the way.
+static bool is_in_rows(const nest_count *c, const plan_dot *dot, const plan_access *m, int line,
+                       int tile_lines) {
+  bool narrow = number_is_narrow(c->p->m->dtype);
+  return m->in_shared && number_is_narrow(m->stored) == narrow &&
+         gpu_size_in(c->p, line) % tile_lines == 0 &&
+         gpu_size_in(c->p, dot->k) % (narrow ? GPU_GROUP_DEPTH : GPU_GROUP_DEPTH / 2) == 0 &&
+         (m->stride[dot->k] == 1 || (narrow && m->stride[line] == 1));
+}
+
+// `times`: of all warps.
 static factor factor_of(const nest_count *c, const plan_dot *dot, tile_id id, int pack, int line,
-                        int tile_lines) {
+                        int tile_lines, double times) {
   plan_lanes at;
   plan_access m = gpu_access_of_operand(c->p, id, pack);
   bool narrow = number_is_narrow(c->p->m->dtype);
-  double registers = tile_lines / 8 * (narrow ? 2 : 1);
+  double registers = tile_lines / 4;
   if (!m.placed) return (factor){.operations = registers};
-  bool whole =
-      gpu_size_in(c->p, line) % tile_lines == 0 && gpu_size_in(c->p, dot->k) % GPU_GROUP_DEPTH == 0;
-  if (m.in_shared && whole && number_is_narrow(m.stored) == narrow)
-    return (factor){.by_matrix = true, .accesses = 1, .wavefronts = tile_lines / 4};
-  plan_put_fragment(line, dot->k, 2, &at);
-  warp_access x = access_of(&m, LOAD, &at);
-  double convert = number_is_narrow(m.stored) ? 2 * gpu_cost_widen : 1;
-  return (factor){false, registers * convert, registers * x.accesses, registers * x.wavefronts,
-                  registers * x.bytes};
+  bool rows = is_in_rows(c, dot, &m, line, tile_lines);
+  if (rows && narrow)  // without conflicts
+    return (factor){.by_matrix = true, .accesses = 1, .wavefronts = registers};
+  if (rows)
+    plan_put_matrices(line, dot->k, tile_lines, &at);
+  else
+    plan_put_fragment(line, dot->k, narrow ? 2 : 1, &at);
+  double loads = rows ? 1 : registers;
+  show(c, &m, &at, times * loads);
+  warp_access x = plan_access_of_warp(&m, LOAD, &at);
+  double convert = !narrow ? 0 : number_is_narrow(m.stored) ? 2 * gpu_cost_widen : 1;
+  return (factor){rows, registers * convert, loads * x.accesses, loads * x.wavefronts,
+                  loads * x.bytes};
+}
+
+// The place of the sum: its axes may have other names than the product's.
+static void rename_place(nest_count *c, tile_id operand, tile_id product) {
+  if (operand == product) return;
+  const tile_value *v = value_of(c, operand);
+  rename_place(c, v->args[0], product);
+  if (v->op != TILE_RENAME) return;
+  int from = tile_renamed_from(v), to = tile_renamed_to(v);
+  memcpy(c->at.index[to], c->at.index[from], sizeof c->at.index[to]);
+  c->at.placed |= axis_bit(to);
+  if (c->at.vector == from) c->at.vector = to;
 }
 
 // What is loaded before, computed behind and stored of a pair of sums.
@@ -343,6 +337,7 @@ static void add_around_product(nest_count *c) {
   tile_id made = sum != NO_TILE ? sum : id;
   int buffer = p->values[made].buffer;
   bool listed = false;
+  if (c->nest->two && c->nest->scaled != NO_TILE) add_operand(c, c->nest->scaled, NULL);
   for (int i = 1; i < c->nest->values.count; i++) {
     add_value(c, c->nest->values.items[i]);
     listed = listed || c->nest->values.items[i] == sum;
@@ -421,10 +416,11 @@ static product_work work_of_product(nest_count *c, tile_id id, const plan_dot *d
   double depth = ceil((double)gpu_size_in(c->p, dot->k) / (narrow ? 16 : 8)),
          three = narrow || m->tf32 ? 1 : 3;
   depth *= gpu_entries(c->p, plan_tile_axes(m, value_of(c, id)->over) & ~plan_inner_axes(dot));
-  factor a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS);
-  factor own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS);
   block_shares shares = shares_of(c, dot, b);
   int tiles = b->tiles;
+  double times = b->count * depth * shares.mean;
+  factor a = factor_of(c, dot, dot->a, dot->pack_a, dot->i, GPU_TILE_ROWS, times);
+  factor own = factor_of(c, dot, dot->b, dot->pack_b, dot->j, GPU_TILE_COLUMNS, tiles * times);
   product_work x;
   if (dot->wgmma) {  // four warps read B together
     x = (product_work){.operations = depth * (a.by_matrix ? GPU_COST_GROUP_STEP
@@ -476,10 +472,13 @@ static nest_work work_of_mma(nest_count *c) {
   const tile_value *v = value_of(c, nest->values.items[0]);
   product_blocks b =
       blocks_of(c, plan_tile_axes(p->m, v->axes) & ~(axis_bit(dot->i) | axis_bit(dot->j)));
+  tile_id id = nest->values.items[0], into = p->p->values[id].into;
   c->over = 0;
+  c->fragment = true, c->turns = 2.0 * b.tiles * b.count;
   plan_put_fragment(dot->i, dot->j, 2, &c->at);
+  if (into != NO_TILE) rename_place(c, p->p->values[into].dot, id);
   add_around_product(c);
-  product_work x = work_of_product(c, nest->values.items[0], dot, &b);
+  product_work x = work_of_product(c, id, dot, &b);
   if (nest->two) add_product(&x, work_of_product(c, nest->other, &nest->other_dot, &b));
   double pairs = 2 * b.tiles, count = b.count, turns = ceil(count / b.warps);
   double operations = x.operations + pairs * (c->operations + gpu_cost_result * results_of(c));
@@ -508,8 +507,10 @@ static nest_work work_of_mma(nest_count *c) {
 static void add_shared_scan(nest_count *c, tile_id id, double rows) {
   enum { MOST_KEPT = 4 };  // of rows in registers (lower/gpu/scan.c)
   bool kept = rows <= MOST_KEPT;
+  double loads = kept ? 1 : 2, turns = c->turns;
+  c->turns *= loads;
   add_operands(c, id, NULL);
-  double loads = kept ? 1 : 2;
+  c->turns = turns;
   c->operations *= loads, c->accesses *= loads, c->wavefronts *= loads, c->bytes *= loads;
   add_stores(c, id, rows);
   c->operations += 2 * rows + (log2(c->shares) + 1) * GPU_COST_MEETING;
@@ -531,17 +532,29 @@ static nest_work work_of_levels(const placed_program *p, const plan_nest *nest, 
       .all.wavefronts = stored + tasks * turns};
 }
 
-// A warp for each block of steps of each column (lower/gpu/segment_adjoint.c).
-static nest_work work_of_adjoint(const placed_program *p, const plan_nest *nest, double columns,
-                                 double steps) {
-  enum { USUAL = 8 };
+// A warp for each block of steps of each column (lower/gpu/segment_adjoint.c). It reads the rows behind
+// it, so many neighbours along a row at once.
+static nest_work work_of_adjoint(nest_count *c, double columns, double steps) {
+  enum { USUAL = 8, AT_ONCE = 4 };
+  const placed_program *p = c->p;
+  const plan_nest *nest = c->nest;
+  const tile_value *v = value_of(c, nest->values.items[0]);
   int block = nest->threads.steps ? nest->threads.steps : USUAL;
   double blocks = columns * steps / block,
          of_block = gpu_cost_adjoint_block + gpu_cost_adjoint_step * steps;
   if (block < USUAL) of_block *= gpu_cost_adjoint_half;
+  plan_put_none(&c->at, tile_other_step_axis(v), AT_ONCE);
+  for (int lane = 0; lane < GPU_WARP_LANES; lane++) {
+    plan_put_index(&c->at, tile_step_axis(v), lane, lane / block);
+    plan_put_index(&c->at, tile_other_step_axis(v), lane, lane % block * AT_ONCE);
+  }
+  c->turns = blocks;
+  c->over = ~(axis_set)0;
+  c->shares = 2.0 * AT_ONCE * GPU_WARP_LANES * columns;  // numbers before the block alone
+  add_operands(c, nest->values.items[0], NULL);
   return (nest_work){.all.instructions = blocks * of_block,
                      .all.busiest = ceil(blocks * GPU_WARP_LANES / p->threads) * of_block,
-                     .all.wavefronts = blocks * steps * steps / GPU_WARP_LANES};
+                     .all.wavefronts = blocks * c->wavefronts};
 }
 
 // A prefix, a segment or its adjoint; several lanes share a column where there are few.
@@ -559,23 +572,26 @@ static nest_work work_of_scan(nest_count *c) {
                           count / (double)gpu_size_in(p, tile_other_step_axis(value_of(c, id))),
                           steps, levels);
   if (nest->kind == NEST_SEGMENT_ADJOINT && is_block(c))
-    return work_of_adjoint(
-        p, nest, count / (double)gpu_size_in(p, tile_other_step_axis(value_of(c, id))), steps);
+    return work_of_adjoint(c, count / (double)gpu_size_in(p, tile_other_step_axis(value_of(c, id))),
+                           steps);
   c->over = axis_bit(t);
   c->shares = lanes;
   if (lanes > 1) {
     plan_put_rows(p->m, p->p->program, &columns, t, lanes, gpu_size_in(p, t) / lanes, &c->at);
-    add_shared_scan(c, id, steps / lanes);
     gpu_turns turns = gpu_turns_of(p, count * lanes);
+    c->fragment = true, c->turns = turns.all;
+    add_shared_scan(c, id, steps / lanes);
     double warps = (double)p->threads / GPU_WARP_LANES;
     if (turns.all < warps) turns.all = warps;  // those without a column exchange sums, too
     return total(c, turns);
   }
   plan_put_pieces(p->m, p->p->program, &columns, 1, &c->at);
+  gpu_turns turns = gpu_turns_of(p, count);
+  c->turns = turns.all;
   add_operands(c, id, NULL);
   add_stores(c, id, steps);
   c->operations += steps + gpu_cost_row;
-  return total(c, gpu_turns_of(p, count));
+  return total(c, turns);
 }
 
 static nest_work work_of_nest(nest_count *c) {
@@ -584,7 +600,7 @@ static nest_work work_of_nest(nest_count *c) {
     case NEST_DOT:
       if (dot->i >= 0 && plan_is_mma(c->p->m, c->p->p->program, dot)) return work_of_mma(c);
       return gpu_work_by_threads(c->p, c->nest);
-    case NEST_SOLVE: return gpu_work_of_solve(c->p, c->nest);
+    case NEST_SOLVE: return gpu_work_of_solve(c->p, c->nest, c->visitor);
     case NEST_PREFIX:
     case NEST_SEGMENT:
     case NEST_SEGMENT_ADJOINT: return work_of_scan(c);

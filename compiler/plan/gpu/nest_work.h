@@ -15,10 +15,20 @@ typedef struct nest_work {
   double operations, accesses, loops, begins, addresses;
 } nest_work;
 
-// A load or a store of a warp; bytes: outside of the multiprocessor.
-typedef struct warp_access {
-  double accesses, wavefronts, bytes;
-} warp_access;
+// An access of a nest as the lanes of a warp make it in the first turn.
+typedef struct nest_access {
+  const plan_access *x;
+  const plan_lanes *at;
+  double times;   // of all warps of the block
+  double warps;   // that make it at the same time
+  bool fragment;  // lanes have places that are known before the loops of the nest
+  int lines;      // bits of the number of a line that are constants in the code
+} nest_access;
+
+// Sees each of them.
+typedef struct access_visitor {
+  void (*visit)(struct access_visitor *self, const nest_access *access);
+} access_visitor;
 
 // operations.c: instructions of an operation; of these, so many of the special function units.
 typedef struct operation_cost {
@@ -36,16 +46,15 @@ typedef struct gpu_turns {
   double all, busiest;
 } gpu_turns;
 gpu_turns gpu_turns_of(const placed_program *p, double points);
-nest_work gpu_work_of_solve(const placed_program *p, const plan_nest *nest);
+// Warps that have one of so many turns.
+double gpu_warps_in(const placed_program *p, double turns);
+nest_work gpu_work_of_solve(const placed_program *p, const plan_nest *nest,
+                            access_visitor *visitor);
 
 // vector_work.c: products by threads, and of a matrix of parameters and vectors.
 nest_work gpu_work_by_threads(const placed_program *p, const plan_nest *nest);
 
 // nest_work.c
-// Sees each access of a nest, as the lanes of a warp make it in the first turn.
-typedef struct access_visitor {
-  void (*visit)(struct access_visitor *self, const plan_access *x, const plan_lanes *at);
-} access_visitor;
 // `since`: what the nests before it have touched; NULL: barriers do not count. `visitor`: or NULL.
 nest_work gpu_work_of_nest(arena *scratch, const placed_program *p, const plan_nest *nest,
                            memory_since *since, access_visitor *visitor);
