@@ -9,46 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// In the order of the classes' kernels in a library (shared/library.h).
-enum { NUMBER_SMALL, NUMBER_LARGE, NUMBER_WARPGROUPS };
-
-static const struct {
-  const char *target;
-  int number, multiprocessors, shared_kib;
-} targets[] = {
-#define GPU_TARGET(target, name, capability, exact, class, of, ptx, multiprocessors, shared, \
-                   cache)                                                                    \
-  {name, NUMBER_##class, multiprocessors, shared},
-#include "compiler/abi/gpu_targets.def"
-#undef GPU_TARGET
-};
-
-static gpu_model_device devices[] = {
-#define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, ...) \
-  {target, name, 0, 0, 0, mhz, cache, mma, wgmma},
-#include "compiler/abi/gpu_targets.def"
-#undef GPU_DEVICE
-};
-
-const gpu_model_device *gpu_model_find(const char *target) {
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    if (strcmp(devices[i].target, target) != 0) continue;
-    for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
-      if (strcmp(targets[k].target, target) == 0) {
-        devices[i].number = targets[k].number;
-        devices[i].multiprocessors = targets[k].multiprocessors;
-        devices[i].shared_kib = targets[k].shared_kib;
-      }
-    return &devices[i];
-  }
-  return NULL;
-}
-
-simt_cost gpu_model_rates(const gpu_model_device *d) {
-  double cache = 1e3 * d->cache_gb / (d->mhz * d->multiprocessors);
-  return (simt_cost){.speed = {d->mma, d->wgmma, cache}};
-}
-
 // ---- sums ------------------------------------------------------------------------------------
 
 typedef struct row {
@@ -129,13 +89,12 @@ static int least(int x, int y) { return x < y ? x : y; }
 
 // Blocks of a multiprocessor. Where the assembler has not said how many registers a thread has,
 // there is no room for two blocks of 256 threads.
-static int resident_blocks(const gpu_model_device *d, const simt_kernel *k,
-                           const gpu_model_code *code) {
+static int resident_blocks(const gpu_device *d, const simt_kernel *k, const gpu_model_code *code) {
   enum { OF_SYSTEM = 1024 };
   int registers = code && code->registers > 0 ? (code->registers + 7) / 8 * 8
                                               : GPU_COST_REGISTERS / GPU_COST_RESIDENT_THREADS_BACK;
   int blocks = least(GPU_COST_MOST_BLOCKS, GPU_COST_MOST_THREADS / k->threads);
-  blocks = least(blocks, d->shared_kib * 1024 / (k->shared_bytes + OF_SYSTEM));
+  blocks = least(blocks, (int)d->shared_kib * 1024 / (k->shared_bytes + OF_SYSTEM));
   blocks = least(blocks, GPU_COST_REGISTERS / (registers * k->threads));
   return blocks > 1 ? blocks : 1;
 }
@@ -225,7 +184,7 @@ static void print_bounds(FILE *out, const simt_place_cost *c) {
 }
 
 static void print_times(FILE *out, const section *s) {
-  const gpu_model_device *d = s->r->device;
+  const gpu_device *d = s->r->device;
   gpu_limit limit, slow_limit;
   double swift = s->step.cycles[0], slow = s->step.cycles[SIMT_PACES - 1];
   fprintf(
@@ -246,7 +205,7 @@ static void print_times(FILE *out, const section *s) {
 
 // Rounds of all multiprocessors, or all that goes through the cache.
 static double call_ms(const section *s, int pace) {
-  const gpu_model_device *d = s->r->device;
+  const gpu_device *d = s->r->device;
   gpu_limit limit;
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
   double rounds = ceil(items / each),

@@ -62,7 +62,7 @@ typedef struct simt_kernel {
 enum { SIMT_MOST_KERNELS = 16 };
 
 typedef struct simt_cost {
-  gpu_speed speed;  // set by the caller (gpu_model_rates)
+  gpu_speed speed;  // set by the caller (gpu_speed_of)
   simt_kernel kernels[SIMT_MOST_KERNELS];
   int32_t kernel_count, count, room;
   const simt_place **places;  // by number; NULL: never run

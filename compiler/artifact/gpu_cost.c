@@ -27,7 +27,7 @@ typedef int sizes_function(const void *arguments, rec_sizes *sizes);
 typedef struct cost_run {
   arena *a;
   const artifact_recurrence *r;
-  const gpu_model_device *device;
+  gpu_device device;
   entry_function *forward, *backward;
   sizes_function *sizes;
   const char *(*error)(void);
@@ -41,7 +41,7 @@ static const recurrence_kernels *kernels_of(const cost_run *c) {
   const gpu_forms *forms = &c->r->gpu;
   const recurrence_kernels *own[] = {[REC_GPU_LARGE] = forms->large,
                                      [REC_GPU_GROUPS] = forms->warpgroups};
-  return own[c->device->number] ? own[c->device->number] : forms->small;
+  return own[c->device.number] ? own[c->device.number] : forms->small;
 }
 
 static int64_t made_up_size(const cost_run *c, int axis) {
@@ -150,7 +150,7 @@ static bool has_few(const cost_run *c, kernel_kind kind) {
 
 // Runs forward and backward, or those that have a second form for few instances.
 static int run_form(const cost_run *c, const int64_t *words, rec_launch launch, bool few) {
-  int number = c->device->number + (few ? REC_SIMT_FEW : REC_SIMT_USUAL);
+  int number = c->device.number + (few ? REC_SIMT_FEW : REC_SIMT_USUAL);
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = REC_DEVICE_SIMT,
                      .device_number = number,
@@ -172,7 +172,7 @@ static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
   rec_simt_options options = {.size = sizeof options, .cost = cost};
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = REC_DEVICE_SIMT,
-                     .device_number = c->device->number,
+                     .device_number = c->device.number,
                      .time_parts = 1};
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
@@ -206,10 +206,10 @@ static const char *print_recurrence(cost_run *c, void *handle, artifact_codes co
   c->backward = (entry_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_backward");
   c->sizes = (sizes_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_sizes");
   choose_sizes(c);
-  simt_cost before = gpu_model_rates(c->device), cost = before;
+  simt_cost before = {.speed = gpu_speed_of(&c->device)}, cost = before;
   const char *wrong = run_length(c, SHORT_TIME, &before);
   if (!wrong) wrong = run_length(c, LONG_TIME, &cost);
-  gpu_model_request request = {.device = c->device,
+  gpu_model_request request = {.device = &c->device,
                                .cost = &cost,
                                .before = &before,
                                .steps = LONG_TIME,
@@ -243,9 +243,8 @@ const char *artifact_gpu_cost(arena *a, const artifact *library, link_object lin
     if (target == GPU_SIMT || !(library->gpu_targets >> target & 1)) continue;
     artifact_codes codes = artifact_machine_codes(a, object, target);
     for (int i = 0; i < library->recurrences.count && !wrong; i++) {
-      cost_run c = {.a = a,
-                    .r = &library->recurrences.items[i],
-                    .device = gpu_model_find(codegen_gpu_target_name(target))};
+      cost_run c = {
+          .a = a, .r = &library->recurrences.items[i], .device = machine_device_of(target)};
       c.error =
           (const char *(*)(void))(uintptr_t)symbol_of(handle, a, library->prefix, "rec_error");
       fputs(separator, out);

@@ -1,7 +1,7 @@
 // What code is made for: clones of the host by their instruction sets, and GPUs.
 #pragma once
 
-#include "compiler/abi/gpu_work.h"
+#include "compiler/abi/gpu_device.h"
 #include "compiler/base/arena.h"
 #include "compiler/base/number.h"
 #include "compiler/plan/kernel.h"
@@ -81,18 +81,6 @@ enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 device_class codegen_gpu_class(codegen_gpu_target target);
 bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class device_class);
 
-// The device that the model thinks of for a target.
-typedef struct machine_device {
-  int64_t multiprocessors;
-  int64_t shared_kib;  // that a multiprocessor has for all its blocks
-  int64_t cache_mib;   // the second-level cache
-} machine_device;
-
-// What it does (GPU_DEVICE).
-typedef struct machine_rates {
-  double mhz, cache_gb, mma, wgmma, memory_gb;
-} machine_rates;
-
 // A row of gpu_targets.def, or the executor's.
 typedef struct gpu_target_row {
   const char *name;
@@ -102,15 +90,7 @@ typedef struct gpu_target_row {
   codegen_gpu_target text_of;  // LLVM writes the same for it, but for the head
   // LLVM's name of the lowest PTX version that has what it needs; NULL: none
   const char *ptx;
-  machine_device device;
 } gpu_target_row;
 
 const gpu_target_row *gpu_target_of(codegen_gpu_target target);
-// NULL: the executor.
-const machine_device *machine_device_of(codegen_gpu_target target);
-const machine_rates *machine_rates_of(codegen_gpu_target target);
-// In a cycle of one of its multiprocessors: what it does, and its part of so many GB/s.
-gpu_speed machine_speed_of(codegen_gpu_target target);
-double machine_bytes_in_cycle(codegen_gpu_target target, double gb);
-// KiB of shared memory that a multiprocessor of the target has for all its blocks.
-int64_t gpu_shared_kib(codegen_gpu_target target);
+gpu_device machine_device_of(codegen_gpu_target target);  // not of the executor

@@ -574,7 +574,7 @@ static void put_few(const reporter *r, const kernel *k, const report_resources *
           "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in "
           "place of %s\n",
           k->kind == KERNEL_FORWARD ? "forward" : "backward", resources_text(r, k, resources),
-          (int)most_instances(k, usual, machine_device_of(target)->multiprocessors),
+          (int)most_instances(k, usual, machine_device_of(target).multiprocessors),
           count_text(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
           count_text(r->a, round(usual->gpu.cycles_alone / (double)STEPS)));
 }

@@ -24,7 +24,7 @@ static int refuse_target(const char *target) {
 }
 
 int choose_counted_target(module_request *module, const char *target) {
-  if (!gpu_model_find(target)) return refuse_target(target);
+  if (gpu_device_row(target) < 0) return refuse_target(target);
   static char targets[32];
   snprintf(targets, sizeof targets, "simt,%s", target);
   module->target = targets;
@@ -34,11 +34,11 @@ int choose_counted_target(module_request *module, const char *target) {
 
 int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target,
                   bool backward) {
-  const gpu_model_device *device = gpu_model_find(target);
-  simt_cost cost = gpu_model_rates(device);
+  const gpu_device device = gpu_device_at(gpu_device_row(target));
+  simt_cost cost = {.speed = gpu_speed_of(&device)};
   rec_simt_options simt = {.size = sizeof simt, .cost = &cost};
-  rec_run_options options = {.backward = backward, .simt = &simt, .device_number = device->number};
-  gpu_model_request request = {.device = device, .cost = &cost, .steps = call->time};
+  rec_run_options options = {.backward = backward, .simt = &simt, .device_number = device.number};
+  gpu_model_request request = {.device = &device, .cost = &cost, .steps = call->time};
   rec_status status = rec_simt_run(recurrence, call, &options);
   if (!status) gpu_model_print(stdout, &request);
   free(cost.places);

@@ -13,7 +13,7 @@
 // A delta rule. The gradient of `scale` is a sum over all tiles of the columns; `z` has no columns,
 // and is counted once.
 static const char program[] =
-    "recurrence memory(H, K = 64, V = 128) {\n"
+    "recurrence memory(H, K = 128, V = 64) {\n"
     "  input q[H,K], k[H,K], v[H,V], g[H], b[H]\n"
     "  param scale[H,K] ~ 1\n"
     "  state S[H,K,V]\n"

@@ -26,27 +26,6 @@ bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *
   return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
 }
 
-static int64_t largest_size(const mapping *m, const tile_program *program, axis_set axes) {
-  int64_t largest = 1;
-  for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis) && plan_axis_size(m, program, axis) > largest)
-      largest = plan_axis_size(m, program, axis);
-  return largest;
-}
-
-// Instructions of the busiest warp, with operands loaded and converted. A sum apart costs a
-// barrier, and the place in an accumulator that other products share.
-bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b,
-                      axis_set summed) {
-  int64_t depth = plan_entries(m, program, summed),
-          sums = plan_entries(m, program, (a | b) & ~summed);
-  int64_t i = largest_size(m, program, a & ~b), j = largest_size(m, program, b & ~a);
-  int64_t tiles = blocks_up(i, TILE_ROWS) * blocks_up(j, TILE_COLUMNS) * (sums / (i * j));
-  int64_t warps = m->threads / GPU_WARP_LANES;
-  return blocks_up(sums * depth, m->threads) * GPU_COST_APART_ELEMENT + GPU_COST_APART_SUMS <
-         blocks_up(tiles, warps) * blocks_up(depth, GPU_GROUP_DEPTH) * GPU_COST_APART_TILE;
-}
-
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot,
                        int64_t rows) {
   int64_t warps = m->threads / GPU_WARP_LANES,

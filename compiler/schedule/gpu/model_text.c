@@ -36,7 +36,8 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   options.warpgroups = k->gpu.warpgroups;
   codegen_gpu_target target = gpu_target_for(options);
   const gpu_plan *made = gpu_plan_of(a, k, options);
-  gpu_speed speed = machine_speed_of(target);
+  gpu_device device = machine_device_of(target);
+  gpu_speed speed = gpu_speed_of(&device);
   gpu_time time = gpu_time_of(made, target);
   fprintf(out,
           "%s on %s: %.1f cycles a step, for %s; %.1f alone, %.1f of it for memory, %d blocks at a "

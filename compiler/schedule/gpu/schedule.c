@@ -181,7 +181,7 @@ static void try_beside(arena *a, const kernel *first, int axis, int blocks, kern
                        estimate *least, codegen_gpu_options options) {
   int64_t resident =
       first->kind == KERNEL_BACKWARD ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
-  int64_t kib = machine_device_of(gpu_target_for(options))->shared_kib / blocks - GPU_SYSTEM_KIB;
+  int64_t kib = machine_device_of(gpu_target_for(options)).shared_kib / blocks - GPU_SYSTEM_KIB;
   if (least->time.blocks >= blocks ||
       kib >= (first->gpu.shared_kib ? first->gpu.shared_kib : GPU_SMALL_KIB))
     return;
@@ -559,16 +559,17 @@ static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_op
 }
 
 // Do heads share a block whose scratch does not stay in the cache?
-static bool has_heads_in_memory(const recurrence_kernels *kernels, const machine_device *device) {
+static bool has_heads_in_memory(const recurrence_kernels *kernels, codegen_gpu_options options) {
+  const gpu_device device = machine_device_of(gpu_target_for(options));
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
-  return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(&k->gpu.plan->described, device);
+  return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(&k->gpu.plan->described, &device);
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   candidates all = of_lengths(a, r, schedule, options), few = {.count = 0};
   recurrence_kernels *best = best_of(a, &all);
-  if (has_heads_in_memory(best, machine_device_of(gpu_target_for(options)))) {
+  if (has_heads_in_memory(best, options)) {
     few = of_fewer_heads(a, &all, options);
     recurrence_kernels *other = best_of(a, &few);
     bool better = other->gpu_cost < best->gpu_cost;

@@ -144,11 +144,11 @@ static double cycles_of_one(const gpu_time *time, double tiles) {
 
 gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const kernel_plan *w = made->whole;
-  const machine_device *whole = machine_device_of(target);
+  const gpu_device whole = machine_device_of(target);
   // scratch that the cache does not hold is in memory
-  gpu_speed own = machine_speed_of(target), *device = &own;
-  double memory = machine_bytes_in_cycle(target, machine_rates_of(target)->memory_gb);
-  if (!gpu_stays_in_cache(&made->described, whole)) own.cache = memory;
+  gpu_speed own = gpu_speed_of(&whole), *device = &own;
+  double memory = gpu_bytes_in_cycle(&whole, whole.memory_gb);
+  if (!gpu_stays_in_cache(&made->described, &whole)) own.cache = memory;
   run_time r = {.share = 1};
   add_program(&r, w, &w->main, device);
   if (w->recomputes) {
@@ -163,7 +163,7 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   r.all.bytes += bytes * own.cache;
   gpu_time time = {.alone = (r.alone + bytes) / steps,
                    .waits = (r.waits + copies) / steps,
-                   .blocks = gpu_blocks_at_a_time(&made->described, whole)};
+                   .blocks = gpu_blocks_at_a_time(&made->described, &whole)};
   double blocks = (double)time.blocks,
          all = gpu_cycles_together(&r.all, device, blocks, time.alone * steps, &time.limit);
   time.cycles = tiles * all / blocks / steps;

@@ -58,7 +58,7 @@ static location take_words(kernel_plan *w, int64_t words) {
 static int64_t limit_of(const kernel_plan *w) {
   enum { OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
   bool large = w->shared_limit > GPU_SMALL_KIB * OF_A_KIB;
-  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB,
+  int64_t all = machine_device_of(large ? GPU_SM_90A : GPU_SM_80).shared_kib * OF_A_KIB,
           blocks = all / (w->shared_words + OF_A_BLOCK);
   if (blocks > GPU_COST_STEP_BLOCKS) blocks = GPU_COST_STEP_BLOCKS;
   int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;

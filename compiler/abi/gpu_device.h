@@ -1,0 +1,23 @@
+// The devices that the model has in mind, one for each target (gpu_targets.def).
+#pragma once
+
+#include "compiler/abi/gpu_work.h"
+
+typedef struct gpu_device {
+  const char *target, *name;
+  // of the class whose kernels the executor runs for it: rec_simt_options, device_number
+  int number;
+  int64_t multiprocessors;
+  int64_t shared_kib;  // that a multiprocessor has for all its blocks
+  int64_t cache_mib;   // the second-level cache
+  // multiply-adds in a cycle of a multiprocessor by mma and by wgmma; GB/s of that cache and of memory
+  double mhz, cache_gb, mma, wgmma, memory_gb;
+} gpu_device;
+
+// By the row of the target.
+gpu_device gpu_device_at(int row);
+// -1: the target is none of the table.
+int gpu_device_row(const char *target);
+// Of so many GB/s a multiprocessor's part in a cycle; what it does in one.
+double gpu_bytes_in_cycle(const gpu_device *device, double gb);
+gpu_speed gpu_speed_of(const gpu_device *device);
