@@ -1,6 +1,9 @@
 // GPU: which products run on tensor cores, and which tiles of a product a warp owns.
 //
 //   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
+#include <math.h>
+
+#include "compiler/abi/gpu_work.h"
 #include "compiler/plan/tensor_cores.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
@@ -24,6 +27,41 @@ bool plan_is_mma(const mapping *m, const tile_program *program, const plan_dot *
     return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
   return filled(m, program, dot, DEPTH_TF32) >= GPU_COST_FILLED;
+}
+
+static int64_t largest_size(const mapping *m, const tile_program *program, axis_set axes) {
+  int64_t largest = 1;
+  for (int axis = 0; axis < program->axes.count; axis++)
+    if (axis_in(axes, axis) && plan_axis_size(m, program, axis) > largest)
+      largest = plan_axis_size(m, program, axis);
+  return largest;
+}
+
+// Of a warp's tile of a product: each number of its factors is loaded and converted.
+static double instructions_of_tile(int64_t depth) {
+  double loads = (GPU_TILE_ROWS + GPU_TILE_COLUMNS) / 4;
+  return gpu_cost_block +
+         (double)blocks_up(depth, GPU_GROUP_DEPTH) * (2 * loads + 1 + gpu_cost_step);
+}
+
+// Of a lane: two numbers are loaded and multiplied for each entry, and sums meet.
+static double instructions_of_lane(int64_t entries) {
+  enum { OF_ENTRY = 3 };
+  return gpu_cost_begin + (double)entries * OF_ENTRY + log2(GPU_WARP_LANES) * GPU_COST_SHUFFLED;
+}
+
+bool plan_suits_lanes(const mapping *m, const tile_program *program, axis_set a, axis_set b,
+                      axis_set summed) {
+  int64_t depth = plan_entries(m, program, summed),
+          sums = plan_entries(m, program, (a | b) & ~summed);
+  int64_t i = largest_size(m, program, a & ~b), j = largest_size(m, program, b & ~a);
+  int64_t tiles = blocks_up(i, GPU_TILE_ROWS) * blocks_up(j, GPU_TILE_COLUMNS) * (sums / (i * j)),
+          turns = blocks_up(tiles, m->threads / GPU_WARP_LANES);
+  const gpu_speed speed = {0};
+  const gpu_work by_tiles = {.busiest = (double)turns * instructions_of_tile(depth)},
+                 by_lanes = {.busiest = instructions_of_lane(blocks_up(sums * depth, m->threads)),
+                             .barriers = 1};
+  return gpu_cycles(&by_lanes, &speed) < gpu_cycles(&by_tiles, &speed);
 }
 
 int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan_dot *dot,
