@@ -108,8 +108,8 @@ static int pack_matrix(planner *q, tile_id id, int last_axis, bool by_vectors) {
 // Cycles for a number: in blocks of vectors (lower_transposed), or each by itself.
 static const double block_copy = 0.5, single_copy = 1.5, gathered = 1;
 
-// Steps of a call, about: as many share a copy of a parameter.
-enum { USUAL_STEPS = 64 };
+// Steps of a call, about: as many share a copy of a parameter. Chunks are made for longer calls.
+enum { USUAL_STEPS = 64, USUAL_STEPS_OF_CHUNKS = 512 };
 
 typedef struct way {
   tile_id a, b;
@@ -126,15 +126,20 @@ static int contiguous(const planner *q, tile_id id) {
   return plan_viewable(q->m, q->p, id) ? plan_contiguous_axis(q->m, q->p, id) : -1;
 }
 
+// How many products share a copy of the value: one that is made before the first step serves all.
+static double uses_of_copy(const planner *q, tile_id id) {
+  if (q->p->values[id].region != REGION_PROLOGUE || q->m->kernel->kind == KERNEL_STEP) return 1;
+  return plan_is_steps(q) ? USUAL_STEPS : fmax(1, (double)USUAL_STEPS_OF_CHUNKS / q->program->chunk);
+}
+
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
   if (found_pack(q, id, last_axis, r, false) >= 0) return 0;
   int from = contiguous(q, id), width = q->m->width;
   bool blocks = from >= 0 && last_axis >= 0 &&
                 plan_axis_size(q->m, q->program, from) % width == 0 &&
                 plan_axis_size(q->m, q->program, last_axis) % width == 0;
-  bool once = plan_is_steps(q) && q->p->values[id].region == REGION_PROLOGUE;
-  double uses = once && q->m->kernel->kind != KERNEL_STEP ? USUAL_STEPS : 1;
-  return (blocks ? block_copy : single_copy) * space_size(q, q->p->values[id].tile) / uses;
+  double cycles = (blocks ? block_copy : single_copy) * space_size(q, q->p->values[id].tile);
+  return cycles / uses_of_copy(q, id);
 }
 
 // Those who read the result walk along its highest axis.
