@@ -42,11 +42,21 @@ static void gla_is_counted_by_chunks(void **state) {
   assert_true(found > 1.16 && found < 1.20);
 }
 
+// Two products with parts of B, two of which the real part is made of C and h, and one with D: no
+// more than the five of a layer in real numbers.
+static void lru_is_counted_by_real_products(void **state) {
+  (void)state;
+  double products = 2 * 5 * 64 * 64 * 2048 / 1e9;
+  double found = gflop("lru", "lru", (int64_t[]){64, 64, 64});
+  assert_true(found > products && found < 1.04 * products);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(mamba2_is_counted_by_chunks),
       cmocka_unit_test(mamba1_is_counted_by_entries),
       cmocka_unit_test(gla_is_counted_by_chunks),
+      cmocka_unit_test(lru_is_counted_by_real_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
