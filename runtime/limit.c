@@ -20,7 +20,7 @@ typedef struct counter {
   const recurrence *program;
   const typed_body *body;
   const int64_t *sizes;
-  bool *constant;  // by value: depends on parameters and sizes alone
+  bool *constant;         // by value: depends on parameters and sizes alone
   unsigned char *needed;  // by value: the parts that a state, an output or a lag buffer depends on
 } counter;
 
@@ -84,7 +84,7 @@ static double entry_cost(const counter *c, value_id id) {
     case VALUE_SUB: return parts;
     case VALUE_MUL:
       return value_at(c, v->args[0])->complex && value_at(c, v->args[1])->complex ? 2 * parts
-                                                                                 : parts;
+                                                                                  : parts;
     default: return value_cost(v);
   }
 }

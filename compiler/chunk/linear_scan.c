@@ -196,6 +196,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
               .from = from,
               .host = host,
               .making = -1,
+              .part = -1,
               .middle = -1,
               .half = -1,
               .other_half = -1};

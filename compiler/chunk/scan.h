@@ -143,6 +143,7 @@ typedef struct scan {
   int state_count;
   scan_group *groups;  // by the first state of each
   int making;          // the group whose decays and updates are being made; -1: none
+  int part;            // axis of real and imaginary parts; -1 until it is needed
   int middle;          // axis of the steps between two others; -1 until it is needed
   scan_axes axes[CHUNK_LEVELS];
   int half, other_half;           // axes of the two halves

@@ -68,11 +68,39 @@ static segments twice_as_long(elements e, segments x, int level) {
   return y;
 }
 
+// Entries along an axis of two.
+static tile_id along_parts(tile_program *p, tile_pair x, int part) {
+  return tile_binary(p, TILE_ADD, tile_indexed(p, TILE_PLACE, x.re, part, 0),
+                     tile_indexed(p, TILE_PLACE, pair_imaginary(p, x), part, 1));
+}
+
+// The host makes one step after another, of many entries at a time. The state before the chunk
+// enters the first.
+static tile_pair steps_in_order(scan *s, tile_pair a, tile_pair x, tile_pair before) {
+  tile_program *p = s->program;
+  int t = p->time_axis;
+  bool varies = axis_in(pair_axes(p, a), t);
+  tile_pair first = varies ? pair_on_axes(p, TILE_SLICE, a, t, 0, 0) : a;
+  first = pair_on_axes(p, TILE_PLACE, pair_mul(p, first, before), t, 0, 0);
+  x = pair_linear(p, TILE_ADD, x, first);
+  if (!pair_is_complex(a)) {
+    tile_pair h = pair_real(tile_scan(p, a.re, x.re, NO_TILE, t, -1, false));
+    if (pair_is_complex(x)) h.im = tile_scan(p, a.re, x.im, NO_TILE, t, -1, false);
+    return h;
+  }
+  if (s->part < 0) s->part = tile_axis_new(p, "part", 2);
+  tile_id h =
+      tile_scan(p, along_parts(p, a, s->part), x.re, pair_imaginary(p, x), t, s->part, false);
+  return (tile_pair){tile_indexed(p, TILE_SLICE, h, s->part, 0),
+                     tile_indexed(p, TILE_SLICE, h, s->part, 1)};
+}
+
 tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before) {
   elements e = {s, ring};
   bool is_number = s->program->values.items[a.re].op == TILE_NUMBER;
   if (is_number) a = at_every_step(e, a);  // products of 1 would have no axes
   x = at_every_step(e, x);
+  if (s->host && ring == PLUS_TIMES) return steps_in_order(s, a, x, before);
   segments all = {.products = a, .product = a, .values = x, .value = x};
   for (int level = 0; level < decay_levels(s); level++) all = twice_as_long(e, all, level);
   return plus(e, times(e, all.products, before), all.values);

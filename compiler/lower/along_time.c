@@ -105,6 +105,76 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
                             : rows_in_order(l, &n, size);
 }
 
+// h = a h + x, step by step, with h in registers; vectors along the last axis.
+typedef struct scan {
+  tile_id id;
+  place_in_loops at;
+  ir h[2];  // slots: of a real number one
+  int lanes;
+} scan;
+
+// The two parts of a factor.
+static void factor_parts(lower *l, const scan *n, const place_in_loops *row, ir *a) {
+  const tile_value *v = value(l, n->id);
+  place_in_loops at = *row;
+  for (int k = 0; k < 2; k++) {
+    at.index[tile_part_axis(v)] = integer(l->e, k);
+    a[k] = spread(l->e, operand_at(l, &at, v->args[0]), n->lanes);
+  }
+}
+
+static void keep_part(lower *l, const scan *n, const place_in_loops *row, int part, ir h) {
+  place_in_loops at = *row;
+  at.index[tile_part_axis(value(l, n->id))] = integer(l->e, part);
+  store_real(l->e, h, n->h[part]);
+  lower_keep_value(l, &at, n->id, h);
+}
+
+static void scan_row_of_pairs(lower *l, const scan *n, const place_in_loops *row) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  ir a[2], x[2], h[2];
+  factor_parts(l, n, row, a);
+  for (int k = 0; k < 2; k++) {
+    x[k] = spread(e, operand_at(l, row, v->args[1 + k]), n->lanes);
+    h[k] = load_real(e, n->h[k], n->lanes);
+  }
+  ir re = real_fma(e, real_neg(e, a[1]), h[1], x[0]), im = real_fma(e, a[1], h[0], x[1]);
+  keep_part(l, n, row, 0, real_fma(e, a[0], h[0], re));
+  keep_part(l, n, row, 1, real_fma(e, a[0], h[1], im));
+}
+
+static void scan_row(lower *l, const scan *n, ir number) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  place_in_loops row = n->at;
+  row.index[tile_step_axis(v)] = number;
+  if (v->op == TILE_SCAN_PAIR) {
+    scan_row_of_pairs(l, n, &row);
+    return;
+  }
+  ir a = spread(e, operand_at(l, &row, v->args[0]), n->lanes);
+  ir x = spread(e, operand_at(l, &row, v->args[1]), n->lanes);
+  ir h = real_fma(e, a, load_real(e, n->h[0], n->lanes), x);
+  store_real(e, h, n->h[0]);
+  lower_keep_value(l, &row, n->id, h);
+}
+
+static void scan_column(lower *l, const place_in_loops *at, void *data) {
+  const along_time *along = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, along->id);
+  int64_t size = known_size(l, tile_step_axis(v));
+  scan n = {.id = along->id, .at = *at, .lanes = lanes_at(l, at, along->id)};
+  for (int k = 0; k < (v->op == TILE_SCAN_PAIR ? 2 : 1); k++) {
+    n.h[k] = stack_slot(e, real_type(e, n.lanes), "h");
+    store_real(e, real_number(e, 0, n.lanes), n.h[k]);
+  }
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
+  scan_row(l, &n, row_of(l, loop.index, tile_is_from_end(v), size));
+  loop_end(e, &loop);
+}
+
 // [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.
 static void segment_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
@@ -209,6 +279,11 @@ static axis_set without_steps(const lower *l, const plan_nest *nest) {
 void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once) {
   along_time n = {nest->values.items[0], rows_at_once};
   each_column(l, nest, without_steps(l, nest), prefix_column, n);
+}
+
+void lower_scan(lower *l, const plan_nest *nest) {
+  along_time n = {.id = nest->values.items[0]};
+  each_column(l, nest, nest->axes & ~tile_scan_axes(value(l, n.id)), scan_column, n);
 }
 
 void lower_segment(lower *l, const plan_nest *nest) {

@@ -119,6 +119,7 @@ void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once);
 // A row more of a sum or product along time; what both begin with.
 ir lower_running(lower *l, tile_op op, ir before, ir x);
 ir lower_running_start(lower *l, tile_op op, int lanes);
+void lower_scan(lower *l, const plan_nest *nest);
 void lower_segment(lower *l, const plan_nest *nest);
 void lower_segment_adjoint(lower *l, const plan_nest *nest);
 void lower_first_extreme(lower *l, const plan_nest *nest);

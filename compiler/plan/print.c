@@ -162,8 +162,9 @@ static bool has_words(const printer *o, const tile_value *v) {
 static void put_call(printer *o, const tile_value *v) {
   fprintf(o->out, "%s", tile_op_text(v->op));
   if (v->over) put_over(o, v->over);
-  if (tile_is_running(v->op) || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
-    bool exclusive = tile_is_exclusive(v), reverse = tile_is_running(v->op) && tile_is_from_end(v);
+  bool pairs = v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT;
+  if (pairs || tile_is_running(v->op) || tile_is_scan(v->op)) {
+    bool exclusive = tile_is_exclusive(v), reverse = !pairs && tile_is_from_end(v);
     fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "",
             reverse ? " reverse" : "");
   }
@@ -288,8 +289,9 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
 }
 
 const char *plan_nest_text(nest_kind kind) {
-  static const char *const kinds[] = {"points", "copy",    "product",         "solve",
-                                      "prefix", "segment", "segment_adjoint", "first_extreme"};
+  static const char *const kinds[] = {"points",       "copy", "product", "solve",
+                                      "prefix",       "scan", "segment", "segment_adjoint",
+                                      "first_extreme"};
   return kinds[kind];
 }
 

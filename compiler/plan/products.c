@@ -129,7 +129,8 @@ static int contiguous(const planner *q, tile_id id) {
 // How many products share a copy of the value: one that is made before the first step serves all.
 static double uses_of_copy(const planner *q, tile_id id) {
   if (q->p->values[id].region != REGION_PROLOGUE || q->m->kernel->kind == KERNEL_STEP) return 1;
-  return plan_is_steps(q) ? USUAL_STEPS : fmax(1, (double)USUAL_STEPS_OF_CHUNKS / q->program->chunk);
+  return plan_is_steps(q) ? USUAL_STEPS
+                          : fmax(1, (double)USUAL_STEPS_OF_CHUNKS / q->program->chunk);
 }
 
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {

@@ -81,7 +81,9 @@ static double points_of(const tile_program *p, const tile_value *v) {
 }
 
 // A product and its sum are one instruction.
-static double operations_of(tile_op op) { return op == TILE_DOT ? 1 : tile_op_cost(op); }
+static double operations_of(tile_op op) {
+  return op == TILE_DOT || tile_is_scan(op) ? tile_op_cost(op) / 2 : tile_op_cost(op);
+}
 
 static cost_term term_of(tile_op op, cost_term plain) {
   return operations_of(op) > 2 ? COST_POLYNOMIAL : plain;

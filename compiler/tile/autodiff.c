@@ -106,11 +106,11 @@ static void find_unsafe(gradient *g) {
   }
 }
 
-// May a factor that the rule of this value uses be infinite? A solution's terms need not be 0 where
-// its cotangent is.
+// May a factor that the rule of this value uses be infinite? Terms of a solution and of a scan need
+// not be 0 where its cotangent is.
 static bool rule_unsafe(const gradient *g, tile_id id) {
   tile_op op = g->forward->values.items[id].op;
-  if (tile_op_is(op, TILE_LINEAR | TILE_MASKS) || op == TILE_SOLVE) return false;
+  if (tile_op_is(op, TILE_LINEAR | TILE_MASKS | TILE_OWN_NEST)) return false;
   return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
 }
 

@@ -67,11 +67,11 @@ static column_kind of_quotient(const finder *x, tile_id a, tile_id b) {
 }
 
 // X = R + A X.
-static column_kind of_solution(const finder *x, tile_id a, tile_id r) {
-  column_kind matrix = x->kinds[a], kind = x->kinds[r];
+static column_kind of_solution(const finder *x, tile_id a, column_kind kind) {
+  column_kind matrix = x->kinds[a];
   if (matrix == SAME) return kind;
   if (matrix == OTHER || matrix == LINEAR || kind == OTHER || kind == LINEAR) return OTHER;
-  return vanishes(x, r) ? VANISHES : STAYS;
+  return kind == VANISHES ? VANISHES : STAYS;
 }
 
 // Whatever else: only what no state enters.
@@ -126,7 +126,9 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
                           axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) |
                               axis_bit(tile_inner_axis(v)));
     case TILE_PREFIX: return unless_along(x, v, axis_bit(tile_step_axis(v)));
-    case TILE_SOLVE: return of_solution(x, v->args[0], v->args[1]);
+    case TILE_SOLVE:
+    case TILE_SCAN: return of_solution(x, v->args[0], x->kinds[v->args[1]]);
+    case TILE_SCAN_PAIR: return of_solution(x, v->args[0], of_both(x, v->args[1], v->args[2]));
     default: return of_any(x, v);
   }
 }

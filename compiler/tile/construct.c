@@ -26,6 +26,7 @@ typedef enum shape_class {
   SHAPE_prefix,
   SHAPE_segment,
   SHAPE_segment_adjoint,
+  SHAPE_scan,
   SHAPE_solve
 } shape_class;
 
@@ -252,6 +253,7 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
     case SHAPE_prefix: return all;
     case SHAPE_segment: return all | axis_bit(tile_other_step_axis(v));
     case SHAPE_segment_adjoint: return all & ~axis_bit(tile_other_step_axis(v));
+    case SHAPE_scan: return all | tile_scan_axes(v);
     case SHAPE_solve: return (of[0] & ~axis_bit(tile_column_axis(v))) | of[1];
   }
   ICE("tile", "operation %d has no shape rule", (int)v->op);
@@ -388,6 +390,17 @@ tile_id tile_along(tile_program *program, tile_op op, tile_id x, int kind, int a
 
 tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int outer, int inner) {
   tile_value value = {.op = op, .args = {x}, .index = axis, .index2 = outer, .index3 = inner};
+  return tile_append(program, value);
+}
+
+tile_id tile_scan(tile_program *program, tile_id a, tile_id re, tile_id im, int axis, int part,
+                  bool from_end) {
+  tile_value value = {.op = part < 0 ? TILE_SCAN : TILE_SCAN_PAIR,
+                      .args = {a, re, im},
+                      .index = from_end ? 2 : 0,
+                      .index2 = axis,
+                      .index3 = part};
+  if (part < 0) value.args[2] = value.index3 = 0;
   return tile_append(program, value);
 }
 

@@ -432,6 +432,12 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
+static bool is_placed(const tile_program *p, tile_id id, const tile_value *slice) {
+  const tile_value *v = &p->values.items[id];
+  return v->op == TILE_PLACE && tile_entry_axis(v) == tile_entry_axis(slice);
+}
+
+// An entry of several that were placed is one of them.
 static tile_id fold_slice(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
   if (!axis_in(x.axes, tile_entry_axis(&v))) return v.args[0];
@@ -444,6 +450,14 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
       tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v));
       return expand(p, sliced, x.axes & ~axis_bit(tile_entry_axis(&v)));
     }
+    case TILE_NEG:
+      return neg(p, tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v)));
+    case TILE_ADD:
+    case TILE_SUB:
+      if (!is_placed(p, x.args[0], &v) || !is_placed(p, x.args[1], &v)) break;
+      for (int k = 0; k < 2; k++)
+        x.args[k] = tile_indexed(p, TILE_SLICE, x.args[k], tile_entry_axis(&v), tile_entry(&v));
+      return binary(p, x.op, x.args[0], x.args[1]);
     default: break;
   }
   return exact(p, v);
@@ -576,6 +590,15 @@ static tile_id fold_solve(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
+static tile_id fold_scan(tile_program *p, tile_value v) {
+  bool zero = true;
+  for (int k = 1; k < tile_arity(v.op); k++) zero = zero && is(p, v.args[k], 0);
+  if (zero) return v.args[1];
+  if (v.op == TILE_SCAN && is(p, v.args[0], 0)) return v.args[1];
+  if (v.op == TILE_SCAN_PAIR) v.args[0] = with_axes(p, v.args[0], axis_bit(tile_part_axis(&v)));
+  return exact(p, v);
+}
+
 tile_id tile_append(tile_program *program, tile_value v) {
   const char *name = v.name;
   span outer = program->where;
@@ -603,6 +626,8 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_SPLIT: id = fold_split(program, v); break;
       case TILE_JOIN: id = fold_join(program, v); break;
       case TILE_SOLVE: id = fold_solve(program, v); break;
+      case TILE_SCAN:
+      case TILE_SCAN_PAIR: id = fold_scan(program, v); break;
       case TILE_PREFIX:
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: id = fold_along_time(program, v); break;

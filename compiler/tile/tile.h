@@ -155,6 +155,14 @@ static inline bool tile_is_running(tile_op op) {
 static inline int tile_row_axis(const tile_value *v) { return v->index; }
 static inline int tile_column_axis(const tile_value *v) { return v->index2; }
 static inline bool tile_is_transposed(const tile_value *v) { return v->index3; }
+// SCAN goes along tile_step_axis, too
+static inline bool tile_is_scan(tile_op op) { return op == TILE_SCAN || op == TILE_SCAN_PAIR; }
+// SCAN_PAIR: of two entries, real and imaginary part
+static inline int tile_part_axis(const tile_value *v) { return v->index3; }
+static inline axis_set tile_scan_axes(const tile_value *v) {
+  axis_set steps = axis_bit(tile_step_axis(v));
+  return v->op == TILE_SCAN_PAIR ? steps | axis_bit(tile_part_axis(v)) : steps;
+}
 // AT_END
 static inline int tile_steps_before_end(const tile_value *v) { return v->index2; }
 
@@ -243,6 +251,10 @@ tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, in
 tile_id tile_along(tile_program *program, tile_op op, tile_id x, int kind, int axis, int pair);
 // SPLIT (x has `axis`) and JOIN (x has `outer` and `inner`).
 tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int outer, int inner);
+// Values h = a h[t-1] + x along an axis, from the end if so. `part`: the axis of real and imaginary
+// parts of a and h; -1: all are real, and so is x, which `re` is.
+tile_id tile_scan(tile_program *program, tile_id a, tile_id re, tile_id im, int axis, int part,
+                  bool from_end);
 // X[row] = R[row] + sum of matrix[row,pair] X[pair] over pair < row. `transposed`: of
 // matrix[pair,row] over pair > row; the first index of the matrix is still on `row`.
 tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair,

@@ -118,6 +118,41 @@ static bool is_guarded_product(const tile_program *p, const tile_value *v) {
   return false;
 }
 
+static tile_id negated(tile_program *p, tile_id x) { return combined(p, TILE_SUB, NO_TILE, x); }
+
+// Do a real and an imaginary part have of a complex state what a complex factor of it makes?
+static bool is_complex_factor(tile_program *p, const share *re, const share *im) {
+  for (int k = 2; k < MOST_PARTS; k++)
+    if (re->of[k] != NO_TILE || im->of[k] != NO_TILE) return false;
+  return im->of[1] == re->of[0] && negated(p, re->of[1]) == im->of[0];
+}
+
+// What a value over two parts has of the imaginary part is i times what it has of the real one.
+static tile_id times_i(tile_program *p, const tile_value *v, tile_id x) {
+  int part = tile_part_axis(v);
+  tile_id re = tile_indexed(p, TILE_SLICE, x, part, 0),
+          im = tile_indexed(p, TILE_SLICE, x, part, 1);
+  return tile_binary(p, TILE_SUB, tile_indexed(p, TILE_PLACE, re, part, 1),
+                     tile_indexed(p, TILE_PLACE, im, part, 0));
+}
+
+// A scan is linear in what it adds at each step.
+static share of_scan(transfer *x, tile_value v, const share *const *args) {
+  share made = nothing;
+  if (has_share(args[0]) || (tile_scan_axes(&v) & x->axes)) return mixture;
+  bool complex = v.op == TILE_SCAN_PAIR && is_complex_factor(x->program, args[1], args[2]);
+  for (int k = 0; k < (complex ? 1 : MOST_PARTS); k++) {
+    bool any = false;
+    for (int i = 1; i < tile_arity(v.op); i++) {
+      any = any || args[i]->of[k] != NO_TILE;
+      v.args[i] = args[i]->of[k] == NO_TILE ? tile_number(x->program, 0) : args[i]->of[k];
+    }
+    if (any) made.of[k] = tile_append(x->program, v);
+  }
+  if (complex) made.of[1] = times_i(x->program, &v, made.of[0]);
+  return made;
+}
+
 // Of a value whose operands have these shares, some of them any.
 static share made_share(transfer *x, const tile_value *v, const share *const *args) {
   tile_program *p = x->program;
@@ -143,6 +178,8 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
     case TILE_SLICE:
     case TILE_PLACE: return moved(x, *v, args[0], axis_bit(tile_entry_axis(v)));
     case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(tile_shift_axis(v)));
+    case TILE_SCAN:
+    case TILE_SCAN_PAIR: return of_scan(x, *v, args);
     default: return mixture;
   }
 }

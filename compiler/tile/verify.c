@@ -239,6 +239,22 @@ static const char *check_solve(const checker *c, const tile_value *v) {
   return v->axes == ((matrix & ~pair) | r) ? NULL : "the axes do not follow from the operands";
 }
 
+static const char *check_scan(const checker *c, const tile_value *v) {
+  axis_set all = 0;
+  if (!axis_exists(c, tile_step_axis(v))) return "no such axis";
+  if (c->program->axes.items[tile_step_axis(v)].size == TILE_RUNTIME_SIZE)
+    return "a scan of run-time size";
+  for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
+  if (v->op == TILE_SCAN_PAIR) {
+    int part = tile_part_axis(v);
+    if (!axis_exists(c, part) || part == tile_step_axis(v)) return "no such axis";
+    if (c->program->axes.items[part].size != 2) return "its parts are not two";
+    if (!axis_in(arg_axes(c, v, 0), part)) return "the factor lacks the axis of the parts";
+    if (axis_in(arg_axes(c, v, 1) | arg_axes(c, v, 2), part)) return "a part has that axis already";
+  }
+  return v->axes == (all | tile_scan_axes(v)) ? NULL : "the axes do not follow from the operands";
+}
+
 static const char *check_along_time(const checker *c, const tile_value *v) {
   bool pairs = !tile_is_running(v->op);
   if (!axis_exists(c, tile_step_axis(v))) return "no such axis";
@@ -291,6 +307,13 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SEGMENT_ADJOINT:
     case TILE_ACCUMULATE: return NULL;
     case TILE_SOLVE: return of[0] ? "a system with a partial matrix" : NULL;
+    case TILE_SCAN: return of[0] ? "a scan with a partial factor" : NULL;
+    case TILE_SCAN_PAIR:
+      if (of[0]) return "a scan with a partial factor";
+      for (int k = 1; k < 3; k++) {
+        if (!of[k] && !tile_is_number(c->program, v->args[k], 0)) return "a part that is partial";
+      }
+      return of[1] && of[2] && of[1] != of[2] ? "a scan of differently partial values" : NULL;
     case TILE_EQUAL: return NULL;  // is this instance's part zero?
     default: return "not linear in a partial operand";
   }
@@ -325,6 +348,8 @@ static const char *check_value(const checker *c, tile_id id) {
     case TILE_SPLIT:
     case TILE_JOIN: return check_regroup(c, v);
     case TILE_SOLVE: return check_solve(c, v);
+    case TILE_SCAN:
+    case TILE_SCAN_PAIR: return check_scan(c, v);
     default: return check_axis_op(c, v);
   }
 }

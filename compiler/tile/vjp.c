@@ -294,6 +294,61 @@ static void vjp_solve(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mask(g, below, product), dy);
 }
 
+// The cotangents g of x are a scan the other way, with the factor of the step behind. That of a
+// factor is g times the state before it.
+static tile_id scan_back(gradient *g, const tile_value *v, tile_id a, tile_id re, tile_id im) {
+  int axis = tile_step_axis(v), part = v->op == TILE_SCAN_PAIR ? tile_part_axis(v) : -1;
+  if (axis_in(g->program->values.items[a].axes, axis))
+    a = tile_indexed(g->program, TILE_SHIFT, a, axis, tile_is_from_end(v) ? 1 : -1);
+  return tile_scan(g->program, a, re, im, axis, part, !tile_is_from_end(v));
+}
+
+static tile_id state_before(gradient *g, const tile_value *v, tile_id h) {
+  return tile_indexed(g->program, TILE_SHIFT, h, tile_step_axis(v), tile_is_from_end(v) ? -1 : 1);
+}
+
+static void vjp_scan(gradient *g, tile_id y, tile_id dy) {
+  tile_value v = *row(g, y);
+  tile_id dx = scan_back(g, &v, v.args[0], dy, NO_TILE);
+  gradient_give(g, y, 1, dx, dy);
+  if (g->wanted[v.args[0]]) gradient_give_product(g, y, 0, dx, state_before(g, &v, y));
+}
+
+static tile_id part_of(gradient *g, const tile_value *v, tile_id x, int part) {
+  return tile_indexed(g->program, TILE_SLICE, x, tile_part_axis(v), part);
+}
+
+static tile_id of_parts(gradient *g, const tile_value *v, tile_id re, tile_id im) {
+  return bin(g, TILE_ADD, tile_indexed(g->program, TILE_PLACE, re, tile_part_axis(v), 0),
+             tile_indexed(g->program, TILE_PLACE, im, tile_part_axis(v), 1));
+}
+
+// A product, summed over the axes that the factor of the scan lacks.
+static tile_id product_for_factor(gradient *g, const tile_value *v, tile_id x, tile_id y) {
+  const tile_value *values = g->program->values.items;
+  axis_set all = values[x].axes | values[y].axes;
+  return tile_dot(g->program, x, y, all & ~values[v->args[0]].axes);
+}
+
+// Cotangents of complex factors are products with conjugates.
+static void vjp_scan_pair(gradient *g, tile_id y, tile_id dy) {
+  tile_value v = *row(g, y);
+  tile_id a = v.args[0], dx[2], h[2];
+  tile_id conjugate = of_parts(g, &v, part_of(g, &v, a, 0), un(g, TILE_NEG, part_of(g, &v, a, 1)));
+  tile_id both = scan_back(g, &v, conjugate, part_of(g, &v, dy, 0), part_of(g, &v, dy, 1));
+  for (int k = 0; k < 2; k++) {
+    dx[k] = part_of(g, &v, both, k);
+    gradient_give(g, y, 1 + k, dx[k], dy);
+  }
+  if (!g->wanted[a]) return;
+  for (int k = 0; k < 2; k++) h[k] = state_before(g, &v, part_of(g, &v, y, k));
+  tile_id re = bin(g, TILE_ADD, product_for_factor(g, &v, dx[0], h[0]),
+                   product_for_factor(g, &v, dx[1], h[1]));
+  tile_id im = bin(g, TILE_SUB, product_for_factor(g, &v, dx[1], h[0]),
+                   product_for_factor(g, &v, dx[0], h[1]));
+  gradient_give(g, y, 0, of_parts(g, &v, re, im), dy);
+}
+
 static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
   (void)dy;
   ICE("autodiff", "%%%d (%s) has no derivative rule", y, tile_op_text(row(g, y)->op));

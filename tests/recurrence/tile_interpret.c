@@ -233,6 +233,44 @@ static void run_solve(tile_machine *m, tile_id id) {
   }
 }
 
+// The number of an operand at a place of the walk, `step` steps on; operands may lack the axis.
+static double scanned(const tile_machine *m, const walk *w, int k, tile_id x, int axis,
+                      int64_t step) {
+  bool has = axis_in(m->program->values.items[x].axes, axis);
+  return m->data[x][w->at[k] + (has ? step * tile_machine_stride(m, x, axis) : 0)];
+}
+
+static void run_scan(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  int t = tile_step_axis(v);
+  bool pairs = v->op == TILE_SCAN_PAIR;
+  int64_t size = m->sizes[t], stride = tile_machine_stride(m, id, t), part = 0, of_factor = 0;
+  if (pairs) part = tile_machine_stride(m, id, tile_part_axis(v));
+  if (pairs) of_factor = tile_machine_stride(m, v->args[0], tile_part_axis(v));
+  walk w = walk_over(m, v->axes & ~tile_scan_axes(v));
+  for (int k = 0; k < tile_arity(v->op); k++) walk_follow(&w, m, k, v->args[k]);
+  walk_follow(&w, m, 3, id);
+  for (; !w.done; walk_next(&w)) {
+    double re = 0, im = 0;
+    for (int64_t i = 0; i < size; i++) {
+      int64_t step = tile_is_from_end(v) ? size - 1 - i : i;
+      double a = scanned(m, &w, 0, v->args[0], t, step), b = 0;
+      double x = scanned(m, &w, 1, v->args[1], t, step), y = 0;
+      if (pairs) {
+        y = scanned(m, &w, 2, v->args[2], t, step);
+        w.at[0] += of_factor;
+        b = scanned(m, &w, 0, v->args[0], t, step);
+        w.at[0] -= of_factor;
+      }
+      double next = a * re - b * im + x;
+      im = a * im + b * re + y;
+      re = next;
+      m->data[id][w.at[3] + step * stride] = re;
+      if (pairs) m->data[id][w.at[3] + step * stride + part] = im;
+    }
+  }
+}
+
 static void run_prefix(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   int t = tile_step_axis(v);
@@ -302,6 +340,8 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_FIRST_MIN: run_first_extreme(m, id); break;
       case TILE_PREFIX:
       case TILE_RUNNING_PRODUCT: run_prefix(m, id); break;
+      case TILE_SCAN:
+      case TILE_SCAN_PAIR: run_scan(m, id); break;
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;
       case TILE_SHIFT: run_shift(m, id); break;

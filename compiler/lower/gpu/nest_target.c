@@ -83,6 +83,7 @@ const nest_target gpu_nest_target = {
               [NEST_DOT] = gpu_dot,
               [NEST_SOLVE] = gpu_solve,
               [NEST_PREFIX] = gpu_prefix,
+              [NEST_SCAN] = lower_scan,
               [NEST_SEGMENT] = gpu_segment,
               [NEST_SEGMENT_ADJOINT] = gpu_segment_adjoint,
               [NEST_FIRST_EXTREME] = lower_first_extreme},

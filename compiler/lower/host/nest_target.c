@@ -69,6 +69,7 @@ const nest_target host_nest_target = {
               [NEST_DOT] = host_dot,
               [NEST_SOLVE] = host_solve,
               [NEST_PREFIX] = prefix,
+              [NEST_SCAN] = lower_scan,
               [NEST_SEGMENT] = lower_segment,
               [NEST_SEGMENT_ADJOINT] = lower_segment_adjoint,
               [NEST_FIRST_EXTREME] = lower_first_extreme},
