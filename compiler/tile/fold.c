@@ -450,8 +450,6 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
       tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v));
       return expand(p, sliced, x.axes & ~axis_bit(tile_entry_axis(&v)));
     }
-    case TILE_NEG:
-      return neg(p, tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v)));
     case TILE_ADD:
     case TILE_SUB:
       if (!is_placed(p, x.args[0], &v) || !is_placed(p, x.args[1], &v)) break;

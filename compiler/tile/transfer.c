@@ -72,17 +72,22 @@ static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
   return x;
 }
 
+static tile_id negated(tile_program *p, tile_id x) { return combined(p, TILE_SUB, NO_TILE, x); }
+
 // An operation along axes that the state lacks is one on its factor. It wants the factor to have
-// them.
+// them. Signs stay outside, so that equal factors are one value.
 static share moved(transfer *x, tile_value v, const share *from, axis_set along) {
   tile_program *p = x->program;
   if (along & x->axes) return mixture;
   axis_set whole = p->values.items[v.args[0]].axes & ~x->axes;
   share made = nothing;
   for (int k = 0; k < MOST_PARTS; k++) {
-    if (from->of[k] == NO_TILE) continue;
-    v.args[0] = tile_reduce(p, TILE_EXPAND, from->of[k], whole | p->values.items[from->of[k]].axes);
-    made.of[k] = tile_append(p, v);
+    tile_id factor = from->of[k];
+    if (factor == NO_TILE) continue;
+    bool minus = p->values.items[factor].op == TILE_NEG;
+    if (minus) factor = p->values.items[factor].args[0];
+    v.args[0] = tile_reduce(p, TILE_EXPAND, factor, whole | p->values.items[factor].axes);
+    made.of[k] = minus ? negated(p, tile_append(p, v)) : tile_append(p, v);
   }
   return made;
 }
@@ -117,8 +122,6 @@ static bool is_guarded_product(const tile_program *p, const tile_value *v) {
   }
   return false;
 }
-
-static tile_id negated(tile_program *p, tile_id x) { return combined(p, TILE_SUB, NO_TILE, x); }
 
 // Do a real and an imaginary part have of a complex state what a complex factor of it makes?
 static bool is_complex_factor(tile_program *p, const share *re, const share *im) {

@@ -80,6 +80,20 @@ static const char complex_diagonal[] =
     "  r = im(h[P = 1]) + norm[P](h)\n"
     "}\n";
 
+// Complex decays that inputs make, of real and complex increments; some are 0 for a step.
+static const char turning_entries[] =
+    "recurrence r(H, K = 3) {\n"
+    "  input x[H,K], g[H,K], w[H,K], C[K] : complex\n"
+    "  param a[K] : complex\n"
+    "  state h[H,K] : complex, f[H,K] : complex, d[H,K] : complex\n"
+    "  output y[H], z[H,K]\n"
+    "  h = polar(where(g < -0.5, 0, sigmoid(g)), w) * h[t-1] + x\n"
+    "  f = sigmoid(g) * f[t-1] + C * h\n"
+    "  d = a * d[t-1] + conj(f) * x\n"
+    "  y = re(sum[K](C * h)) + im(sum[K](f))\n"
+    "  z = re(d * f[t-1])\n"
+    "}\n";
+
 static const char matrix_entries[] =
     "recurrence r(H, K = 3, V = 2) {\n"
     "  input k[H,K], v[H,V], f[H]\n"
@@ -526,6 +540,7 @@ static const struct {
     {"per key", per_key},
     {"delta rule", delta_rule},
     {"complex", complex_diagonal},
+    {"turning entries", turning_entries},
     {"lags", lags},
     {"stabilised", stabilised},
     {"gated unit", gated_unit},
@@ -543,6 +558,7 @@ static const struct {
 } chunked[] = {
     {"elementwise", elementwise},
     {"complex", complex_diagonal},
+    {"turning entries", turning_entries},
     {"a matrix by its entries", matrix_entries},
     {"coupled entries", coupled_entries},
     {"a ring that is read at one end", ring},

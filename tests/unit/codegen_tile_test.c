@@ -1,4 +1,4 @@
-// Tile programs of segments, shifts and triangular systems, compiled and run, against the tile
+// Tile programs of segments, shifts, scans and triangular systems, compiled and run, against the tile
 // interpreter. They cover values and derived gradients, f64 and f32, every clone that this machine
 // runs, chunks of 1 to 128 steps, and ragged ends. 40 seconds, most of them in LLVM.
 #include <dlfcn.h>
@@ -206,6 +206,35 @@ static tile_program *shifts(arena *a, const typed_body *body, int chunk) {
   return close_program(a, &b, y, S, n);
 }
 
+// ---- scans -----------------------------------------------------------------------------------
+
+static tile_id parts(builder *b, tile_id re, tile_id im, int part) {
+  return add(b, tile_indexed(b->p, TILE_PLACE, re, part, 0),
+             tile_indexed(b->p, TILE_PLACE, im, part, 1));
+}
+
+// Both directions, factors that change from step to step and one that does not, what is added at
+// each step being the same or 0; real numbers and pairs of parts.
+static tile_program *scans(arena *a, const typed_body *body, int chunk) {
+  builder b = open_program(a, body, "r.forward", chunk);
+  tile_program *p = b.p;
+  int part = tile_axis_new(p, "part", 2);
+  tile_id half = tile_number(p, 0.5), factor = mul(&b, half, b.f), constant = mul(&b, half, b.w);
+  tile_id real = tile_scan(p, factor, b.k, NO_TILE, b.t, -1, false);
+  real = add(&b, real, tile_scan(p, constant, b.q, NO_TILE, b.t, -1, true));
+  real = add(&b, real, tile_scan(p, factor, b.n, NO_TILE, b.t, -1, true));
+  tile_id turning = parts(&b, factor, mul(&b, half, b.k), part);
+  tile_id pair = tile_scan(p, turning, b.q, b.k, b.t, part, false);
+  pair = add(&b, pair, tile_scan(p, turning, tile_number(p, 0), b.q, b.t, part, true));
+  pair = add(&b, pair, tile_scan(p, parts(&b, constant, half, part), b.k, b.n, b.t, part, false));
+  tile_id both = add(&b, slice(&b, pair, part, 0), mul(&b, b.w, slice(&b, pair, part, 1)));
+  tile_id read = mul(&b, tile_number(p, 0.1), add(&b, real, both));
+  tile_id y = add(&b, tile_dot(p, read, b.S, axis_bit(K)), b.v);
+  tile_id row = tile_select(p, tile_leaf(p, TILE_AT_END, 0), read, tile_number(p, 0));
+  tile_id n = add(&b, mul(&b, half, b.n), tile_reduce(p, TILE_SUM, row, axis_bit(b.t)));
+  return close_program(a, &b, y, mul(&b, half, b.S), n);
+}
+
 // ---- comparison ------------------------------------------------------------------------------
 
 typedef tile_program *program_builder(arena *a, const typed_body *body, int chunk);
@@ -213,7 +242,8 @@ typedef tile_program *program_builder(arena *a, const typed_body *body, int chun
 static const struct {
   const char *name;
   program_builder *build;
-} programs[] = {{"decays per key", decays_per_key}, {"systems", systems}, {"shifts", shifts}};
+} programs[] = {
+    {"decays per key", decays_per_key}, {"systems", systems}, {"shifts", shifts}, {"scans", scans}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 static recurrence_kernels *kernels_of(arena *a, const recurrence *r, const tile_program *forward,

@@ -255,6 +255,15 @@ static const char gated[] =
     "  z = sum[K](q * scale * S - k * S[t-1]) / sum[K](q * n) + log(v)\n"
     "}\n";
 
+static const char scanned[] =
+    "recurrence r(H, K = 4) {\n"
+    "  input x[H,K], g[H,K]\n"
+    "  state h[H,K]\n"
+    "  output y[H,K]\n"
+    "  h = exp(-1 / softplus(g)) * h[t-1] + x / g\n"
+    "  y = tanh(h)\n"
+    "}\n";
+
 static bool is_sum_along_time(tile_op op) { return op == TILE_PREFIX || op == TILE_SEGMENT; }
 
 // Sums along time that a value is a sum or difference of.
@@ -284,8 +293,8 @@ static const char *exponent_rule(arena *a, const tile_program *p) {
 static bool joins_steps(const tile_program *p, const tile_value *v) {
   axis_set time = axis_bit(p->time_axis) | axis_bit(p->pair_axis);
   if (v->op == TILE_SUM || v->op == TILE_DOT) return v->over & time;
-  return tile_is_running(v->op) || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT ||
-         v->op == TILE_ACCUMULATE;
+  return tile_is_running(v->op) || tile_is_scan(v->op) || v->op == TILE_SEGMENT ||
+         v->op == TILE_SEGMENT_ADJOINT || v->op == TILE_ACCUMULATE;
 }
 
 // Could the operand be 0 on a padded row?
@@ -325,12 +334,14 @@ static void assert_rules(fixture *s, const tile_program *p) {
 
 static void chunk_programs_keep_the_rules(void **state) {
   (void)state;
-  static const char *const programs[] = {gated, MAMBA2(2, 2, 3, 4), LINEAR_ATTENTION(4, 3)};
-  for (int i = 0; i < 3; i++) {
+  static const char *const programs[] = {gated, MAMBA2(2, 2, 3, 4), LINEAR_ATTENTION(4, 3),
+                                         scanned};
+  for (int i = 0; i < 8; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, programs[i]);
+    recurrence *r = from_source(&s, programs[i / 2]);
     const char *reason = NULL;
-    tile_program *forward = chunk_build_linear_scan(s.memory, r, 16, &reason);
+    tile_program *forward = i % 2 ? chunk_build_for_host(s.memory, r, 16, &reason)
+                                  : chunk_build_linear_scan(s.memory, r, 16, &reason);
     if (!forward) fail_msg("%s", reason);
     assert_rules(&s, forward);
     assert_rules(&s, tile_finish(s.memory, forward));

@@ -19,13 +19,15 @@ typedef struct found {
   const char *why;
 } found;
 
-// The program of a step, or with `chunk` of so many; `states` says which way it goes.
+// The program of a step, or with `chunk` of so many, of the host's form if it is negative; `states`
+// says which way it goes.
 static found transfer_of(const char *text, int chunk, tile_role states) {
   found x = {.f = fixture_open()};
   recurrence *r = fixture_analyse(&x.f, text);
   const char *reason = NULL;
-  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason)
-                          : chunk_build_step(x.f.memory, r);
+  tile_program *p = chunk < 0 ? chunk_build_for_host(x.f.memory, r, -chunk, &reason)
+                    : chunk   ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason)
+                              : chunk_build_step(x.f.memory, r);
   assert_non_null(p);
   if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
   x.program = tile_transfer(x.f.memory, p, states, false, p->grid, &x.columns, &x.why);
@@ -49,7 +51,7 @@ static const char *factors_of(const found *x) {
 }
 
 static void expect_factors(const char *text, const char *factors) {
-  for (int chunk = 0; chunk <= 16; chunk += 16) {
+  for (int chunk = -16; chunk <= 16; chunk += 16) {
     for (int back = 0; back < 2; back++) {
       found x = transfer_of(text, chunk, back ? TILE_D_STATE : TILE_NEXT_STATE);
       if (!x.program) fail_msg("chunk %d: %s", chunk, x.why);
