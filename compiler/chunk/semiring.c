@@ -7,7 +7,8 @@
 //   segments of 2 steps:  second step: a[1] x h[0] + h[1]        and the products a[1] x a[0]
 //   segments of 4 steps:  second half: (products up to a step) x (end of the first half) + h, and so on
 //
-// Where a is the same at all steps its products are powers, made once for all chunks.
+// Where a is the same at all steps its products are powers, made once for all chunks. The host makes
+// n by a nest that goes from step to step (TILE_SCAN), and has no segments.
 //
 // Products are made towards a reference and never divided or subtracted: -inf is an ordinary
 // logarithm, 0 an ordinary factor. Of two equal candidates a maximum has its gradient at the one
