@@ -8,15 +8,7 @@
 // next parts are  a re - b im  and  b re + a im. States that mix their entries are left to
 // columns.c.
 #include "compiler/base/ice.h"
-#include "compiler/tile/tile.h"
-
-enum { MOST_PARTS = 4 };
-
-// What a value has of the two parts of a state, or of a few states; NO_TILE: nothing.
-typedef struct share {
-  tile_id of[MOST_PARTS];
-  bool mixed;  // it is not linear in them, or has other entries of them
-} share;
+#include "compiler/tile/share.h"
 
 // Why there is no factor of a state, the worst last.
 typedef enum obstacle {
@@ -29,188 +21,17 @@ typedef enum obstacle {
 typedef struct transfer {
   arena *arena;
   tile_program *program;
-  share *shares;        // by value, of the state at hand
-  axis_set axes;        // of that state
-  int values;           // of the program, without those of factors
-  uint64_t *states;     // by value: the arguments that enter it, the last bit for all from 63 on
-  uint64_t lags;        // those that are earlier steps
-  bool earlier_given;   // of tokens: nobody has to make them
-  obstacle own, worst;  // of the state at hand, of all
-  const char *why;      // for the worst
+  share_list of;       // of the state at hand
+  int values;          // of the program, without those of factors
+  uint64_t *states;    // by value: the arguments that enter it, the last bit for all from 63 on
+  uint64_t lags;       // those that are earlier steps
+  bool earlier_given;  // of tokens: nobody has to make them
+  obstacle worst;
+  const char *why;  // for the worst
 } transfer;
 
 static const char *name_of_state(const tile_place *place) {
   return place->name ? place->name : "a state";
-}
-
-static bool has_share(const share *x) {
-  bool any = x->mixed;
-  for (int k = 0; k < MOST_PARTS; k++) any = any || x->of[k] != NO_TILE;
-  return any;
-}
-
-static const share nothing = {{NO_TILE, NO_TILE, NO_TILE, NO_TILE}, false},
-                   mixture = {{NO_TILE, NO_TILE, NO_TILE, NO_TILE}, true};
-
-// x + y or x - y, where what is missing is 0.
-static tile_id combined(tile_program *p, tile_op op, tile_id x, tile_id y) {
-  if (y == NO_TILE) return x;
-  if (x == NO_TILE) return op == TILE_ADD ? y : tile_unary(p, TILE_NEG, y);
-  return tile_binary(p, op, x, y);
-}
-
-static tile_id chosen(tile_program *p, tile_id condition, tile_id x, tile_id y) {
-  if (x == NO_TILE && y == NO_TILE) return NO_TILE;
-  tile_id zero = tile_number(p, 0);
-  return tile_select(p, condition, x == NO_TILE ? zero : x, y == NO_TILE ? zero : y);
-}
-
-static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
-  for (int k = 0; k < MOST_PARTS; k++) {
-    if (x.of[k] != NO_TILE) x.of[k] = tile_binary(p, op, x.of[k], by);
-  }
-  return x;
-}
-
-static tile_id negated(tile_program *p, tile_id x) { return combined(p, TILE_SUB, NO_TILE, x); }
-
-// An operation along axes that the state lacks is one on its factor. It wants the factor to have
-// them. Signs stay outside, so that equal factors are one value.
-static share moved(transfer *x, tile_value v, const share *from, axis_set along) {
-  tile_program *p = x->program;
-  if (along & x->axes) return mixture;
-  axis_set whole = p->values.items[v.args[0]].axes & ~x->axes;
-  share made = nothing;
-  for (int k = 0; k < MOST_PARTS; k++) {
-    tile_id factor = from->of[k];
-    if (factor == NO_TILE) continue;
-    bool minus = p->values.items[factor].op == TILE_NEG;
-    if (minus) factor = p->values.items[factor].args[0];
-    v.args[0] = tile_reduce(p, TILE_EXPAND, factor, whole | p->values.items[factor].axes);
-    made.of[k] = minus ? negated(p, tile_append(p, v)) : tile_append(p, v);
-  }
-  return made;
-}
-
-// Of a sum, a difference or a negative.
-static share added(tile_program *p, tile_op op, const share *a, const share *b) {
-  share made = nothing;
-  for (int k = 0; k < MOST_PARTS; k++) {
-    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
-                                : combined(p, op, a->of[k], b->of[k]);
-  }
-  return made;
-}
-
-static share of_choice(tile_program *p, tile_id condition, const share *a, const share *b) {
-  share made = nothing;
-  for (int k = 0; k < MOST_PARTS; k++) made.of[k] = chosen(p, condition, a->of[k], b->of[k]);
-  return made;
-}
-
-// select (x == 0) 0 (x * y) keeps y from making 0 * y what it is not: it is linear in x all the
-// same.
-static bool is_guarded_product(const tile_program *p, const tile_value *v) {
-  const tile_value *condition = &p->values.items[v->args[0]],
-                   *product = &p->values.items[v->args[2]];
-  if (v->op != TILE_SELECT || condition->op != TILE_EQUAL || product->op != TILE_MUL) return false;
-  if (!tile_is_number(p, v->args[1], 0)) return false;
-  for (int k = 0; k < 2; k++) {
-    tile_id x = condition->args[k];
-    if (!tile_is_number(p, condition->args[1 - k], 0)) continue;
-    if (product->args[0] == x || product->args[1] == x) return true;
-  }
-  return false;
-}
-
-// Do a real and an imaginary part have of a complex state what a complex factor of it makes?
-static bool is_complex_factor(tile_program *p, const share *re, const share *im) {
-  for (int k = 2; k < MOST_PARTS; k++)
-    if (re->of[k] != NO_TILE || im->of[k] != NO_TILE) return false;
-  return im->of[1] == re->of[0] && negated(p, re->of[1]) == im->of[0];
-}
-
-// What a value over two parts has of the imaginary part is i times what it has of the real one.
-static tile_id times_i(tile_program *p, const tile_value *v, tile_id x) {
-  int part = tile_part_axis(v);
-  tile_id re = tile_indexed(p, TILE_SLICE, x, part, 0),
-          im = tile_indexed(p, TILE_SLICE, x, part, 1);
-  return tile_binary(p, TILE_SUB, tile_indexed(p, TILE_PLACE, re, part, 1),
-                     tile_indexed(p, TILE_PLACE, im, part, 0));
-}
-
-// A scan is linear in what it adds at each step.
-static share of_scan(transfer *x, tile_value v, const share *const *args) {
-  share made = nothing;
-  if (has_share(args[0]) || (tile_scan_axes(&v) & x->axes)) return mixture;
-  bool complex = v.op == TILE_SCAN_PAIR && is_complex_factor(x->program, args[1], args[2]);
-  for (int k = 0; k < (complex ? 1 : MOST_PARTS); k++) {
-    bool any = false;
-    for (int i = 1; i < tile_arity(v.op); i++) {
-      any = any || args[i]->of[k] != NO_TILE;
-      v.args[i] = args[i]->of[k] == NO_TILE ? tile_number(x->program, 0) : args[i]->of[k];
-    }
-    if (any) made.of[k] = tile_append(x->program, v);
-  }
-  if (complex) made.of[1] = times_i(x->program, &v, made.of[0]);
-  return made;
-}
-
-// Of a value whose operands have these shares, some of them any.
-static share made_share(transfer *x, const tile_value *v, const share *const *args) {
-  tile_program *p = x->program;
-  bool first = has_share(args[0]), second = args[1] && has_share(args[1]);
-  switch (v->op) {
-    case TILE_EXPAND:
-    case TILE_STOP: return *args[0];
-    case TILE_NEG:
-    case TILE_ADD:
-    case TILE_SUB: return added(p, v->op, args[0], args[1]);
-    case TILE_MUL:
-      if (first && second) return mixture;
-      return first ? scaled(p, TILE_MUL, *args[0], v->args[1])
-                   : scaled(p, TILE_MUL, *args[1], v->args[0]);
-    case TILE_DIV: return second ? mixture : scaled(p, TILE_DIV, *args[0], v->args[1]);
-    case TILE_SELECT: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
-    case TILE_SUM: return moved(x, *v, args[0], v->over);
-    case TILE_SPLIT:
-    case TILE_JOIN:
-      return moved(x, *v, args[0],
-                   axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) |
-                       axis_bit(tile_inner_axis(v)));
-    case TILE_SLICE:
-    case TILE_PLACE: return moved(x, *v, args[0], axis_bit(tile_entry_axis(v)));
-    case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(tile_shift_axis(v)));
-    case TILE_SCAN:
-    case TILE_SCAN_PAIR: return of_scan(x, *v, args);
-    default: return mixture;
-  }
-}
-
-// The operation is one on each entry by itself, or not linear.
-static bool keeps_points(tile_op op) { return tile_elementwise(op) || tile_op_is(op, TILE_PICKS); }
-
-static bool is_bent(tile_op op) {
-  return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE);
-}
-
-static share share_of(transfer *x, tile_id id) {
-  tile_value v = x->program->values.items[id];  // a copy: values are appended
-  const share *args[3] = {0};
-  bool any = false, mixed = false;
-  if (is_guarded_product(x->program, &v)) return x->shares[v.args[2]];
-  for (int k = 0; k < tile_arity(v.op); k++) {
-    args[k] = &x->shares[v.args[k]];
-    any = any || has_share(args[k]);
-    mixed = mixed || args[k]->mixed;
-  }
-  if (mixed) {
-    if (is_bent(v.op)) x->own = NOT_LINEAR;
-    return mixture;
-  }
-  share made = any ? made_share(x, &v, args) : nothing;
-  if (made.mixed && keeps_points(v.op) && v.op != TILE_EQUAL) x->own = NOT_LINEAR;
-  return made;
 }
 
 static uint64_t bit_of(int argument) { return (uint64_t)1 << (argument < 63 ? argument : 63); }
@@ -250,14 +71,14 @@ static pair find_pair(const tile_program *p, int tensor, tile_role read, int res
 
 static void find_shares(transfer *x, const pair *state, int values) {
   tile_program *p = x->program;
-  x->axes = tile_place_axes(p, &p->results.items[state->result[0]].place);
+  x->of.axes = tile_place_axes(p, &p->results.items[state->result[0]].place);
   for (int i = 0; i < values; i++) {
     const tile_value *v = &p->values.items[i];
-    share own = nothing;
+    share own = share_none;
     for (int k = 0; k < MOST_PARTS && v->op == TILE_ARGUMENT; k++) {
       if (tile_argument_number(v) == state->argument[k]) own.of[k] = tile_number(p, 1);
     }
-    x->shares[i] = has_share(&own) ? own : share_of(x, i);
+    x->of.shares[i] = share_is_any(&own) ? own : share_of(&x->of, i);
   }
 }
 
@@ -340,7 +161,7 @@ static bool enters_alone(const transfer *x, const pair *state) {
 }
 
 static bool has_other_axes(const transfer *x, tile_id id) {
-  return id != NO_TILE && (x->program->values.items[id].axes & ~x->axes);
+  return id != NO_TILE && (x->program->values.items[id].axes & ~x->of.axes);
 }
 
 // Of several states, the worst is told; columns may help against the others.
@@ -360,18 +181,18 @@ static bool find_factor(transfer *x, const pair *state, tile_id factor[2]) {
   tile_program *p = x->program;
   bool complex = state->result[1] >= 0;
   const tile_place *place = &p->results.items[state->result[0]].place;
-  const share *re = &x->shares[p->results.items[state->result[0]].value];
-  const share *im = complex ? &x->shares[p->results.items[state->result[1]].value] : &nothing;
+  const share *re = &x->of.shares[p->results.items[state->result[0]].value];
+  const share *im = complex ? &x->of.shares[p->results.items[state->result[1]].value] : &share_none;
   bool others = has_other_axes(x, re->of[0]) || has_other_axes(x, im->of[0]);
-  bool mixed = re->mixed || im->mixed;
+  bool mixed = re->mixed || im->mixed, bent = mixed && x->of.bent;
   if (mixed || others || !enters_alone(x, state)) {
-    say_why(x, mixed ? x->own : others ? OTHER_ENTRIES : OTHER_STATES, place);
+    say_why(x, bent ? NOT_LINEAR : mixed || others ? OTHER_ENTRIES : OTHER_STATES, place);
     return false;
   }
   factor[0] = re->of[0];
   factor[1] = complex ? im->of[0] : NO_TILE;
   if (!complex) return true;
-  tile_id minus = combined(p, TILE_SUB, NO_TILE, re->of[1]);
+  tile_id minus = share_negated(p, re->of[1]);
   if (im->of[1] == factor[0] && minus == factor[1]) return true;
   say_why(x, OTHER_ENTRIES, place);
   return false;
@@ -450,7 +271,7 @@ static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set
 // *mixed: there is none, for entries depend on others.
 static void make_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
   tile_id factor[2] = {NO_TILE, NO_TILE};
-  x->own = OTHER_ENTRIES;
+  x->of.bent = false;
   find_shares(x, state, x->values);
   *mixed = !find_factor(x, state, factor);
   if (!*mixed) add_factor(x, state, read, factor);
@@ -517,7 +338,7 @@ static bool find_operator(transfer *x, const pair *parts, int count, operator* m
   made->axes = 0;
   find_shares(x, parts, x->values);
   for (int i = 0; i < count; i++) {
-    share s = x->shares[p->results.items[parts->result[i]].value];
+    share s = x->of.shares[p->results.items[parts->result[i]].value];
     if (s.mixed) return false;
     for (int k = 0; k < count; k++) {
       if (has_other_axes(x, s.of[k])) return false;
@@ -591,7 +412,7 @@ static void begin(transfer *x, tile_program *p, tile_role read) {
   x->program = p;
   find_states(x, read);
   x->values = p->values.count;
-  x->shares = ARENA_ARRAY(x->arena, share, x->values);
+  x->of = (share_list){.program = p, .shares = ARENA_ARRAY(x->arena, share, x->values)};
 }
 
 // The summary of the states that are results of `p`.
