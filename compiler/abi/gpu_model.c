@@ -89,7 +89,7 @@ static int least(int x, int y) { return x < y ? x : y; }
 
 // Blocks of a multiprocessor. Where the assembler has not said how many registers a thread has,
 // there is no room for two blocks of 256 threads.
-static int resident_blocks(const gpu_device *d, const simt_kernel *k, const gpu_model_code *code) {
+static int resident_blocks(const gpu_machine *d, const simt_kernel *k, const gpu_model_code *code) {
   enum { OF_SYSTEM = 1024 };
   int registers = code && code->registers > 0 ? (code->registers + 7) / 8 * 8
                                               : GPU_COST_REGISTERS / GPU_COST_RESIDENT_THREADS_BACK;
@@ -184,7 +184,7 @@ static void print_bounds(FILE *out, const simt_place_cost *c) {
 }
 
 static void print_times(FILE *out, const section *s) {
-  const gpu_device *d = s->r->device;
+  const gpu_machine *d = s->r->device;
   gpu_limit limit, slow_limit;
   double swift = s->step.cycles[0], slow = s->step.cycles[SIMT_PACES - 1];
   fprintf(
@@ -205,7 +205,7 @@ static void print_times(FILE *out, const section *s) {
 
 // Rounds of all multiprocessors, or all that goes through the cache.
 static double call_ms(const section *s, int pace) {
-  const gpu_device *d = s->r->device;
+  const gpu_machine *d = s->r->device;
   gpu_limit limit;
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
   double rounds = ceil(items / each),

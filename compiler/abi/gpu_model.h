@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "compiler/abi/gpu_device.h"
+#include "compiler/abi/gpu_machine.h"
 #include "compiler/abi/simt_cost.h"
 
 // What the assembler made of a kernel; -1: not known.
@@ -16,7 +16,7 @@ typedef struct gpu_model_code {
 } gpu_model_code;
 
 typedef struct gpu_model_request {
-  const gpu_device *device;
+  const gpu_machine *device;
   const simt_cost *cost;  // of a call
   // Of the same with fewer steps, so that what stands around the steps is apart; NULL: it is among
   // them.

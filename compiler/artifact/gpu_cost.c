@@ -27,7 +27,7 @@ typedef int sizes_function(const void *arguments, rec_sizes *sizes);
 typedef struct cost_run {
   arena *a;
   const artifact_recurrence *r;
-  gpu_device device;
+  gpu_machine device;
   entry_function *forward, *backward;
   sizes_function *sizes;
   const char *(*error)(void);

@@ -35,7 +35,8 @@ static int decays_for(const planner *q, int n, tile_id sum) {
   tile_id decayed = value(q, sum)->args[0];
   const tile_value *v = value(q, decayed);
   int c = state_of(q, sum);
-  if (planned(q, decayed)->nest != n || v->op != TILE_MUL || planned(q, decayed)->uses != 1 || c < 0)
+  if (planned(q, decayed)->nest != n || v->op != TILE_MUL || planned(q, decayed)->uses != 1 ||
+      c < 0)
     return -1;
   const plan_dot *dot = &product->dot;
   axis_set looped = plan_tile_axes(q->m, value(q, pv->dot)->over) & ~plan_inner_axes(dot);

@@ -1,7 +1,7 @@
 // What code is made for: clones of the host by their instruction sets, and GPUs.
 #pragma once
 
-#include "compiler/abi/gpu_device.h"
+#include "compiler/abi/gpu_machine.h"
 #include "compiler/base/arena.h"
 #include "compiler/base/number.h"
 #include "compiler/plan/kernel.h"
@@ -93,4 +93,4 @@ typedef struct gpu_target_row {
 } gpu_target_row;
 
 const gpu_target_row *gpu_target_of(codegen_gpu_target target);
-gpu_device machine_device_of(codegen_gpu_target target);  // not of the executor
+gpu_machine machine_device_of(codegen_gpu_target target);  // not of the executor

@@ -24,7 +24,7 @@ static int refuse_target(const char *target) {
 }
 
 int choose_counted_target(module_request *module, const char *target) {
-  if (gpu_device_row(target) < 0) return refuse_target(target);
+  if (gpu_machine_row(target) < 0) return refuse_target(target);
   static char targets[32];
   snprintf(targets, sizeof targets, "simt,%s", target);
   module->target = targets;
@@ -34,7 +34,7 @@ int choose_counted_target(module_request *module, const char *target) {
 
 int bench_on_simt(const rec_recurrence *recurrence, const rec_call *call, const char *target,
                   bool backward) {
-  const gpu_device device = gpu_device_at(gpu_device_row(target));
+  const gpu_machine device = gpu_machine_at(gpu_machine_row(target));
   simt_cost cost = {.speed = gpu_speed_of(&device)};
   rec_simt_options simt = {.size = sizeof simt, .cost = &cost};
   rec_run_options options = {.backward = backward, .simt = &simt, .device_number = device.number};

@@ -22,7 +22,7 @@ bool codegen_gpu_is_of_class(codegen_gpu_target target, device_class wanted) {
   return target == GPU_SIMT || wanted == CLASS_ANY || rows[target].device_class & wanted;
 }
 
-gpu_device machine_device_of(codegen_gpu_target target) {
+gpu_machine machine_device_of(codegen_gpu_target target) {
   if (target == GPU_SIMT) ICE("gpu", "%s is no device", codegen_gpu_target_name(target));
-  return gpu_device_at((int)target);
+  return gpu_machine_at((int)target);
 }

@@ -47,7 +47,7 @@ static plan_threads in_vectors(const dividing *d, int lanes, int vector, int64_t
 }
 
 static void take_if_better(const dividing *d, plan_threads t, plan_threads *best, double *least) {
-  const gpu_device device = machine_device_of(GPU_SM_80);
+  const gpu_machine device = machine_device_of(GPU_SM_80);
   const gpu_speed speed = gpu_speed_of(&device);
   gpu_work work = work_of(d, &t);
   double cycles = gpu_cycles(&work, &speed);

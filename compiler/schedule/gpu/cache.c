@@ -5,7 +5,7 @@
 #include "compiler/abi/gpu_costs.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const gpu_device *device) {
+int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const gpu_machine *device) {
   bool back = described->base.kernel->kind == KERNEL_BACKWARD;
   int64_t threads = back ? GPU_COST_RESIDENT_THREADS_BACK : GPU_COST_RESIDENT_THREADS;
   int64_t blocks = (device->shared_kib << 10) / (described->shared_bytes + (GPU_SYSTEM_KIB << 10));
@@ -13,7 +13,7 @@ int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const gpu_devi
   return blocks ? blocks : 1;
 }
 
-bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const gpu_device *device) {
+bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const gpu_machine *device) {
   int64_t blocks = device->multiprocessors * gpu_blocks_at_a_time(described, device);
   return blocks * described->base.scratch.constant <= device->cache_mib << 20;
 }

@@ -36,7 +36,7 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
   options.warpgroups = k->gpu.warpgroups;
   codegen_gpu_target target = gpu_target_for(options);
   const gpu_plan *made = gpu_plan_of(a, k, options);
-  gpu_device device = machine_device_of(target);
+  gpu_machine device = machine_device_of(target);
   gpu_speed speed = gpu_speed_of(&device);
   gpu_time time = gpu_time_of(made, target);
   fprintf(out,

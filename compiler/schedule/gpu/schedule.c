@@ -560,7 +560,7 @@ static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_op
 
 // Do heads share a block whose scratch does not stay in the cache?
 static bool has_heads_in_memory(const recurrence_kernels *kernels, codegen_gpu_options options) {
-  const gpu_device device = machine_device_of(gpu_target_for(options));
+  const gpu_machine device = machine_device_of(gpu_target_for(options));
   const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
   return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(&k->gpu.plan->described, &device);
 }

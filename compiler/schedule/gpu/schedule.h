@@ -42,5 +42,5 @@ bool codegen_gpu_has_target(codegen_gpu_options options, device_class device_cla
 
 // cache.c: blocks that a multiprocessor runs at a time; does their scratch stay in the second-level
 // cache?
-int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const gpu_device *device);
-bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const gpu_device *device);
+int64_t gpu_blocks_at_a_time(const codegen_gpu_kernel *described, const gpu_machine *device);
+bool gpu_stays_in_cache(const codegen_gpu_kernel *described, const gpu_machine *device);

@@ -144,7 +144,7 @@ static double cycles_of_one(const gpu_time *time, double tiles) {
 
 gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   const kernel_plan *w = made->whole;
-  const gpu_device whole = machine_device_of(target);
+  const gpu_machine whole = machine_device_of(target);
   // scratch that the cache does not hold is in memory
   gpu_speed own = gpu_speed_of(&whole), *device = &own;
   double memory = gpu_bytes_in_cycle(&whole, whole.memory_gb);

@@ -1,5 +1,5 @@
 // The devices that the model has in mind: the two tables of gpu_targets.def, row by row.
-#include "compiler/abi/gpu_device.h"
+#include "compiler/abi/gpu_machine.h"
 
 #include <string.h>
 
@@ -16,15 +16,15 @@ static const struct {
 #undef GPU_TARGET
 };
 
-static const gpu_device devices[] = {
+static const gpu_machine devices[] = {
 #define GPU_DEVICE(target, name, mhz, cache, mma, wgmma, memory) \
   {target, name, 0, 0, 0, 0, mhz, cache, mma, wgmma, memory},
 #include "compiler/abi/gpu_targets.def"
 #undef GPU_DEVICE
 };
 
-gpu_device gpu_device_at(int row) {
-  gpu_device d = devices[row];
+gpu_machine gpu_machine_at(int row) {
+  gpu_machine d = devices[row];
   d.number = targets[row].number;
   d.multiprocessors = targets[row].multiprocessors;
   d.shared_kib = targets[row].shared_kib;
@@ -32,16 +32,16 @@ gpu_device gpu_device_at(int row) {
   return d;
 }
 
-int gpu_device_row(const char *target) {
+int gpu_machine_row(const char *target) {
   for (size_t row = 0; row < sizeof devices / sizeof *devices; row++)
     if (strcmp(devices[row].target, target) == 0) return (int)row;
   return -1;
 }
 
-double gpu_bytes_in_cycle(const gpu_device *device, double gb) {
+double gpu_bytes_in_cycle(const gpu_machine *device, double gb) {
   return 1e3 * gb / device->mhz / (double)device->multiprocessors;
 }
 
-gpu_speed gpu_speed_of(const gpu_device *device) {
+gpu_speed gpu_speed_of(const gpu_machine *device) {
   return (gpu_speed){device->mma, device->wgmma, gpu_bytes_in_cycle(device, device->cache_gb)};
 }

@@ -3,7 +3,7 @@
 
 #include "compiler/abi/gpu_work.h"
 
-typedef struct gpu_device {
+typedef struct gpu_machine {
   const char *target, *name;
   // of the class whose kernels the executor runs for it: rec_simt_options, device_number
   int number;
@@ -12,12 +12,12 @@ typedef struct gpu_device {
   int64_t cache_mib;   // the second-level cache
   // multiply-adds in a cycle of a multiprocessor by mma and by wgmma; GB/s of that cache and of memory
   double mhz, cache_gb, mma, wgmma, memory_gb;
-} gpu_device;
+} gpu_machine;
 
 // By the row of the target.
-gpu_device gpu_device_at(int row);
+gpu_machine gpu_machine_at(int row);
 // -1: the target is none of the table.
-int gpu_device_row(const char *target);
+int gpu_machine_row(const char *target);
 // Of so many GB/s a multiprocessor's part in a cycle; what it does in one.
-double gpu_bytes_in_cycle(const gpu_device *device, double gb);
-gpu_speed gpu_speed_of(const gpu_device *device);
+double gpu_bytes_in_cycle(const gpu_machine *device, double gb);
+gpu_speed gpu_speed_of(const gpu_machine *device);
