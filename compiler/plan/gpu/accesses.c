@@ -226,7 +226,8 @@ static int64_t offset_in_tiles(const plan_access *access, int64_t offset) {
   return offset ^ ((offset >> LINE_BITS & (width / 8 - 1)) << VECTOR_BITS);
 }
 
-void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
+// Offsets become addresses in bytes.
+static void find_addresses(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
   const int bytes = plan_bytes_of(access->stored);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
     if (offsets[lane] < 0) continue;
@@ -234,16 +235,6 @@ void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]) {
     if (!access->width)
       offsets[lane] = bytes * plan_offset_in(access->layout, access->stored, offsets[lane]);
   }
-}
-
-int plan_wavefronts_of(const plan_access *access, const plan_lanes *at) {
-  int64_t addresses[PLAN_BANKS];
-  const bool apart = plan_lies_apart(access, at);
-  const int numbers = apart ? 1 : at->numbers;
-  plan_offsets_of(access, at, addresses);
-  plan_addresses_in(access, addresses);
-  return plan_wavefronts(addresses, plan_bytes_of(access->stored) * numbers) *
-         (apart && access->stride[at->vector] ? at->numbers : 1);
 }
 
 // Sectors of memory that the lanes read, so many words each.
@@ -280,7 +271,7 @@ warp_access plan_access_of_warp(const plan_access *x, access_kind kind, const pl
   if (bytes > MOST_BYTES) pieces = bytes / MOST_BYTES, bytes = MOST_BYTES;
   plan_offsets_of(x, at, addresses);
   int plain = x->open ? wavefronts_without(x, addresses, bytes) : PLAN_BANKS * PLAN_BANKS;
-  plan_addresses_in(x, addresses);
+  find_addresses(x, addresses);
   if (x->in_shared) {
     int own = plan_wavefronts(addresses, bytes);
     return (warp_access){pieces, pieces * (own < plain ? own : plain), 0};

@@ -76,10 +76,6 @@ void plan_put_matrices(int line, int along, int lines, plan_lanes *at);
 bool plan_lies_apart(const plan_access *access, const plan_lanes *at);
 // -1: a lane that takes no part.
 void plan_offsets_of(const plan_access *access, const plan_lanes *at, int64_t offsets[PLAN_BANKS]);
-// Where these numbers lie: offsets become addresses in bytes.
-void plan_addresses_in(const plan_access *access, int64_t offsets[PLAN_BANKS]);
-// Wavefronts of an access, and of all that it takes to have the neighbours.
-int plan_wavefronts_of(const plan_access *access, const plan_lanes *at);
 
 // A load or a store of a warp; bytes: outside of the multiprocessor.
 typedef struct warp_access {

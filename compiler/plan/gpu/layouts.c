@@ -175,9 +175,8 @@ void plan_choose_layouts(planner *q) {
   layouts c = {.visitor = {visit}, .q = q, .known = ARENA_ARRAY(scratch, known_access, MOST_KNOWN)};
   open_all(scratch, &c);
   for (int n = 0; n < p->nests.count; n++) {
-    const double seldom = 0.01;  // before the first step and behind the last one
     region where = p->nests.items[n].region;
-    c.share = where == REGION_PROLOGUE || where == REGION_EPILOGUE ? seldom : 1;
+    c.share = where == REGION_PROLOGUE || where == REGION_EPILOGUE ? gpu_cost_seldom : 1;
     gpu_work_of_nest(scratch, &counted, &p->nests.items[n], NULL, &c.visitor);
   }
   for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
