@@ -15,23 +15,57 @@ bool kernel_is_of_sequences(const kernel *k, int axis) {
   return k->sequences && axis == k->sequences_axis;
 }
 
-// Elements of all states per lane, which decide how many vectors of lanes are computed together. A
-// run-time size counts as a large one.
+// Entries along axes that are not cut. A run-time size counts as a large one.
+static int64_t entries_of(const kernel *k, axis_set axes) {
+  int64_t entries = 1;
+  axes &= ~kernel_grid_of(k);
+  for (int axis = 0; axis < k->program->axes.count; axis++) {
+    int64_t size = k->program->axes.items[axis].size;
+    if (axis_in(axes, axis)) entries *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
+  }
+  return entries;
+}
+
+// Elements of all states per lane, which decide how many vectors of lanes are computed together.
 static int64_t state_points(const kernel *k) {
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
     const tile_place *place = &k->program->arguments.items[i];
-    if (place->role != TILE_STATE && place->role != TILE_D_NEXT_STATE) continue;
-    int64_t n = 1;
-    for (int x = 0; x < place->axis_count; x++) {
-      int axis = place->axes[x];
-      int64_t size = k->program->axes.items[axis].size;
-      if (!axis_in(kernel_grid_of(k), axis))
-        n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
-    }
-    points += n;
+    if (place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE)
+      points += entries_of(k, tile_place_axes(k->program, place));
   }
   return points;
+}
+
+// Numbers of a lane that every step reads: states, and what is made before the first step.
+static int64_t numbers_of_step(const kernel *k) {
+  const tile_program *p = k->program;
+  const tile_section *sections = tile_sections(p->arena, p);
+  bool *read = ARENA_ARRAY(p->arena, bool, p->values.count);
+  int64_t numbers = 0;
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    for (int x = 0; sections[i] == TILE_BODY && x < tile_arity(v->op); x++) read[v->args[x]] = true;
+  }
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    bool state = v->op == TILE_ARGUMENT && !tile_place_of(p, v)->time;
+    if (read[i] && (state || sections[i] == TILE_PROLOGUE) && axis_in(v->axes, k->lane_axis))
+      numbers += entries_of(k, v->axes);
+  }
+  return numbers;
+}
+
+// Lanes share what has none, and the work around a loop over the state. States without such a loop
+// are in registers; what a loop reads stays in the nearest cache.
+static int vectors_of_lanes(const mapping *m) {
+  enum { FEW = 2, LOOP = 8, CACHE_BYTES = 32 << 10 };
+  const kernel *k = m->kernel;
+  if (kernel_is_long(k) || k->program->form == TILE_CHUNK) return 1;
+  int64_t points = state_points(k), bytes = numbers_of_step(k) * m->width * (m->f64 ? 8 : 4);
+  int vectors = points <= FEW || points >= LOOP ? 4 : 2;
+  while (vectors > 1 && bytes * vectors > CACHE_BYTES) vectors /= 2;
+  return vectors;
 }
 
 bool kernel_shares_work(const kernel *k) {
@@ -148,9 +182,7 @@ static void rank_axes(mapping *m) {
 static void map_to_lanes(mapping *m) {
   const kernel *k = m->kernel;
   if (k->lane_axis >= 0) {
-    int64_t points = state_points(k);
-    bool one = kernel_is_long(k) || k->program->form == TILE_CHUNK;
-    int vectors = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
+    int vectors = vectors_of_lanes(m);
     m->lanes = m->width * vectors < k->lane_block ? m->width * vectors : k->lane_block;
   }
   if (kernel_shares_work(k) && !k->recompute) {
