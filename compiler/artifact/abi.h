@@ -107,7 +107,8 @@
 //               "expression": "2 * D" or null}], in header order
 //     "tensors": [{"name", "kind": "input", "param", "state" or "output", "axes": ["G", "R"],
 //                  "complex": bool, "promise": [low, high] or null,
-//                  "start": "log(uniform(1, 16))" or null, of a state "-1e+38" or the name of a parameter, "doc": text or null}],
+//                  "start": "log(uniform(1, 16))" or null, of a state "-1e+38" or the name of a parameter,
+//                  "draw" of a param with a start: ["log", ["uniform", 2, 1, 16]] (graph/start_json.c), "doc": text or null}],
 //                  as declared
 //     "lags": [{"name": "x.lag", "of": "x", "depth": 3, "axes": ["G"], "complex": bool}]
 //     "arguments": {"size": bytes,

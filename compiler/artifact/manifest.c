@@ -9,6 +9,7 @@
 #include "compiler/abi/output.h"
 #include "compiler/artifact/tables.h"
 #include "compiler/base/ice.h"
+#include "compiler/graph/graph.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 
@@ -104,6 +105,7 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
     bool has_start = tensor->start && tensor->start->source;
     const char *begin = tensor->begin ? begin_text(a, body, tensor) : NULL;
     add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : begin);
+    if (tensor->start) add(row, "draw", tensor_start_json(a, body, tensor));
     add_text(row, "doc", tensor->doc);
     cJSON_AddItemToArray(list, row);
   }

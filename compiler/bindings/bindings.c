@@ -6,7 +6,7 @@
 
 #include "compiler/abi/launch.h"
 #include "compiler/base/text.h"
-#include "compiler/bindings/torch.h"
+#include "compiler/bindings/python.h"
 
 typedef struct framework {
   const char *word, *title;
@@ -15,7 +15,8 @@ typedef struct framework {
   void (*put)(const python_printer *p, const python_function *f);
   // what the functions call, by their symbol, and the class that makes it of a family
   const char *called, *made;
-  void (*put_models)(const python_printer *p);  // NULL: it has none
+  // NULL: it has none. `classes`: what users see; else what runs them
+  void (*put_models)(const python_printer *p, bool classes);
 } framework;
 
 #define JAX_IMPORTS                                                                      \
@@ -111,6 +112,7 @@ static void put_called(const python_printer *p, const framework *f) {
     python_put_family(p, &p->functions.items[i]);
     fprintf(p->out, *f->made ? ")\n" : "\n");
   }
+  if (f->put_models) f->put_models(p, false);
 }
 
 char *bindings_print(arena *a, const artifact *library, const graph_program *graph,
@@ -126,10 +128,12 @@ char *bindings_print(arena *a, const artifact *library, const graph_program *gra
   }
   put_head(&p, f);
   for (int i = 0; i < p.functions.count; i++) {
-    python_put_rule(p.out, p.functions.items[i].variants.items[0].abi->body->name);
+    const python_recurrence *r = &p.functions.items[i].variants.items[0];
+    if (f->put_models && !python_is_own(r)) continue;  // models alone call it
+    python_put_rule(p.out, r->abi->body->name);
     f->put(&p, &p.functions.items[i]);
   }
-  if (f->put_models) f->put_models(&p);
+  if (f->put_models) f->put_models(&p, true);
   put_constants(&p, f, name);
   python_put_embedded(p.out, "common");
   python_put_embedded(p.out, f->support);

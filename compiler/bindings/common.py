@@ -235,6 +235,7 @@ class _Recurrence:
         # Name: its size as a function of the axes before it.
         self.computed = {axis["name"]: _computed(axis["expression"], tuple(self.axes)) for axis in recurrence["axes"] if axis["expression"]}
         self.chosen = tuple(axis for axis in self.axes if axis in recurrence["fixed"])  # whose sizes tell variants apart
+        self.starts = [tensor.get("draw") for tensor in recurrence["tensors"] if tensor["kind"] == "param"]
         self.instances = instances  # axes whose entries are as independent as batch entries
         self.saved = recurrence["sizes"]  # formulas of what forward saves, by device
         rows = _rows(recurrence, renamed)
@@ -377,13 +378,12 @@ def _no_variant(family: tuple, sizes: dict) -> ValueError:
     return ValueError(f"{family[0].name}: expected {there}, found {found}; {_again(family[0].name, sizes=wanted)} adds it")
 
 
-def _find_sizes(family: tuple, sizes: dict) -> int:
-    """The position of the variant that has the sizes, among those of the first type."""
-    typed = [variant for variant in family if variant.operands[0].dtype == family[0].operands[0].dtype]
-    for at, variant in enumerate(typed):
+def _of_sizes(typed: tuple, sizes: dict) -> _Recurrence:
+    """The variant that has the sizes, among those of one type."""
+    for variant in typed:
         if _has_sizes(variant, sizes):
-            return at
-    raise _no_variant(tuple(typed), sizes)
+            return variant
+    raise _no_variant(typed, sizes)
 
 
 def _choose(family: tuple, dtype: str, tensors: tuple) -> _Recurrence:
@@ -394,8 +394,4 @@ def _choose(family: tuple, dtype: str, tensors: tuple) -> _Recurrence:
     if not typed:
         there = " or ".join(dict.fromkeys(variant.operands[0].dtype for variant in family))
         raise TypeError(family[0].wrong(family[0].operands[0], f"expected {there}, found {dtype}{_or_type(dtype)}"))
-    sizes = {axis: _size_in(typed[0], axis, tensors) for axis in typed[0].chosen}
-    for variant in typed:
-        if _has_sizes(variant, sizes):
-            return variant
-    raise _no_variant(typed, sizes)
+    return _of_sizes(typed, {axis: _size_in(typed[0], axis, tensors) for axis in typed[0].chosen})

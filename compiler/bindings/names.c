@@ -91,15 +91,8 @@ static python_recurrence recurrence_of(arena *a, const artifact_recurrence *made
                          .symbol = abi->symbol,
                          .locals = {.memory = a}};
   r.names = arena_alloc(a, sizeof *r.names * (size_t)abi->memories.count);
-  r.axes = arena_alloc(a, sizeof *r.axes * (size_t)(abi->body->axes.count + 1));
   for (int i = 0; i < abi->memories.count; i++)
     r.names[i] = field_name(&r.locals, abi->fields.items[abi->memories.items[i].data].name);
-  python_scope sizes = {.memory = a};
-  static const char *const own[] = {"_batch", "_time",    "_states",    "_shape",
-                                    "_sizes", "_offsets", "_arguments", "_room"};
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++) vec_push(a, &sizes.names, own[i]);
-  for (int i = 0; i < abi->body->axes.count; i++)
-    r.axes[i] = python_name(&sizes, arena_printf(a, "_%s", abi->body->axes.items[i].name));
   add_lists(a, &r);
   return r;
 }

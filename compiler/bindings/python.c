@@ -133,45 +133,6 @@ const char *python_shape_words(arena *a, const python_recurrence *r, int memory,
   return arena_printf(a, "[%s]", text);
 }
 
-static const char *axis_size(const python_recurrence *r, const char *name) {
-  if (strcmp(name, "pi") == 0) return "math.pi";
-  int axis = 0;
-  while (r->abi->body->axes.items[axis].name != name) axis++;
-  return r->axes[axis];
-}
-
-static const char *number_text(arena *a, double number) {
-  text_stream text;
-  print_number(text_begin(&text), number);
-  return text_end(&text, a);
-}
-
-const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size) {
-  static const char *const signs[] = {[AST_ADD] = "+",
-                                      [AST_SUBTRACT] = "-",
-                                      [AST_MULTIPLY] = "*",
-                                      [AST_DIVIDE] = "/",
-                                      [AST_POWER] = "**"};
-  switch (size->kind) {
-    case AST_NUMBER: return number_text(a, size->number.value);
-    case AST_NAME: return axis_size(r, size->name.text);
-    case AST_NEGATE: return arena_printf(a, "(-%s)", python_size(a, r, size->negate.operand));
-    case AST_BINARY:
-      return arena_printf(a, "(%s %s %s)", python_size(a, r, size->binary.left),
-                          signs[size->binary.op], python_size(a, r, size->binary.right));
-    case AST_CALL:  // min or max of two
-      return arena_printf(a, "%s(%s, %s)", size->call.callee.text,
-                          python_size(a, r, size->call.args.items[0].value),
-                          python_size(a, r, size->call.args.items[1].value));
-    default: ICE("bindings", "a size of kind %d", size->kind);
-  }
-}
-
-const char *python_axis(arena *a, const python_recurrence *r, int axis) {
-  int64_t size = r->abi->body->axes.items[axis].size;
-  return size == TYPED_RUNTIME_SIZE ? r->axes[axis] : arena_printf(a, "%lld", (long long)size);
-}
-
 // A docstring must not end early, and a backslash begins an escape.
 void python_put_text(FILE *out, const char *text, const char *indent) {
   for (const char *p = text; *p; p++) {

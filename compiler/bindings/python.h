@@ -23,7 +23,6 @@ typedef struct python_recurrence {
   number_type dtype;  // of tokens
   const char *symbol;
   const char **names;      // by memory: q, h0_S, d_q, ..
-  const char **axes;       // by header position: a local variable with the size
   memory_list operands;    // inputs, params, then states and lag buffers before the first step
   memory_list results;     // outputs, then states and lag buffers after the last step
   memory_list cotangents;  // by result
@@ -68,10 +67,6 @@ bool python_is_chosen(const python_recurrence *r, int axis);
 bool python_is_instance_axis(const python_recurrence *r, int axis);
 // "[batch, time, H, K]"; of a step "[batch, H, K]".
 const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
-// The size of an axis: a number, or the local variable that has it.
-const char *python_axis(arena *a, const python_recurrence *r, int axis);
-// The size of a header axis that is computed from others, as Python of such variables: `(2 * _D)`.
-const char *python_size(arena *a, const python_recurrence *r, const ast_expr *size);
 
 // Text inside a docstring, its further lines behind `indent`.
 void python_put_text(FILE *out, const char *text, const char *indent);
@@ -96,5 +91,7 @@ void python_put_embedded(FILE *out, const char *name);
 void numpy_put_function(const python_printer *p, const python_function *f);
 void jax_put_function(const python_printer *p, const python_function *f);
 void torch_put_function(const python_printer *p, const python_function *f);
-// The function of a recurrence with its parameters: `ssd_module`. Nothing, if it has none.
+// A recurrence with its parameters: `ssd_module`. Nothing, if it has none.
 void torch_put_module(const python_printer *p, const python_function *f);
+// The layers and models of the file: their classes, or the objects that run them.
+void torch_put_models(const python_printer *p, bool classes);

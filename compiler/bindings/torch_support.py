@@ -2,8 +2,8 @@
 import torch
 from torch.autograd import forward_ad as _forward_ad
 
-from common import (_BROADCAST, _choose, _CUDA, _DTYPES, _fail, _formula, _HASH, _library, _launch, math, _NAME, NamedTuple, Optional,
-                    _or_type, _Recurrence, _Row, _Sizes, _workspace, ctypes, os)
+from common import (_BROADCAST, _choose, _CUDA, _DTYPES, _fail, _formula, _HASH, _library, _launch, _manifest, math, _NAME, NamedTuple,
+                    _of_sizes, Optional, _or_type, _Recurrence, _Row, _Sizes, _workspace, ctypes, json, os, re)
 
 # ---- tensors of torch ----------------------------------------------------------------------------------------------------
 
@@ -441,11 +441,15 @@ def _schema(arguments: list, results: int) -> str:
     return f"({', '.join(arguments)}) -> ({', '.join(['Tensor'] * results)})"
 
 
+_functions: dict = {}  # by the recurrence's name
+
+
 class _Functions:
     """What the functions of a recurrence call: operators, each for all variants."""
 
     def __init__(self, family: tuple):
         what, symbol = family[0], family[0].plain
+        _functions[what.name] = self
         self.family, self.name, self.rows = family, what.name, what.operands
         self.count = len(what.operands)
         self.wide = [at for at, row in enumerate(what.operands) if row.kind != "token"]
@@ -641,91 +645,335 @@ class _Functions:
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             return _Mapped.apply(self, step, offsets, *operands)[:-1]
 
+    # What modules call.
+
+    def of_sizes(self, sizes: dict) -> tuple:
+        """The variant of a module, and the sizes of axes by name. Computed ones are needed only
+        where all others are known."""
+        dtype = self.family[0].operands[0].dtype
+        typed = tuple(what for what in self.family if what.operands[0].dtype == dtype)
+        chosen = {axis: size for axis, size in sizes.items() if axis in typed[0].chosen}
+        what = _of_sizes(typed, chosen)
+        axes = {**what.axes, **sizes}
+        if all(size is not None for axis, size in axes.items() if axis not in what.computed):
+            for axis, size in what.computed.items():
+                axes[axis] = size(axes)
+        return what, axes
+
+    def add_parameters(self, module: torch.nn.Module, sizes: dict, device, dtype) -> None:
+        """sizes: of axes that the library leaves open, or of which it has several."""
+        what, axes = self.of_sizes(sizes)
+        dtype = _wide(dtype or getattr(torch, what.operands[0].dtype))
+        module._sizes, module._names = sizes, []
+        for row in what.operands:
+            if row.kind == "param":
+                name = row.name + "_" * hasattr(module, row.name)
+                shape = what.shape(row, _Sizes(0, 0, None, axes))
+                weight = torch.empty(shape, dtype=dtype, device=device)
+                module.register_parameter(name, torch.nn.Parameter(weight))
+                module._names.append(name)
+
+    def reset(self, module: torch.nn.Module) -> None:
+        what, axes = self.of_sizes(module._sizes)
+        rows = [row for row in what.operands if row.kind == "param"]
+        with torch.no_grad():
+            for name, row, tree in zip(module._names, rows, what.starts):
+                weight = getattr(module, name)
+                count = weight.numel() // (1 + row.complex)
+                value = _Start(count, axes, {}).value(tree)
+                if row.complex:
+                    value = torch.view_as_real((value + 0j).resolve_conj())
+                weight.copy_(value.expand(count, *(2,) * row.complex).reshape(weight.shape))
+
+    def with_parameters(self, module: torch.nn.Module, *given) -> _Operands:
+        """Operands: parameters stand between tokens and states."""
+        first = self.wide[0]
+        return *given[:first], *[getattr(module, name) for name in module._names], *given[first:]
+
 
 # ---- starts of parameters ------------------------------------------------------------------------------------------------
-# In double precision, whatever the parameter has.
+# Trees of the manifest (compiler/graph/start_json.c), in double precision whatever the parameter
+# has, in one row.
 
 
-def _number(value: float) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64)
+def _uniform(count: int, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return low + (high - low) * torch.rand(count, dtype=torch.float64)
 
 
-def _uniform(shape, low, high) -> torch.Tensor:
-    return low + (high - low) * torch.rand(shape, dtype=torch.float64)
+def _loguniform(count: int, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return torch.exp(_uniform(count, torch.log(low), torch.log(high)))
 
 
-def _loguniform(shape, low, high) -> torch.Tensor:
-    return torch.exp(_uniform(shape, torch.log(low), torch.log(high)))
+def _normal(count: int, mean: torch.Tensor, deviation: torch.Tensor) -> torch.Tensor:
+    return mean + deviation * torch.randn(count, dtype=torch.float64)
 
 
-def _normal(shape, mean, deviation) -> torch.Tensor:
-    return mean + deviation * torch.randn(shape, dtype=torch.float64)
-
-
-def _index(shape, axis: int) -> torch.Tensor:
-    """0, 1, .. along an axis."""
-    return torch.arange(shape[axis], dtype=torch.float64).reshape([-1 if at == axis else 1 for at in range(len(shape))])
-
-
-def _identity(shape) -> torch.Tensor:
-    return torch.eye(math.prod(shape[:-1]), shape[-1], dtype=torch.float64).reshape(shape)
-
-
-def _last_tap(shape) -> torch.Tensor:
-    """The convolution that hands its input through."""
-    return (torch.arange(shape[-1]) == shape[-1] - 1).double().expand(shape)
-
-
-def _legs(shape, axis: int, size) -> tuple:
-    """HiPPO-LegS: imaginary parts of its eigenvalues, from the smallest above 0, then the same below, and the lengths of its input along their eigenvectors."""
-    count = int(size)
-    odd = 2 * torch.arange(count, dtype=torch.float64) + 1
+def _legs(size: int) -> tuple:
+    """HiPPO-LegS: imaginary parts of its eigenvalues, from the smallest above 0, then the same
+    below, and the lengths of its input along their eigenvectors."""
+    odd = 2 * torch.arange(size, dtype=torch.float64) + 1
     product = torch.outer(odd.sqrt(), odd.sqrt()) / 2
     values = torch.linalg.eigvalsh(1j * (torch.triu(product, 1) - torch.tril(product, -1))).flip(0)
-    half = (count + 1) // 2
-    first = values[:half].flip(0)
-    imaginary = torch.cat([first, -first[count % 2:]])
-    lengths = 1 / (odd / (odd * odd + 4 * imaginary[:, None] ** 2)).sum(1).sqrt()
-    places = [-1 if at == axis else 1 for at in range(len(shape))]
-    return imaginary[:shape[axis]].reshape(places), lengths[:shape[axis]].reshape(places)
+    first = values[:(size + 1) // 2].flip(0)
+    imaginary = torch.cat([first, -first[size % 2:]])
+    return imaginary, 1 / (odd / (odd * odd + 4 * imaginary[:, None] ** 2)).sum(1).sqrt()
 
 
-def _row_of(tensor: torch.Tensor, what: str, axes: tuple, leading: int) -> torch.Tensor:
-    """An input of a layer, its axes as one."""
-    if tensor.dim() != leading + len(axes) or tuple(tensor.shape[leading:]) != axes:
-        listed = ", ".join(["batch", "time"][:leading] + [str(size) for size in axes])
-        raise ValueError(f"{what}: expected shape [{listed}], found {list(tensor.shape)}")
-    return tensor.flatten(leading) if axes else tensor.unsqueeze(-1)
+_DRAWS = {"uniform": _uniform, "loguniform": _loguniform, "normal": _normal}
+_PATTERNS = {  # by the positions of entries and whole numbers
+    "index": lambda at, stride, size: at // stride % size,
+    "identity": lambda at, columns: at // columns == at % columns,
+    "tap": lambda at, width: at % width == width - 1,
+    "legs_imag": lambda at, stride, size, all: _legs(all)[0][at // stride % size],
+    "legs_input": lambda at, stride, size, all: _legs(all)[1][at // stride % size],
+}
+_ELEMENTWISE = {  # where torch has another name
+    "cabs": torch.abs,
+    "im": torch.imag,
+    "inv_softplus": lambda x: torch.log(torch.expm1(x)),
+    "log_sigmoid": torch.nn.functional.logsigmoid,
+    "re": torch.real,
+    "stop_gradient": lambda x: x,
+    "where": lambda condition, a, b: torch.where(condition != 0, a, b),
+}
 
 
-def _state_of(states: dict, name: str, learned: torch.Tensor, tokens: torch.Tensor, cu_seqlens=None) -> torch.Tensor:
-    """What sequences start from: the state that is handed over, else the learned one for each of them."""
-    state = states.get(name)
-    if state is not None:
-        return state
-    entries = tokens.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
-    return learned.expand(entries, *learned.shape)
+class _Start:
+    """What the entries of a parameter start from. sizes: of axes, by name; drawn: the draws of
+    other parameters, by place."""
+
+    def __init__(self, count: int, sizes: dict, drawn: dict):
+        self.count, self.sizes, self.drawn = count, sizes, drawn
+        self.own: dict = {}  # a draw that is used twice is drawn once
+
+    def value(self, tree) -> torch.Tensor:
+        if not isinstance(tree, list):  # None: nothing says how it starts
+            number = self.sizes[tree] if isinstance(tree, str) else tree or 0
+            return torch.tensor(number, dtype=torch.float64)
+        name, *operands = tree
+        if name == "weight":
+            return self.drawn[tuple(operands)]
+        if name in _DRAWS:
+            if operands[0] not in self.own:
+                self.own[operands[0]] = _DRAWS[name](self.count, *map(self.value, operands[1:]))
+            return self.own[operands[0]]
+        if name in _PATTERNS:
+            numbers = [int(self.value(operand)) for operand in operands]
+            return _PATTERNS[name](torch.arange(self.count), *numbers).double()
+        if name == "ipow":
+            return self.value(operands[0]) ** operands[1]
+        function = _ELEMENTWISE.get(name) or getattr(torch, name, None)
+        result = (function or getattr(torch.nn.functional, name))(*map(self.value, operands))
+        return result.double() if result.dtype is torch.bool else result
 
 
-def _types_of(module: torch.nn.Module, tensor: Optional[torch.Tensor]) -> tuple:
-    """The types of a module's tokens and of all else: that of its parameters where the library has it, else its first."""
+# ---- layers and models ---------------------------------------------------------------------------------------------------
+# The graph of the manifest (compiler/graph/json.c), operation by operation. A tensor of it is a
+# row of numbers for each token: [batch, time, numbers], of a step [batch, numbers].
+
+
+def _types_of(module: torch.nn.Module, tensor: torch.Tensor) -> tuple:
+    """The types of a module's tokens and of all else: that of its parameters where the library has
+    it, else its first."""
     parameters = list(module.parameters())
     dtype = parameters[0].dtype if parameters else tensor.dtype
     dtype = dtype if dtype in _TYPES else _TYPES[0]
     return dtype, _wide(dtype)
 
 
-def _start(weight: torch.Tensor, value: torch.Tensor) -> None:
-    if value.is_complex():
-        value = torch.view_as_real(value.resolve_conj())
-    weight.copy_(value.expand(weight.shape))
-
-
-def _add_parameter(module: torch.nn.Module, path: str, shape, device, dtype) -> None:
-    """A parameter by its public name: layers.0.in_proj.weight."""
-    *folders, name = path.split(".")
+def _weight_of(module: torch.nn.Module, path: tuple) -> torch.Tensor:
+    """A parameter by its public name: layers, 0, in_proj, weight."""
+    *folders, name = path
     for folder in folders:
-        if folder not in module._modules:
-            module.add_module(folder, torch.nn.Module())
         module = module._modules[folder]
-    module.register_parameter(name, torch.nn.Parameter(torch.empty(shape, dtype=dtype, device=device)))
+    return getattr(module, name)
+
+
+class _Port(NamedTuple):
+    """A tensor of the graph, and the axes that it has in place of its row."""
+
+    tensor: int
+    axes: tuple
+    name: str = ""
+
+    def to_row(self, tensor: torch.Tensor, leading: int) -> torch.Tensor:
+        return tensor.flatten(leading) if self.axes else tensor.unsqueeze(-1)
+
+    def from_row(self, row: torch.Tensor) -> torch.Tensor:
+        if len(self.axes) > 1:
+            return row.unflatten(-1, self.axes)
+        return row if self.axes else row.squeeze(-1)
+
+
+class _Use(NamedTuple):
+    """Numbers of a parameter in a shape."""
+
+    path: tuple
+    part: Optional[tuple]  # the first, and the one behind the last; None: all
+    shape: tuple  # (): the parameter's own
+
+    def of(self, module: torch.nn.Module) -> torch.Tensor:
+        weight = _weight_of(module, self.path)
+        if self.part:
+            weight = weight.flatten()[self.part[0]:self.part[1]]
+        return weight.reshape(self.shape) if self.shape else weight
+
+
+class _RowOp(NamedTuple):
+    """A linear operation, or the embed of tokens: what it makes, and parts of that, are tensors."""
+
+    input: Optional[int]  # None: tokens
+    row: int
+    parts: list  # tensor, its first number in the row, the one behind its last
+    uses: list
+
+
+class _CallOp(NamedTuple):
+    """A call of a recurrence."""
+
+    functions: _Functions
+    inputs: list
+    outputs: list
+    uses: list
+    states: list
+
+
+class _Graph:
+    """A layer or model: what its module calls."""
+
+    def __init__(self, graph: dict):
+        self.name, self.tensors, self.states = graph["name"], graph["tensors"], graph["states"]
+        self.parameters = graph["parameters"]
+        self.paths = [tuple(parameter["name"].split(".")) for parameter in self.parameters]
+        self.inputs = [self.read_port(port) for port in graph.get("inputs", ())]
+        self.outputs = ([self.read_port(port) for port in graph["outputs"]] if self.inputs
+                        else [_Port(graph["logits"], (graph["vocabulary"],))])
+        left_out = ("loss", "embed") if self.inputs else ("loss",)  # a layer's inputs are given
+        self.ops = [self.read_call(op) if op["op"] == "call" else self.read_row(op)
+                    for op in graph["ops"] if op["op"] not in left_out]
+
+    def read_port(self, port: dict) -> _Port:
+        axes = tuple(size for _, size in port["axes"]) + (2,) * port["complex"]
+        return _Port(port["tensor"], axes, port["name"])
+
+    def read_use(self, use: list, shape: tuple) -> _Use:
+        parameter, first = use
+        own, last = tuple(self.parameters[parameter]["shape"]), first + math.prod(shape)
+        part = None if first == 0 and last == math.prod(own) else (first, last)
+        return _Use(self.paths[parameter], part, shape if shape != own else ())
+
+    def read_row(self, op: dict) -> _RowOp:
+        source, row = (op["in"][0], op["row"]) if op["in"] else (None, op["out"][0])
+        _, _, start, count, _ = self.tensors[row]
+        parts = [(tensor, *self.tensors[tensor][2:4]) for tensor in op["out"] if tensor != row]
+        parts = [(tensor, at - start, at - start + size) for tensor, at, size in parts]
+        if source is None:
+            elements = math.prod(self.parameters[op["use"][0][0]]["shape"])
+            shapes = [(elements // count, count)]
+        else:
+            shapes = [(count, self.tensors[source][3]), (count,)]
+        return _RowOp(source, row, parts, list(map(self.read_use, op["use"], shapes)))
+
+    def read_call(self, op: dict) -> _CallOp:
+        functions = _functions[_manifest["program"]["kernels"][op["kernel"]]]
+        what = functions.family[0]
+
+        def shapes(rows, kind):
+            leading = 2 if kind == "token" else 0
+            sizes = _Sizes(0, 0, None, what.axes)
+            return [what.shape(row, sizes)[leading:] for row in rows if row.kind == kind]
+
+        return _CallOp(functions, list(map(_Port, op["in"], shapes(what.operands, "token"))),
+                       list(map(_Port, op["out"], shapes(what.results, "token"))),
+                       list(map(self.read_use, op["use"], shapes(what.operands, "param"))),
+                       [self.states[at] for at in op["states"]])
+
+    def add_parameters(self, module: torch.nn.Module, device, dtype) -> None:
+        for parameter, (*folders, name) in zip(self.parameters, self.paths):
+            folder = module
+            for part in folders:
+                if part not in folder._modules:
+                    folder.add_module(part, torch.nn.Module())
+                folder = folder._modules[part]
+            weight = torch.empty(parameter["shape"], dtype=dtype or _wide(_TYPES[0]), device=device)
+            folder.register_parameter(name, torch.nn.Parameter(weight))
+
+    def reset(self, module: torch.nn.Module) -> None:
+        """Draws every parameter anew; first what the starts of other parameters ask for."""
+        parts = {(at, i): part for at, parameter in enumerate(self.parameters)
+                 for i, part in enumerate(parameter["parts"])}
+        starts = json.dumps([part["start"] for part in parts.values()])
+        drawn: dict = {}
+        for place in re.findall(r'\["weight", (\d+), (\d+)\]', starts):
+            place = tuple(map(int, place))
+            if place not in drawn:
+                part = parts[place]
+                drawn[place] = _Start(part["count"], {}, {}).value(part["default"])
+        with torch.no_grad():
+            for place, part in parts.items():
+                first, count, tree = part["first"], part["count"], part["start"]
+                own = place in drawn and tree == part["default"]
+                value = drawn[place] if own else _Start(count, {}, drawn).value(tree)
+                weight = _weight_of(module, self.paths[place[0]])
+                weight.view(-1)[first:first + count].copy_(value)
+
+    def run(self, module: torch.nn.Module, given: list, states: Optional[dict], offsets=None,
+            step: bool = False) -> tuple:
+        """given: tokens, or the inputs of a layer. Logits or outputs, and the states behind."""
+        leading = 1 if step else 2
+        dtype, wide = _types_of(module, given[0])
+        states, behind, rows = states or {}, {}, {}
+        for port, tensor in zip(self.inputs, given):
+            self.check(port, tensor, leading)
+            rows[port.tensor] = port.to_row(tensor, leading)
+        for op in self.ops:
+            weights = [use.of(module) for use in op.uses]
+            if isinstance(op, _CallOp):
+                operands = [port.from_row(rows[port.tensor]) for port in op.inputs]
+                operands += [weight.to(wide) for weight in weights]
+                operands += [self.start(module, state, states, wide, given[0], offsets)
+                             for state in op.states]
+                results = op.functions.step(operands) if step else op.functions(operands, offsets)
+                for port, result in zip(op.outputs, results):
+                    rows[port.tensor] = port.to_row(result, leading)
+                for state, result in zip(op.states, results[len(op.outputs):]):
+                    behind[state["name"]] = result
+            else:
+                if op.input is None:
+                    row = torch.nn.functional.embedding(given[0], weights[0]).to(dtype)
+                else:
+                    weights = [weight.to(dtype) for weight in weights]
+                    row = torch.nn.functional.linear(rows[op.input], *weights)
+                rows[op.row] = row
+                for tensor, first, last in op.parts:
+                    rows[tensor] = row[..., first:last]
+        return *[port.from_row(rows[port.tensor]) for port in self.outputs], behind
+
+    def check(self, port: _Port, tensor: torch.Tensor, leading: int) -> None:
+        if tensor.dim() != leading + len(port.axes) or tuple(tensor.shape[leading:]) != port.axes:
+            listed = ", ".join(["batch", "time"][:leading] + [str(size) for size in port.axes])
+            raise ValueError(f"{self.name}: {port.name}: expected shape [{listed}], found "
+                             f"{list(tensor.shape)}")
+
+    def start(self, module: torch.nn.Module, state: dict, states: dict, dtype: torch.dtype,
+              tokens: torch.Tensor, offsets) -> Optional[torch.Tensor]:
+        """What sequences start from: the state that is handed over, else the learned one for each
+        of them, else None: the library knows."""
+        found = states.get(state["name"])
+        if found is not None or state["learned"] < 0:
+            return found
+        learned = _weight_of(module, self.paths[state["learned"]]).to(dtype)
+        if "begin" in state:
+            learned = learned + self.begin(module, state["begin"], state, learned)
+        entries = tokens.shape[0] if offsets is None else offsets.shape[0] - 1
+        return learned.expand(entries, *learned.shape)
+
+    def begin(self, module: torch.nn.Module, begin: dict, state: dict, like: torch.Tensor):
+        """What a state that is not learned starts from: a number, or numbers of a parameter."""
+        if "number" in begin:
+            number = begin["number"] if state["complex"] else begin["number"][0]
+            return torch.tensor(number, dtype=like.dtype, device=like.device)
+        parameter, first = begin["use"]
+        numbers = _weight_of(module, self.paths[parameter]).to(like.dtype).reshape(-1)[first:]
+        last = (1,) * state["complex"]
+        return numbers.as_strided(like.shape, (*begin["strides"], *last))

@@ -219,6 +219,12 @@ typedef struct source_rules {
 } source_rules;
 const source_rules *source_rules_find(const char *name);  // NULL: none
 
+// ---- start_json.c ----
+// The start of a part of a parameter as a tree of lists; null without one.
+struct cJSON *part_start_json(arena *memory, const graph_model *model,
+                              const graph_parameter *parameter, const graph_part *part,
+                              const typed_start *start);
+
 // ---- gather.c, gradient.c, memory.c, settings.c ----
 // The operations of the model, and the tensor of each result; false after an error.
 bool gather_operations(graph_builder *b, const trunk_row *results, int count, int *tensors);

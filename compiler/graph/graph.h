@@ -269,3 +269,6 @@ char *graph_print(arena *memory, const graph_program *program);
 
 // The manifest's "program" (JSON text).
 char *graph_to_json(arena *memory, const graph_program *program);
+
+// The start of a recurrence's parameter as a tree of lists (start_json.c); null without one.
+struct cJSON *tensor_start_json(arena *memory, const typed_body *body, const typed_tensor *tensor);

@@ -11,11 +11,12 @@
 //              "use": [[parameter, first]], "states"}],
 //     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} |
 //                  {"zero": to}]}]
+//   "layers": [..]                                           of --emit=torch: those of the file that run by themselves, like
+//                                                            models without "backward". Beside their "inputs" and "outputs":
+//                                                            [{"name", "tensor", "axes": [[name, size]], "complex"}]
 //   "trains": [..], "evaluates": [..]
 //
-// A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
-// ["legs_imag", stride, size, size of the matrix], ["identity", columns]. Also ["tap", width],
-// ["weight", parameter, part], ["log", x], .. with numbers as themselves.
+// Starts are trees of lists (start_json.c).
 #include <cjson/cJSON.h>
 #include <string.h>
 
@@ -39,89 +40,6 @@ static cJSON *ints(const int *items, int count) {
   return list;
 }
 
-// ---- starts ----------------------------------------------------------------------------------
-
-typedef struct start_place {
-  arena *memory;
-  const graph_model *model;
-  const graph_parameter *parameter;
-  const graph_part *part;
-} start_place;
-
-static cJSON *named_list(const char *name) {
-  cJSON *list = cJSON_CreateArray();
-  cJSON_AddItemToArray(list, cJSON_CreateString(name));
-  return list;
-}
-
-static cJSON *index_json(const start_place *p, const char *name, int axis) {
-  int64_t stride = 1;
-  cJSON *list = named_list(name);
-  for (int i = axis + 1; i < p->part->axis_count; i++) stride *= p->part->sizes[i];
-  cJSON_AddItemToArray(list, whole(stride));
-  cJSON_AddItemToArray(list, whole(axis < p->part->axis_count ? p->part->sizes[axis] : 1));
-  return list;
-}
-
-// The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its
-// last tap.
-static cJSON *identity_json(const start_place *p) {
-  const graph_parameter *w = p->parameter;
-  bool convolution = w->kind == PARAMETER_CONVOLUTION;
-  cJSON *list = named_list(convolution ? "tap" : "identity");
-  cJSON_AddItemToArray(list, whole(w->rank ? w->shape[w->rank - 1] : 1));
-  return list;
-}
-
-static cJSON *other_json(const start_place *p, const char *path) {
-  int parameter = 0, part = 0;
-  if (!parameter_find_path(p->memory, p->model, p->parameter, p->part, path, &parameter, &part))
-    ICE("graph", "no weight '%s'", path);
-  cJSON *list = named_list("weight");
-  cJSON_AddItemToArray(list, whole(parameter));
-  cJSON_AddItemToArray(list, whole(part));
-  return list;
-}
-
-static cJSON *step_json(const start_place *p, const typed_start *start, int step) {
-  const start_value *v = &start->values.items[step];
-  const char *name = NULL;
-  int arity = 2;
-  switch (v->kind) {
-    case START_VALUE:
-      if (v->op == VALUE_NUMBER) return cJSON_CreateNumber(v->number);
-      name = value_op_text(v->op), arity = value_arity(v->op);
-      break;
-    case START_INDEX: return index_json(p, "index", v->axis);
-    case START_LEGS_IMAG:
-    case START_LEGS_INPUT: {
-      cJSON *legs = index_json(p, v->kind == START_LEGS_IMAG ? "legs_imag" : "legs_input", v->axis);
-      cJSON_AddItemToArray(legs, step_json(p, start, v->args[0]));
-      return legs;
-    }
-    case START_LAYER:
-      return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
-    case START_LAYERS: return whole(model_depth(p->model) > 0 ? model_depth(p->model) : 1);
-    case START_IDENTITY: return identity_json(p);
-    case START_OTHER_DRAW: return other_json(p, v->path);
-    case START_UNIFORM: name = "uniform"; break;
-    case START_LOGUNIFORM: name = "loguniform"; break;
-    case START_NORMAL: name = "normal"; break;
-    case START_INV_SOFTPLUS: name = "inv_softplus", arity = 1; break;
-  }
-  cJSON *list = named_list(name);
-  if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL)
-    cJSON_AddItemToArray(list, whole(step));
-  for (int i = 0; i < arity; i++) cJSON_AddItemToArray(list, step_json(p, start, v->args[i]));
-  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER)
-    cJSON_AddItemToArray(list, whole(v->exponent));
-  return list;
-}
-
-static cJSON *start_json(const start_place *p, const typed_start *start) {
-  return start ? step_json(p, start, start->values.count - 1) : cJSON_CreateNull();
-}
-
 // ---- models ----------------------------------------------------------------------------------
 
 static cJSON *parameter_json(arena *memory, const graph_model *model, const graph_parameter *w) {
@@ -133,15 +51,27 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
         *parts = add_member(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
-    start_place place = {memory, model, w, &w->parts.items[i]};
+    const graph_part *from = &w->parts.items[i];
     cJSON *part = cJSON_CreateObject();
-    add_whole(part, "first", w->parts.items[i].first);
-    add_whole(part, "count", w->parts.items[i].count);
-    add_member(part, "default", start_json(&place, w->parts.items[i].by_default));
-    add_member(part, "start", start_json(&place, w->parts.items[i].start));
+    add_whole(part, "first", from->first);
+    add_whole(part, "count", from->count);
+    add_member(part, "default", part_start_json(memory, model, w, from, from->by_default));
+    add_member(part, "start", part_start_json(memory, model, w, from, from->start));
     cJSON_AddItemToArray(parts, part);
   }
   return object;
+}
+
+// [[name, size]]
+static cJSON *axes_json(const char *const *names, const int64_t *sizes, int count) {
+  cJSON *axes = cJSON_CreateArray();
+  for (int i = 0; i < count; i++) {
+    cJSON *axis = cJSON_CreateArray();
+    cJSON_AddItemToArray(axis, cJSON_CreateString(names[i]));
+    cJSON_AddItemToArray(axis, whole(sizes[i]));
+    cJSON_AddItemToArray(axes, axis);
+  }
+  return axes;
 }
 
 static cJSON *begin_json(const graph_state *s) {
@@ -175,12 +105,7 @@ static cJSON *state_json(const graph_state *s) {
   for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++)
     head_elements *= s->sizes[i];
   add_whole(object, "head_elements", head_elements);
-  cJSON *axes = add_member(object, "axes", cJSON_CreateArray());
-  for (int i = 0; i < s->axis_count; i++) {
-    cJSON *axis = named_list(s->axes[i]);
-    cJSON_AddItemToArray(axis, whole(s->sizes[i]));
-    cJSON_AddItemToArray(axes, axis);
-  }
+  add_member(object, "axes", axes_json(s->axes, s->sizes, s->axis_count));
   return object;
 }
 
@@ -224,6 +149,15 @@ static cJSON *step_object(const gradient_step *s) {
   return object;
 }
 
+static cJSON *port_json(const graph_port *port) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", port->name);
+  add_whole(object, "tensor", port->tensor);
+  add_member(object, "axes", axes_json(port->axes, port->sizes, port->axis_count));
+  cJSON_AddBoolToObject(object, "complex", port->complex);
+  return object;
+}
+
 static cJSON *model_json(arena *memory, const graph_model *model) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", model->name);
@@ -246,6 +180,17 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
     cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
   for (int i = 0; i < model->gradient.count; i++)
     cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
+  return object;
+}
+
+static cJSON *layer_json(arena *memory, const graph_model *layer) {
+  cJSON *object = model_json(memory, layer),
+        *inputs = add_member(object, "inputs", cJSON_CreateArray()),
+        *outputs = add_member(object, "outputs", cJSON_CreateArray());
+  for (int i = 0; i < layer->inputs.count; i++)
+    cJSON_AddItemToArray(inputs, port_json(&layer->inputs.items[i]));
+  for (int i = 0; i < layer->outputs.count; i++)
+    cJSON_AddItemToArray(outputs, port_json(&layer->outputs.items[i]));
   return object;
 }
 
@@ -387,6 +332,11 @@ char *graph_to_json(arena *memory, const graph_program *program) {
     cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
   for (int i = 0; i < program->models.count; i++)
     cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
+  if (program->layers.count) {
+    cJSON *layers = add_member(object, "layers", cJSON_CreateArray());
+    for (int i = 0; i < program->layers.count; i++)
+      cJSON_AddItemToArray(layers, layer_json(memory, &program->layers.items[i]));
+  }
   for (int i = 0; i < program->trains.count; i++)
     cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
   for (int i = 0; i < program->evaluates.count; i++)

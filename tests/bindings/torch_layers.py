@@ -97,6 +97,17 @@ for name, wrong in (("u", (draw(2, 19, 2, 3), *inputs[1:])), ("skip", (inputs[0]
     except ValueError as mistake:
         check(f"{name} of another shape: {mistake}", str(mistake).startswith(f"Gates: {name}: expected shape [batch, time"))
 
+# ---- starts ------------------------------------------------------------------------------------------------------------------
+
+module = layers.functions_module(9, 3)
+at = torch.arange(9, dtype=torch.float64)
+rows = torch.arange(3, dtype=torch.float64)[:, None]
+y, z, _ = module(*(x.expand(1, 1, 9) for x in (0.3 * at + 0.1, 0.7 * at - 1.5)))
+close("each function", y[0, 0], torch.zeros_like(at), 1e-11)
+check("which is not zero", bool((module.start.abs() > 1).all()))
+angle = at + 1 / 9
+close("a complex start", z[0, 0], (1 + rows) * (torch.cos(angle) + 100 * torch.sin(angle)), 1e-11)
+
 # ---- starts that ask for the draws of other weights ------------------------------------------------------------------------
 
 model = layers.Paired()
