@@ -18,7 +18,7 @@ static int print_version(void) {
 }
 
 // recc fmt FILE
-static int format_file(char **args, int count) {
+static int run_fmt(char **args, int count) {
   if (count != 1) return usage_error("one file after fmt", count ? args[1] : "nothing");
   arena *a = arena_new();
   sources *files = sources_new(a);
@@ -58,7 +58,7 @@ static int print_manual(arena *a, const char *kind) {
              : usage_error("--manual man, bash, zsh or fish", kind);
 }
 
-static int answer(const option_reader *r) {
+static int answer_option(const option_reader *r) {
   switch (r->question) {
     case ASKS_NOTHING: break;
     case ASKS_HELP: return print_help(r->memory, stdout);
@@ -93,13 +93,13 @@ static int compile_file(option_reader *r, char **words, int count) {
   return status ? status : compile(r->memory, r->names, options, stdout, stderr);
 }
 
-static int run(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], "fmt") == 0) return format_file(argv + 2, argc - 2);
+static int run_compiler(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "fmt") == 0) return run_fmt(argv + 2, argc - 2);
   arena *a = arena_new();
   compile_options options = {.level = 3, .prefix = ""};
   option_reader r = {.memory = a, .names = interner_new(a), .options = &options};
   int status = read_options(&r, argv + 1, argc - 1);
-  if (!status) status = r.question ? answer(&r) : compile_file(&r, argv + 1, argc - 1);
+  if (!status) status = r.question ? answer_option(&r) : compile_file(&r, argv + 1, argc - 1);
   arena_free(a);
   return status;
 }
@@ -120,5 +120,5 @@ void watch_memory(void);  // compiler/emit/link.cpp
 int main(int argc, char **argv) {
   start_program("error", 1);
   watch_memory();
-  return end_output(run(argc, argv));
+  return end_output(run_compiler(argc, argv));
 }

@@ -20,24 +20,24 @@ int usage_error(const char *expected, const char *found) {
 // ---- values ----------------------------------------------------------------------------------
 
 // A whole number of at least 1 that fills the text; 0 if it is not one.
-static int64_t whole(const char *text) {
+static int64_t positive_integer(const char *text) {
   char *end;
   if (!isdigit((unsigned char)*text)) return 0;
   long long value = strtoll(text, &end, 10);
   return *end == 0 && value < (int64_t)1 << 40 ? value : 0;
 }
 
-static bool is_name(const char *text, size_t length) {
+static bool is_define_name(const char *text, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
   return length > 0 && !isdigit((unsigned char)*text);
 }
 
 // 64,128: whole numbers, each once.
-static bool read_sizes(arena *a, const char *text, size_choice *choice) {
+static bool read_size_choices(arena *a, const char *text, size_choice *choice) {
   while (*text) {
     size_t length = strcspn(text, ",");
-    int64_t size = whole(arena_strndup(a, text, length));
+    int64_t size = positive_integer(arena_strndup(a, text, length));
     if (size < 1) return false;
     for (int i = 0; i < choice->sizes.count; i++)
       if (choice->sizes.items[i] == size) return false;
@@ -65,9 +65,10 @@ static bool add_define(arena *a, interner *names, compile_options *options, cons
   size_choice choice = {.axis = intern_n(names, axis, (size_t)(equals - axis)),
                         .name = intern_n(names, text, (size_t)(equals - text))};
   if (dot) choice.item = intern_n(names, text, (size_t)(dot - text));
-  if (!is_name(axis, (size_t)(equals - axis)) || (dot && !is_name(text, (size_t)(dot - text))))
+  if (!is_define_name(axis, (size_t)(equals - axis)) ||
+      (dot && !is_define_name(text, (size_t)(dot - text))))
     return false;
-  if (!read_sizes(a, equals + 1, &choice)) return false;
+  if (!read_size_choices(a, equals + 1, &choice)) return false;
   size_override define = {.item = choice.item, .axis = choice.axis, .size = choice.sizes.items[0]};
   drop_choice(options, choice.name);
   if (choice.sizes.count > 1)
@@ -146,7 +147,7 @@ static const char *target_words(arena *a) {
 
 // ---- readers: 0, or the exit status of a mistake ----------------------------------------------
 
-static int read_define(option_reader *r, const char *value) {
+static int take_define_option(option_reader *r, const char *value) {
   if (add_define(r->memory, r->names, r->options, value)) return 0;
   return usage_error(
       "-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1, or several with commas between",
@@ -165,13 +166,13 @@ static int read_level(option_reader *r, const char *value) {
   return 0;
 }
 
-static int read_dtype(option_reader *r, const char *value) {
+static int take_dtype_option(option_reader *r, const char *value) {
   if (read_number_types(r->memory, r->options, value)) return 0;
   return usage_error("--dtype f32, f64, bf16 or f16, or several with commas between", value);
 }
 
 static int read_chunk(option_reader *r, const char *value) {
-  int64_t chunk = whole(value);
+  int64_t chunk = positive_integer(value);
   if (chunk < 1 || chunk > CHUNK_MOST_STEPS)
     return usage_error("--chunk with a number of steps from 1 to 4096", value);
   r->options->chunk = (int)chunk;
@@ -179,19 +180,19 @@ static int read_chunk(option_reader *r, const char *value) {
 }
 
 static int read_save_every(option_reader *r, const char *value) {
-  int64_t steps = whole(value);
+  int64_t steps = positive_integer(value);
   if (steps < 1 || steps > CHUNK_MOST_STEPS)
     return usage_error("--save-every with a number of steps from 1 to 4096", value);
   r->options->save_every = (int)steps;
   return 0;
 }
 
-static int read_form(option_reader *r, const char *value) {
+static int take_form_option(option_reader *r, const char *value) {
   r->options->form = schedule_form_find(value);
   return r->options->form == FORM_COUNT ? usage_error("--form step, chunk or chosen", value) : 0;
 }
 
-static int read_target(option_reader *r, const char *value) {
+static int take_target_option(option_reader *r, const char *value) {
   r->options->targets_given = true;
   if (!read_targets(value, r->options))
     return usage_error(
@@ -212,7 +213,7 @@ static int read_emit(option_reader *r, const char *value) {
   return 2;
 }
 
-static int read_from(option_reader *r, const char *value) {
+static int take_from_option(option_reader *r, const char *value) {
   r->options->from = value;
   return compile_can_read(value)
              ? 0
@@ -226,7 +227,7 @@ static int read_export(option_reader *r, const char *value) {
 
 static int read_prefix(option_reader *r, const char *value) {
   r->options->prefix = value;
-  return is_name(value, strlen(value))
+  return is_define_name(value, strlen(value))
              ? 0
              : usage_error("--prefix with letters, digits and _, no digit first", value);
 }
@@ -237,7 +238,7 @@ static int read_ptxas(option_reader *r, const char *value) {
 }
 
 static int read_shared_memory(option_reader *r, const char *value) {
-  int64_t kib = whole(value);
+  int64_t kib = positive_integer(value);
   if (kib < 16 || kib > GPU_LARGE_KIB)
     return usage_error(arena_printf(r->memory, "--shared-memory with a number of KiB from 16 to %d",
                                     GPU_LARGE_KIB),
@@ -303,14 +304,14 @@ static const option options[] = {
     {"-D", "[ITEM.]AXIS=SIZE",
      "set the size of an axis, everywhere or in one declaration. AXIS=64,128: the library\n"
      "has the recurrences for each of these sizes, and picks by those of a call",
-     read_define, 0, NULL},
+     take_define_option, 0, NULL},
     {"-O", "0|1|2|3", "effort of the code generator (default: 3)", read_level, 0, NULL},
     FLAG("-g", lines, "the code names the lines it was made from, for debuggers and profilers"),
     FLAG("--count", count, "the executor's code (--target simt) counts what it costs on a GPU"),
     {"--dtype", "f32|f64|bf16|f16,..",
      "numbers of inputs and outputs (default: f32); parameters, states and arithmetic are\n"
      "f64 with f64, else f32. f32,bf16: the library has the recurrences for each",
-     read_dtype, 0, NULL},
+     take_dtype_option, 0, NULL},
     {"--chunk", "N", "steps computed at once (default: chosen)", read_chunk, 0, NULL},
     {"--save-every", "N",
      "host, chunks: steps between the states that forward saves, rounded up to whole chunks;\n"
@@ -319,12 +320,12 @@ static const option options[] = {
     {"--form", "step|chunk",
      "one step at a time, or products over chunks wherever the structure allows\n"
      "(default: chosen by cost)",
-     read_form, 0, NULL},
+     take_form_option, 0, NULL},
     {"--target", "LIST",
      "what code is made for, with commas between (default: host and sm_80; models: host);\n"
      "host is recc's own processor: of x86-64 all kinds, of which one alone may be named;\n"
      "aarch64: Arm's 64-bit processors with Linux",
-     read_target, 0, target_words},
+     take_target_option, 0, target_words},
     {"--ptxas", "PATH|none",
      "machine code for the GPUs of --target beside their PTX (default: the ptxas in the\n"
      "path, where there is one)",
@@ -347,7 +348,7 @@ static const option options[] = {
      "FILE is the text that --emit=recurrence or --emit=tile printed; or a library's\n"
      "manifest: its source again, with the options that it was compiled with before\n"
      "those given",
-     read_from, 0, NULL},
+     take_from_option, 0, NULL},
     {"--export", "NAME", "the library gets the imported recurrence NAME, too", read_export, 0,
      NULL},
     {"--prefix", "NAME_",
@@ -383,14 +384,14 @@ static const char *option_value(char **words, int count, int *i, const char *nam
   return *i + 1 < count ? words[++*i] : "";
 }
 
-static int read_file(option_reader *r, const char *word) {
+static int take_path_option(option_reader *r, const char *word) {
   if (r->options->path) return usage_error("one file", word);
   r->options->path = word;
   return 0;
 }
 
 // The word at *i, and the value behind it if it has one.
-static int read_word(option_reader *r, char **words, int count, int *i) {
+static int take_option_word(option_reader *r, char **words, int count, int *i) {
   const char *word = words[*i];
   for (const option *o = options; o < options + OPTIONS; o++) {
     if (!o->value && strcmp(word, o->name) != 0) continue;
@@ -398,13 +399,13 @@ static int read_word(option_reader *r, char **words, int count, int *i) {
     const char *value = o->value ? option_value(words, count, i, o->name) : "";
     if (value) return o->read(r, value);
   }
-  return word[0] == '-' && word[1] ? usage_error("an option", word) : read_file(r, word);
+  return word[0] == '-' && word[1] ? usage_error("an option", word) : take_path_option(r, word);
 }
 
 int read_options(option_reader *r, char **words, int count) {
   int status = 0;
   for (int i = 0; i < count && !status && !r->question; i++)
-    status = read_word(r, words, count, &i);
+    status = take_option_word(r, words, count, &i);
   return status;
 }
 

@@ -108,7 +108,7 @@ static written_files list_written(const compilation *c) {
   return all;
 }
 
-static bool is_there(const char *path) {
+static bool path_exists(const char *path) {
   struct stat about;
   return stat(path, &about) == 0;
 }
@@ -120,7 +120,7 @@ static const char *find_shadow(arena *a, const char *path) {
   bool library = length > 3 && strcmp(path + length - 3, ".so") == 0;
   if (!library && (length < 3 || strcmp(path + length - 3, ".py") != 0)) return NULL;
   const char *other = arena_printf(a, "%.*s%s", (int)length - 3, path, library ? ".py" : ".so");
-  if (!is_there(other)) return NULL;
+  if (!path_exists(other)) return NULL;
   if (!library)
     return arena_printf(a,
                         "%s: expected no %s beside it, which Python would import in its place; -o "
@@ -150,24 +150,24 @@ bool compilation_may_write(compilation *c) {
 // ---- files -----------------------------------------------------------------------------------
 
 // NULL, or why there is no folder of this name.
-static const char *make_folder(const compilation *c, const char *folder) {
+static const char *make_output_folder(const compilation *c, const char *folder) {
   if (!folder || mkdir(folder, 0777) == 0 || errno == EEXIST) return NULL;
   return arena_printf(c->memory, "cannot make the folder '%s': %s", folder, strerror(errno));
 }
 
 // NULL, or why there is no folder for a Python file and its library.
 static const char *make_binding_folder(const compilation *c) {
-  const char *folder = c->options->output, *failure = make_folder(c, folder);
+  const char *folder = c->options->output, *failure = make_output_folder(c, folder);
   if (failure || !(c->needs & EMISSION_HF_KERNEL)) return failure;
   const char *before = folder ? arena_printf(c->memory, "%s/", folder) : "";
-  failure = make_folder(c, arena_printf(c->memory, "%sbuild", before));
+  failure = make_output_folder(c, arena_printf(c->memory, "%sbuild", before));
   return failure ? failure
-                 : make_folder(c, arena_printf(c->memory, "%s%s", before, HF_KERNEL_FOLDER));
+                 : make_output_folder(c, arena_printf(c->memory, "%s%s", before, HF_KERNEL_FOLDER));
 }
 
 // NULL, or why a text was not written.
-static const char *write_text(const compilation *c, const char *path, const char *text,
-                              const char *comment) {
+static const char *write_text_output(const compilation *c, const char *path, const char *text,
+                                     const char *comment) {
   return write_file(c->memory, path, text, strlen(text), comment, OUTPUT_FOLLOW | OUTPUT_MARK);
 }
 
@@ -178,8 +178,9 @@ static const char *write_hf_kernel(const compilation *c) {
   const char *metadata = hf_kernel_metadata(c->memory, &c->whole, name);
   output_note(note, "metadata.json", metadata, strlen(metadata));
   const char *package = hf_kernel_package(c->memory, &c->whole, name, note);
-  const char *failure = write_text(c, beside_binding(c, "__init__.py"), package, "#");
-  return failure ? failure : write_text(c, beside_binding(c, "metadata.json"), metadata, NULL);
+  const char *failure = write_text_output(c, beside_binding(c, "__init__.py"), package, "#");
+  return failure ? failure
+                 : write_text_output(c, beside_binding(c, "metadata.json"), metadata, NULL);
 }
 
 static const char *write_library(const compilation *c) {
@@ -188,8 +189,9 @@ static const char *write_library(const compilation *c) {
   bool executable = artifact_kind_of(path, &stem) == ARTIFACT_SHARED;
   unsigned flags = OUTPUT_FOLLOW | OUTPUT_MARK | (executable ? OUTPUT_EXECUTABLE : 0);
   const char *failure = write_file(c->memory, path, c->linked.bytes, c->linked.size, NULL, flags);
-  return failure || !header ? failure
-                            : write_text(c, header, artifact_header(c->memory, &c->whole), "//");
+  return failure || !header
+             ? failure
+             : write_text_output(c, header, artifact_header(c->memory, &c->whole), "//");
 }
 
 bool pass_write(compilation *c) {
@@ -210,6 +212,6 @@ bool pass_write_dependencies(compilation *c) {
       rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
   }
   rule = arena_printf(c->memory, "%s\n", rule);
-  c->failure = write_text(c, dependencies_path(c), rule, NULL);
+  c->failure = write_text_output(c, dependencies_path(c), rule, NULL);
   return c->failure == NULL;
 }

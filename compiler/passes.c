@@ -37,8 +37,8 @@ bool pass_parse(compilation *c) {
 }
 
 // The options of a variant: number type by number type, the last -D first.
-static const compile_options *options_of(arena *a, const compile_options *all, int index,
-                                         compilation *variant) {
+static const compile_options *variant_options(arena *a, const compile_options *all, int index,
+                                              compilation *variant) {
   compile_options *own = ARENA_NEW(a, compile_options);
   *own = *all;
   memset(&own->overrides, 0, sizeof own->overrides);
@@ -89,7 +89,7 @@ bool pass_vary(compilation *c) {
                                .messages = c->messages,
                                .source = c->source,
                                .syntax = c->syntax};
-    variant->options = options_of(c->memory, options, i, variant);
+    variant->options = variant_options(c->memory, options, i, variant);
     vec_push(c->memory, &c->variants, variant);
   }
   return c->failure == NULL;
@@ -116,7 +116,7 @@ bool pass_graph(compilation *c) {
   return c->failure == NULL;
 }
 
-static bool is_own(const compilation *c, const typed_body *body) {
+static bool is_of_this_file(const compilation *c, const typed_body *body) {
   return body->span.source == c->source->id;
 }
 
@@ -129,7 +129,7 @@ static bool declares_something(const compilation *c) {
   return false;
 }
 
-static bool is_asked_for(const compilation *c, const typed_body *body) {
+static bool is_exported(const compilation *c, const typed_body *body) {
   for (int i = 0; i < c->options->exported.count; i++)
     if (strcmp(c->options->exported.items[i], body->name) == 0) return true;
   return false;
@@ -141,28 +141,30 @@ static int axis_named(const typed_body *body, const char *name) {
   return -1;
 }
 
-static bool is_of(const char *item, const char *axis, const typed_body *body, const char *wanted) {
+static bool is_define_of(const char *item, const char *axis, const typed_body *body,
+                         const char *wanted) {
   return item && strcmp(item, body->name) == 0 && strcmp(axis, wanted) == 0;
 }
 
 // Whether -D ITEM.AXIS counts in place of -D AXIS.
-static bool is_named(const compilation *c, const typed_body *body, const char *axis) {
+static bool is_named_define(const compilation *c, const typed_body *body, const char *axis) {
   const compile_options *options = c->options;
   bool named = false;
   for (int i = 0; i < options->overrides.count; i++)
-    named |= is_of(options->overrides.items[i].item, options->overrides.items[i].axis, body, axis);
+    named |= is_define_of(options->overrides.items[i].item, options->overrides.items[i].axis, body,
+                          axis);
   return named;
 }
 
 // Whether a -D of several sizes decides an axis of the recurrence.
 static bool concerns(const compilation *c, const size_choice *choice, const typed_body *body) {
   bool here = choice->item ? strcmp(choice->item, body->name) == 0
-                           : is_own(c, body) && !is_named(c, body, choice->axis);
+                           : is_of_this_file(c, body) && !is_named_define(c, body, choice->axis);
   return here && axis_named(body, choice->axis) >= 0;
 }
 
 // Another variant differs in nothing that the recurrence has, and comes first.
-static bool is_repeated(const compilation *c, const typed_body *body) {
+static bool is_repeated_variant(const compilation *c, const typed_body *body) {
   for (int i = 0; i < c->picks.count; i++)
     if (c->picks.items[i] && !concerns(c, &c->options->choices.items[i], body)) return true;
   return false;
@@ -193,8 +195,8 @@ bool pass_analyse(compilation *c) {
   bool own_only = declares_something(c);
   for (int i = 0; i < c->typed->recurrences.count; i++) {
     const typed_body *body = c->typed->recurrences.items[i];
-    bool wanted = !own_only || is_own(c, body) || is_asked_for(c, body);
-    if (wanted && !is_repeated(c, body)) vec_push(c->memory, &c->bodies, body);
+    bool wanted = !own_only || is_of_this_file(c, body) || is_exported(c, body);
+    if (wanted && !is_repeated_variant(c, body)) vec_push(c->memory, &c->bodies, body);
   }
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
@@ -257,7 +259,7 @@ unsigned compilation_gpu_targets(const compilation *c) {
 }
 
 // Blocks whose states pass by a chain need summaries.
-static bool makes_summaries(const compilation *c) {
+static bool program_needs_summaries(const compilation *c) {
   bool chain = false;
   for (int i = 0; c->graph && i < c->graph->trains.count; i++) {
     const graph_train *t = &c->graph->trains.items[i];
@@ -270,7 +272,7 @@ codegen_gpu_options compilation_gpu_options(const compilation *c) {
   return (codegen_gpu_options){.dtype = c->options->dtype,
                                .tf32 = c->options->tf32,
                                .shared_kib = c->options->shared_kib,
-                               .summary = makes_summaries(c),
+                               .summary = program_needs_summaries(c),
                                .targets = compilation_gpu_targets(c)};
 }
 
@@ -299,7 +301,7 @@ static schedule_options schedule_options_of(const compilation *c) {
                             .clones = c->options->clones,
                             .form = c->options->form,
                             .f64 = c->options->dtype == NUMBER_F64,
-                            .summaries = makes_summaries(c),
+                            .summaries = program_needs_summaries(c),
                             .without = c->options->without};
 }
 
@@ -500,7 +502,7 @@ bool pass_lay_out(compilation *c) {
   library->shared_kib = c->options->shared_kib;
   library->without = words_left_out(c);
   library->check = c->options->check;
-  library->summary = makes_summaries(c);
+  library->summary = program_needs_summaries(c);
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
     vec_push(c->memory, &library->defines, c->options->defines.items[i]);
@@ -539,7 +541,7 @@ bool pass_join(compilation *c) {
   return c->failure == NULL;
 }
 
-static bool in_path(const char *program) {
+static bool is_in_path(const char *program) {
   const char *path = getenv("PATH");
   char file[4096];
   while (path && *path) {
@@ -556,7 +558,7 @@ static artifact_assembly *begin_assembly(const compilation *c) {
   const char *asked = c->options->ptxas;
   bool counts = c->needs & EMISSION_COUNT;
   if ((prints_instead(c) && !counts) || (asked && strcmp(asked, "none") == 0)) return NULL;
-  if (!asked && !((c->options->targets_given || counts) && in_path("ptxas"))) return NULL;
+  if (!asked && !((c->options->targets_given || counts) && is_in_path("ptxas"))) return NULL;
   unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : compilation_gpu_targets(c);
   return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines,
                                  counts);
@@ -646,18 +648,18 @@ const char *verify_delays(compilation *c) {
   return NULL;
 }
 
-static const char *verify_program(compilation *c, const tile_program *program) {
+static const char *verify_tile_program(compilation *c, const tile_program *program) {
   const char *wrong = program ? tile_verify(c->memory, program) : NULL;
   return wrong ? arena_printf(c->memory, "%s: %s", program->name, wrong) : NULL;
 }
 
-const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
+const char *verify_tile(compilation *c) { return verify_tile_program(c, c->tile); }
 
 static const char *verify_kernels_of(compilation *c, const recurrence_kernels *kernels) {
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
-    const char *wrong = verify_program(c, k->program);
-    if (!wrong) wrong = verify_program(c, k->recompute);
+    const char *wrong = verify_tile_program(c, k->program);
+    if (!wrong) wrong = verify_tile_program(c, k->recompute);
     if (wrong) return wrong;
   }
   return NULL;

@@ -119,10 +119,11 @@ static int last_pass(unsigned input, pipeline_layer layer) {
 
 // ---- what may be left out ----
 
-static const char *name_of_pass(int index) { return passes[index].name; }
-static bool may_leave_out(int index) { return passes[index].of & OPTIONAL; }
+static const char *pipeline_pass_name(int index) { return passes[index].name; }
+static bool may_leave_pass_out(int index) { return passes[index].of & OPTIONAL; }
 
-static const pass_stage pipeline_stage = {"pipeline", PASSES, name_of_pass, may_leave_out};
+static const pass_stage pipeline_stage = {"pipeline", PASSES, pipeline_pass_name,
+                                          may_leave_pass_out};
 static const pass_stage *const optional_stages[] = {&pipeline_stage, &program_stage, &kernel_stage,
                                                     &plan_pass_stage, &choice_stage};
 
@@ -196,7 +197,7 @@ static bool verify(compilation *c, const pass *p) {
 }
 
 // For a variant; the run is noted for the first. False: messages or a failure say why not.
-static bool run_pass(compilation *first, compilation *c, const pass *p) {
+static bool run_compiler_pass(compilation *first, compilation *c, const pass *p) {
   pass_run run = {.name = p->name, .inner = {.memory = c->memory}};
   double start = pass_clock(), processor_start = processor_clock();
   pass_log *before = pass_log_use(&run.inner);
@@ -216,12 +217,12 @@ static bool run_range(compilation *first, unsigned input, int begin, int end) {
   for (int v = 0; v < (once ? 1 : first->variants.count); v++)
     for (int i = begin; i <= end && good; i++)
       if (passes[i].of & input && !pass_is_left_out(first->options->without, passes[i].name))
-        good = run_pass(first, once ? first : first->variants.items[v], &passes[i]);
+        good = run_compiler_pass(first, once ? first : first->variants.items[v], &passes[i]);
   return good;
 }
 
 // Runs the passes of an input up to and with `last`.
-static bool run_passes(compilation *c, unsigned input, int last) {
+static bool run_pipeline(compilation *c, unsigned input, int last) {
   bool good = true;
   for (int begin = 0, end; begin <= last && good; begin = end + 1) {
     end = begin;
@@ -270,7 +271,7 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   }
   // The passes that write check their outputs again: the imports, which are inputs, are known only
   // then.
-  bool good = (options->check_only || compilation_may_write(&c)) && run_passes(&c, input, last);
+  bool good = (options->check_only || compilation_may_write(&c)) && run_pipeline(&c, input, last);
   if (good && what) good = emission_print(&c, what, out) && !diag_has_errors(c.messages);
   diag_print(c.messages, errors);
   if (c.failure) fprintf(errors, "error: %s\n", c.failure);

@@ -86,8 +86,8 @@ static char *expected_text(char *text, size_t size, rec_dtype type, const dimens
   return text;
 }
 
-static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type,
-                         const dimension *shape, int rank) {
+static rec_status misfit_tensor(const binder *b, const rec_tensor *t, rec_dtype type,
+                                const dimension *shape, int rank) {
   char expected[512], found[512];
   expected_text(expected, sizeof expected, type, shape, rank);
   rec_shape_text(found, sizeof found, t->dtype, t->rank, t->shape);
@@ -95,21 +95,22 @@ static rec_status misfit(const binder *b, const rec_tensor *t, rec_dtype type,
                   t->name, expected, found);
 }
 
-static const rec_tensor *find_tensor(const binder *b, tensor_role role, const rec_variable *v) {
+static const rec_tensor *find_file_tensor(const binder *b, tensor_role role,
+                                          const rec_variable *v) {
   char name[NAME_MAX_SIZE];
   snprintf(name, sizeof name, "%s%s", prefixes[role], v->name);
   return rec_file_find(b->file, name);
 }
 
 // Checks a tensor against a variable, learning sizes that are not known yet.
-static rec_status check_tensor(binder *b, const rec_tensor *t, const rec_variable *v) {
+static rec_status check_bound_tensor(binder *b, const rec_tensor *t, const rec_variable *v) {
   dimension shape[RANK_MAX];
   rec_dtype type = rec_compiled_type(b->signature, v);
   int rank = expected_shape(b, v, shape);
-  if (!widens_to(t->dtype, type) || t->rank != rank) return misfit(b, t, type, shape, rank);
+  if (!widens_to(t->dtype, type) || t->rank != rank) return misfit_tensor(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++)
     if (size_of_dimension(&shape[i]) != UNKNOWN && size_of_dimension(&shape[i]) != t->shape[i])
-      return misfit(b, t, type, shape, rank);
+      return misfit_tensor(b, t, type, shape, rank);
   for (int i = 0; i < rank; i++) {
     if (size_of_dimension(&shape[i]) == UNKNOWN) *shape[i].size = t->shape[i];
     // An axis that occurs twice in one tensor cannot be declared, so no second look is needed.
@@ -199,7 +200,7 @@ static void list_names(const binder *b, char *text, size_t size) {
   }
 }
 
-static rec_status check_names(const binder *b) {
+static rec_status check_bound_names(const binder *b) {
   for (int i = 0; i < rec_file_count(b->file); i++) {
     const char *name = rec_file_tensor(b->file, i)->name;
     if (!b->binding->backward && strncmp(name, "d.", 2) == 0) continue;
@@ -218,15 +219,15 @@ static rec_status check_kind(binder *b, rec_kind kind, tensor_role role, const c
   for (int i = 0; i < b->signature->variable_count; i++) {
     const rec_variable *v = &b->signature->variables[i];
     if (v->kind != kind) continue;
-    const rec_tensor *t = find_tensor(b, role, v);
+    const rec_tensor *t = find_file_tensor(b, role, v);
     if (!t && what) return missing(b, role, v, what);
-    rec_status status = t ? check_tensor(b, t, v) : REC_OK;
+    rec_status status = t ? check_bound_tensor(b, t, v) : REC_OK;
     if (status) return status;
   }
   return REC_OK;
 }
 
-static rec_status check_shapes(binder *b) {
+static rec_status check_tensor_shapes(binder *b) {
   rec_status status = check_kind(b, REC_INPUT, ROLE_VALUE, "input");
   if (!status) status = check_kind(b, REC_PARAM, ROLE_VALUE, "parameter");
   if (!status) status = check_cu_seqlens(b);
@@ -258,22 +259,23 @@ static rec_status bind_variable(const binder *b, int i) {
   const rec_variable *v = &b->signature->variables[i];
   rec_call *call = &binding->call;
   bool carried = rec_is_carried(v);
-  const rec_tensor *value = find_tensor(b, carried ? ROLE_INITIAL : ROLE_VALUE, v);
+  const rec_tensor *value = find_file_tensor(b, carried ? ROLE_INITIAL : ROLE_VALUE, v);
   rec_status status = REC_OK;
   if (!carried || value) status = make_buffer(binding, i, value, &call->value[i]);
   if (carried && !status) status = make_buffer(binding, i, NULL, &call->final[i]);
   if (status || !binding->backward) return status;
-  const rec_tensor *cotangent = v->kind == REC_OUTPUT ? find_tensor(b, ROLE_GRADIENT, v) : NULL;
+  const rec_tensor *cotangent =
+      v->kind == REC_OUTPUT ? find_file_tensor(b, ROLE_GRADIENT, v) : NULL;
   status = make_buffer(binding, i, cotangent, &call->gradient[i]);
-  cotangent = carried ? find_tensor(b, ROLE_D_FINAL, v) : NULL;
+  cotangent = carried ? find_file_tensor(b, ROLE_D_FINAL, v) : NULL;
   if (cotangent && !status) status = make_buffer(binding, i, cotangent, &call->d_final[i]);
   return status;
 }
 
 static rec_status bind_all(binder *b) {
-  rec_status status = check_names(b);
+  rec_status status = check_bound_names(b);
   if (!status) status = read_cu_seqlens(b);
-  if (!status) status = check_shapes(b);
+  if (!status) status = check_tensor_shapes(b);
   if (status) return status;
   rec_call *call = &b->binding->call;
   call->batch = b->batch;
@@ -319,7 +321,7 @@ typedef struct writer {
 } writer;
 
 // A result in the compiled type under its name.
-static void add_result(writer *w, int i, tensor_role role, void *buffer) {
+static void add_result_tensor(writer *w, int i, tensor_role role, void *buffer) {
   const rec_binding *binding = w->binding;
   const rec_signature *s = binding->signature;
   const rec_variable *v = &s->variables[i];
@@ -346,15 +348,15 @@ static void add_result(writer *w, int i, tensor_role role, void *buffer) {
     rec_convert(t->data, t->dtype, buffer, rec_device_type(binding->device, t->dtype), numbers);
 }
 
-static void collect(writer *w) {
+static void collect_results(writer *w) {
   const rec_binding *binding = w->binding;
   const rec_call *call = &binding->call;
   for (int i = 0; i < binding->signature->variable_count && !w->failed; i++) {
     const rec_variable *v = &binding->signature->variables[i];
-    if (v->kind == REC_OUTPUT) add_result(w, i, ROLE_VALUE, call->value[i]);
-    if (rec_is_carried(v)) add_result(w, i, ROLE_FINAL, call->final[i]);
+    if (v->kind == REC_OUTPUT) add_result_tensor(w, i, ROLE_VALUE, call->value[i]);
+    if (rec_is_carried(v)) add_result_tensor(w, i, ROLE_FINAL, call->final[i]);
     if (!binding->backward || v->kind == REC_OUTPUT) continue;
-    add_result(w, i, rec_is_carried(v) ? ROLE_D_INITIAL : ROLE_GRADIENT, call->gradient[i]);
+    add_result_tensor(w, i, rec_is_carried(v) ? ROLE_D_INITIAL : ROLE_GRADIENT, call->gradient[i]);
   }
 }
 
@@ -362,7 +364,7 @@ rec_status rec_binding_write(const rec_binding *binding, const char *path) {
   size_t most = 2 * (size_t)binding->signature->variable_count;
   writer w = {binding, calloc(most + 1, sizeof(rec_tensor)), 0, false};
   if (!w.tensors) return rec_no_memory();
-  collect(&w);
+  collect_results(&w);
   const rec_metadata mark = {"rec.mark", OUTPUT_MARK_TEXT};
   rec_status status =
       w.failed ? rec_no_memory() : rec_file_write(path, w.tensors, w.count, &mark, 1);

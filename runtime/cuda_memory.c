@@ -19,13 +19,13 @@ static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
 static piece *pieces;
 
 // Sizes that differ by little are one, so that pieces are used again.
-static int64_t whole(int64_t bytes) {
+static int64_t rounded_to_grain(int64_t bytes) {
   int64_t grain = bytes < LARGE_GRAIN ? GRAIN : LARGE_GRAIN;
   return (bytes + grain - 1) / grain * grain;
 }
 
 // The smallest that is free; half as much again would be wasted.
-static piece *find_kept(unsigned long long context, int64_t bytes) {
+static piece *find_free_piece(unsigned long long context, int64_t bytes) {
   piece *best = NULL;
   for (piece *p = pieces; p; p = p->next) {
     if (p->used || p->unordered || p->context != context) continue;
@@ -42,7 +42,7 @@ static int64_t held(unsigned long long context, bool used) {
   return bytes;
 }
 
-static void release(const cuda_driver *d, piece *p) {
+static void release_piece(const cuda_driver *d, piece *p) {
   if (p->memory) d->release(p->memory);
   if (p->last_use) d->event_destroy(p->last_use);
   free(p);
@@ -59,7 +59,7 @@ static void release_kept(const cuda_driver *d, unsigned long long context) {
       continue;
     }
     *at = p->next;
-    release(d, p);
+    release_piece(d, p);
   }
 }
 
@@ -69,8 +69,8 @@ static int64_t limit(void) {
   return mebibytes > 0 && mebibytes < INT64_MAX >> 20 ? mebibytes << 20 : INT64_MAX;
 }
 
-static cuda_result ask(const cuda_driver *d, unsigned long long context, int64_t bytes,
-                       cuda_pointer *memory) {
+static cuda_result ask_driver(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                              cuda_pointer *memory) {
   if (bytes > limit() - held(context, true) - held(context, false)) return OUT_OF_MEMORY;
   return d->allocate(memory, (size_t)bytes);
 }
@@ -90,15 +90,15 @@ static rec_status no_room(const cuda_driver *d, unsigned long long context, int6
 }
 
 // A new piece for the driver's memory.
-static rec_status allocate(const cuda_driver *d, piece *fresh) {
+static rec_status allocate_piece(const cuda_driver *d, piece *fresh) {
   int64_t bytes = fresh->bytes;
   unsigned long long context = fresh->context;
   cuda_result result = d->event_create(&fresh->last_use, CUDA_EVENT_WITHOUT_TIME);
   if (result) return cuda_check(d, result, "cuEventCreate", NULL);
-  result = ask(d, context, bytes, &fresh->memory);
+  result = ask_driver(d, context, bytes, &fresh->memory);
   if (result == OUT_OF_MEMORY) {
     release_kept(d, context);
-    result = ask(d, context, bytes, &fresh->memory);
+    result = ask_driver(d, context, bytes, &fresh->memory);
   }
   return result == OUT_OF_MEMORY ? no_room(d, context, bytes)
                                  : cuda_check(d, result, "cuMemAlloc", NULL);
@@ -109,9 +109,9 @@ static rec_status take_new(const cuda_driver *d, unsigned long long context, int
   piece *fresh = calloc(1, sizeof *fresh);
   if (!fresh) return rec_no_memory();
   *fresh = (piece){.context = context, .bytes = bytes};
-  rec_status status = allocate(d, fresh);
+  rec_status status = allocate_piece(d, fresh);
   if (status) {
-    release(d, fresh);
+    release_piece(d, fresh);
     return status;
   }
   fresh->next = pieces;
@@ -122,7 +122,7 @@ static rec_status take_new(const cuda_driver *d, unsigned long long context, int
 // The stream's work waits on the device for the piece's last use; the caller does not wait.
 static rec_status take_piece(const cuda_driver *d, unsigned long long context, cuda_stream stream,
                              int64_t bytes, piece **taken) {
-  *taken = find_kept(context, bytes);
+  *taken = find_free_piece(context, bytes);
   if (!*taken) return take_new(d, context, bytes, taken);
   return cuda_check(d, d->stream_wait(stream, (*taken)->last_use, 0), "cuStreamWaitEvent", NULL);
 }
@@ -138,7 +138,7 @@ rec_status rec_cuda_take(const cuda_driver *d, cuda_stream stream, int64_t bytes
   if (status) return status;
   piece *p = NULL;
   pthread_mutex_lock(&pieces_lock);
-  status = take_piece(d, number, stream, whole(bytes), &p);
+  status = take_piece(d, number, stream, rounded_to_grain(bytes), &p);
   if (!status) {
     p->used = true;
     *memory = (void *)(uintptr_t)p->memory;

@@ -23,7 +23,7 @@ const rec_device_memory rec_cuda_memory = {.name = "cuda",
                                            .release = release_on_cuda};
 
 // The last target that the capability runs and whose first digits it has; sm_80 runs on all.
-static const char *target_of(int major, int minor) {
+static const char *target_of_device(int major, int minor) {
   static const struct {
     const char *name;
     int capability;
@@ -51,10 +51,10 @@ const char *rec_cuda_target(void) {
       d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
       d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
     return "sm_80";
-  return target_of(major, minor);
+  return target_of_device(major, minor);
 }
 
-static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
+static cuda_pointer device_pointer(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
 
 // One tensor of the call on the GPU.
 typedef struct cuda_copy {
@@ -69,7 +69,7 @@ typedef struct cuda_run {
   int count;
 } cuda_run;
 
-static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result) {
+static rec_status place_on_gpu(cuda_run *run, void **pointer, size_t bytes, bool result) {
   if (!*pointer || bytes == 0) return REC_OK;
   cuda_copy *copy = &run->copies[run->count];
   *copy = (cuda_copy){.host = *pointer, .bytes = bytes, .result = result};
@@ -77,7 +77,8 @@ static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result
   if (status) return status;
   run->count++;
   *pointer = copy->there;
-  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes),
+  return cuda_check(run->driver,
+                    run->driver->upload(device_pointer(copy->there), copy->host, bytes),
                     "cuMemcpyHtoD", NULL);
 }
 
@@ -89,14 +90,14 @@ static rec_status place_tensors(cuda_run *run, const rec_signature *s, rec_call 
     int64_t numbers;
     if (!rec_call_numbers(s, i, call, &numbers)) return rec_no_memory();
     size_t bytes = (size_t)numbers * rec_dtype_size(rec_compiled_type(s, v));
-    status = place(run, &call->value[i], bytes, v->kind == REC_OUTPUT);
-    if (!status) status = place(run, &call->final[i], bytes, true);
-    if (!status) status = place(run, &call->gradient[i], bytes, v->kind != REC_OUTPUT);
-    if (!status) status = place(run, &call->d_final[i], bytes, false);
+    status = place_on_gpu(run, &call->value[i], bytes, v->kind == REC_OUTPUT);
+    if (!status) status = place_on_gpu(run, &call->final[i], bytes, true);
+    if (!status) status = place_on_gpu(run, &call->gradient[i], bytes, v->kind != REC_OUTPUT);
+    if (!status) status = place_on_gpu(run, &call->d_final[i], bytes, false);
   }
   if (status || !call->cu_seqlens) return status;
   void *offsets = (void *)call->cu_seqlens;
-  status = place(run, &offsets, sizeof(int32_t) * ((size_t)call->sequences + 1), false);
+  status = place_on_gpu(run, &offsets, sizeof(int32_t) * ((size_t)call->sequences + 1), false);
   call->cu_seqlens = offsets;
   return status;
 }
@@ -107,9 +108,9 @@ static rec_status fetch_results(const cuda_run *run) {
   for (int i = 0; i < run->count && !status; i++) {
     const cuda_copy *copy = &run->copies[i];
     if (!copy->result) continue;
-    status =
-        cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes),
-                   "cuMemcpyDtoH", NULL);
+    status = cuda_check(run->driver,
+                        run->driver->download(copy->host, device_pointer(copy->there), copy->bytes),
+                        "cuMemcpyDtoH", NULL);
   }
   return status;
 }

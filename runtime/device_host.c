@@ -13,7 +13,7 @@ void rec_set_pointer(char *arguments, int offset, void *pointer) {
 }
 
 // NAME_arguments, laid out as the manifest says. Buffers are dense: all strides stay 0.
-static void fill_arguments(const rec_recurrence *r, const rec_call *call, char *arguments) {
+static void fill_host_arguments(const rec_recurrence *r, const rec_call *call, char *arguments) {
   rec_set_number(arguments, r->size_offset, r->arguments_size);
   rec_set_number(arguments, r->batch_offset, call->batch);
   rec_set_number(arguments, r->time_offset, call->time);
@@ -70,7 +70,7 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
                      .time_parts = options->time_slices};
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
-  fill_arguments(r, call, s->arguments);
+  fill_host_arguments(r, call, s->arguments);
   rec_status status = rec_library_answer(r, r->sizes(s->arguments, &sizes));
   if (status) return status;
   s->launch.workspace_bytes = sizes.workspace;

@@ -63,8 +63,8 @@ static rec_status check_sizes(const rec_recurrence *r, const recurrence *program
 
 // Tables of the interpreter, which has tensors and lag buffers apart, from a call's, where they
 // follow each other.
-static void fill(reference_tensor *tensors, reference_tensor *lags, void **buffers,
-                 int tensor_count, int count) {
+static void fill_reference_tensors(reference_tensor *tensors, reference_tensor *lags,
+                                   void **buffers, int tensor_count, int count) {
   for (int i = 0; i < count; i++) {
     reference_tensor *t = i < tensor_count ? &tensors[i] : &lags[i - tensor_count];
     t->data = buffers[i];
@@ -102,11 +102,11 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call,
                        .d_final_lags = table[3] + tensors,
                        .d_initial_states = table[4],
                        .d_initial_lags = table[4] + tensors};
-  fill(run.tensors, run.lags, call->value, tensors, all);
-  fill(run.final_states, run.final_lags, call->final, tensors, all);
-  fill(run.d_tensors, table[5], call->gradient, tensors, all);
-  fill(run.d_initial_states, run.d_initial_lags, call->gradient, tensors, all);
-  fill(run.d_final_states, run.d_final_lags, call->d_final, tensors, all);
+  fill_reference_tensors(run.tensors, run.lags, call->value, tensors, all);
+  fill_reference_tensors(run.final_states, run.final_lags, call->final, tensors, all);
+  fill_reference_tensors(run.d_tensors, table[5], call->gradient, tensors, all);
+  fill_reference_tensors(run.d_initial_states, run.d_initial_lags, call->gradient, tensors, all);
+  fill_reference_tensors(run.d_final_states, run.d_final_lags, call->d_final, tensors, all);
   // A state's gradient belongs to its initial value alone.
   for (int i = 0; i < tensors; i++)
     if (r->signature.variables[i].kind == REC_STATE)
@@ -141,8 +141,8 @@ static bool describe_lag(rec_module *module, const typed_body *body, const typed
   return true;
 }
 
-static bool describe(rec_module *module, const typed_body *body, rec_dtype dtype,
-                     rec_signature *s) {
+static bool describe_module(rec_module *module, const typed_body *body, rec_dtype dtype,
+                            rec_signature *s) {
   static const rec_kind kinds[] = {[TENSOR_INPUT] = REC_INPUT,
                                    [TENSOR_PARAM] = REC_PARAM,
                                    [TENSOR_STATE] = REC_STATE,
@@ -182,8 +182,8 @@ static rec_status describe_all(rec_module *module) {
     rec_recurrence *r = &module->recurrences[module->count++];
     r->module = module;
     r->index = i;
-    if (!describe(module, &rec_front_recurrence(module->front, i)->body, module->dtype,
-                  &r->signature))
+    if (!describe_module(module, &rec_front_recurrence(module->front, i)->body, module->dtype,
+                         &r->signature))
       return rec_no_memory();
   }
   return REC_OK;

@@ -107,7 +107,7 @@ static uint16_t double_to_small(double value, int exponent_bits, int fraction_bi
 
 uint16_t rec_float_to_half(float value) { return double_to_small(value, 5, 10); }
 
-static double load(const unsigned char *from, rec_dtype type) {
+static double load_typed_number(const unsigned char *from, rec_dtype type) {
   uint16_t two;
   uint32_t four;
   float single;
@@ -127,7 +127,7 @@ static double load(const unsigned char *from, rec_dtype type) {
 }
 
 double rec_number_at(const void *data, rec_dtype type, int64_t place) {
-  return load((const unsigned char *)data + (size_t)place * rows[type].size, type);
+  return load_typed_number((const unsigned char *)data + (size_t)place * rows[type].size, type);
 }
 
 static void store(unsigned char *to, rec_dtype type, double value) {
@@ -168,7 +168,7 @@ rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype 
   const unsigned char *source = from;
   unsigned char *target = to;
   for (int64_t i = 0; i < count; i++) {
-    store(target, to_type, load(source, from_type));
+    store(target, to_type, load_typed_number(source, from_type));
     source += rows[from_type].size;
     target += rows[to_type].size;
   }

@@ -17,7 +17,7 @@ struct rec_front {
 };
 
 // "P=32" or "ssd.P=32".
-static bool read_define(arena *memory, interner *names, const char *text, size_override *define) {
+static bool parse_define(arena *memory, interner *names, const char *text, size_override *define) {
   const char *equals = strchr(text, '='), *dot = strchr(text, '.');
   if (!equals || equals == text) return false;
   char *end;
@@ -38,8 +38,8 @@ static rec_status program_error(diag *d, FILE *messages) {
   return rec_fail(REC_ERROR_FORMAT, "%s", first ? first : "the program has errors");
 }
 
-static rec_status load(arena *memory, sources *all, const char *path, const rec_source_text *texts,
-                       int count, const source **main) {
+static rec_status load_sources(arena *memory, sources *all, const char *path,
+                               const rec_source_text *texts, int count, const source **main) {
   const char *error = NULL;
   *main = NULL;
   if (count == 0) *main = program_load(all, memory, embedded_stdlib, path, &error);
@@ -50,8 +50,8 @@ static rec_status load(arena *memory, sources *all, const char *path, const rec_
   return error ? rec_fail(REC_ERROR_FILE, "%s", error) : REC_OK;
 }
 
-static void add_program(rec_front *front, interner *names, diag *d, sources *all,
-                        const source *main, const sema_options *options) {
+static void add_front_program(rec_front *front, interner *names, diag *d, sources *all,
+                              const source *main, const sema_options *options) {
   arena *memory = front->memory;
   ast_file *file = parse_source(memory, names, d, main);
   if (diag_has_errors(d)) return;
@@ -66,20 +66,20 @@ static void add_program(rec_front *front, interner *names, diag *d, sources *all
     vec_push(memory, &front->recurrences, recurrence_analyse(memory, graph->kernels.items[i].body));
 }
 
-static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count,
-                        const char *from, const char *const *defines, int define_count,
-                        FILE *messages) {
+static rec_status build_front(rec_front *front, const char *path, const rec_source_text *texts,
+                              int count, const char *from, const char *const *defines,
+                              int define_count, FILE *messages) {
   arena *memory = front->memory;
   interner *names = interner_new(memory);
   sources *all = sources_new(memory);
   diag *d = diag_new(memory, all);
   size_override *overrides = ARENA_ARRAY(memory, size_override, define_count + 1);
   for (int i = 0; i < define_count; i++)
-    if (!read_define(memory, names, defines[i], &overrides[i]))
+    if (!parse_define(memory, names, defines[i], &overrides[i]))
       return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size",
                       defines[i]);
   const source *main;
-  rec_status status = load(memory, all, path, texts, count, &main);
+  rec_status status = load_sources(memory, all, path, texts, count, &main);
   if (status) return status;
   if (from) {
     recurrence *r = recurrence_from_text(memory, names, d, main);
@@ -87,7 +87,7 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   } else {
     sema_options options = {
         .overrides = overrides, .override_count = define_count, .stdlib = embedded_stdlib};
-    add_program(front, names, d, all, main, &options);
+    add_front_program(front, names, d, all, main, &options);
   }
   if (diag_has_errors(d)) return program_error(d, messages);
   if (messages) diag_print(d, messages);
@@ -101,7 +101,8 @@ rec_status rec_front_new(const char *path, const rec_source_text *texts, int tex
   rec_front *front = calloc(1, sizeof *front);
   if (!front) return rec_no_memory();
   front->memory = arena_new();
-  rec_status status = build(front, path, texts, text_count, from, defines, define_count, messages);
+  rec_status status =
+      build_front(front, path, texts, text_count, from, defines, define_count, messages);
   if (status)
     rec_front_free(front);
   else

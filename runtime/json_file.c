@@ -1,6 +1,6 @@
 #include "runtime/json_file.h"
 
-static int line_of(const char *text, const char *place) {
+static int text_line_number(const char *text, const char *place) {
   int line = 1;
   for (; text < place; text++) line += *text == '\n';
   return line;
@@ -15,7 +15,7 @@ rec_status json_read_file(const char *path, cJSON **json) {
   if (file.size) *json = cJSON_ParseWithLengthOpts(file.bytes, file.size, &end, false);
   if (!*json)
     status = rec_fail(REC_ERROR_FORMAT, "%s:%d: expected JSON, found something else", path,
-                      end ? line_of(file.bytes, end) : 1);
+                      end ? text_line_number(file.bytes, end) : 1);
   else if (!cJSON_IsObject(*json))
     status = rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found another value", path);
   rec_unmap(&file);

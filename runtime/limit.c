@@ -26,14 +26,14 @@ typedef struct counter {
 
 enum { REAL = 1, IMAGINARY = 2, BOTH = REAL | IMAGINARY };
 
-static double entries(const counter *c, axis_set axes) {
+static double counted_entries(const counter *c, axis_set axes) {
   double product = 1;
   for (int i = 0; i < c->body->axes.count; i++)
     if (axis_in(axes, i)) product *= (double)c->sizes[i];
   return product;
 }
 
-static const typed_value *value_at(const counter *c, value_id id) {
+static const typed_value *counted_value(const counter *c, value_id id) {
   return &c->body->values.items[id];
 }
 
@@ -47,7 +47,7 @@ static unsigned char parts_of_operand(const counter *c, const typed_value *v, in
     case VALUE_SUM:
     case VALUE_RENAME:
     case VALUE_SLICE: return parts;
-    case VALUE_MUL: return value_at(c, v->args[1 - operand])->complex ? BOTH : parts;
+    case VALUE_MUL: return counted_value(c, v->args[1 - operand])->complex ? BOTH : parts;
     case VALUE_WHERE: return operand == 0 ? BOTH : parts;
     case VALUE_REAL_PART: return REAL;
     case VALUE_IMAGINARY_PART: return IMAGINARY;
@@ -56,7 +56,7 @@ static unsigned char parts_of_operand(const counter *c, const typed_value *v, in
 }
 
 // Which values cost nothing per step, and which count at all.
-static void mark(counter *c) {
+static void mark_counted(counter *c) {
   const typed_body *body = c->body;
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
@@ -76,15 +76,16 @@ static void mark(counter *c) {
 
 // Multiply-adds of an entry.
 static double entry_cost(const counter *c, value_id id) {
-  const typed_value *v = value_at(c, id);
+  const typed_value *v = counted_value(c, id);
   int parts = c->needed[id] == BOTH ? 2 : 1;
   if (!v->complex) return value_cost(v);
   switch (v->op) {
     case VALUE_ADD:
     case VALUE_SUB: return parts;
     case VALUE_MUL:
-      return value_at(c, v->args[0])->complex && value_at(c, v->args[1])->complex ? 2 * parts
-                                                                                  : parts;
+      return counted_value(c, v->args[0])->complex && counted_value(c, v->args[1])->complex
+                 ? 2 * parts
+                 : parts;
     default: return value_cost(v);
   }
 }
@@ -93,7 +94,7 @@ static double entry_cost(const counter *c, value_id id) {
 static bool is_fused(const counter *c, const typed_value *v) {
   if (v->op != VALUE_ADD && v->op != VALUE_SUB && v->op != VALUE_SUM) return false;
   for (int a = 0; a < value_arity(v->op); a++)
-    if (value_at(c, v->args[a])->op == VALUE_MUL && !c->constant[v->args[a]]) return true;
+    if (counted_value(c, v->args[a])->op == VALUE_MUL && !c->constant[v->args[a]]) return true;
   return false;
 }
 
@@ -102,9 +103,10 @@ static bool is_fused(const counter *c, const typed_value *v) {
 static bool is_free_product(const counter *c, const typed_value *v) {
   if (v->op != VALUE_MUL) return false;
   for (int a = 0; a < 2; a++) {
-    const typed_value *large = value_at(c, v->args[a]), *small = value_at(c, v->args[1 - a]);
+    const typed_value *large = counted_value(c, v->args[a]),
+                      *small = counted_value(c, v->args[1 - a]);
     if (large->op != VALUE_MUL || large->axes != v->axes || small->axes == v->axes) continue;
-    const typed_value *x = value_at(c, large->args[0]), *y = value_at(c, large->args[1]);
+    const typed_value *x = counted_value(c, large->args[0]), *y = counted_value(c, large->args[1]);
     if (x->axes != v->axes && y->axes != v->axes) return true;
   }
   return false;
@@ -128,7 +130,7 @@ static bool is_counted(const counter *c, const typed_value *v) {
     bool every_entry = ((v->axes | v->over) & axes) == axes;
     if (every_entry && is_chunked(s)) return false;
     counted |= every_entry;
-    smaller |= entries(c, v->axes | v->over) < entries(c, axes);
+    smaller |= counted_entries(c, v->axes | v->over) < counted_entries(c, axes);
   }
   return counted || !smaller;
 }
@@ -139,7 +141,7 @@ static double elementwise_cost(const counter *c) {
     const typed_value *v = &c->body->values.items[i];
     if (c->constant[i] || !c->needed[i] || !is_counted(c, v)) continue;
     if (is_fused(c, v) || is_free_product(c, v)) continue;
-    sum += entry_cost(c, i) * entries(c, v->axes | v->over);
+    sum += entry_cost(c, i) * counted_entries(c, v->axes | v->over);
   }
   return sum;
 }
@@ -147,19 +149,20 @@ static double elementwise_cost(const counter *c) {
 // The scores of a chunk are made once for all heads that share their keys: the smallest input with
 // the key axes.
 static double shared_keys(const counter *c, const state_structure *s, axis_set axes) {
-  double fewest = entries(c, axes);
+  double fewest = counted_entries(c, axes);
   for (int i = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *t = &c->body->tensors.items[i];
     if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes)
       continue;
-    fewest = fmin(fewest, entries(c, t->axis_set));
+    fewest = fmin(fewest, counted_entries(c, t->axis_set));
   }
   return fewest;
 }
 
 static double chunked_cost(const counter *c, const state_structure *s, const typed_tensor *state) {
   bool low_rank = s->class == STATE_LOW_RANK;
-  double all = entries(c, state->axis_set), values = entries(c, state->axis_set & ~s->key_axes);
+  double all = counted_entries(c, state->axis_set),
+         values = counted_entries(c, state->axis_set & ~s->key_axes);
   double keys = shared_keys(c, s, state->axis_set), best = INFINITY;
   for (double chunk = 1; chunk <= 256; chunk *= 2) {
     double triangle = chunk / 2 * (values + keys) * (low_rank ? 2 : 1);
@@ -169,7 +172,7 @@ static double chunked_cost(const counter *c, const state_structure *s, const typ
 }
 
 static double forward_cost(counter *c) {
-  mark(c);
+  mark_counted(c);
   double sum = elementwise_cost(c);
   for (int i = 0, state = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *t = &c->body->tensors.items[i];

@@ -106,7 +106,7 @@ static void *count_fma(void *argument) {
 
 typedef uint64_t vector_of_words __attribute__((vector_size(64), may_alias));
 
-static void *read_memory(void *argument) {
+static void *read_worker_memory(void *argument) {
   worker *w = argument;
   const vector_of_words *at = (const vector_of_words *)w->memory;
   vector_of_words sums[4] = {{0}};
@@ -159,7 +159,7 @@ double rec_machine_bandwidth(int threads) {
       workers[i].memory = memory + i * workers[i].words;
     }
     for (int round = 0; round < 5; round++) {
-      double rate = run_workers(workers, threads, read_memory);
+      double rate = run_workers(workers, threads, read_worker_memory);
       if (rate > best) best = rate;
     }
   }

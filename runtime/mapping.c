@@ -33,7 +33,7 @@ static void remember(const char *path, const void *bytes, size_t size) {
   pthread_mutex_unlock(&files_lock);
 }
 
-static void forget(const void *bytes) {
+static void forget_mapping(const void *bytes) {
   pthread_mutex_lock(&files_lock);
   for (int i = 0; i < MOST_MAPPED; i++) {
     if (!mapped_files[i].path || mapped_files[i].bytes != bytes) continue;
@@ -44,12 +44,12 @@ static void forget(const void *bytes) {
   pthread_mutex_unlock(&files_lock);
 }
 
-static void say(const char *text) {
+static void write_fault_line(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
 // Several threads may fault at once; only the first one prints.
-static void on_fault(int number, siginfo_t *about, void *context) {
+static void on_mapping_fault(int number, siginfo_t *about, void *context) {
   static atomic_flag speaks = ATOMIC_FLAG_INIT;
   const char *address = about->si_addr;
   (void)context;
@@ -57,22 +57,22 @@ static void on_fault(int number, siginfo_t *about, void *context) {
     const struct mapped_file *f = &mapped_files[i];
     if (!f->path || address < f->bytes || address >= f->bytes + f->size) continue;
     while (atomic_flag_test_and_set(&speaks)) pause();
-    say("rec: ");
-    say(f->path);
-    say(": the file was cut, or could not be read, while it was in use\n");
+    write_fault_line("rec: ");
+    write_fault_line(f->path);
+    write_fault_line(": the file was cut, or could not be read, while it was in use\n");
     _exit(2);
   }
   signal(number, SIG_DFL);  // the access is made again, and ends the process as ever
 }
 
 void rec_map_report_faults(void) {
-  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  struct sigaction action = {.sa_sigaction = on_mapping_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigaction(SIGBUS, &action, NULL);
 }
 
 // ---- mapping ------------------------------------------------------------------------------------
 
-static const char *kind_of(mode_t mode) {
+static const char *file_kind(mode_t mode) {
   return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : "a device or socket";
 }
 
@@ -87,7 +87,7 @@ rec_status rec_map(const char *path, rec_mapping *mapping) {
     status = rec_file_failed(path);
   } else if (!S_ISREG(about.st_mode)) {
     status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file, found %s", path,
-                      kind_of(about.st_mode));
+                      file_kind(about.st_mode));
   } else if (about.st_size > 0) {
     void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, handle, 0);
     if (bytes == MAP_FAILED)
@@ -102,7 +102,7 @@ rec_status rec_map(const char *path, rec_mapping *mapping) {
 
 void rec_unmap(rec_mapping *mapping) {
   if (mapping->bytes) {
-    forget(mapping->bytes);
+    forget_mapping(mapping->bytes);
     munmap((void *)mapping->bytes, mapping->size);
   }
   *mapping = (rec_mapping){0};

@@ -131,7 +131,7 @@ static int get_count(reader *r, const cJSON *object, const char *key, const cJSO
   return cJSON_IsArray(*list) ? cJSON_GetArraySize(*list) : 0;
 }
 
-static void *allocate(reader *r, int count, size_t size) {
+static void *take_module_memory(reader *r, int count, size_t size) {
   void *memory = rec_blocks_take(&r->module->blocks, ((size_t)count + 1) * size);
   if (!memory) r->what = "memory";
   return memory;
@@ -140,23 +140,23 @@ static void *allocate(reader *r, int count, size_t size) {
 typedef void read_entry(reader *r, const cJSON *item, void *entry);
 
 // The list `key`: `read` for each of its items and the entry of `size` bytes that is made of it.
-static void *read_list(reader *r, const cJSON *json, const char *key, size_t size, int *count,
-                       read_entry *read) {
+static void *read_module_list(reader *r, const cJSON *json, const char *key, size_t size,
+                              int *count, read_entry *read) {
   const cJSON *list, *item;
   *count = get_count(r, json, key, &list);
-  char *entries = allocate(r, *count, size), *entry = entries;
+  char *entries = take_module_memory(r, *count, size), *entry = entries;
   if (!r->what) cJSON_ArrayForEach(item, list) read(r, item, entry), entry += size;
   return entries;
 }
 
-static int axis_position(reader *r, const rec_signature *signature, const char *name) {
+static int signature_axis(reader *r, const rec_signature *signature, const char *name) {
   for (int i = 0; i < signature->axis_count; i++)
     if (strcmp(signature->axes[i].name, name) == 0) return i;
   r->what = "axes";
   return 0;
 }
 
-static void read_axis(reader *r, const cJSON *item, void *entry) {
+static void read_manifest_axis(reader *r, const cJSON *item, void *entry) {
   *(rec_axis *)entry =
       (rec_axis){.name = get_text(r, item, "name"),
                  .size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size"),
@@ -165,16 +165,16 @@ static void read_axis(reader *r, const cJSON *item, void *entry) {
 
 static void read_variable_axis(reader *r, const cJSON *item, void *entry) {
   *(int *)entry =
-      axis_position(r, &r->recurrence->signature, cJSON_IsString(item) ? item->valuestring : "");
+      signature_axis(r, &r->recurrence->signature, cJSON_IsString(item) ? item->valuestring : "");
 }
 
 static void read_variable(reader *r, const cJSON *json, rec_variable *v) {
   v->name = get_text(r, json, "name");
   v->complex = cJSON_IsTrue(get(r, json, "complex"));
-  v->axes = read_list(r, json, "axes", sizeof *v->axes, &v->axis_count, read_variable_axis);
+  v->axes = read_module_list(r, json, "axes", sizeof *v->axes, &v->axis_count, read_variable_axis);
 }
 
-static rec_kind read_kind(reader *r, const char *text) {
+static rec_kind variable_kind(reader *r, const char *text) {
   static const char *const kinds[] = {"input", "param", "state", "output"};
   for (int i = 0; i < 4; i++)
     if (strcmp(text, kinds[i]) == 0) return (rec_kind)i;
@@ -187,11 +187,11 @@ static void read_variables(reader *r, const cJSON *json, rec_signature *signatur
   int tensor_count = get_count(r, json, "tensors", &tensors);
   int lag_count = get_count(r, json, "lags", &lags);
   signature->variable_count = tensor_count + lag_count;
-  rec_variable *v = allocate(r, signature->variable_count, sizeof *v);
+  rec_variable *v = take_module_memory(r, signature->variable_count, sizeof *v);
   if (r->what) return;
   signature->variables = v;
   cJSON_ArrayForEach(item, tensors) {
-    v->kind = read_kind(r, get_text(r, item, "kind"));
+    v->kind = variable_kind(r, get_text(r, item, "kind"));
     read_variable(r, item, v++);
   }
   cJSON_ArrayForEach(item, lags) {
@@ -203,7 +203,7 @@ static void read_variables(reader *r, const cJSON *json, rec_signature *signatur
 
 // The place that a field of kind data or stride belongs to, by the name it has in `rec apply`
 // ("d.h0.x.lag").
-static rec_place *find_place(rec_recurrence *recurrence, const char *of) {
+static rec_place *find_field_place(rec_recurrence *recurrence, const char *of) {
   bool gradient = strncmp(of, "d.", 2) == 0;
   if (gradient) of += 2;
   bool before = strncmp(of, "h0.", 3) == 0, after = strncmp(of, "hT.", 3) == 0;
@@ -238,10 +238,10 @@ static void read_field(reader *r, const cJSON *json, rec_recurrence *recurrence)
   if (!of) {
     r->what = "of";
   } else if (strcmp(kind, "axis") == 0) {
-    int axis = axis_position(r, &recurrence->signature, of);
+    int axis = signature_axis(r, &recurrence->signature, of);
     if (!r->what) recurrence->axis_offsets[axis] = offset;
   } else {
-    rec_place *place = find_place(recurrence, of);
+    rec_place *place = find_field_place(recurrence, of);
     if (!place)
       r->what = of;
     else if (strcmp(kind, "data") == 0)
@@ -255,12 +255,12 @@ static void read_field(reader *r, const cJSON *json, rec_recurrence *recurrence)
   }
 }
 
-static void read_arguments(reader *r, const cJSON *json, rec_recurrence *recurrence) {
+static void read_entry_arguments(reader *r, const cJSON *json, rec_recurrence *recurrence) {
   int variables = recurrence->signature.variable_count, axes = recurrence->signature.axis_count;
   const cJSON *arguments = get(r, json, "arguments"), *list, *item;
   recurrence->arguments_size = (int)get_number(r, arguments, "size");
-  recurrence->places = allocate(r, variables, sizeof *recurrence->places);
-  recurrence->axis_offsets = allocate(r, axes, sizeof *recurrence->axis_offsets);
+  recurrence->places = take_module_memory(r, variables, sizeof *recurrence->places);
+  recurrence->axis_offsets = take_module_memory(r, axes, sizeof *recurrence->axis_offsets);
   get_count(r, arguments, "fields", &list);
   if (r->what) return;
   const rec_place none = {-1, -1, -1};
@@ -271,14 +271,14 @@ static void read_arguments(reader *r, const cJSON *json, rec_recurrence *recurre
   cJSON_ArrayForEach(item, list) read_field(r, item, recurrence);
 }
 
-static void *find_entry(const reader *r, const char *symbol, const char *suffix) {
+static void *find_entry_point(const reader *r, const char *symbol, const char *suffix) {
   char name[512];
   snprintf(name, sizeof name, "%s_%s", symbol, suffix);
   return dlsym(r->module->library, name);
 }
 
-static void *entry(reader *r, const char *symbol, const char *suffix) {
-  void *address = find_entry(r, symbol, suffix);
+static void *need_entry_point(reader *r, const char *symbol, const char *suffix) {
+  void *address = find_entry_point(r, symbol, suffix);
   if (!address && !r->what) r->what = suffix;
   return address;
 }
@@ -293,32 +293,35 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
   recurrence->formulas = cJSON_GetStringValue(json_get(json, "formulas"));
-  recurrence->signature.axes = read_list(r, json, "axes", sizeof *recurrence->signature.axes,
-                                         &recurrence->signature.axis_count, read_axis);
+  recurrence->signature.axes =
+      read_module_list(r, json, "axes", sizeof *recurrence->signature.axes,
+                       &recurrence->signature.axis_count, read_manifest_axis);
   if (!r->what) read_variables(r, json, &recurrence->signature);
-  if (!r->what) read_arguments(r, json, recurrence);
+  if (!r->what) read_entry_arguments(r, json, recurrence);
   if (r->what) return;
-  *(void **)&recurrence->forward = entry(r, recurrence->symbol, "forward");
-  *(void **)&recurrence->backward = entry(r, recurrence->symbol, "backward");
-  *(void **)&recurrence->step = entry(r, recurrence->symbol, "step");
-  *(void **)&recurrence->sizes = entry(r, recurrence->symbol, "sizes");
-  *(void **)&recurrence->summary = find_entry(r, recurrence->symbol, "summary");
-  *(void **)&recurrence->summary_backward = find_entry(r, recurrence->symbol, "summary_backward");
-  *(void **)&recurrence->fold = find_entry(r, recurrence->symbol, "fold");
-  *(void **)&recurrence->combine = find_entry(r, recurrence->symbol, "combine");
+  *(void **)&recurrence->forward = need_entry_point(r, recurrence->symbol, "forward");
+  *(void **)&recurrence->backward = need_entry_point(r, recurrence->symbol, "backward");
+  *(void **)&recurrence->step = need_entry_point(r, recurrence->symbol, "step");
+  *(void **)&recurrence->sizes = need_entry_point(r, recurrence->symbol, "sizes");
+  *(void **)&recurrence->summary = find_entry_point(r, recurrence->symbol, "summary");
+  *(void **)&recurrence->summary_backward =
+      find_entry_point(r, recurrence->symbol, "summary_backward");
+  *(void **)&recurrence->fold = find_entry_point(r, recurrence->symbol, "fold");
+  *(void **)&recurrence->combine = find_entry_point(r, recurrence->symbol, "combine");
 }
 
 // ---- variants --------------------------------------------------------------------------------
 
-static const char *axis_of(const char *name) {
+static const char *axis_part_of_name(const char *name) {
   const char *dot = strchr(name, '.');
   return dot ? dot + 1 : name;
 }
 
 // K=64 is for gla.K, and gla.K=64 for K.
 static bool is_same_axis(const char *left, const char *right) {
-  if (strcmp(axis_of(left), axis_of(right)) != 0) return false;
-  return axis_of(left) == left || axis_of(right) == right || strcmp(left, right) == 0;
+  if (strcmp(axis_part_of_name(left), axis_part_of_name(right)) != 0) return false;
+  return axis_part_of_name(left) == left || axis_part_of_name(right) == right ||
+         strcmp(left, right) == 0;
 }
 
 // The name of a define, in a buffer of its own; the sizes stand behind it.
@@ -358,7 +361,7 @@ static int64_t size_by_inputs(const cJSON *manifest, const char *name, const rec
   cJSON_ArrayForEach(recurrence, json_get(manifest, "recurrences")) {
     if (strcmp(json_text(recurrence, "name"), variant->recurrence) != 0) continue;
     cJSON_ArrayForEach(variable, json_get(recurrence, "tensors")) {
-      int64_t size = size_by_tensor(variable, axis_of(name), variant->inputs);
+      int64_t size = size_by_tensor(variable, axis_part_of_name(name), variant->inputs);
       if (size) return size;
     }
   }
@@ -366,15 +369,15 @@ static int64_t size_by_inputs(const cJSON *manifest, const char *name, const rec
 }
 
 // Whether a define is for a recurrence: `K` is for all, `gla.K` for gla.
-static bool is_for(const char *name, const char *recurrence) {
+static bool define_is_for(const char *name, const char *recurrence) {
   size_t length = strlen(recurrence);
-  return axis_of(name) == name ||
-         (strncmp(name, recurrence, length) == 0 && axis_of(name) == name + length + 1);
+  return axis_part_of_name(name) == name ||
+         (strncmp(name, recurrence, length) == 0 && axis_part_of_name(name) == name + length + 1);
 }
 
 static void pick_by_inputs(rec_pick *pick, const cJSON *manifest, const char *sizes,
                            const rec_variant *variant) {
-  if (!is_for(pick->name, variant->recurrence)) {
+  if (!define_is_for(pick->name, variant->recurrence)) {
     pick->asked = true;  // nothing depends on it
     return;
   }
@@ -400,12 +403,13 @@ static void pick_size(reader *r, const cJSON *manifest, const char *name, const 
 }
 
 // A define of the library as the variant has it.
-static const char *read_define(reader *r, const cJSON *manifest, const char *define,
-                               const rec_variant *variant) {
+static const char *variant_define(reader *r, const cJSON *manifest, const char *define,
+                                  const rec_variant *variant) {
   char name[512], text[600];
   const char *sizes = split_define(define, name, sizeof name);
   if (!strchr(sizes, ',')) return define;
-  char *kept = allocate(r, (int)strlen(name), 1), *one = allocate(r, (int)sizeof text, 1);
+  char *kept = take_module_memory(r, (int)strlen(name), 1),
+       *one = take_module_memory(r, (int)sizeof text, 1);
   if (r->what) return define;
   memcpy(kept, name, strlen(name) + 1);
   pick_size(r, manifest, kept, sizes, variant);
@@ -428,18 +432,18 @@ static bool is_overridden(const cJSON *define) {
 static void read_defines(reader *r, const cJSON *json, const rec_variant *variant) {
   const cJSON *list = json_get(json, "defines"), *item;
   int count = cJSON_GetArraySize(list);
-  r->module->defines = allocate(r, count, sizeof *r->module->defines);
-  r->module->picks = allocate(r, count, sizeof *r->module->picks);
+  r->module->defines = take_module_memory(r, count, sizeof *r->module->defines);
+  r->module->picks = take_module_memory(r, count, sizeof *r->module->picks);
   if (r->what) return;
   cJSON_ArrayForEach(item, list) {
     const char *define = cJSON_IsString(item) ? item->valuestring : "";
     if (!is_overridden(item))
-      r->module->defines[r->module->define_count++] = read_define(r, json, define, variant);
+      r->module->defines[r->module->define_count++] = variant_define(r, json, define, variant);
   }
 }
 
 // The type that is asked for, if the library has it, else its first.
-static void read_dtype(reader *r, const cJSON *json, const rec_variant *variant) {
+static void choose_dtype(reader *r, const cJSON *json, const rec_variant *variant) {
   // absent from older libraries, which have one
   const cJSON *types = json_get(json, "dtypes"), *type;
   if (!rec_number_type(get_text(r, json, "dtype"), &r->module->dtype) && !r->what)
@@ -501,7 +505,7 @@ bool rec_module_is_ambiguous(const rec_module *module) {
 
 // ---- all of it -------------------------------------------------------------------------------
 
-static void read_source(reader *r, const cJSON *item, void *entry_of_list) {
+static void read_source_text(reader *r, const cJSON *item, void *entry_of_list) {
   *(rec_source_text *)entry_of_list =
       (rec_source_text){get_text(r, item, "path"), get_text(r, item, "text")};
 }
@@ -511,7 +515,7 @@ static void read_recurrences(reader *r, const cJSON *json) {
   const cJSON *list, *item;
   rec_module *m = r->module;
   int count = get_count(r, json, "recurrences", &list);
-  m->recurrences = allocate(r, count, sizeof *m->recurrences);
+  m->recurrences = take_module_memory(r, count, sizeof *m->recurrences);
   if (r->what) return;
   cJSON_ArrayForEach(item, list) if (is_of_variant(m, item))
       read_recurrence(r, item, &m->recurrences[m->count]);
@@ -520,10 +524,11 @@ static void read_recurrences(reader *r, const cJSON *json) {
 static void read_manifest(reader *r, const cJSON *json, const rec_variant *variant) {
   rec_module *m = r->module;
   const cJSON *defines;
-  read_dtype(r, json, variant);
+  choose_dtype(r, json, variant);
   if (!r->what) read_defines(r, json, variant);
   read_recurrences(r, json);
-  m->sources = read_list(r, json, "sources", sizeof *m->sources, &m->source_count, read_source);
+  m->sources =
+      read_module_list(r, json, "sources", sizeof *m->sources, &m->source_count, read_source_text);
   // Absent from the oldest libraries, which were made of programs.
   m->from = cJSON_GetStringValue(json_get(json, "from"));
   get_count(r, json, "defines", &defines);
@@ -539,7 +544,7 @@ static rec_status check_abi(const char *path, const cJSON *json) {
 }
 
 // Looks at the file before anything in it is run.
-static rec_status read_file(rec_module *module) {
+static rec_status read_module_file(rec_module *module) {
   const char *path = module->path;
   char *manifest;
   rec_status status = library_read_manifest(path, true, &manifest);
@@ -550,12 +555,12 @@ static rec_status read_file(rec_module *module) {
   return check_abi(path, module->json);
 }
 
-static rec_status load(rec_module *module, const rec_variant *variant) {
+static rec_status load_compiled_module(rec_module *module, const rec_variant *variant) {
   const char *path = module->path;
   // Without a slash, dlopen searches elsewhere.
   char absolute[PATH_MAX];
   if (!realpath(path, absolute)) return rec_fail(REC_ERROR_FILE, "%s: no such file", path);
-  rec_status status = read_file(module);
+  rec_status status = read_module_file(module);
   if (status) return status;
   module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
   if (!module->library)
@@ -578,7 +583,7 @@ rec_status rec_module_open_variant(const char *path, const rec_variant *variant,
   *out = NULL;
   rec_module *module = rec_module_new(path);
   if (!module) return REC_ERROR_MEMORY;
-  rec_status status = load(module, variant);
+  rec_status status = load_compiled_module(module, variant);
   if (status)
     rec_module_close(module);
   else

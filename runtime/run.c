@@ -35,7 +35,7 @@ typedef struct runner {
 } runner;
 
 // Bytes of one entry of a variable: of a step of a token tensor, of a state, of a parameter.
-static size_t entry_bytes(const runner *r, const rec_call *call, int i) {
+static size_t variable_entry_bytes(const runner *r, const rec_call *call, int i) {
   rec_dtype type = rec_compiled_type(r->signature, &r->signature->variables[i]);
   int64_t numbers = rec_variable_numbers(r->signature, i, call->axis_sizes);
   return (size_t)numbers * rec_dtype_size(rec_device_type(r->device, type));
@@ -53,7 +53,7 @@ typedef struct stepper {
   int32_t *offsets;  // packed: cu_seqlens of the step
 } stepper;
 
-static int64_t first_step(const stepper *s, int64_t entry) {
+static int64_t entry_first_step(const stepper *s, int64_t entry) {
   return s->whole->cu_seqlens ? s->whole->cu_seqlens[entry] : entry * s->whole->time;
 }
 
@@ -66,7 +66,7 @@ static int64_t length_of(const stepper *s, int64_t entry) {
 static void copy_step(const stepper *s, char *whole, char *one, int64_t t, size_t bytes, bool out) {
   for (int64_t entry = 0; entry < s->entries; entry++) {
     if (t >= length_of(s, entry)) continue;
-    char *there = whole + (size_t)(first_step(s, entry) + t) * bytes;
+    char *there = whole + (size_t)(entry_first_step(s, entry) + t) * bytes;
     memcpy(out ? there : one, out ? one : there, bytes);
     one += bytes;
   }
@@ -78,7 +78,7 @@ static rec_status step_buffers(stepper *s) {
   const rec_call *whole = s->whole;
   for (int i = 0; i < s->r->signature->variable_count; i++) {
     const rec_variable *v = &s->r->signature->variables[i];
-    size_t all = (size_t)s->entries * entry_bytes(s->r, whole, i);
+    size_t all = (size_t)s->entries * variable_entry_bytes(s->r, whole, i);
     s->call.value[i] = whole->value[i];
     if (rec_is_token(v)) {
       s->call.value[i] = malloc(all + 1);
@@ -111,7 +111,7 @@ static void stepper_free(stepper *s) {
   free(s->offsets);
 }
 
-static rec_status run_step(stepper *s, int64_t t) {
+static rec_status run_single_step(stepper *s, int64_t t) {
   const runner *r = s->r;
   s->call.time = 1;
   if (s->whole->cu_seqlens) {
@@ -122,7 +122,8 @@ static rec_status run_step(stepper *s, int64_t t) {
   }
   for (int i = 0; i < r->signature->variable_count; i++) {
     if (r->signature->variables[i].kind != REC_INPUT) continue;
-    copy_step(s, s->whole->value[i], s->call.value[i], t, entry_bytes(r, s->whole, i), false);
+    copy_step(s, s->whole->value[i], s->call.value[i], t, variable_entry_bytes(r, s->whole, i),
+              false);
   }
   rec_run_options options = *r->options;
   options.step = r->device->step;
@@ -130,14 +131,15 @@ static rec_status run_step(stepper *s, int64_t t) {
   if (status) rec_fail(status, "step %lld: %s", (long long)t, rec_message());
   for (int i = 0; i < r->signature->variable_count && !status; i++) {
     if (r->signature->variables[i].kind != REC_OUTPUT) continue;
-    copy_step(s, s->whole->value[i], s->call.value[i], t, entry_bytes(r, s->whole, i), true);
+    copy_step(s, s->whole->value[i], s->call.value[i], t, variable_entry_bytes(r, s->whole, i),
+              true);
   }
   for (int i = 0; i < r->signature->variable_count; i++)
     if (rec_is_carried(&r->signature->variables[i])) s->call.value[i] = s->call.final[i];
   return status;
 }
 
-static rec_status run_steps(const runner *r, const rec_call *call) {
+static rec_status run_single_steps(const runner *r, const rec_call *call) {
   stepper s;
   rec_status status = stepper_new(r, call, &s);
   if (!status && s.longest == 0) {
@@ -145,7 +147,7 @@ static rec_status run_steps(const runner *r, const rec_call *call) {
     options.step = false;
     status = r->device->run(r->recurrence, call, &options);
   }
-  for (int64_t t = 0; t < s.longest && !status; t++) status = run_step(&s, t);
+  for (int64_t t = 0; t < s.longest && !status; t++) status = run_single_step(&s, t);
   stepper_free(&s);
   return status;
 }
@@ -160,5 +162,5 @@ rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, c
     return rec_fail(REC_ERROR_UNSUPPORTED,
                     "%s: expected a library of f32, bf16 or f16 for the device `%s`, found f64",
                     r.signature->name, device->name);
-  return options->step ? run_steps(&r, call) : device->run(recurrence, call, options);
+  return options->step ? run_single_steps(&r, call) : device->run(recurrence, call, options);
 }

@@ -35,7 +35,7 @@ struct rec_file {
   int count;
 };
 
-static rec_status bad(const rec_file *file, const char *what) {
+static rec_status not_safetensors(const rec_file *file, const char *what) {
   return rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: %s", file->path, what);
 }
 
@@ -49,11 +49,11 @@ static rec_status scan_header(const rec_file *file, const char *text, size_t siz
   bool string = false;
   for (size_t i = 0; i < size; i++) {
     char c = text[i];
-    if (c == '\0') return bad(file, "a NUL byte in the header");
+    if (c == '\0') return not_safetensors(file, "a NUL byte in the header");
     if (string) {
       if (c == '\\') {
         if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
-          return bad(file, "a NUL character in a string of the header");
+          return not_safetensors(file, "a NUL character in a string of the header");
         i++;
       } else if (c == '"') {
         string = false;
@@ -62,14 +62,14 @@ static rec_status scan_header(const rec_file *file, const char *text, size_t siz
     }
     if (c == '"') string = true;
     if ((c == '{' || c == '[') && ++depth > NESTING_CAP)
-      return bad(file, "header nested too deeply");
+      return not_safetensors(file, "header nested too deeply");
     if (c == '}' || c == ']') depth--;
   }
   return REC_OK;
 }
 
 // A whole number that a double holds exactly.
-static bool whole_number(const cJSON *item, int64_t *value) {
+static bool exact_whole(const cJSON *item, int64_t *value) {
   if (!cJSON_IsNumber(item)) return false;
   double number = item->valuedouble;
   if (!(number >= 0 && number <= 9007199254740992.0)) return false;
@@ -88,14 +88,15 @@ static const cJSON *member(const cJSON *object, const char *key) {
   return found;
 }
 
-static rec_status read_shape(const rec_file *file, const cJSON *item, int64_t **shapes, entry *e) {
+static rec_status read_tensor_shape(const rec_file *file, const cJSON *item, int64_t **shapes,
+                                    entry *e) {
   const char *name = e->tensor.name;
   int64_t elements = 1, size;
   bool empty = false;
   e->tensor.shape = *shapes;
   for (const cJSON *axis = item->child; axis; axis = axis->next) {
     if (e->tensor.rank == RANK_CAP) return bad_tensor(file, name, "more than 64 axes");
-    if (!whole_number(axis, &size))
+    if (!exact_whole(axis, &size))
       return bad_tensor(file, name, "expected whole numbers in `shape`");
     (*shapes)[e->tensor.rank++] = size;
     // An axis of size 0 makes the product 0, yet the others must not overflow wherever sizes are
@@ -109,8 +110,8 @@ static rec_status read_shape(const rec_file *file, const cJSON *item, int64_t **
   return REC_OK;
 }
 
-static rec_status read_entry(const rec_file *file, const cJSON *item, size_t data_size,
-                             int64_t **shapes, entry *e) {
+static rec_status read_tensor_entry(const rec_file *file, const cJSON *item, size_t data_size,
+                                    int64_t **shapes, entry *e) {
   e->tensor.name = item->string;
   const char *name = item->string;
   if (!cJSON_IsObject(item)) return bad_tensor(file, name, "expected an object in the header");
@@ -125,10 +126,10 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
   if (!cJSON_IsArray(shape)) return bad_tensor(file, name, "expected a list in `shape`");
   int64_t begin, end;
   const cJSON *first = cJSON_IsArray(offsets) ? offsets->child : NULL;
-  if (!first || !first->next || first->next->next || !whole_number(first, &begin) ||
-      !whole_number(first->next, &end))
+  if (!first || !first->next || first->next->next || !exact_whole(first, &begin) ||
+      !exact_whole(first->next, &end))
     return bad_tensor(file, name, "expected two whole numbers in `data_offsets`");
-  rec_status status = read_shape(file, shape, shapes, e);
+  rec_status status = read_tensor_shape(file, shape, shapes, e);
   if (status) return status;
   if (begin > end) return bad_tensor(file, name, "`data_offsets` fall");
   if ((uint64_t)end > data_size) {
@@ -147,16 +148,16 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
   return REC_OK;
 }
 
-static int by_name(const void *a, const void *b) {
+static int items_by_name(const void *a, const void *b) {
   return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
 }
 
-static rec_status check_names(const rec_file *file, const cJSON *header, int count) {
+static rec_status check_tensor_names(const rec_file *file, const cJSON *header, int count) {
   const cJSON **items = malloc(sizeof *items * (size_t)(count + 1));
   if (!items) return rec_no_memory();
   int n = 0;
   for (const cJSON *item = header->child; item; item = item->next) items[n++] = item;
-  qsort(items, (size_t)n, sizeof *items, by_name);
+  qsort(items, (size_t)n, sizeof *items, items_by_name);
   rec_status status = REC_OK;
   for (int i = 1; i < n && !status; i++)
     if (strcmp(items[i - 1]->string, items[i]->string) == 0)
@@ -166,9 +167,10 @@ static rec_status check_names(const rec_file *file, const cJSON *header, int cou
 }
 
 static rec_status check_metadata(const rec_file *file, const cJSON *metadata) {
-  if (!cJSON_IsObject(metadata)) return bad(file, "expected an object in `__metadata__`");
+  if (!cJSON_IsObject(metadata))
+    return not_safetensors(file, "expected an object in `__metadata__`");
   for (const cJSON *item = metadata->child; item; item = item->next)
-    if (!cJSON_IsString(item)) return bad(file, "expected strings in `__metadata__`");
+    if (!cJSON_IsString(item)) return not_safetensors(file, "expected strings in `__metadata__`");
   return REC_OK;
 }
 
@@ -179,7 +181,7 @@ static int by_place(const void *a, const void *b) {
   return strcmp(x->tensor.name, y->tensor.name);
 }
 
-static rec_status check_cover(const rec_file *file, size_t data_size) {
+static rec_status check_data_cover(const rec_file *file, size_t data_size) {
   uint64_t at = 0;
   for (int i = 0; i < file->count; i++) {
     const entry *e = &file->entries[i];
@@ -203,14 +205,14 @@ static rec_status read_entries(rec_file *file, unsigned char *data, size_t data_
   file->entries = calloc((size_t)count + 1, sizeof *file->entries);
   file->shapes = malloc((axes + 1) * sizeof *file->shapes);
   if (!file->entries || !file->shapes) return rec_no_memory();
-  rec_status status = check_names(file, file->header, count);
+  rec_status status = check_tensor_names(file, file->header, count);
   int64_t *shapes = file->shapes;
   for (const cJSON *item = file->header->child; item && !status; item = item->next) {
     if (strcmp(item->string, "__metadata__") == 0) {
       file->metadata = item;
       status = check_metadata(file, item);
     } else {
-      status = read_entry(file, item, data_size, &shapes, &file->entries[file->count]);
+      status = read_tensor_entry(file, item, data_size, &shapes, &file->entries[file->count]);
       if (!status) file->count++;
     }
   }
@@ -218,14 +220,14 @@ static rec_status read_entries(rec_file *file, unsigned char *data, size_t data_
   qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_place);
   for (int i = 0; i < file->count; i++)
     file->entries[i].tensor.data = data + file->entries[i].begin;
-  return check_cover(file, data_size);
+  return check_data_cover(file, data_size);
 }
 
-static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size) {
+static rec_status read_tensors_header(rec_file *file, unsigned char *bytes, size_t size) {
   uint64_t header_size;
-  if (size < 8) return bad(file, "shorter than 8 bytes");
+  if (size < 8) return not_safetensors(file, "shorter than 8 bytes");
   memcpy(&header_size, bytes, 8);
-  if (header_size > HEADER_CAP) return bad(file, "its header claims more than 100 MB");
+  if (header_size > HEADER_CAP) return not_safetensors(file, "its header claims more than 100 MB");
   if (header_size > size - 8) {
     return rec_fail(REC_ERROR_FORMAT,
                     "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated "
@@ -233,14 +235,15 @@ static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size)
                     file->path, (unsigned long long)header_size, size);
   }
   const char *text = (const char *)bytes + 8;
-  if (header_size < 2 || text[0] != '{') return bad(file, "its header does not start with `{`");
+  if (header_size < 2 || text[0] != '{')
+    return not_safetensors(file, "its header does not start with `{`");
   rec_status status = scan_header(file, text, header_size);
   if (status) return status;
   const char *end = NULL;
   file->header = cJSON_ParseWithLengthOpts(text, header_size, &end, 0);
-  if (!cJSON_IsObject(file->header)) return bad(file, "its header is not JSON");
+  if (!cJSON_IsObject(file->header)) return not_safetensors(file, "its header is not JSON");
   for (; end < text + header_size; end++)
-    if (!strchr(" \t\r\n", *end)) return bad(file, "text after the header's JSON");
+    if (!strchr(" \t\r\n", *end)) return not_safetensors(file, "text after the header's JSON");
   return read_entries(file, bytes + 8 + header_size, size - 8 - header_size);
 }
 
@@ -248,8 +251,8 @@ rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size
   *out = NULL;
   rec_file *file = calloc(1, sizeof *file);
   if (file) file->path = strdup(path);
-  rec_status status =
-      file && file->path ? read_header(file, (unsigned char *)bytes, size) : rec_no_memory();
+  rec_status status = file && file->path ? read_tensors_header(file, (unsigned char *)bytes, size)
+                                         : rec_no_memory();
   if (status)
     rec_file_close(file);
   else

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void put_string(FILE *out, const char *string) {
+static void put_json_string(FILE *out, const char *string) {
   putc('"', out);
   for (const char *c = string; *c; c++)
     if (*c == '"' || *c == '\\')
@@ -22,15 +22,15 @@ static void put_string(FILE *out, const char *string) {
   putc('"', out);
 }
 
-static void put_tensor(FILE *out, const rec_tensor *tensor, uint64_t begin) {
-  put_string(out, tensor->name);
+static void put_tensor_header(FILE *out, const rec_tensor *tensor, uint64_t begin) {
+  put_json_string(out, tensor->name);
   fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", rec_dtype_name(tensor->dtype));
   for (int i = 0; i < tensor->rank; i++) fprintf(out, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
   fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + tensor->bytes);
 }
 
 // Widest element types first, so that every tensor is aligned to its type; else in the order given.
-static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
+static const rec_tensor **by_element_size(const rec_tensor *tensors, int count) {
   const rec_tensor **order = malloc(sizeof *order * ((size_t)count + 1));
   if (!order) return NULL;
   int n = 0;
@@ -41,23 +41,23 @@ static const rec_tensor **in_order(const rec_tensor *tensors, int count) {
   return order;
 }
 
-static void put_header(FILE *out, const rec_tensor **order, int count, const rec_metadata *metadata,
-                       int metadata_count) {
+static void put_tensors_header(FILE *out, const rec_tensor **order, int count,
+                               const rec_metadata *metadata, int metadata_count) {
   putc('{', out);
   if (metadata_count > 0) {
     fputs("\"__metadata__\":{", out);
     for (int i = 0; i < metadata_count; i++) {
       if (i) putc(',', out);
-      put_string(out, metadata[i].key);
+      put_json_string(out, metadata[i].key);
       putc(':', out);
-      put_string(out, metadata[i].value);
+      put_json_string(out, metadata[i].value);
     }
     fputs(count ? "}," : "}", out);
   }
   uint64_t begin = 0;
   for (int i = 0; i < count; i++) {
     if (i) putc(',', out);
-    put_tensor(out, order[i], begin);
+    put_tensor_header(out, order[i], begin);
     begin += order[i]->bytes;
   }
   putc('}', out);
@@ -75,7 +75,7 @@ static bool make_header(header *h, const rec_tensor **order, int count,
   *h = (header){0};
   FILE *out = open_memstream(&h->text, &h->size);
   if (!out) return false;
-  put_header(out, order, count, metadata, metadata_count);
+  put_tensors_header(out, order, count, metadata, metadata_count);
   return fclose(out) == 0;
 }
 
@@ -107,8 +107,8 @@ static bool write_at(int handle, const void *bytes, size_t size, int64_t place) 
   return true;
 }
 
-static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const rec_tensor **order,
-                              const header *h) {
+static rec_status find_tensor_places(tensor_writer *w, const tensor_plan *plan,
+                                     const rec_tensor **order, const header *h) {
   int64_t place = (int64_t)(sizeof(uint64_t) + h->size);
   if (!(w->places = calloc((size_t)plan->count + 1, sizeof *w->places))) return rec_no_memory();
   for (int i = 0; i < plan->count; i++) {
@@ -119,7 +119,7 @@ static rec_status find_places(tensor_writer *w, const tensor_plan *plan, const r
 }
 
 // The file begins with its header, and has its length at once.
-static rec_status begin(tensor_writer *w, const tensor_plan *plan, const header *h) {
+static rec_status begin_file(tensor_writer *w, const tensor_plan *plan, const header *h) {
   uint64_t size = h->size, all = sizeof size + h->size;
   for (int i = 0; i < plan->count; i++) all += plan->tensors[i].bytes;
   if (!output_open(&w->file, w->path.text, 0)) return write_failed(w->path.text);
@@ -129,7 +129,7 @@ static rec_status begin(tensor_writer *w, const tensor_plan *plan, const header 
   return good ? REC_OK : write_failed(w->path.text);
 }
 
-static rec_status join(tensor_writer *w, const char *file) {
+static rec_status join_file(tensor_writer *w, const char *file) {
   w->file.handle = open(file, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (w->file.handle >= 0) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
@@ -145,14 +145,14 @@ static rec_status make_writer(const char *path, const file_path *file, const ten
   header h = {0};
   rec_status status = REC_OK;
   tensor_writer *w = calloc(1, sizeof *w);
-  const rec_tensor **order = in_order(plan->tensors, plan->count);
+  const rec_tensor **order = by_element_size(plan->tensors, plan->count);
   *made = NULL;
   if (!w || !order || !make_header(&h, order, plan->count, plan->metadata, plan->metadata_count))
     status = rec_no_memory();
   if (w) w->file.handle = -1;
   if (!status) w->path = rec_path("%s", path);
-  if (!status) status = find_places(w, plan, order, &h);
-  if (!status) status = file ? join(w, file->text) : begin(w, plan, &h);
+  if (!status) status = find_tensor_places(w, plan, order, &h);
+  if (!status) status = file ? join_file(w, file->text) : begin_file(w, plan, &h);
   free(h.text);
   free(order);
   if (status)
@@ -212,7 +212,7 @@ static rec_status write_parts(const char *path, const header *h, const rec_tenso
 rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
                           const rec_metadata *metadata, int metadata_count) {
   header h = {0};
-  const rec_tensor **order = in_order(tensors, count);
+  const rec_tensor **order = by_element_size(tensors, count);
   bool made = order && make_header(&h, order, count, metadata, metadata_count);
   rec_status status = made ? write_parts(path, &h, order, count) : rec_no_memory();
   free(h.text);

@@ -14,12 +14,12 @@ struct torch_file {
   int count;
 };
 
-static rec_status bad(const torch_file *file, const char *name, const char *what) {
+static rec_status bad_torch_tensor(const torch_file *file, const char *name, const char *what) {
   return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: %s", file->path, name, what);
 }
 
 // The entry NAME of the archive's one folder.
-static const torch_entry *find_entry(const torch_file *file, const char *name) {
+static const torch_entry *find_archive_entry(const torch_file *file, const char *name) {
   size_t size = strlen(name);
   for (int i = 0; i < file->archive.count; i++) {
     const torch_entry *e = &file->archive.entries[i];
@@ -34,7 +34,7 @@ static const torch_entry *find_entry(const torch_file *file, const char *name) {
 // ---- tensors ------------------------------------------------------------------------------------
 
 // The elements of a tensor and one more than the last place that it reads; false: too many.
-static bool measure(const torch_tensor *t, int64_t *elements, int64_t *end, bool *in_order) {
+static bool measure_tensor(const torch_tensor *t, int64_t *elements, int64_t *end, bool *in_order) {
   int64_t reach = t->offset, wanted = 1;
   *elements = 1;
   *in_order = true;
@@ -65,23 +65,24 @@ static void copy_in_order(const torch_tensor *t, int64_t elements, size_t size, 
   }
 }
 
-static rec_status make_tensor(torch_file *file, const torch_tensor *t) {
+static rec_status make_torch_tensor(torch_file *file, const torch_tensor *t) {
   char name[300];
   int64_t elements, end;
   bool in_order;
   size_t size = rec_dtype_size(t->dtype);
   snprintf(name, sizeof name, "data/%.200s", t->storage);
-  const torch_entry *storage = find_entry(file, name);
-  if (!storage) return bad(file, t->name, "its storage is not in the file");
-  if (!measure(t, &elements, &end, &in_order)) return bad(file, t->name, "its shape is too large");
+  const torch_entry *storage = find_archive_entry(file, name);
+  if (!storage) return bad_torch_tensor(file, t->name, "its storage is not in the file");
+  if (!measure_tensor(t, &elements, &end, &in_order))
+    return bad_torch_tensor(file, t->name, "its shape is too large");
   if (end > (int64_t)(storage->bytes.size / size))
-    return bad(file, t->name, "it ends beyond its storage: the file is truncated");
+    return bad_torch_tensor(file, t->name, "it ends beyond its storage: the file is truncated");
   const char *bytes = storage->bytes.bytes;
   void *data = (char *)bytes + (size_t)(elements ? t->offset : 0) * size;
   if (!in_order && elements) {
     // Strides of 0 may name more elements than there are bytes; nobody's weights are like that.
     if (elements > (int64_t)(storage->bytes.size / size))
-      return bad(file, t->name, "it repeats its elements");
+      return bad_torch_tensor(file, t->name, "it repeats its elements");
     data = file->copies[file->count] = malloc((size_t)elements * size);
     if (!data) return rec_no_memory();
     copy_in_order(t, elements, size, bytes, data);
@@ -91,19 +92,19 @@ static rec_status make_tensor(torch_file *file, const torch_tensor *t) {
   return REC_OK;
 }
 
-static rec_status make_tensors(torch_file *file) {
+static rec_status make_torch_tensors(torch_file *file) {
   file->tensors = calloc((size_t)file->pickle.count + 1, sizeof *file->tensors);
   file->copies = calloc((size_t)file->pickle.count + 1, sizeof *file->copies);
   if (!file->tensors || !file->copies) return rec_no_memory();
   rec_status status = REC_OK;
   for (int i = 0; !status && i < file->pickle.count; i++)
-    status = make_tensor(file, &file->pickle.tensors[i]);
+    status = make_torch_tensor(file, &file->pickle.tensors[i]);
   return status;
 }
 
 // ---- files --------------------------------------------------------------------------------------
 
-static rec_status read_file(torch_file *file, rec_mapping bytes) {
+static rec_status read_torch_file(torch_file *file, rec_mapping bytes) {
   static const unsigned char pickle_first[2] = {0x80, 2};
   if (bytes.size >= 2 && !memcmp(bytes.bytes, pickle_first, 2))
     return rec_fail(REC_ERROR_UNSUPPORTED,
@@ -112,7 +113,8 @@ static rec_status read_file(torch_file *file, rec_mapping bytes) {
                     file->path);
   rec_status status = torch_archive_read(file->path, bytes, &file->archive);
   if (status) return status;
-  const torch_entry *pickle = find_entry(file, "data.pkl"), *order = find_entry(file, "byteorder");
+  const torch_entry *pickle = find_archive_entry(file, "data.pkl"),
+                    *order = find_archive_entry(file, "byteorder");
   if (!pickle)
     return rec_fail(REC_ERROR_FORMAT, "%s: expected an archive with data.pkl, found none",
                     file->path);
@@ -120,7 +122,7 @@ static rec_status read_file(torch_file *file, rec_mapping bytes) {
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected little-endian numbers, found others",
                     file->path);
   status = torch_pickle_read(file->path, pickle->bytes, &file->pickle);
-  return status ? status : make_tensors(file);
+  return status ? status : make_torch_tensors(file);
 }
 
 rec_status torch_file_from_memory(const char *path, const void *bytes, size_t size,
@@ -129,7 +131,7 @@ rec_status torch_file_from_memory(const char *path, const void *bytes, size_t si
   torch_file *file = calloc(1, sizeof *file);
   if (file) file->path = strdup(path);
   rec_status status =
-      file && file->path ? read_file(file, (rec_mapping){bytes, size}) : rec_no_memory();
+      file && file->path ? read_torch_file(file, (rec_mapping){bytes, size}) : rec_no_memory();
   if (status)
     torch_file_close(file);
   else

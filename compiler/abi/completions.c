@@ -26,7 +26,7 @@ static int print_words(FILE *out, const manual_option *o) {
   return print_meant(out, o->values, printed);
 }
 
-static bool has_words(const manual_option *o) {
+static bool option_has_words(const manual_option *o) {
   if (o->values) return true;
   for (const char *word = strchr(o->value, '|') ? o->value : NULL; word; word = manual_next(word))
     if (is_meant(word)) return true;
@@ -48,7 +48,7 @@ static void print_line(FILE *out, const char *help, const char *also) {
 
 static void bash_value(FILE *out, const manual_option *o) {
   fprintf(out, "      %s) ", o->name);
-  if (has_words(o)) {
+  if (option_has_words(o)) {
     fprintf(out, "_%s '", is_list(o) ? "rec_list" : "rec_words");
     print_words(out, o);
     fprintf(out, "'; ");
@@ -125,7 +125,7 @@ static void zsh_option(FILE *out, const manual_option *o) {
   if (o->value) {
     manual_value kind = manual_value_of(o);
     fprintf(out, ":value:");
-    if (has_words(o)) {
+    if (option_has_words(o)) {
       fprintf(out, "%s", is_list(o) ? "_values -s , value " : "(");
       print_words(out, o);
       if (!is_list(o)) fprintf(out, ")");
@@ -189,7 +189,7 @@ static void fish_option(FILE *out, const manual *of, const manual_option *o,
             kind == MANUAL_FILE     ? " -r -F"
             : kind == MANUAL_FOLDER ? " -x -a '(__fish_complete_directories)'"
                                     : " -x");
-    if (has_words(o)) {
+    if (option_has_words(o)) {
       fprintf(out, " -a '%s", is_list(o) ? "(__fish_append , " : "");
       print_words(out, o);
       fprintf(out, "%s'", is_list(o) ? ")" : "");

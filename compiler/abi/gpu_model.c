@@ -26,12 +26,12 @@ typedef struct section {
   int row_count, resident;
 } section;
 
-static bool is_of(const simt_cost *cost, int place, const simt_kernel *k) {
+static bool is_of_kernel(const simt_cost *cost, int place, const simt_kernel *k) {
   return place < cost->count && cost->places[place] &&
          strcmp(cost->places[place]->kernel, k->name) == 0;
 }
 
-static simt_place_cost step_of(const section *s, int place) {
+static simt_place_cost cost_of_step(const section *s, int place) {
   const gpu_model_request *r = s->r;
   double factor =
       1 / ((double)(r->steps - (r->before ? r->before_steps : 0)) * (double)s->kernel->items);
@@ -50,7 +50,7 @@ static int by_time(const void *x, const void *y) {
 }
 
 // The row of a place, or of another that says the same.
-static row *row_of(section *s, const simt_place *place) {
+static row *find_place_row(section *s, const simt_place *place) {
   for (int i = 0; i < s->row_count; i++) {
     const simt_place *other = s->rows[i].place;
     if (other->line == place->line && !strcmp(other->text, place->text) &&
@@ -64,12 +64,12 @@ static row *row_of(section *s, const simt_place *place) {
 static void fill_rows(section *s) {
   const simt_cost *cost = s->r->cost;
   for (int i = 0; i < cost->count; i++) {
-    if (!is_of(cost, i, s->kernel)) continue;
-    simt_place_cost step = step_of(s, i);
+    if (!is_of_kernel(cost, i, s->kernel)) continue;
+    simt_place_cost step = cost_of_step(s, i);
     simt_add_place_cost(&s->whole, &cost->costs[i], 1 / (double)s->kernel->items);
     simt_add_place_cost(&s->step, &step, 1);
     if (step.work.instructions > 1e-9)
-      simt_add_place_cost(&row_of(s, cost->places[i])->cost, &step, 1);
+      simt_add_place_cost(&find_place_row(s, cost->places[i])->cost, &step, 1);
   }
   qsort(s->rows, (size_t)s->row_count, sizeof *s->rows, by_time);
 }
@@ -80,12 +80,12 @@ static const char *const bound_names[GPU_LIMITS] = {
     [GPU_LIMIT_ISSUE] = "issue",   [GPU_LIMIT_SHARED] = "shared", [GPU_LIMIT_SPECIAL] = "mufu",
     [GPU_LIMIT_TENSOR] = "tensor", [GPU_LIMIT_CACHE] = "L2",      [GPU_LIMIT_WARP] = "warp"};
 
-static double together(const section *s, const simt_place_cost *c, int blocks, int pace,
-                       gpu_limit *limit) {
+static double cycles_together(const section *s, const simt_place_cost *c, int blocks, int pace,
+                              gpu_limit *limit) {
   return gpu_cycles_together(&c->work, &s->r->cost->speed, blocks, c->cycles[pace], limit);
 }
 
-static int least(int x, int y) { return x < y ? x : y; }
+static int lesser_int(int x, int y) { return x < y ? x : y; }
 
 // Blocks of a multiprocessor. Where the assembler has not said how many registers a thread has,
 // there is no room for two blocks of 256 threads.
@@ -93,9 +93,9 @@ static int resident_blocks(const gpu_machine *d, const simt_kernel *k, const gpu
   enum { OF_SYSTEM = 1024 };
   int registers = code && code->registers > 0 ? (code->registers + 7) / 8 * 8
                                               : GPU_COST_REGISTERS / GPU_COST_RESIDENT_THREADS_BACK;
-  int blocks = least(GPU_COST_MOST_BLOCKS, GPU_COST_MOST_THREADS / k->threads);
-  blocks = least(blocks, (int)d->shared_kib * 1024 / (k->shared_bytes + OF_SYSTEM));
-  blocks = least(blocks, GPU_COST_REGISTERS / (registers * k->threads));
+  int blocks = lesser_int(GPU_COST_MOST_BLOCKS, GPU_COST_MOST_THREADS / k->threads);
+  blocks = lesser_int(blocks, (int)d->shared_kib * 1024 / (k->shared_bytes + OF_SYSTEM));
+  blocks = lesser_int(blocks, GPU_COST_REGISTERS / (registers * k->threads));
   return blocks > 1 ? blocks : 1;
 }
 
@@ -114,7 +114,7 @@ static const char *const columns[SIMT_CLASSES] = {
 #undef SIMT_CLASS
 };
 
-static void print_head(FILE *out) {
+static void print_cost_head(FILE *out) {
   fprintf(out, "%9s %9s %6s %-6s %8s %8s %5s %5s %9s %6s %8s %6s %7s %6s %6s", "swift", "slow",
           "share", "bound", "instr", "busiest", "lanes", "work", "wavefr", "ideal", "sectors",
           "ideal", "L2", "sync", "tensor");
@@ -122,7 +122,7 @@ static void print_head(FILE *out) {
   fprintf(out, "  place\n");
 }
 
-static double times(double found, double ideal) { return ideal > 0 ? found / ideal : 1; }
+static double ratio_to_ideal(double found, double ideal) { return ideal > 0 ? found / ideal : 1; }
 
 enum { MOST_TEXT = 100 };
 
@@ -132,8 +132,8 @@ static void print_place(FILE *out, const simt_place *place) {
   fprintf(out, "%.*s%s", MOST_TEXT, place->text, end);
 }
 
-static void print_row(FILE *out, const section *s, const simt_place_cost *c,
-                      const simt_place *place) {
+static void print_cost_row(FILE *out, const section *s, const simt_place_cost *c,
+                           const simt_place *place) {
   enum { SECTOR = 32 };
   const gpu_work *work = &c->work;
   const simt_place_cost *all = &s->step;
@@ -146,8 +146,9 @@ static void print_row(FILE *out, const section *s, const simt_place_cost *c,
           work->instructions > 0 ? 100 * c->lanes / (32 * work->instructions) : 0);
   fprintf(out, " %4.0f%%", slow > 1e-9 ? 100 * c->worked / slow : 100);
   fprintf(out, " %9.1f %5.2fx %8.1f %5.2fx %7.0f %6.3f %6.1f", work->wavefronts,
-          times(work->wavefronts, c->least_wavefronts), sectors, times(sectors, c->least_sectors),
-          work->bytes, work->barriers, gpu_tensor_cycles(work, &s->r->cost->speed));
+          ratio_to_ideal(work->wavefronts, c->least_wavefronts), sectors,
+          ratio_to_ideal(sectors, c->least_sectors), work->bytes, work->barriers,
+          gpu_tensor_cycles(work, &s->r->cost->speed));
   for (int i = 0; i < SIMT_CLASSES; i++) fprintf(out, " %6.1f", c->instructions[i]);
   fprintf(out, "  ");
   if (place)
@@ -164,7 +165,7 @@ static void print_number(FILE *out, const char *before, int number, const char *
     fprintf(out, "%s%d%s", before, number, behind);
 }
 
-static void print_code(FILE *out, const gpu_model_code *code) {
+static void print_code_model(FILE *out, const gpu_model_code *code) {
   static const gpu_model_code unknown = {"", -1, -1, -1, -1, -1, -1};
   if (!code) code = &unknown;
   print_number(out, "  ptxas: ", code->registers, " registers");
@@ -192,8 +193,8 @@ static void print_times(FILE *out, const section *s) {
       "  a step of a block: %.1f .. %.1f cycles, %.3f .. %.3f us at %.0f MHz; between barriers:",
       swift, slow, swift / d->mhz, slow / d->mhz, d->mhz);
   print_bounds(out, &s->step);
-  double full = together(s, &s->step, s->resident, 0, &limit),
-         slow_full = together(s, &s->step, s->resident, SIMT_PACES - 1, &slow_limit);
+  double full = cycles_together(s, &s->step, s->resident, 0, &limit),
+         slow_full = cycles_together(s, &s->step, s->resident, SIMT_PACES - 1, &slow_limit);
   fprintf(out, "\n  a step of %d on a multiprocessor: %.1f .. %.1f cycles; bound by %s\n",
           s->resident, full, slow_full,
           slow_limit < GPU_UNITS ? bound_names[slow_limit] : "the block's own");
@@ -210,7 +211,7 @@ static double call_ms(const section *s, int pace) {
   double items = (double)s->kernel->items, each = (double)d->multiprocessors * s->resident;
   double rounds = ceil(items / each),
          blocks = items < each ? ceil(items / d->multiprocessors) : s->resident;
-  double cycles = rounds * together(s, &s->whole, (int)blocks, pace, &limit);
+  double cycles = rounds * cycles_together(s, &s->whole, (int)blocks, pace, &limit);
   double compute = cycles / (1e3 * d->mhz),
          cache = s->whole.work.bytes * items / (1e6 * d->cache_gb);
   return compute > cache ? compute : cache;
@@ -221,13 +222,13 @@ static void print_section(FILE *out, const section *s) {
   fprintf(out, "%s on %s (%s): %d threads, %d bytes of shared memory, %lld work items\n", k->name,
           s->r->device->target, s->r->device->name, k->threads, k->shared_bytes,
           (long long)k->items);
-  if (s->r->before) print_code(out, s->code);
+  if (s->r->before) print_code_model(out, s->code);
   print_times(out, s);
   if (!s->r->before)
     fprintf(out, "  the call: %.4f .. %.4f ms\n", call_ms(s, 0), call_ms(s, SIMT_PACES - 1));
-  print_head(out);
-  print_row(out, s, &s->step, NULL);
-  for (int i = 0; i < s->row_count; i++) print_row(out, s, &s->rows[i].cost, s->rows[i].place);
+  print_cost_head(out);
+  print_cost_row(out, s, &s->step, NULL);
+  for (int i = 0; i < s->row_count; i++) print_cost_row(out, s, &s->rows[i].cost, s->rows[i].place);
 }
 
 static const gpu_model_code *code_of(const gpu_model_request *r, const simt_kernel *k) {

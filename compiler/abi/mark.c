@@ -66,7 +66,7 @@ static void look_away(looked_into *l) {
 }
 
 // As much of a block as the file has.
-static size_t read_block(const looked_into *l, off_t place) {
+static size_t read_file_block(const looked_into *l, off_t place) {
   size_t used = 0;
   while (used < BLOCK) {
     ssize_t got = pread(l->handle, l->bytes + used, BLOCK - used, place + (off_t)used);
@@ -78,12 +78,12 @@ static size_t read_block(const looked_into *l, off_t place) {
 }
 
 // Of the whole file, with zeros for the digits at a place; -1: of the file as it is.
-static uint64_t sum_of(const looked_into *l, off_t digits) {
+static uint64_t file_checksum(const looked_into *l, off_t digits) {
   XXH64_state_t sum;
   XXH64_reset(&sum, 0);
   off_t at = 0;
   for (size_t size = 1; size > 0; at += (off_t)size) {
-    size = read_block(l, at);
+    size = read_file_block(l, at);
     for (off_t d = digits; digits >= 0 && d < digits + DIGITS; d++)
       if (d >= at && d < at + (off_t)size) l->bytes[d - at] = '0';
     XXH64_update(&sum, l->bytes, size);
@@ -93,10 +93,10 @@ static uint64_t sum_of(const looked_into *l, off_t digits) {
 
 // The place behind the next occurrence of the words with `behind` bytes after them, from *at on;
 // -1: there is none.
-static off_t find_words(const looked_into *l, const char *words, size_t length, size_t behind,
-                        off_t at) {
+static off_t find_marked_words(const looked_into *l, const char *words, size_t length,
+                               size_t behind, off_t at) {
   for (size_t size = BLOCK; size == BLOCK; at += BLOCK - (off_t)(length + behind)) {
-    size = read_block(l, at);
+    size = read_file_block(l, at);
     const char *found = memmem(l->bytes, size, words, length);
     if (found && (size_t)(found - l->bytes) + length + behind <= size)
       return at + (found - l->bytes) + (off_t)length;
@@ -107,9 +107,9 @@ static off_t find_words(const looked_into *l, const char *words, size_t length, 
 // A file may quote the mark of another, as a library does that carries the text of a program.
 static bool has_mark(const looked_into *l) {
   char found[DIGITS], expected[DIGITS];
-  for (off_t at = 0; (at = find_words(l, OUTPUT_MARK_TEXT, WORDS, DIGITS, at)) >= 0;) {
+  for (off_t at = 0; (at = find_marked_words(l, OUTPUT_MARK_TEXT, WORDS, DIGITS, at)) >= 0;) {
     if (pread(l->handle, found, DIGITS, at) != DIGITS) return false;
-    put_digits(expected, sum_of(l, at));
+    put_digits(expected, file_checksum(l, at));
     if (!memcmp(found, expected, DIGITS)) return true;
   }
   return false;
@@ -130,18 +130,19 @@ static bool is_noted(const char *path, const char *by) {
   bool noted = look(&l, path) && look(&noting, by) && has_mark(&noting);
   if (noted) {
     snprintf(note, sizeof note, "%s, checksum %016" PRIx64, slash ? slash + 1 : path,
-             sum_of(&l, -1));
-    noted = find_words(&noting, note, strlen(note), 0, 0) >= 0;
+             file_checksum(&l, -1));
+    noted = find_marked_words(&noting, note, strlen(note), 0, 0) >= 0;
   }
   look_away(&l);
   look_away(&noting);
   return noted;
 }
 
-static bool begins_with(const char *path, const char *text) {
+static bool file_begins_with(const char *path, const char *text) {
   looked_into l;
   size_t length = strlen(text);
-  bool begins = look(&l, path) && read_block(&l, 0) >= length && !memcmp(l.bytes, text, length);
+  bool begins =
+      look(&l, path) && read_file_block(&l, 0) >= length && !memcmp(l.bytes, text, length);
   look_away(&l);
   return begins;
 }
@@ -157,7 +158,7 @@ static inode *inputs;
 static size_t input_count;
 static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool is_input(const struct stat *about) {
+static bool is_noted_input(const struct stat *about) {
   bool found = false;
   pthread_mutex_lock(&inputs_lock);
   for (size_t i = 0; i < input_count && !found; i++)
@@ -166,8 +167,8 @@ static bool is_input(const struct stat *about) {
   return found;
 }
 
-static void note(const struct stat *about) {
-  if (!S_ISREG(about->st_mode) || is_input(about)) return;
+static void note_inode(const struct stat *about) {
+  if (!S_ISREG(about->st_mode) || is_noted_input(about)) return;
   pthread_mutex_lock(&inputs_lock);
   inode *grown = realloc(inputs, sizeof *grown * (input_count + 1));
   if (grown) {
@@ -179,19 +180,19 @@ static void note(const struct stat *about) {
 
 void output_note_input(int handle) {
   struct stat about;
-  if (!fstat(handle, &about)) note(&about);
+  if (!fstat(handle, &about)) note_inode(&about);
 }
 
 void output_note_input_path(const char *path) {
   struct stat about;
-  if (path && !stat(path, &about)) note(&about);
+  if (path && !stat(path, &about)) note_inode(&about);
 }
 
 // ---- what may be written ------------------------------------------------------------------------
 
 static bool is_from_rec(const char *path, const output_proof *proof) {
   if (proof && proof->noted_in) return is_noted(path, proof->noted_in);
-  if (proof && proof->first) return begins_with(path, proof->first);
+  if (proof && proof->first) return file_begins_with(path, proof->first);
   return output_is_marked(path);
 }
 
@@ -200,7 +201,7 @@ bool output_allowed(const char *path, const output_proof *proof, bool again, cha
   int opened = output_descriptor(path);  // by a shell, perhaps an input
   if ((opened < 0 ? stat(path, &about) : fstat(opened, &about)) || !S_ISREG(about.st_mode))
     return true;
-  if (is_input(&about)) {
+  if (is_noted_input(&about)) {
     snprintf(why, OUTPUT_WHY, "%s: expected an output that is no input, found a file that is read",
              path);
     return false;

@@ -48,7 +48,7 @@ static bool print_path(char text[PATH_MAX + 1], const char *path) {
   return false;
 }
 
-static bool find_place(output *o, const char *path, unsigned flags) {
+static bool find_output_place(output *o, const char *path, unsigned flags) {
   char *target = flags & OUTPUT_FOLLOW ? realpath(path, NULL) : NULL;
   bool fits = print_path(o->place, target ? target : path);
   free(target);
@@ -74,7 +74,7 @@ bool output_is_part(const char *name) {
   return dot && dash && at > name;
 }
 
-static bool open_part(output *o, mode_t mode) {
+static bool open_part_file(output *o, mode_t mode) {
   static _Atomic unsigned number;
   enum { ATTEMPTS = 1000 };
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -94,7 +94,8 @@ bool output_open(output *o, const char *path, unsigned flags) {
   o->handle = -1;
   o->place[0] = o->part[0] = '\0';
   if (!(flags & OUTPUT_FOLLOW && output_stands(path)))
-    return find_place(o, path, flags) && open_part(o, flags & OUTPUT_EXECUTABLE ? 0777 : 0666);
+    return find_output_place(o, path, flags) &&
+           open_part_file(o, flags & OUTPUT_EXECUTABLE ? 0777 : 0666);
   if (!print_path(o->place, path)) return false;
   o->handle = open_standing(path);
   return o->handle >= 0;

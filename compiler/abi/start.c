@@ -51,13 +51,13 @@ static void widen_stacks(void) {
 
 static const char *program;
 
-static void say(const char *text) {
+static void write_fault_text(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
 // A fault near the stack pointer means that the stack is used up. Any other fault is raised again
 // with its default action.
-static void on_fault(int number, siginfo_t *about, void *context) {
+static void on_stack_fault(int number, siginfo_t *about, void *context) {
   enum { NEAR = 1 << 20 };
   const uintptr_t stack = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP],
                   fault = (uintptr_t)about->si_addr;
@@ -65,15 +65,15 @@ static void on_fault(int number, siginfo_t *about, void *context) {
     signal(number, SIG_DFL);
     return;
   }
-  say(program);
-  say(message);
+  write_fault_text(program);
+  write_fault_text(message);
   _exit(exit_status);
 }
 
 static void watch_stack(const char *name, int status) {
   static char other_stack[64 * KIB];
   const stack_t other = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
-  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  struct sigaction action = {.sa_sigaction = on_stack_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   struct rlimit limit;
   program = name;
   exit_status = status;

@@ -11,7 +11,7 @@
 #include "compiler/artifact/abi.h"
 
 // The whole file with a NUL behind it, or NULL. To be freed.
-static char *read_file(const char *path) {
+static char *read_whole_file(const char *path) {
   FILE *file = fopen(path, "rb");
   if (file) output_note_input(fileno(file));
   char *text = NULL;
@@ -31,7 +31,7 @@ static char *read_file(const char *path) {
   return good ? text : NULL;
 }
 
-static const char *text_of(const cJSON *object, const char *key) {
+static const char *member_text(const cJSON *object, const char *key) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
@@ -45,7 +45,7 @@ static bool is_target(const char *word) {
 }
 
 // x86-64-v3,sm_80: as --target takes them.
-static const char *targets_of(arena *a, const cJSON *json) {
+static const char *carried_targets(arena *a, const cJSON *json) {
   const char *list = "";
   const cJSON *word;
   cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(json, "targets")) {
@@ -70,8 +70,8 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
               *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
               *every = cJSON_GetObjectItemCaseSensitive(json, "save_every"),
               *form = cJSON_GetObjectItemCaseSensitive(json, "form");
-  const char *dtype = text_of(json, "dtype");
-  const char *prefix = text_of(json, "prefix");
+  const char *dtype = member_text(json, "dtype");
+  const char *prefix = member_text(json, "prefix");
   if (prefix && *prefix) vec_push(a, &carried->words, arena_printf(a, "--prefix=%s", prefix));
   const cJSON *type;
   const char *types = "";
@@ -89,7 +89,7 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
     vec_push(a, &carried->words, arena_printf(a, "--save-every=%d", every->valueint));
   if (cJSON_IsString(form))
     vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
-  const char *targets = targets_of(a, json);
+  const char *targets = carried_targets(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
     vec_push(a, &carried->words, "--check");
@@ -101,26 +101,26 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   if (cJSON_IsNumber(shared) && shared->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--shared-memory=%d", shared->valueint));
   // Absent from older libraries.
-  const char *without = text_of(json, "without");
+  const char *without = member_text(json, "without");
   if (without && *without) vec_push(a, &carried->words, arena_printf(a, "--without=%s", without));
   add_each(a, json, "defines", "-D", carried);
   add_each(a, json, "exported", "--export=", carried);
 }
 
 const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried) {
-  char *text = read_file(path);
+  char *text = read_whole_file(path);
   if (!text) return arena_printf(a, "cannot read %s", path);
   cJSON *json = cJSON_Parse(text);
   free(text);
   const cJSON *item;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "sources")) {
-    const char *name = text_of(item, "path"), *program = text_of(item, "text");
+    const char *name = member_text(item, "path"), *program = member_text(item, "text");
     if (!name || !program) break;
     artifact_text file = {arena_strdup(a, name), arena_strdup(a, program)};
     vec_push(a, &carried->sources, file);
   }
   if (json) add_words(a, json, carried);
-  const char *from = text_of(json, "from");
+  const char *from = member_text(json, "from");
   if (from) carried->from = arena_strdup(a, from);
   cJSON_Delete(json);
   if (carried->sources.count) return NULL;

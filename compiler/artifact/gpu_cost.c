@@ -56,7 +56,7 @@ static int64_t made_up_size(const cost_run *c, int axis) {
   return size;
 }
 
-static void choose_sizes(cost_run *c) {
+static void choose_cost_sizes(cost_run *c) {
   const typed_body *body = c->r->abi->body;
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
@@ -69,14 +69,14 @@ static void choose_sizes(cost_run *c) {
 
 // ---- tensors ---------------------------------------------------------------------------------
 
-static int64_t numbers_of(const cost_run *c, const abi_memory *m, int64_t time) {
+static int64_t memory_numbers(const cost_run *c, const abi_memory *m, int64_t time) {
   int axes[TYPED_MAX_AXES], count = abi_axes(c->r->abi, m, axes);
   int64_t numbers = abi_factor(c->r->abi, m) * (m->token ? time : 1);
   for (int i = 0; i < count; i++) numbers *= c->axis_sizes[axes[i]];
   return numbers;
 }
 
-static float draw(cost_run *c) {
+static float draw_argument(cost_run *c) {
   c->state = c->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return 0.1f * ((float)(c->state >> 40) * 0x1p-23f - 1);
 }
@@ -92,13 +92,13 @@ static uint16_t as_16_bits(float x, number_type type) {
 
 static void *made_up_tensor(cost_run *c, const abi_memory *m, int64_t time) {
   number_type type = abi_number_type(m, c->r->variant->dtype);
-  int64_t numbers = numbers_of(c, m, time);
+  int64_t numbers = memory_numbers(c, m, time);
   bool narrow = number_is_narrow(type);
   void *memory =
       aligned_alloc(REC_ALIGNMENT, ((size_t)numbers * 4 / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   if (!memory) ICE("gpu cost", "no memory for tensors");
   for (int64_t i = 0; i < numbers; i++) {
-    float x = draw(c);
+    float x = draw_argument(c);
     if (narrow)
       ((uint16_t *)memory)[i] = as_16_bits(x, type);
     else
@@ -116,7 +116,7 @@ static void *room_of(int64_t bytes) {
 }
 
 // The bytes of NAME_arguments, a word for each field.
-static void fill_arguments(cost_run *c, int64_t time, int64_t *words) {
+static void fill_cost_arguments(cost_run *c, int64_t time, int64_t *words) {
   const abi_recurrence *abi = c->r->abi;
   c->state = 1;
   for (int i = 0; i < abi->fields.count; i++) {
@@ -168,7 +168,7 @@ static int run_form(const cost_run *c, const int64_t *words, rec_launch launch, 
 // NULL, or why the code did not run.
 static const char *run_length(cost_run *c, int64_t time, simt_cost *cost) {
   int64_t *words = ARENA_ARRAY(c->a, int64_t, c->r->abi->fields.count);
-  fill_arguments(c, time, words);
+  fill_cost_arguments(c, time, words);
   rec_simt_options options = {.size = sizeof options, .cost = cost};
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = REC_DEVICE_SIMT,
@@ -194,18 +194,19 @@ static void free_cost(simt_cost *cost) {
   free(cost->costs);
 }
 
-static void *symbol_of(void *handle, arena *a, const char *symbol, const char *behind) {
+static void *library_symbol(void *handle, arena *a, const char *symbol, const char *behind) {
   void *found = dlsym(handle, arena_printf(a, "%s%s", symbol, behind));
   if (!found) ICE("gpu cost", "the library has no %s%s", symbol, behind);
   return found;
 }
 
-static const char *print_recurrence(cost_run *c, void *handle, artifact_codes codes, FILE *out) {
+static const char *print_recurrence_cost(cost_run *c, void *handle, artifact_codes codes,
+                                         FILE *out) {
   const char *symbol = c->r->abi->symbol;
-  c->forward = (entry_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_forward");
-  c->backward = (entry_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_backward");
-  c->sizes = (sizes_function *)(uintptr_t)symbol_of(handle, c->a, symbol, "_sizes");
-  choose_sizes(c);
+  c->forward = (entry_function *)(uintptr_t)library_symbol(handle, c->a, symbol, "_forward");
+  c->backward = (entry_function *)(uintptr_t)library_symbol(handle, c->a, symbol, "_backward");
+  c->sizes = (sizes_function *)(uintptr_t)library_symbol(handle, c->a, symbol, "_sizes");
+  choose_cost_sizes(c);
   simt_cost before = {.speed = gpu_speed_of(&c->device)}, cost = before;
   const char *wrong = run_length(c, SHORT_TIME, &before);
   if (!wrong) wrong = run_length(c, LONG_TIME, &cost);
@@ -246,9 +247,9 @@ const char *artifact_gpu_cost(arena *a, const artifact *library, link_object lin
       cost_run c = {
           .a = a, .r = &library->recurrences.items[i], .device = machine_device_of(target)};
       c.error =
-          (const char *(*)(void))(uintptr_t)symbol_of(handle, a, library->prefix, "rec_error");
+          (const char *(*)(void))(uintptr_t)library_symbol(handle, a, library->prefix, "rec_error");
       fputs(separator, out);
-      wrong = print_recurrence(&c, handle, codes, out);
+      wrong = print_recurrence_cost(&c, handle, codes, out);
       separator = "\n";
     }
   }

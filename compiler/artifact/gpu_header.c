@@ -25,7 +25,7 @@ static const char *upper(arena *a, const char *name) {
   return text;
 }
 
-static const char *kind_text(kernel_kind kind) {
+static const char *header_kind_text(kernel_kind kind) {
   switch (kind) {
     case KERNEL_FORWARD: return "forward";
     case KERNEL_STEP: return "step";
@@ -37,7 +37,7 @@ static const char *kind_text(kernel_kind kind) {
   ICE("artifact", "kernel of kind %d", kind);
 }
 
-static const char *axis_name(const printer *p, int axis) {
+static const char *header_axis_name(const printer *p, int axis) {
   for (int i = 0; i < p->abi->fields.count; i++) {
     const abi_field *field = &p->abi->fields.items[i];
     if (field->kind == ABI_AXIS && field->index == axis) return field->name;
@@ -56,9 +56,9 @@ static const char *slot_name(const printer *p, const codegen_slot *slot) {
 }
 
 // " * parameter->H" for each of these axes
-static void put_sizes(printer *p, axis_set axes) {
+static void put_size_factors(printer *p, axis_set axes) {
   for (int axis = 0; axis < p->abi->body->axes.count; axis++)
-    if (axis_in(axes, axis)) fprintf(p->out, " * parameter->%s", axis_name(p, axis));
+    if (axis_in(axes, axis)) fprintf(p->out, " * parameter->%s", header_axis_name(p, axis));
 }
 
 static void put_count(printer *p, const char *what, const codegen_bytes *count) {
@@ -68,7 +68,7 @@ static void put_count(printer *p, const char *what, const codegen_bytes *count) 
   fprintf(p->out, "  return %lld", (long long)count->constant);
   for (int i = 0; i < count->terms.count; i++) {
     fprintf(p->out, " + %lld", (long long)count->terms.items[i].coefficient);
-    put_sizes(p, count->terms.items[i].axes);
+    put_size_factors(p, count->terms.items[i].axes);
   }
   fprintf(p->out, ";\n}\n");
 }
@@ -76,8 +76,8 @@ static void put_count(printer *p, const char *what, const codegen_bytes *count) 
 static void put_lane_blocks(printer *p) {
   const kernel *k = p->k->base.kernel;
   if (k->lane_axis < 0) return;
-  fprintf(p->out, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1,
-          k->lane_block);
+  fprintf(p->out, " * ((parameter->%s + %d) / %d)", header_axis_name(p, k->lane_axis),
+          k->lane_block - 1, k->lane_block);
 }
 
 static void put_items(printer *p) {
@@ -93,7 +93,7 @@ static void put_items(printer *p) {
           "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
           "  return parameter->frame.entries * parameter->frame.slices",
           p->prefix, p->prefix);
-  put_sizes(p, grid);
+  put_size_factors(p, grid);
   put_lane_blocks(p);
   fprintf(p->out, ";\n}\n");
 }
@@ -112,12 +112,12 @@ static void put_copies(printer *p, const codegen_slot *slot) {
   if (!memory->token) fprintf(p->out, " * parameter->frame.slices");
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  put_sizes(p, slot->summed & grid);
+  put_size_factors(p, slot->summed & grid);
   if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) put_lane_blocks(p);
   fprintf(p->out, ";\n}\n");
 }
 
-static const char *number_text(const printer *p, const codegen_slot *slot, number_type dtype) {
+static const char *slot_type_text(const printer *p, const codegen_slot *slot, number_type dtype) {
   if (slot->accumulated) return "f32, in copies";
   return number_type_text(abi_number_type(slot_memory(p, slot), dtype));
 }
@@ -126,7 +126,7 @@ static void put_parameter(printer *p, number_type dtype) {
   const typed_body *body = p->abi->body;
   fprintf(p->out, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
   for (int axis = 0; axis < body->axes.count; axis++) {
-    fprintf(p->out, "  int64_t %s;", axis_name(p, axis));
+    fprintf(p->out, "  int64_t %s;", header_axis_name(p, axis));
     if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE)
       fprintf(p->out, "  /* %lld */", (long long)body->axes.items[axis].size);
     fprintf(p->out, "\n");
@@ -134,13 +134,13 @@ static void put_parameter(printer *p, number_type dtype) {
   for (int i = 0; i < p->k->base.slots.count; i++) {
     const codegen_slot *slot = &p->k->base.slots.items[i];
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
-            abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype),
+            abi_shape(p->arena, p->abi, slot_memory(p, slot)), slot_type_text(p, slot, dtype),
             slot->written ? ": written" : "");
   }
   fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
 
-static void put_kernel(printer *p, number_type dtype) {
+static void put_kernel_header(printer *p, number_type dtype) {
   const codegen_gpu_kernel *k = p->k;
   const char *name = upper(p->arena, p->prefix);
   fprintf(p->out, "\n/* ---- %s ---- */\n", p->prefix);
@@ -204,12 +204,12 @@ static void put_kernels(printer *p, const recurrence_kernels *kernels, device_cl
       continue;
     codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
     p->k = &described;
-    p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),
+    p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, header_kind_text(k->kind),
                              devices == CLASS_LARGE        ? "_large"
                              : devices == CLASS_WARPGROUPS ? "_groups"
                                                            : "");
     if (k->gpu.few) p->prefix = arena_printf(p->arena, "%s_few", p->prefix);
-    put_kernel(p, library->dtype);
+    put_kernel_header(p, library->dtype);
   }
 }
 

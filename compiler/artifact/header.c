@@ -18,7 +18,7 @@ typedef struct printer {
 } printer;
 
 // Text of the source inside a comment: it must not end the comment.
-static void put_comment(const printer *b, const char *text, const char *indent) {
+static void put_c_comment(const printer *b, const char *text, const char *indent) {
   for (const char *p = text; *p; p++) {
     if (*p == '\n')
       fprintf(b->out, "\n%s", indent);
@@ -39,30 +39,30 @@ static void put_launch(const printer *b) {
   fprintf(b->out, "%s\n", (const char *)launch->data);
 }
 
-static int64_t size_of(const artifact *library, const artifact_entry *entry, int variant,
-                       int axis) {
+static int64_t variant_axis_size(const artifact *library, const artifact_entry *entry, int variant,
+                                 int axis) {
   return library->recurrences.items[entry->variants.items[variant]]
       .abi->body->axes.items[axis]
       .size;
 }
 
 // 64, or 0; 64 or 128 for variants that share the struct.
-static const char *sizes_text(const printer *b, const artifact *library,
-                              const artifact_entry *entry, int axis, int64_t size) {
+static const char *variant_sizes_text(const printer *b, const artifact *library,
+                                      const artifact_entry *entry, int axis, int64_t size) {
   const char *text = arena_printf(b->arena, "%lld", (long long)size);
   bool several = false;
   for (int i = 1; entry && i < entry->variants.count; i++) {
-    int64_t other = size_of(library, entry, i, axis);
+    int64_t other = variant_axis_size(library, entry, i, axis);
     bool told = false;
-    for (int k = 0; k < i; k++) told |= size_of(library, entry, k, axis) == other;
+    for (int k = 0; k < i; k++) told |= variant_axis_size(library, entry, k, axis) == other;
     if (!told) text = arena_printf(b->arena, "%s or %lld", text, (long long)other);
     several |= !told;
   }
   return several ? text : arena_printf(b->arena, "%s, or 0", text);
 }
 
-static void put_axes(const printer *b, const artifact *library, const abi_recurrence *abi,
-                     const artifact_entry *entry) {
+static void put_axis_fields(const printer *b, const artifact *library, const abi_recurrence *abi,
+                            const artifact_entry *entry) {
   const typed_body *body = abi->body;
   for (int i = 0; i < abi->fields.count; i++) {
     const abi_field *field = &abi->fields.items[i];
@@ -70,7 +70,8 @@ static void put_axes(const printer *b, const artifact *library, const abi_recurr
     const typed_axis *axis = &body->axes.items[field->index];
     fprintf(b->out, "  int64_t %s;", field->name);
     if (axis->size != TYPED_RUNTIME_SIZE)
-      fprintf(b->out, "  /* %s */", sizes_text(b, library, entry, field->index, axis->size));
+      fprintf(b->out, "  /* %s */",
+              variant_sizes_text(b, library, entry, field->index, axis->size));
     else if (axis->size_expr)
       fprintf(b->out, "  /* %s, or 0 */", expr_to_text(b->arena, axis->size_expr));
     fprintf(b->out, "\n");
@@ -120,8 +121,8 @@ static const char *c_type(number_type type) {
   return types[type];
 }
 
-static void put_memories(const printer *b, const abi_recurrence *abi, const char *symbol,
-                         number_type dtype) {
+static void put_struct_memories(const printer *b, const abi_recurrence *abi, const char *symbol,
+                                number_type dtype) {
   bool gradients = false;
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
@@ -138,7 +139,7 @@ static void put_memories(const printer *b, const abi_recurrence *abi, const char
             abi_shape(b->arena, abi, memory), memory_words(b->arena, abi, memory));
     if (doc) {
       fprintf(b->out, ". ");
-      put_comment(b, doc, "     ");
+      put_c_comment(b, doc, "     ");
     }
     fprintf(b->out, " */\n");
     if (memory->token)
@@ -156,11 +157,11 @@ static void put_struct(const printer *b, const artifact *library, const artifact
   fprintf(b->out, "  int64_t batch;      /* sequences side by side */\n");
   fprintf(b->out, "  int64_t time;       /* steps */\n");
   fprintf(b->out, "  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */\n");
-  put_axes(b, library, abi, entry);
+  put_axis_fields(b, library, abi, entry);
   fprintf(b->out,
           "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
           "*/\n\n");
-  put_memories(b, abi, symbol, r->variant->dtype);
+  put_struct_memories(b, abi, symbol, r->variant->dtype);
   fprintf(b->out, "} %s_arguments;\n\n", symbol);
 }
 
@@ -198,7 +199,7 @@ static void put_title(const printer *b, const artifact_recurrence *r, const char
   fprintf(b->out, "\n/* ---- %s ----\n", name);
   if (!r->abi->body->doc) return;
   fprintf(b->out, " * ");
-  put_comment(b, r->abi->body->doc, " * ");
+  put_c_comment(b, r->abi->body->doc, " * ");
   fprintf(b->out, "\n");
 }
 
@@ -211,7 +212,7 @@ static void put_choice(const printer *b, const artifact *library, const artifact
   put_entry_points(b, entry->symbol);
 }
 
-static const artifact_entry *entry_of(const artifact *library, int index) {
+static const artifact_entry *entry_of_variant(const artifact *library, int index) {
   for (int e = 0; e < library->entries.count; e++)
     for (int i = 0; i < library->entries.items[e].variants.count; i++)
       if (library->entries.items[e].variants.items[i] == index) return &library->entries.items[e];
@@ -220,7 +221,7 @@ static const artifact_entry *entry_of(const artifact *library, int index) {
 
 static void put_recurrence(const printer *b, const artifact *library, int index) {
   const artifact_recurrence *r = &library->recurrences.items[index];
-  const artifact_entry *entry = entry_of(library, index);
+  const artifact_entry *entry = entry_of_variant(library, index);
   if (entry && entry->variants.items[0] == index) put_choice(b, library, entry);
   put_title(b, r, strcmp(r->abi->symbol, r->plain) == 0 ? r->abi->body->name : r->abi->symbol);
   for (int i = 0; i < r->fixed.count; i++)

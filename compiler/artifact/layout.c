@@ -33,7 +33,7 @@ static const char reserved_words[] =
     "typeof typeof_unqual uint16_t uint64_t union unix unsigned using virtual void volatile "
     "wchar_t while xor xor_eq ";
 
-static bool is_reserved(arena *a, const char *name) {
+static bool is_reserved_in_c(arena *a, const char *name) {
   return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL;
 }
 
@@ -75,10 +75,10 @@ static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *nam
   return false;
 }
 
-static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
-                     const char *wanted) {
+static int add_abi_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
+                         const char *wanted) {
   const char *name = arena_printf(a, "%s%s", is_of_compilers(wanted) ? "x" : "", c_name(a, wanted));
-  while (is_reserved(a, name) || is_macro(name) || is_taken_member(a, abi, name))
+  while (is_reserved_in_c(a, name) || is_macro(name) || is_taken_member(a, abi, name))
     name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
   vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
@@ -94,7 +94,7 @@ static const char *apply_name(arena *a, abi_role role, const char *name, bool la
   return arena_printf(a, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
 }
 
-static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor, int lag) {
+static void add_abi_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor, int lag) {
   const typed_body *body = abi->body;
   const char *name = lag >= 0 ? body->lags.items[lag].name : body->tensors.items[tensor].name;
   tensor_kind kind = lag >= 0 ? TENSOR_STATE : body->tensors.items[tensor].kind;
@@ -106,18 +106,18 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
                                       : body->tensors.items[tensor].wide;
   memory.apply_name = apply_name(a, role, name, lag >= 0);
   int index = abi->memories.count;
-  memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
+  memory.data = add_abi_field(a, abi, ABI_DATA, index, memory.apply_name);
   if (memory.token) {
     const char *base = abi->fields.items[memory.data].name;
     memory.batch_stride =
-        add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
+        add_abi_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
     memory.time_stride =
-        add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
+        add_abi_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
   }
   vec_push(a, &abi->memories, memory);
 }
 
-static bool is_among(const char *symbol, const char *const *others, int count) {
+static bool is_among_symbols(const char *symbol, const char *const *others, int count) {
   for (int i = 0; i < count; i++)
     if (strcmp(others[i], symbol) == 0) return true;
   return false;
@@ -125,7 +125,7 @@ static bool is_among(const char *symbol, const char *const *others, int count) {
 
 // f_summary_backward is of f alone: f and f_summary are not the symbols of one library.
 static bool shares_entries(arena *a, const char *symbol, const char *const *others, int count) {
-  if (is_among(arena_printf(a, "%s_summary", symbol), others, count)) return true;
+  if (is_among_symbols(arena_printf(a, "%s_summary", symbol), others, count)) return true;
   for (int i = 0; i < count; i++)
     if (strcmp(arena_printf(a, "%s_summary", others[i]), symbol) == 0) return true;
   return false;
@@ -135,7 +135,7 @@ const char *abi_symbol(arena *a, const char *prefix, const typed_body *body,
                        const char *const *others, int count) {
   const char *symbol = arena_printf(a, "%s%s", prefix, c_name(a, body->name));
   // rec_sizes is a type of the header
-  while (strcmp(symbol, "rec") == 0 || is_among(symbol, others, count) ||
+  while (strcmp(symbol, "rec") == 0 || is_among_symbols(symbol, others, count) ||
          shares_entries(a, symbol, others, count))
     symbol = arena_printf(a, "%s_", symbol);
   return symbol;
@@ -144,7 +144,8 @@ const char *abi_symbol(arena *a, const char *prefix, const typed_body *body,
 const char *abi_variant_symbol(arena *a, const char *plain, const char *suffix,
                                const char *const *others, int count) {
   const char *symbol = arena_printf(a, "%s%s", plain, suffix);
-  while (*suffix && is_among(symbol, others, count)) symbol = arena_printf(a, "%s_", symbol);
+  while (*suffix && is_among_symbols(symbol, others, count))
+    symbol = arena_printf(a, "%s_", symbol);
   return symbol;
 }
 
@@ -160,25 +161,25 @@ abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol)
   abi_recurrence *abi = ARENA_NEW(a, abi_recurrence);
   abi->body = body;
   abi->symbol = symbol;
-  add_field(a, abi, ABI_SIZE, -1, "size");
-  add_field(a, abi, ABI_BATCH, -1, "batch");
-  add_field(a, abi, ABI_TIME, -1, "time");
-  add_field(a, abi, ABI_SEQUENCES, -1, "sequences");
+  add_abi_field(a, abi, ABI_SIZE, -1, "size");
+  add_abi_field(a, abi, ABI_BATCH, -1, "batch");
+  add_abi_field(a, abi, ABI_TIME, -1, "time");
+  add_abi_field(a, abi, ABI_SEQUENCES, -1, "sequences");
   for (int i = 0; i < body->axes.count; i++)
-    add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
-  add_field(a, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
+    add_abi_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
+  add_abi_field(a, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
   for (int gradient = 0; gradient < 2; gradient++) {
     for (int i = 0; i < body->tensors.count; i++) {
       if (body->tensors.items[i].kind == TENSOR_STATE) {
-        add_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, i, -1);
-        add_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, i, -1);
+        add_abi_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, i, -1);
+        add_abi_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, i, -1);
       } else {
-        add_memory(a, abi, gradient ? ABI_D_VALUE : ABI_VALUE, i, -1);
+        add_abi_memory(a, abi, gradient ? ABI_D_VALUE : ABI_VALUE, i, -1);
       }
     }
     for (int i = 0; i < body->lags.count; i++) {
-      add_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, -1, i);
-      add_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, -1, i);
+      add_abi_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, -1, i);
+      add_abi_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, -1, i);
     }
   }
   return abi;
@@ -206,7 +207,7 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
   return count;
 }
 
-static bool is_complex(const abi_recurrence *abi, const abi_memory *memory) {
+static bool is_complex_memory(const abi_recurrence *abi, const abi_memory *memory) {
   const typed_body *body = abi->body;
   return memory->lag >= 0 ? body->lags.items[memory->lag].complex
                           : body->tensors.items[memory->tensor].complex;
@@ -218,7 +219,7 @@ bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory) {
 
 int abi_factor(const abi_recurrence *abi, const abi_memory *memory) {
   int depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 1;
-  return is_complex(abi, memory) ? 2 * depth : depth;
+  return is_complex_memory(abi, memory) ? 2 * depth : depth;
 }
 
 number_type abi_number_type(const abi_memory *memory, number_type dtype) {
@@ -234,6 +235,6 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
     text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
   for (int i = 0; i < count; i++)
     text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
-  if (is_complex(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
+  if (is_complex_memory(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
   return arena_printf(a, "[%s]", text);
 }

@@ -105,7 +105,8 @@ static void add_foreign(arena *a, const artifact *whole, blob_list *blobs, thunk
 }
 
 // The manifest, and the entry points that stand for several variants.
-static void add_whole(arena *a, const artifact *whole, blob_list *blobs, thunk_list *thunks) {
+static void add_whole_library(arena *a, const artifact *whole, blob_list *blobs,
+                              thunk_list *thunks) {
   const char *manifest = artifact_manifest(a, whole, false);
   vec_push(a, blobs,
            (codegen_blob){.symbol = arena_printf(a, "%srec_manifest", whole->prefix),
@@ -127,7 +128,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, const artifac
   VEC(const kernel *) kernels = {0};
   blob_list blobs = {0};
   thunk_list thunks = {0};
-  if (whole) add_whole(a, whole, &blobs, &thunks);
+  if (whole) add_whole_library(a, whole, &blobs, &thunks);
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = artifact_describe(a, library, r);

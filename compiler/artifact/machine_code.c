@@ -70,21 +70,21 @@ static gpu_model_code *code_of_line(artifact_codes *codes, const char *line, siz
   return NULL;
 }
 
-static bool begins_with(const char *word, const char *what) {
+static bool word_begins_with(const char *word, const char *what) {
   return strncmp(word, what, strlen(what)) == 0;
 }
 
 // Counts an instruction of the disassembler: "/*0040*/ @!P0 EXIT ;".
-static void count_line(gpu_model_code *code, const char *line) {
+static void count_disassembled(gpu_model_code *code, const char *line) {
   const char *word = strstr(line, "*/");
   if (!word) return;
   word += strlen("*/");
   word += strspn(word, " \t");
   if (*word == '@') word += strcspn(word, " "), word += strspn(word, " ");
   code->instructions++;
-  code->branches +=
-      begins_with(word, "BRA") || begins_with(word, "CALL") || begins_with(word, "RET");
-  code->specials += begins_with(word, "MUFU");
+  code->branches += word_begins_with(word, "BRA") || word_begins_with(word, "CALL") ||
+                    word_begins_with(word, "RET");
+  code->specials += word_begins_with(word, "MUFU");
 }
 
 static void read_disassembler(FILE *text, artifact_codes *codes) {
@@ -94,9 +94,9 @@ static void read_disassembler(FILE *text, artifact_codes *codes) {
     codes->items[i].instructions = codes->items[i].branches = codes->items[i].specials = 0;
   while (fgets(line, sizeof line, text)) {
     size_t length = strcspn(line, "\n"), blank = strspn(line, " \t");
-    if (length && line[0] == '.' && begins_with(line, ".text."))
+    if (length && line[0] == '.' && word_begins_with(line, ".text."))
       now = code_of_line(codes, line, length);
-    if (now && begins_with(line + blank, "/*")) count_line(now, line);
+    if (now && word_begins_with(line + blank, "/*")) count_disassembled(now, line);
   }
 }
 

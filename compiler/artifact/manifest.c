@@ -23,14 +23,14 @@ static cJSON *text_or_null(const char *text) {
   return must(text ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
-static void add(cJSON *object, const char *key, cJSON *value) {
+static void add_json_item(cJSON *object, const char *key, cJSON *value) {
   cJSON_AddItemToObject(object, key, must(value));
 }
-static void add_text(cJSON *object, const char *key, const char *text) {
-  add(object, key, text_or_null(text));
+static void add_json_text(cJSON *object, const char *key, const char *text) {
+  add_json_item(object, key, text_or_null(text));
 }
-static void add_number(cJSON *object, const char *key, double number) {
-  add(object, key, cJSON_CreateNumber(number));
+static void add_json_number(cJSON *object, const char *key, double number) {
+  add_json_item(object, key, cJSON_CreateNumber(number));
 }
 
 static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
@@ -52,7 +52,7 @@ static void add_class(cJSON *row, state_class class) {
   snprintf(text, sizeof text, "%s", state_class_word(class));
   for (char *c = text; *c; c++)
     if (*c == '_') *c = ' ';
-  add_text(row, "class", text);
+  add_json_text(row, "class", text);
 }
 
 static cJSON *structure_json(const recurrence *r) {
@@ -62,9 +62,9 @@ static cJSON *structure_json(const recurrence *r) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     const state_structure *structure = &r->states.items[state++];
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "state", r->body.tensors.items[i].name);
+    add_json_text(row, "state", r->body.tensors.items[i].name);
     add_class(row, structure->class);
-    add_number(row, "stratum", structure->stratum);
+    add_json_number(row, "stratum", structure->stratum);
     cJSON_AddItemToArray(list, row);
   }
   return list;
@@ -75,12 +75,12 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "name", axis->name);
-    add(row, "size",
-        axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull()
-                                         : cJSON_CreateNumber((double)axis->size));
+    add_json_text(row, "name", axis->name);
+    add_json_item(row, "size",
+                  axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull()
+                                                   : cJSON_CreateNumber((double)axis->size));
     bool computed = axis->size == TYPED_RUNTIME_SIZE && axis->size_expr;
-    add_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
+    add_json_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
     cJSON_AddItemToArray(list, row);
   }
   return list;
@@ -95,18 +95,18 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "name", tensor->name);
-    add_text(row, "kind", kinds[tensor->kind]);
-    add(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
-    add(row, "complex", cJSON_CreateBool(tensor->complex));
+    add_json_text(row, "name", tensor->name);
+    add_json_text(row, "kind", kinds[tensor->kind]);
+    add_json_item(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
+    add_json_item(row, "complex", cJSON_CreateBool(tensor->complex));
     double promise[2] = {tensor->low, tensor->high};
-    add(row, "promise",
-        tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
+    add_json_item(row, "promise",
+                  tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
     bool has_start = tensor->start && tensor->start->source;
     const char *begin = tensor->begin ? begin_text(a, body, tensor) : NULL;
-    add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : begin);
-    if (tensor->start) add(row, "draw", tensor_start_json(a, body, tensor));
-    add_text(row, "doc", tensor->doc);
+    add_json_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : begin);
+    if (tensor->start) add_json_item(row, "draw", tensor_start_json(a, body, tensor));
+    add_json_text(row, "doc", tensor->doc);
     cJSON_AddItemToArray(list, row);
   }
   return list;
@@ -119,11 +119,11 @@ static cJSON *lags_json(arena *a, const abi_recurrence *abi) {
     int axes[TYPED_MAX_AXES];
     int count = abi_axes(abi, &abi->memories.items[abi_find(abi, ABI_H0, -1, i)], axes);
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "name", arena_printf(a, "%s.lag", lag->name));
-    add_text(row, "of", lag->name);
-    add_number(row, "depth", lag->depth);
-    add(row, "axes", axis_names(abi->body, axes, count));
-    add(row, "complex", cJSON_CreateBool(lag->complex));
+    add_json_text(row, "name", arena_printf(a, "%s.lag", lag->name));
+    add_json_text(row, "of", lag->name);
+    add_json_number(row, "depth", lag->depth);
+    add_json_item(row, "axes", axis_names(abi->body, axes, count));
+    add_json_item(row, "complex", cJSON_CreateBool(lag->complex));
     cJSON_AddItemToArray(list, row);
   }
   return list;
@@ -146,15 +146,15 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
     if (field->kind == ABI_AXIS) of = abi->body->axes.items[field->index].name;
     if (field->kind >= ABI_DATA) of = abi->memories.items[field->index].apply_name;
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "name", field->name);
-    add_number(row, "offset", field->offset);
-    add_text(row, "kind", kinds[field->kind]);
-    add_text(row, "of", of);
+    add_json_text(row, "name", field->name);
+    add_json_number(row, "offset", field->offset);
+    add_json_text(row, "kind", kinds[field->kind]);
+    add_json_text(row, "of", of);
     cJSON_AddItemToArray(fields, row);
   }
   cJSON *arguments = must(cJSON_CreateObject());
-  add_number(arguments, "size", abi->arguments_size);
-  add(arguments, "fields", fields);
+  add_json_number(arguments, "size", abi->arguments_size);
+  add_json_item(arguments, "fields", fields);
   return arguments;
 }
 
@@ -166,7 +166,7 @@ static bool runs_on(codegen_gpu_target target, int device) {
 }
 
 // The targets of the library that run the kernels for GPUs of a class.
-static cJSON *targets_of(const artifact *library, int device) {
+static cJSON *library_targets(const artifact *library, int device) {
   cJSON *names = must(cJSON_CreateArray());
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1 && runs_on((codegen_gpu_target)target, device))
@@ -178,12 +178,12 @@ static cJSON *targets_of(const artifact *library, int device) {
 static cJSON *device_json(const artifact *library, const artifact_saved_texts *saved, int device) {
   bool host = device == ARTIFACT_HOST;
   cJSON *row = must(cJSON_CreateObject()), *formulas = must(cJSON_CreateObject());
-  add_text(row, "device", host ? "host" : "gpu");
-  add(row, "class", host ? cJSON_CreateNull() : cJSON_CreateNumber(device));
-  add(row, "code", host ? cJSON_CreateArray() : targets_of(library, device));
-  add_text(formulas, "batch", saved->batch[device + 1]);
-  add_text(formulas, "packed", saved->packed[device + 1]);
-  add(row, "saved", formulas);
+  add_json_text(row, "device", host ? "host" : "gpu");
+  add_json_item(row, "class", host ? cJSON_CreateNull() : cJSON_CreateNumber(device));
+  add_json_item(row, "code", host ? cJSON_CreateArray() : library_targets(library, device));
+  add_json_text(formulas, "batch", saved->batch[device + 1]);
+  add_json_text(formulas, "packed", saved->packed[device + 1]);
+  add_json_item(row, "saved", formulas);
   return row;
 }
 
@@ -212,7 +212,7 @@ static const char *formulas_hash(arena *a, const typed_body *body) {
 static cJSON *fixed_json(const artifact_recurrence *r) {
   cJSON *json = must(cJSON_CreateObject());
   for (int i = 0; i < r->fixed.count; i++)
-    add_number(json, r->fixed.items[i].axis, (double)r->fixed.items[i].size);
+    add_json_number(json, r->fixed.items[i].axis, (double)r->fixed.items[i].size);
   return json;
 }
 
@@ -227,34 +227,34 @@ static cJSON *segment_json(arena *a, const artifact_recurrence *r) {
     for (int x = 0; t->kind == TENSOR_STATE && x < t->axis_count; x++)
       if (axis_in(instances, t->axes[x])) axes[count++] = t->axes[x];
   }
-  add_number(json, "multiple", (double)artifact_segment_multiple(&kernels, r->kernels->chunk));
-  add(json, "instances", axis_names(body, axes, count));
-  add_text(json, "forward", r->delays ? NULL : schedule_summary_text(a, r->kernels, false));
-  add_text(json, "backward", r->delays ? NULL : schedule_summary_text(a, r->kernels, true));
+  add_json_number(json, "multiple", (double)artifact_segment_multiple(&kernels, r->kernels->chunk));
+  add_json_item(json, "instances", axis_names(body, axes, count));
+  add_json_text(json, "forward", r->delays ? NULL : schedule_summary_text(a, r->kernels, false));
+  add_json_text(json, "backward", r->delays ? NULL : schedule_summary_text(a, r->kernels, true));
   return json;
 }
 
 static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   cJSON *json = must(cJSON_CreateObject());
-  add_text(json, "name", body->name);
-  add_text(json, "symbol", r->abi->symbol);
-  add_text(json, "dtype", number_type_text(r->variant->dtype));
-  add_text(json, "variant_of", strcmp(r->abi->symbol, r->plain) == 0 ? NULL : r->plain);
-  add(json, "fixed", fixed_json(r));
-  add_text(json, "doc", body->doc);
-  add_text(json, "form", r->kernels->form);
-  add_text(json, "why", r->kernels->why);
-  add_number(json, "chunk", r->kernels->chunk);
-  add_text(json, "report", r->report);
-  add_text(json, "formulas", formulas_hash(a, r->formulas));
-  add(json, "structure", structure_json(r->kernels->recurrence));
-  add(json, "axes", axes_json(a, body));
-  add(json, "tensors", tensors_json(a, body));
-  add(json, "lags", lags_json(a, r->abi));
-  add(json, "arguments", arguments_json(r->abi));
-  add(json, "sizes", sizes_json(a, r->variant, r));
-  add(json, "segment", segment_json(a, r));
+  add_json_text(json, "name", body->name);
+  add_json_text(json, "symbol", r->abi->symbol);
+  add_json_text(json, "dtype", number_type_text(r->variant->dtype));
+  add_json_text(json, "variant_of", strcmp(r->abi->symbol, r->plain) == 0 ? NULL : r->plain);
+  add_json_item(json, "fixed", fixed_json(r));
+  add_json_text(json, "doc", body->doc);
+  add_json_text(json, "form", r->kernels->form);
+  add_json_text(json, "why", r->kernels->why);
+  add_json_number(json, "chunk", r->kernels->chunk);
+  add_json_text(json, "report", r->report);
+  add_json_text(json, "formulas", formulas_hash(a, r->formulas));
+  add_json_item(json, "structure", structure_json(r->kernels->recurrence));
+  add_json_item(json, "axes", axes_json(a, body));
+  add_json_item(json, "tensors", tensors_json(a, body));
+  add_json_item(json, "lags", lags_json(a, r->abi));
+  add_json_item(json, "arguments", arguments_json(r->abi));
+  add_json_item(json, "sizes", sizes_json(a, r->variant, r));
+  add_json_item(json, "segment", segment_json(a, r));
   return json;
 }
 
@@ -263,12 +263,12 @@ static cJSON *entries_json(const artifact *library) {
   for (int i = 0; i < library->entries.count; i++) {
     const artifact_entry *entry = &library->entries.items[i];
     cJSON *row = must(cJSON_CreateObject()), *variants = must(cJSON_CreateArray());
-    add_text(row, "symbol", entry->symbol);
-    add_text(row, "same_as", entry->same_as);
+    add_json_text(row, "symbol", entry->symbol);
+    add_json_text(row, "same_as", entry->same_as);
     for (int k = 0; k < entry->variants.count; k++)
       cJSON_AddItemToArray(
           variants, text_or_null(library->recurrences.items[entry->variants.items[k]].abi->symbol));
-    add(row, "variants", variants);
+    add_json_item(row, "variants", variants);
     cJSON_AddItemToArray(list, row);
   }
   return list;
@@ -305,16 +305,16 @@ const char *artifact_hash(arena *a, const artifact *library) {
 
 char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *json = must(cJSON_CreateObject());
-  add_text(json, "rec", REC_VERSION);
-  add_text(json, "mark", OUTPUT_MARK_TEXT);  // first of all text from the program
-  add_text(json, "abi", ABI_TEXT);
-  add_text(json, "prefix", library->prefix);
-  add_text(json, "hash", artifact_hash(a, library));
-  add_text(json, "dtype", number_type_text(library->dtype));
+  add_json_text(json, "rec", REC_VERSION);
+  add_json_text(json, "mark", OUTPUT_MARK_TEXT);  // first of all text from the program
+  add_json_text(json, "abi", ABI_TEXT);
+  add_json_text(json, "prefix", library->prefix);
+  add_json_text(json, "hash", artifact_hash(a, library));
+  add_json_text(json, "dtype", number_type_text(library->dtype));
   cJSON *dtypes = must(cJSON_CreateArray());
   for (int i = 0; i < library->dtypes.count; i++)
     cJSON_AddItemToArray(dtypes, text_or_null(number_type_text(library->dtypes.items[i])));
-  add(json, "dtypes", dtypes);
+  add_json_item(json, "dtypes", dtypes);
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (codegen_clones_asked(library->clones) >> clone & 1)
@@ -322,33 +322,33 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
-  add(json, "targets", targets);
-  add_number(json, "optimisation", library->level);
-  add_number(json, "chunk", library->chunk);
-  add_number(json, "save_every", library->save_every);
-  add_text(json, "form", schedule_form_text(library->form));
-  add(json, "check", cJSON_CreateBool(library->check));
-  add(json, "summary", cJSON_CreateBool(library->summary));
-  add(json, "tf32", cJSON_CreateBool(library->tf32));
-  add_number(json, "shared_memory", library->shared_kib);
-  add_text(json, "without", library->without);
-  add(json, "defines", texts_json(library->defines.items, library->defines.count));
-  add(json, "exported", texts_json(library->exported.items, library->exported.count));
-  add_text(json, "from", library->from);
+  add_json_item(json, "targets", targets);
+  add_json_number(json, "optimisation", library->level);
+  add_json_number(json, "chunk", library->chunk);
+  add_json_number(json, "save_every", library->save_every);
+  add_json_text(json, "form", schedule_form_text(library->form));
+  add_json_item(json, "check", cJSON_CreateBool(library->check));
+  add_json_item(json, "summary", cJSON_CreateBool(library->summary));
+  add_json_item(json, "tf32", cJSON_CreateBool(library->tf32));
+  add_json_number(json, "shared_memory", library->shared_kib);
+  add_json_text(json, "without", library->without);
+  add_json_item(json, "defines", texts_json(library->defines.items, library->defines.count));
+  add_json_item(json, "exported", texts_json(library->exported.items, library->exported.count));
+  add_json_text(json, "from", library->from);
   cJSON *files = must(cJSON_CreateArray());
   for (int i = 0; i < library->sources.count; i++) {
     cJSON *row = must(cJSON_CreateObject());
-    add_text(row, "path", library->sources.items[i]->path);
-    add_text(row, "text", library->sources.items[i]->text);
+    add_json_text(row, "path", library->sources.items[i]->path);
+    add_json_text(row, "text", library->sources.items[i]->text);
     cJSON_AddItemToArray(files, row);
   }
-  add(json, "sources", files);
+  add_json_item(json, "sources", files);
   cJSON *recurrences = must(cJSON_CreateArray());
   for (int i = 0; i < library->recurrences.count; i++)
     cJSON_AddItemToArray(recurrences, recurrence_json(a, &library->recurrences.items[i]));
-  add(json, "recurrences", recurrences);
-  add(json, "entries", entries_json(library));
-  if (library->program) add(json, "program", cJSON_CreateRaw(library->program));
+  add_json_item(json, "recurrences", recurrences);
+  add_json_item(json, "entries", entries_json(library));
+  if (library->program) add_json_item(json, "program", cJSON_CreateRaw(library->program));
   char *printed = indented ? cJSON_Print(json) : cJSON_PrintUnformatted(json);
   if (!printed) ICE("artifact", "no memory for the manifest");
   char *text = arena_strdup(a, printed);

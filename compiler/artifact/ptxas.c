@@ -39,7 +39,7 @@ struct artifact_assembly {
   assembly runs[GPU_TARGET_COUNT];  // by image
 };
 
-static void make_folder(artifact_assembly *all) {
+static void make_assembly_folder(artifact_assembly *all) {
   const char *where = getenv("TMPDIR");
   if (!where || !*where) where = "/tmp";
   all->folder = mkdtemp(arena_printf(all->arena, "%s/recc.XXXXXX", where));
@@ -66,7 +66,8 @@ static void *run_assembly(void *argument) {
   return NULL;
 }
 
-static void start(const artifact_assembly *all, const codegen_gpu_image *image, assembly *run) {
+static void start_assembly(const artifact_assembly *all, const codegen_gpu_image *image,
+                           assembly *run) {
   arena *a = all->arena;
   const char *name = codegen_gpu_target_name(image->target);
   run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
@@ -84,7 +85,7 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
 }
 
 // The whole file, NULL if there is none.
-static const char *read_all(arena *a, const char *path, size_t *size) {
+static const char *read_all_bytes(arena *a, const char *path, size_t *size) {
   struct stat status;
   int file = open(path, O_RDONLY | O_CLOEXEC);
   char *bytes = NULL;
@@ -99,24 +100,25 @@ static const char *read_all(arena *a, const char *path, size_t *size) {
 }
 
 // Waits for a run. NULL, or why there is no cubin.
-static const char *finish(const artifact_assembly *all, codegen_gpu_image *image, assembly *run) {
+static const char *finish_assembly(const artifact_assembly *all, codegen_gpu_image *image,
+                                   assembly *run) {
   arena *a = all->arena;
   const char *ptxas = all->ptxas, *name = codegen_gpu_target_name(image->target);
   if (run->started) pthread_join(run->thread, NULL);
   if (!run->ran) return arena_printf(a, "%s cannot be run", ptxas);
   size_t size = 0;
   if (WIFEXITED(run->status) && WEXITSTATUS(run->status) == 0) {
-    image->cubin = read_all(a, run->output, &image->cubin_bytes);
-    if (all->tells) image->said = read_all(a, run->said, &size);
+    image->cubin = read_all_bytes(a, run->output, &image->cubin_bytes);
+    if (all->tells) image->said = read_all_bytes(a, run->said, &size);
     if (image->cubin) return NULL;
   }
-  const char *said = read_all(a, run->said, &size);
+  const char *said = read_all_bytes(a, run->said, &size);
   size_t line = said ? strcspn(said, "\n") : 0;
   return arena_printf(a, "%s for %s: %.*s", ptxas, name, line ? (int)line : 18,
                       line ? said : "it wrote no cubin");
 }
 
-static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *image) {
+static bool is_wanted_image(const artifact_assembly *all, const codegen_gpu_image *image) {
   return image->target != GPU_SIMT && all->targets >> image->target & 1;
 }
 
@@ -125,13 +127,13 @@ artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned
   artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
   *all = (artifact_assembly){
       .arena = a, .ptxas = ptxas, .targets = targets, .lines = lines, .tells = tells};
-  make_folder(all);
+  make_assembly_folder(all);
   return all;
 }
 
 void artifact_assemble_image(void *assembly_of_all, int image, const codegen_gpu_image *made) {
   artifact_assembly *all = assembly_of_all;
-  if (all->folder && is_wanted(all, made)) start(all, made, &all->runs[image]);
+  if (all->folder && is_wanted_image(all, made)) start_assembly(all, made, &all->runs[image]);
 }
 
 const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gpu, bool *no_files) {
@@ -141,8 +143,8 @@ const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gp
   for (int i = 0; i < gpu->images.count; i++) {
     codegen_gpu_image *image = &gpu->images.items[i];
     assembly *run = &all->runs[i];
-    if (!is_wanted(all, image)) continue;
-    const char *why = run->unwritten ? run->unwritten : finish(all, image, run);
+    if (!is_wanted_image(all, image)) continue;
+    const char *why = run->unwritten ? run->unwritten : finish_assembly(all, image, run);
     *no_files |= run->unwritten != NULL;
     if (!wrong) wrong = why;
     unlink(run->input);

@@ -25,14 +25,14 @@ static const char *devices_text(arena *a, const artifact *library, device_class 
   return text;
 }
 
-static const codegen_function_size *function_of(const codegen_gpu_object *object,
-                                                const char *symbol) {
+static const codegen_function_size *function_size_of(const codegen_gpu_object *object,
+                                                     const char *symbol) {
   for (int i = 0; i < object->functions.count; i++)
     if (strcmp(object->functions.items[i].symbol, symbol) == 0) return &object->functions.items[i];
   ICE("resources", "%s was not lowered", symbol);
 }
 
-static const char *sizes_text(arena *a, const typed_body *body) {
+static const char *body_sizes_text(arena *a, const typed_body *body) {
   const char *text = "";
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
@@ -52,15 +52,15 @@ static bool is_printed(const codegen_gpu_object *object, int index) {
   return false;
 }
 
-static void put_kernel(arena *a, FILE *out, const artifact *library,
-                       const codegen_gpu_object *object, int index) {
+static void put_kernel_resources(arena *a, FILE *out, const artifact *library,
+                                 const codegen_gpu_object *object, int index) {
   const codegen_gpu_kernel *k = &object->kernels.items[index];
   if (!k->symbol) {
     fprintf(out, "  none: %s\n", k->why_not);
     return;
   }
   if (is_printed(object, index)) return;
-  const codegen_function_size *size = function_of(object, k->symbol);
+  const codegen_function_size *size = function_size_of(object, k->symbol);
   fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol,
           devices_text(a, library, k->base.kernel->gpu.device_class), k->threads, k->shared_bytes,
           (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
@@ -91,7 +91,7 @@ static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, num
 static void put_recurrence(arena *a, FILE *out, const artifact *library,
                            const artifact_recurrence *r, const codegen_gpu_object *object) {
   const recurrence *made = r->gpu.small->recurrence;
-  fprintf(out, "%s(%s), %s, module %s\n", made->body.name, sizes_text(a, &made->body),
+  fprintf(out, "%s(%s), %s, module %s\n", made->body.name, body_sizes_text(a, &made->body),
           number_type_text(library->dtype), object->hash);
   put_pass(a, out, r->gpu.small, library->dtype, KERNEL_FORWARD,
            launches_of(object, made, KERNEL_FORWARD));
@@ -101,7 +101,7 @@ static void put_recurrence(arena *a, FILE *out, const artifact *library,
           "outside", "products", "barriers", "instructions");
   for (int i = 0; i < object->kernels.count; i++)
     if (object->kernels.items[i].base.kernel->recurrence == made)
-      put_kernel(a, out, library, object, i);
+      put_kernel_resources(a, out, library, object, i);
 }
 
 char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object) {

@@ -13,7 +13,7 @@ typedef struct row_list {
   artifact_rows rows;
 } row_list;
 
-static const typed_lag *lag_of(const row_list *l, int lag) {
+static const typed_lag *typed_lag_of(const row_list *l, int lag) {
   return &l->r->abi->body->lags.items[lag];
 }
 
@@ -22,14 +22,14 @@ static artifact_row_sources *begin_rows(row_list *l, int when, bool inner, abi_r
   const abi_recurrence *abi = inner ? l->r->inner : l->r->abi;
   artifact_row_sources x = {
       .rows = {.memory = abi_find(abi, role, tensor, lag), .inner = inner, .when = when}};
-  if (lag >= 0) x.rows.rows = lag_of(l, lag)->depth;
+  if (lag >= 0) x.rows.rows = typed_lag_of(l, lag)->depth;
   vec_push(l->arena, &l->rows, x);
   return &l->rows.items[l->rows.count - 1];
 }
 
 // Steps of a tensor.
-static void add_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role role, int tensor,
-                      int offset, int ends) {
+static void add_tensor_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role role,
+                             int tensor, int offset, int ends) {
   const abi_recurrence *abi = inner ? l->r->inner : l->r->abi;
   rec_table_row_source rows = {
       .memory = abi_find(abi, role, tensor, -1), .inner = inner, .offset = offset, .ends = ends};
@@ -37,10 +37,10 @@ static void add_steps(row_list *l, artifact_row_sources *x, bool inner, abi_role
 }
 
 // Entries of a lag buffer of the caller's.
-static void add_entries(row_list *l, artifact_row_sources *x, abi_role role, int lag, int offset,
-                        int ends) {
+static void add_lag_entries(row_list *l, artifact_row_sources *x, abi_role role, int lag,
+                            int offset, int ends) {
   rec_table_row_source rows = {.memory = abi_find(l->r->abi, role, -1, lag),
-                               .rows = lag_of(l, lag)->depth,
+                               .rows = typed_lag_of(l, lag)->depth,
                                .offset = offset,
                                .ends = ends};
   vec_push(l->arena, &x->sources, rows);
@@ -50,21 +50,23 @@ static void add_delay(row_list *l, const recurrence_delay *d) {
   artifact_row_sources *x = begin_rows(l, REC_ROWS_BEFORE, true, ABI_VALUE, d->tensor, -1);
   if (d->starts)
     vec_push(l->arena, &x->sources, (rec_table_row_source){.memory = -1, .rows = d->steps});
-  if (d->source >= 0) add_steps(l, x, false, ABI_VALUE, d->source, -d->steps, 0);
-  if (d->lag >= 0) add_entries(l, x, ABI_H0, d->lag, lag_of(l, d->lag)->depth - d->steps, 0);
+  if (d->source >= 0) add_tensor_steps(l, x, false, ABI_VALUE, d->source, -d->steps, 0);
+  if (d->lag >= 0)
+    add_lag_entries(l, x, ABI_H0, d->lag, typed_lag_of(l, d->lag)->depth - d->steps, 0);
 }
 
-static bool is_long(const row_list *l, int lag) { return l->r->delays->lags[lag] < 0; }
+static bool is_delayed_lag(const row_list *l, int lag) { return l->r->delays->lags[lag] < 0; }
 
 // The last values of a buffer that no kernel has.
-static void add_last(row_list *l, int lag) {
-  int input = lag_of(l, lag)->input, depth = lag_of(l, lag)->depth, kept = l->r->delays->kept[lag];
+static void add_last_rows(row_list *l, int lag) {
+  int input = typed_lag_of(l, lag)->input, depth = typed_lag_of(l, lag)->depth,
+      kept = l->r->delays->kept[lag];
   artifact_row_sources *x = begin_rows(l, REC_ROWS_AFTER_FORWARD, false, ABI_HT, -1, lag);
-  add_steps(l, x, input < 0, ABI_VALUE, input < 0 ? kept : input, -depth, 1);
-  add_entries(l, x, ABI_H0, lag, 0, 1);
+  add_tensor_steps(l, x, input < 0, ABI_VALUE, input < 0 ? kept : input, -depth, 1);
+  add_lag_entries(l, x, ABI_H0, lag, 0, 1);
   if (kept < 0) return;
   x = begin_rows(l, REC_ROWS_BEFORE_BACKWARD, true, ABI_D_VALUE, kept, -1);
-  add_entries(l, x, ABI_D_HT, lag, depth, -1);
+  add_lag_entries(l, x, ABI_D_HT, lag, depth, -1);
 }
 
 static void add_gradient_of_input(row_list *l, int input) {
@@ -75,28 +77,28 @@ static void add_gradient_of_input(row_list *l, int input) {
     if (d->source != input) continue;
     if (!x) {
       x = begin_rows(l, REC_ROWS_AFTER_BACKWARD, false, ABI_D_VALUE, input, -1);
-      add_steps(l, x, true, ABI_D_VALUE, input, 0, 0);
+      add_tensor_steps(l, x, true, ABI_D_VALUE, input, 0, 0);
     }
-    add_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps, 0);
+    add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps, 0);
   }
   for (int i = 0; x && i < l->r->abi->body->lags.count; i++)
-    if (lag_of(l, i)->input == input && is_long(l, i))
-      add_entries(l, x, ABI_D_HT, i, lag_of(l, i)->depth, -1);
+    if (typed_lag_of(l, i)->input == input && is_delayed_lag(l, i))
+      add_lag_entries(l, x, ABI_D_HT, i, typed_lag_of(l, i)->depth, -1);
 }
 
-static bool is_read(const row_list *l, int lag) {
+static bool is_lag_read(const row_list *l, int lag) {
   for (int i = 0; i < l->r->delays->delays.count; i++)
     if (l->r->delays->delays.items[i].lag == lag) return true;
   return false;
 }
 
 static void add_gradient_of_buffer(row_list *l, int lag) {
-  if (!is_long(l, lag) && !is_read(l, lag)) return;
+  if (!is_delayed_lag(l, lag) && !is_lag_read(l, lag)) return;
   const recurrence_delays *delays = l->r->delays;
-  int depth = lag_of(l, lag)->depth;
+  int depth = typed_lag_of(l, lag)->depth;
   artifact_row_sources *x = begin_rows(l, REC_ROWS_AFTER_BACKWARD, false, ABI_D_H0, -1, lag);
-  if (is_long(l, lag)) {
-    add_entries(l, x, ABI_D_HT, lag, 0, -1);
+  if (is_delayed_lag(l, lag)) {
+    add_lag_entries(l, x, ABI_D_HT, lag, 0, -1);
   } else {
     rec_table_row_source own = {.memory = abi_find(l->r->inner, ABI_D_H0, -1, delays->lags[lag]),
                                 .inner = true,
@@ -105,7 +107,7 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
   }
   for (int i = 0; i < delays->delays.count; i++) {
     const recurrence_delay *d = &delays->delays.items[i];
-    if (d->lag == lag) add_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps - depth, 0);
+    if (d->lag == lag) add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps - depth, 0);
   }
 }
 
@@ -115,7 +117,7 @@ artifact_rows artifact_delay_rows(arena *a, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   for (int i = 0; i < r->delays->delays.count; i++) add_delay(&l, &r->delays->delays.items[i]);
   for (int i = 0; i < body->lags.count; i++)
-    if (is_long(&l, i)) add_last(&l, i);
+    if (is_delayed_lag(&l, i)) add_last_rows(&l, i);
   for (int i = 0; i < body->tensors.count; i++)
     if (body->tensors.items[i].kind == TENSOR_INPUT) add_gradient_of_input(&l, i);
   for (int i = 0; i < body->lags.count; i++) add_gradient_of_buffer(&l, i);

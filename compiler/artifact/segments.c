@@ -34,12 +34,12 @@ int artifact_transfer_number(const artifact_transfers *all, const codegen_slot *
   ICE("artifact", "a transfer of tensor %d has no memory", slot->tensor);
 }
 
-static int state_of(const abi_recurrence *abi, bool back, int tensor) {
+static int state_memory(const abi_recurrence *abi, bool back, int tensor) {
   return abi_find(abi, back ? ABI_D_HT : ABI_H0, tensor, -1);
 }
 
 // The slot that a result is written to.
-static const codegen_slot *slot_of(const codegen_kernel *k, const tile_place *place) {
+static const codegen_slot *result_slot(const codegen_kernel *k, const tile_place *place) {
   for (int i = 0; i < k->slots.count; i++) {
     const codegen_slot *slot = &k->slots.items[i];
     bool same = slot->role == place->role && slot->tensor == place->tensor && slot->lag < 0;
@@ -49,9 +49,9 @@ static const codegen_slot *slot_of(const codegen_kernel *k, const tile_place *pl
 }
 
 // `host`: the kernel on the host, NULL: of a GPU.
-static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfers *transfers,
-                              const kernel *k, const codegen_kernel *host,
-                              const tile_place *place) {
+static rec_table_part transfer_part(const abi_recurrence *abi, const artifact_transfers *transfers,
+                                    const kernel *k, const codegen_kernel *host,
+                                    const tile_place *place) {
   bool back = k->kind == KERNEL_SUMMARY_BACK;
   rec_table_part part = {.kind = REC_PART_LAG,
                          .memory = -1,
@@ -60,8 +60,8 @@ static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfer
                          .source = -1,
                          .maximum = -1};
   if (place->lag >= 0) return part;
-  part.state = state_of(abi, back, place->tensor);
-  if (place->relative) part.maximum = state_of(abi, back, place->relative - 1);
+  part.state = state_memory(abi, back, place->tensor);
+  if (place->relative) part.maximum = state_memory(abi, back, place->relative - 1);
   if (!place->transfer) {
     part.kind = REC_PART_OWN;
     part.memory = abi_find(abi, back ? ABI_D_H0 : ABI_HT, place->tensor, -1);
@@ -71,9 +71,10 @@ static rec_table_part part_of(const abi_recurrence *abi, const artifact_transfer
   }
   part.kind = place->relative ? REC_PART_LOGARITHM : REC_PART_FACTOR;
   if (host)
-    part.memory = abi->memories.count + artifact_transfer_number(transfers, slot_of(host, place));
+    part.memory =
+        abi->memories.count + artifact_transfer_number(transfers, result_slot(host, place));
   if (!place->relative)
-    part.source = place->source ? state_of(abi, back, place->source - 1) : part.state;
+    part.source = place->source ? state_memory(abi, back, place->source - 1) : part.state;
   return part;
 }
 
@@ -83,7 +84,7 @@ artifact_summary_parts artifact_summary_parts_of(arena *a, const abi_recurrence 
   artifact_summary_parts parts = {0};
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
-    artifact_summary_part part = {part_of(abi, transfers, k, host, place), place};
+    artifact_summary_part part = {transfer_part(abi, transfers, k, host, place), place};
     if (!host || place->lag < 0) vec_push(a, &parts, part);
   }
   return parts;

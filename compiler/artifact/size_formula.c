@@ -21,24 +21,24 @@ struct size_formula {
   const size_formula *left, *right;
 };
 
-static const size_formula *make(arena *a, size_formula f) {
+static const size_formula *make_size_formula(arena *a, size_formula f) {
   size_formula *made = ARENA_NEW(a, size_formula);
   *made = f;
   return made;
 }
 
 const size_formula *size_number(arena *a, int64_t number) {
-  return make(a, (size_formula){FORMULA_NUMBER, .number = number});
+  return make_size_formula(a, (size_formula){FORMULA_NUMBER, .number = number});
 }
 const size_formula *size_name(arena *a, const char *name) {
-  return make(a, (size_formula){FORMULA_NAME, .name = name});
+  return make_size_formula(a, (size_formula){FORMULA_NAME, .name = name});
 }
 
-static bool is_number(const size_formula *f, int64_t number) {
+static bool is_formula_number(const size_formula *f, int64_t number) {
   return f->kind == FORMULA_NUMBER && f->number == number;
 }
 
-static int64_t value(formula_kind kind, int64_t left, int64_t right) {
+static int64_t formula_value(formula_kind kind, int64_t left, int64_t right) {
   switch (kind) {
     case FORMULA_ADD: return left + right;
     case FORMULA_MULTIPLY: return left * right;
@@ -48,53 +48,55 @@ static int64_t value(formula_kind kind, int64_t left, int64_t right) {
   }
 }
 
-static const size_formula *binary(arena *a, formula_kind kind, const size_formula *left,
-                                  const size_formula *right) {
+static const size_formula *binary_formula(arena *a, formula_kind kind, const size_formula *left,
+                                          const size_formula *right) {
   if (left->kind == FORMULA_NUMBER && right->kind == FORMULA_NUMBER)
-    return size_number(a, value(kind, left->number, right->number));
-  return make(a, (size_formula){kind, .left = left, .right = right});
+    return size_number(a, formula_value(kind, left->number, right->number));
+  return make_size_formula(a, (size_formula){kind, .left = left, .right = right});
 }
 
 const size_formula *size_add(arena *a, const size_formula *left, const size_formula *right) {
-  if (is_number(left, 0)) return right;
-  return is_number(right, 0) ? left : binary(a, FORMULA_ADD, left, right);
+  if (is_formula_number(left, 0)) return right;
+  return is_formula_number(right, 0) ? left : binary_formula(a, FORMULA_ADD, left, right);
 }
 
 const size_formula *size_multiply(arena *a, const size_formula *left, const size_formula *right) {
-  if (is_number(left, 0) || is_number(right, 0)) return size_number(a, 0);
-  if (is_number(left, 1)) return right;
-  return is_number(right, 1) ? left : binary(a, FORMULA_MULTIPLY, left, right);
+  if (is_formula_number(left, 0) || is_formula_number(right, 0)) return size_number(a, 0);
+  if (is_formula_number(left, 1)) return right;
+  return is_formula_number(right, 1) ? left : binary_formula(a, FORMULA_MULTIPLY, left, right);
 }
 
 static int64_t greatest_common_divisor(int64_t x, int64_t y) {
   return y == 0 ? x : greatest_common_divisor(y, x % y);
 }
 
-static const size_formula *divided(arena *a, formula_kind kind, const size_formula *left,
-                                   int64_t right) {
-  return right == 1 ? left : binary(a, kind, left, size_number(a, right));
+static const size_formula *divide_size(arena *a, formula_kind kind, const size_formula *left,
+                                       int64_t right) {
+  return right == 1 ? left : binary_formula(a, kind, left, size_number(a, right));
 }
 
 const size_formula *size_floor_div(arena *a, const size_formula *left, int64_t divisor) {
-  return divided(a, FORMULA_FLOOR_DIV, left, divisor);
+  return divide_size(a, FORMULA_FLOOR_DIV, left, divisor);
 }
 const size_formula *size_ceil_div(arena *a, const size_formula *left, int64_t divisor) {
-  return divided(a, FORMULA_CEIL_DIV, left, divisor);
+  return divide_size(a, FORMULA_CEIL_DIV, left, divisor);
 }
 
 // A number that the formula is always a multiple of.
-static int64_t factor_of(const size_formula *f) {
+static int64_t formula_factor(const size_formula *f) {
   switch (f->kind) {
     case FORMULA_NUMBER: return f->number;
-    case FORMULA_ADD: return greatest_common_divisor(factor_of(f->left), factor_of(f->right));
-    case FORMULA_MULTIPLY: return factor_of(f->left) * factor_of(f->right);
+    case FORMULA_ADD:
+      return greatest_common_divisor(formula_factor(f->left), formula_factor(f->right));
+    case FORMULA_MULTIPLY: return formula_factor(f->left) * formula_factor(f->right);
     case FORMULA_ALIGN: return f->right->number;
     default: return 1;
   }
 }
 
 const size_formula *size_align(arena *a, const size_formula *left, int64_t multiple) {
-  return factor_of(left) % multiple == 0 ? left : divided(a, FORMULA_ALIGN, left, multiple);
+  return formula_factor(left) % multiple == 0 ? left
+                                              : divide_size(a, FORMULA_ALIGN, left, multiple);
 }
 
 // ---- text ------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ static const struct {
              [FORMULA_CEIL_DIV] = {"ceil_div(", ", ", ")"},
              [FORMULA_ALIGN] = {"align(", ", ", ")"}};
 
-static void print(FILE *out, const size_formula *f, bool in_product) {
+static void print_formula(FILE *out, const size_formula *f, bool in_product) {
   if (f->kind == FORMULA_NUMBER) {
     fprintf(out, "%lld", (long long)f->number);
   } else if (f->kind == FORMULA_NAME) {
@@ -115,9 +117,9 @@ static void print(FILE *out, const size_formula *f, bool in_product) {
   } else {
     bool product = f->kind == FORMULA_MULTIPLY, parentheses = in_product && f->kind == FORMULA_ADD;
     fprintf(out, "%s%s", parentheses ? "(" : "", words[f->kind].before);
-    print(out, f->left, product);
+    print_formula(out, f->left, product);
     fputs(words[f->kind].between, out);
-    print(out, f->right, product);
+    print_formula(out, f->right, product);
     fprintf(out, "%s%s", words[f->kind].after, parentheses ? ")" : "");
   }
 }
@@ -125,6 +127,6 @@ static void print(FILE *out, const size_formula *f, bool in_product) {
 const char *size_text(arena *a, const size_formula *f) {
   text_stream text;
   FILE *out = text_begin(&text);
-  print(out, f, false);
+  print_formula(out, f, false);
   return text_end(&text, a);
 }

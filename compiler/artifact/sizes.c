@@ -50,8 +50,8 @@ static const size_formula *bytes_formula(arena *a, const abi_recurrence *abi,
   return total;
 }
 
-static const codegen_kernel *kernel_of(const artifact_kernels *kernels, int device,
-                                       kernel_kind kind) {
+static const codegen_kernel *kernel_of_kind(const artifact_kernels *kernels, int device,
+                                            kernel_kind kind) {
   if (device == ARTIFACT_HOST) {
     for (int i = 0; i < kernels->host.count; i++)
       if (kernels->host.items[i].kernel->kind == kind) return &kernels->host.items[i];
@@ -76,7 +76,7 @@ static const size_formula *chunks_formula(arena *a, int64_t chunk, bool carries,
 static const char *saved_text(arena *a, const artifact_recurrence *r,
                               const artifact_kernels *kernels, number_type dtype, int device,
                               bool packed) {
-  const codegen_kernel *backward = kernel_of(kernels, device, KERNEL_BACKWARD);
+  const codegen_kernel *backward = kernel_of_kind(kernels, device, KERNEL_BACKWARD);
   if (!backward->reads_saved) return "0";
   int64_t bytes = dtype == NUMBER_F64 ? 8 : 4,
           chunk = device == ARTIFACT_HOST ? r->kernels->chunk : backward->chunk;
@@ -84,7 +84,7 @@ static const char *saved_text(arena *a, const artifact_recurrence *r,
   const size_formula *of_chunk = bytes_formula(a, r->abi, &saved, bytes);
   if (device == ARTIFACT_HOST)
     of_chunk = size_add(a, of_chunk, bytes_formula(a, r->abi, &backward->kept, bytes));
-  bool carries = !kernel_of(kernels, device, KERNEL_FORWARD)->time_splits;
+  bool carries = !kernel_of_kind(kernels, device, KERNEL_FORWARD)->time_splits;
   return size_text(a, size_multiply(a, chunks_formula(a, chunk, carries, packed),
                                     size_align(a, of_chunk, REC_ALIGNMENT)));
 }

@@ -27,22 +27,22 @@ typedef struct table_builder {
 } table_builder;
 
 // Positions are multiples of 8, so that every struct is aligned.
-static int32_t put(table_builder *b, const void *data, size_t size) {
+static int32_t put_table_bytes(table_builder *b, const void *data, size_t size) {
   while (b->bytes.count % 8 != 0) vec_push(b->arena, &b->bytes, 0);
   int32_t position = b->bytes.count;
   for (size_t i = 0; i < size; i++) vec_push(b->arena, &b->bytes, ((const unsigned char *)data)[i]);
   return position;
 }
 
-static int32_t put_text(table_builder *b, const char *text) {
-  return put(b, text, strlen(text) + 1);
+static int32_t put_table_text(table_builder *b, const char *text) {
+  return put_table_bytes(b, text, strlen(text) + 1);
 }
 
 // ---- axes ------------------------------------------------------------------------------------
 
 typedef VEC(rec_table_size_step) size_steps;
 
-static int find_axis(const typed_body *body, const char *name) {
+static int named_axis(const typed_body *body, const char *name) {
   for (int i = 0; i < body->axes.count; i++)
     if (strcmp(body->axes.items[i].name, name) == 0) return i;
   ICE("artifact", "size expression names '%s', which is no axis of %s", name, body->name);
@@ -75,7 +75,7 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
         break;
       }
       step.op = REC_SIZE_AXIS;
-      step.axis = find_axis(b->abi->body, e->name.text);
+      step.axis = named_axis(b->abi->body, e->name.text);
       break;
     case AST_NEGATE:
       depth = size_program(b, e->negate.operand, steps);
@@ -107,16 +107,16 @@ static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int 
 static rec_table_axis axis_row(table_builder *b, int index) {
   const typed_axis *axis = &b->abi->body->axes.items[index];
   rec_table_axis row = {.size = axis->size == TYPED_RUNTIME_SIZE ? REC_RUNTIME_SIZE : axis->size,
-                        .name_at = put_text(b, axis->name),
+                        .name_at = put_table_text(b, axis->name),
                         .field = field_offset(b->abi, ABI_AXIS, index),
                         .least = (int32_t)axis->least};
   if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
     size_steps steps = {0};
     if (size_program(b, axis->size_expr, &steps) > REC_SIZE_STACK)
       ICE("artifact", "size expression of axis %s is too deep", axis->name);
-    row.expression_at = put(b, steps.items, sizeof *steps.items * (size_t)steps.count);
+    row.expression_at = put_table_bytes(b, steps.items, sizeof *steps.items * (size_t)steps.count);
     row.expression_count = steps.count;
-    row.expression_text_at = put_text(b, expr_to_text(b->arena, axis->size_expr));
+    row.expression_text_at = put_table_text(b, expr_to_text(b->arena, axis->size_expr));
   }
   return row;
 }
@@ -153,8 +153,8 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
   const abi_recurrence *abi = b->abi;
   const abi_memory *memory = &abi->memories.items[index];
   rec_table_memory row = {
-      .name_at = put_text(b, abi->fields.items[memory->data].name),
-      .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
+      .name_at = put_table_text(b, abi->fields.items[memory->data].name),
+      .shape_at = put_table_text(b, abi_shape(b->arena, abi, memory)),
       .data_field = abi->fields.items[memory->data].offset,
       .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
       .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
@@ -170,7 +170,7 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
   int32_t narrow[TYPED_MAX_AXES];
   row.axis_count = abi_axes(abi, memory, axes);
   for (int i = 0; i < row.axis_count; i++) narrow[i] = axes[i];
-  row.axes_at = put(b, narrow, sizeof *narrow * (size_t)row.axis_count);
+  row.axes_at = put_table_bytes(b, narrow, sizeof *narrow * (size_t)row.axis_count);
   bool value = memory->role <= ABI_HT && memory->tensor >= 0;
   if (checked && value && abi->body->tensors.items[memory->tensor].promised) {
     row.promised = true;
@@ -187,8 +187,8 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
 static rec_table_memory transfer_row(table_builder *b, const codegen_slot *slot) {
   int32_t axes[TYPED_MAX_AXES];
   const typed_tensor *state = &b->abi->body->tensors.items[slot->tensor];
-  rec_table_memory row = {.name_at = put_text(b, state->name),
-                          .shape_at = put_text(b, ""),
+  rec_table_memory row = {.name_at = put_table_text(b, state->name),
+                          .shape_at = put_table_text(b, ""),
                           .data_field = -1,
                           .batch_stride_field = -1,
                           .time_stride_field = -1,
@@ -198,7 +198,7 @@ static rec_table_memory transfer_row(table_builder *b, const codegen_slot *slot)
                           .stored = REC_STORED_NUMBER};
   for (int i = 0; i < state->axis_count; i++)
     if (axis_in(slot->axes, state->axes[i])) axes[row.axis_count++] = state->axes[i];
-  row.axes_at = put(b, axes, sizeof *axes * (size_t)row.axis_count);
+  row.axes_at = put_table_bytes(b, axes, sizeof *axes * (size_t)row.axis_count);
   return row;
 }
 
@@ -217,7 +217,7 @@ abi_role artifact_slot_role(tile_role role) {
   }
 }
 
-static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
+static rec_table_count byte_count_row(table_builder *b, const codegen_bytes *count) {
   VEC(rec_table_term) terms = {0};
   for (int i = 0; i < count->terms.count; i++)
     vec_push(b->arena, &terms,
@@ -226,11 +226,11 @@ static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
       .constant = count->constant,
       .per_instance = count->per_instance,
       .term_count = terms.count,
-      .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+      .terms_at = put_table_bytes(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
 }
 
 // Among the clones of its processor.
-static int level_of(codegen_clone clone) {
+static int clone_level(codegen_clone clone) {
   return (int)(clone - processor_rows[clone_targets[clone].processor].first);
 }
 
@@ -253,9 +253,9 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
                               .single = slot->single});
   }
   rec_table_kernel row = {
-      .scratch = count_row(b, &compiled->scratch),
+      .scratch = byte_count_row(b, &compiled->scratch),
       .slot_count = slots.count,
-      .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
+      .slots_at = put_table_bytes(b, slots.items, sizeof *slots.items * (size_t)slots.count),
       .grid_count = k->grid_count,
       .lane_axis = k->lane_axis,
       .lane_block = k->lane_block,
@@ -265,11 +265,11 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
       .sequences = compiled->batched ? compiled->batched->sequences : 0};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
-  row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
+  row.grid_at = put_table_bytes(b, grid, sizeof *grid * (size_t)k->grid_count);
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
-               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * level_of(clone),
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone_level(clone),
                                  compiled->symbols[clone]});
   return row;
 }
@@ -290,10 +290,10 @@ static void add_address(table_builder *b, size_t offset, const char *symbol) {
   vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
 }
 
-static int32_t put_axes(table_builder *b, const tile_place *place) {
+static int32_t put_place_axes(table_builder *b, const tile_place *place) {
   int32_t axes[TYPED_MAX_AXES];
   for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
-  return put(b, axes, sizeof *axes * (size_t)place->axis_count);
+  return put_table_bytes(b, axes, sizeof *axes * (size_t)place->axis_count);
 }
 
 // What a kernel that makes summaries leaves in them.
@@ -305,11 +305,11 @@ static int32_t put_parts(table_builder *b, const kernel *k, const codegen_kernel
   for (int i = 0; i < parts.count; i++) {
     rec_table_part part = parts.items[i].row;
     part.axis_count = parts.items[i].place->axis_count;
-    part.axes_at = put_axes(b, parts.items[i].place);
+    part.axes_at = put_place_axes(b, parts.items[i].place);
     vec_push(b->arena, &rows, part);
   }
   *count = rows.count;
-  return put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  return put_table_bytes(b, rows.items, sizeof *rows.items * (size_t)rows.count);
 }
 
 static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
@@ -329,7 +329,7 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
       .shared_bytes = described->shared_bytes,
       .parameter_bytes = described->parameter_bytes,
       .combines = described->base.combines,
-      .summary = count_row(b, &described->summary),
+      .summary = byte_count_row(b, &described->summary),
       .transition_blocks = described->transition_blocks,
       .combine_steps = described->base.kernel->gpu.combine_steps,
       .summary_percent = described->base.kernel->gpu.summary_percent,
@@ -338,17 +338,17 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
       .blocks_each = described->base.kernel->gpu.blocks_each,
       .warm_up_steps = described->base.kernel->warms_up ? described->base.chunk : 0,
       .batched_shared_bytes = described->batched_shared_bytes,
-      .batched_scratch = count_row(b, &described->batched)};
+      .batched_scratch = byte_count_row(b, &described->batched)};
   row.base.sequences = described->sequences;
   add_parts(b, described->base.kernel, &row);
-  if (described->why_not) row.why_not_at = put_text(b, described->why_not);
+  if (described->why_not) row.why_not_at = put_table_text(b, described->why_not);
   if (!described->symbol) return row;
-  row.symbol_at = put_text(b, described->symbol);
+  row.symbol_at = put_table_text(b, described->symbol);
   if (simt) add_address(b, row_at + offsetof(rec_table_gpu_kernel, simt), described->symbol);
   return row;
 }
 
-static bool makes_summaries(const artifact_kernels *kernels) {
+static bool kernels_make_summaries(const artifact_kernels *kernels) {
   bool makes = false;
   for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
     for (int i = 0; i < kernels->gpu[devices].count; i++)
@@ -374,7 +374,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
   if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
   if (body_begins(b->abi->body)) add_address(b, offsetof(rec_table, simt_spread), "rec_gpu_spread");
-  if (kernels->folds && makes_summaries(kernels))
+  if (kernels->folds && kernels_make_summaries(kernels))
     add_address(b, offsetof(rec_table, simt_fold), "rec_gpu_fold");
 }
 
@@ -383,7 +383,7 @@ static rec_table_summary summary_row(table_builder *b, const artifact_recurrence
   rec_table_summary row = {.value_axis = -1};
   const codegen_kernel *k = artifact_summary_kernel(kernels, back);
   const char *why = b->inner && !k ? "it reads steps that are long ago" : r->kernels->whole[back];
-  if (why || !k) row.why_at = put_text(b, why ? why : "it has no states");
+  if (why || !k) row.why_at = put_table_text(b, why ? why : "it has no states");
   if (!k) return row;
   row.parts_at = put_parts(b, k->kernel, k, &row.part_count);
   if (!k->kernel->transition_size) return row;
@@ -397,20 +397,20 @@ static int by_offset(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-static void put_rows(table_builder *b, rec_table *table, const artifact_recurrence *r) {
+static void put_delay_rows(table_builder *b, rec_table *table, const artifact_recurrence *r) {
   artifact_rows all = artifact_delay_rows(b->arena, r);
   VEC(rec_table_rows) rows = {0};
   for (int i = 0; i < all.count; i++) {
     artifact_row_sources *x = &all.items[i];
     x->rows.source_count = x->sources.count;
     x->rows.sources_at =
-        put(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
+        put_table_bytes(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
     vec_push(b->arena, &rows, x->rows);
   }
   table->rows_count = rows.count;
-  table->rows_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
-  table->inner_memories_at = put(b, artifact_inner_memories(b->arena, r),
-                                 sizeof(int32_t) * (size_t)r->inner->memories.count);
+  table->rows_at = put_table_bytes(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  table->inner_memories_at = put_table_bytes(b, artifact_inner_memories(b->arena, r),
+                                             sizeof(int32_t) * (size_t)r->inner->memories.count);
   add_address(b, offsetof(rec_table, inner), b->inner);
 }
 
@@ -432,7 +432,8 @@ static void put_begins(table_builder *b, rec_table *table) {
   }
   table->begin_count = begins.count;
   if (begins.count)
-    table->begins_at = put(b, begins.items, sizeof *begins.items * (size_t)begins.count);
+    table->begins_at =
+        put_table_bytes(b, begins.items, sizeof *begins.items * (size_t)begins.count);
 }
 
 static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
@@ -448,11 +449,11 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
                      .axis_count = abi->body->axes.count,
                      .memory_count = abi->memories.count,
                      .chunk = r->kernels->chunk};
-  put(&b, &table, sizeof table);
-  table.name_at = put_text(&b, abi->symbol);
+  put_table_bytes(&b, &table, sizeof table);
+  table.name_at = put_table_text(&b, abi->symbol);
   VEC(rec_table_axis) axes = {0};
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
-  table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
+  table.axes_at = put_table_bytes(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
   for (int i = 0; i < abi->memories.count; i++)
     vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
@@ -460,13 +461,14 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.inner_memory_count = b.transfers.count;
   for (int i = 0; i < b.transfers.count; i++)
     vec_push(a, &memories, transfer_row(&b, b.transfers.items[i]));
-  table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
+  table.memories_at =
+      put_table_bytes(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = artifact_saved_numbers(a, abi);
-  table.saved = count_row(&b, &saved);
+  table.saved = byte_count_row(&b, &saved);
   for (int i = 0; i < kernels->host.count; i++) {
     const codegen_kernel *compiled = &kernels->host.items[i];
     int kind = kernel_position(compiled->kernel);
-    if (kind == REC_KERNEL_BACKWARD) table.kept = count_row(&b, &compiled->kept);
+    if (kind == REC_KERNEL_BACKWARD) table.kept = byte_count_row(&b, &compiled->kept);
     int32_t row_at =
         (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);
@@ -475,7 +477,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.segment_instances = artifact_instance_axes(abi->body, kernels);
   for (int back = 0; back < 2; back++) table.summaries[back] = summary_row(&b, r, kernels, back);
   add_gpu_rows(&b, &table, kernels);
-  if (inner) put_rows(&b, &table, r);
+  if (inner) put_delay_rows(&b, &table, r);
   if (abi == r->abi) put_begins(&b, &table);
   if (b.addresses.items)
     qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);

@@ -31,8 +31,8 @@ static bool has_dtype(const artifact *whole, number_type dtype) {
 
 // An entry for the variants of one type, if there are several. Returns the symbol that stands for
 // them.
-static const char *add_choice(arena *a, artifact *whole, const artifact_recurrence *like,
-                              number_type dtype, const char *symbol) {
+static const char *add_variant_choice(arena *a, artifact *whole, const artifact_recurrence *like,
+                                      number_type dtype, const char *symbol) {
   artifact_entry entry = {.symbol = symbol};
   for (int i = 0; i < whole->recurrences.count; i++) {
     const artifact_recurrence *r = &whole->recurrences.items[i];
@@ -45,15 +45,15 @@ static const char *add_choice(arena *a, artifact *whole, const artifact_recurren
   return symbol;
 }
 
-static void add_entries(arena *a, artifact *whole, const artifact_recurrence *like,
-                        const char *const *plain, int count) {
+static void add_dtype_entries(arena *a, artifact *whole, const artifact_recurrence *like,
+                              const char *const *plain, int count) {
   const char *first = NULL;
   for (int i = 0; i < whole->dtypes.count; i++) {
     number_type dtype = whole->dtypes.items[i];
     const char *suffix =
         whole->dtypes.count > 1 ? arena_printf(a, "_%s", number_type_text(dtype)) : "";
-    const char *symbol =
-        add_choice(a, whole, like, dtype, abi_variant_symbol(a, like->plain, suffix, plain, count));
+    const char *symbol = add_variant_choice(
+        a, whole, like, dtype, abi_variant_symbol(a, like->plain, suffix, plain, count));
     if (!first) first = symbol;
   }
   if (strcmp(first, like->plain) == 0) return;
@@ -62,7 +62,7 @@ static void add_entries(arena *a, artifact *whole, const artifact_recurrence *li
 }
 
 // A call fills the same struct whichever variant it gets.
-static const char *check_arguments(arena *a, const artifact *whole) {
+static const char *check_variant_arguments(arena *a, const artifact *whole) {
   for (int e = 0; e < whole->entries.count; e++) {
     const artifact_entry *entry = &whole->entries.items[e];
     for (int i = 1; i < entry->variants.count; i++) {
@@ -90,9 +90,9 @@ const char *artifact_join(arena *a, const artifact *const *variants, int count, 
   for (int i = 0; i < recurrences; i++) plain[i] = variants[0]->recurrences.items[i].plain;
   for (int i = 0; i < recurrences; i++) add_recurrences(a, variants, count, plain[i], &joined);
   for (int i = 0; i < recurrences; i++)
-    add_entries(a, &joined, &variants[0]->recurrences.items[i], plain, recurrences);
+    add_dtype_entries(a, &joined, &variants[0]->recurrences.items[i], plain, recurrences);
   *whole = joined;
-  return check_arguments(a, whole);
+  return check_variant_arguments(a, whole);
 }
 
 // ---- tables of variants ----------------------------------------------------------------------
@@ -118,13 +118,13 @@ static const char *command_of(arena *a, const artifact *whole) {
   return text;
 }
 
-static int axis_position(const typed_body *body, const char *name) {
+static int axis_index_by_name(const typed_body *body, const char *name) {
   for (int i = 0; i < body->axes.count; i++)
     if (strcmp(body->axes.items[i].name, name) == 0) return i;
   return -1;
 }
 
-static bool is_fixed(const artifact_recurrence *r, const char *axis) {
+static bool is_fixed_axis(const artifact_recurrence *r, const char *axis) {
   for (int i = 0; i < r->fixed.count; i++)
     if (strcmp(r->fixed.items[i].axis, axis) == 0) return true;
   return false;
@@ -133,7 +133,7 @@ static bool is_fixed(const artifact_recurrence *r, const char *axis) {
 typedef VEC(char) text_block;
 
 // Puts a text behind the table; returns its place from the start.
-static int32_t put_text(arena *a, text_block *texts, size_t table_size, const char *text) {
+static int32_t put_variant_text(arena *a, text_block *texts, size_t table_size, const char *text) {
   int32_t at = (int32_t)table_size + texts->count;
   for (const char *c = text; c <= text + strlen(text); c++) vec_push(a, texts, *c);
   return at;
@@ -173,13 +173,14 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   size_t size = sizeof(rec_choice) + sizeof(void *) * (size_t)entry->variants.count;
   text_block texts = {0};
   rec_choice choice = {.count = entry->variants.count};
-  choice.name_at = put_text(a, &texts, size, entry->symbol);
-  choice.command_at = put_text(a, &texts, size, command_of(a, whole));
+  choice.name_at = put_variant_text(a, &texts, size, entry->symbol);
+  choice.command_at = put_variant_text(a, &texts, size, command_of(a, whole));
   for (int i = 0; i < whole->choices.count; i++) {
     const artifact_choice *sizes = &whole->choices.items[i];
-    if (!is_fixed(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
-    choice.axes[choice.axis_count++] = (rec_choice_axis){
-        axis_position(first->abi->body, sizes->axis), put_text(a, &texts, size, sizes->name)};
+    if (!is_fixed_axis(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
+    choice.axes[choice.axis_count++] =
+        (rec_choice_axis){axis_index_by_name(first->abi->body, sizes->axis),
+                          put_variant_text(a, &texts, size, sizes->name)};
   }
   char *bytes = arena_alloc(a, size + (size_t)texts.count);
   memcpy(bytes, &choice, sizeof choice);

@@ -56,7 +56,7 @@ void arena_adopt(arena *a, arena *from) {
 
 // Blocks double up to a limit, so that small arenas stay small and large ones need few system
 // calls.
-static block *add_block(arena *a, size_t at_least) {
+static block *add_arena_block(arena *a, size_t at_least) {
   size_t size = a->current ? a->current->size * 2 : FIRST_BLOCK;
   if (size > LARGEST_BLOCK) size = LARGEST_BLOCK;
   if (size < at_least) size = at_least;
@@ -74,7 +74,7 @@ void *arena_alloc(arena *a, size_t size) {
   size_t rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   if (rounded == 0) rounded = ALIGNMENT;
   block *b = a->current;
-  if (!b || b->size - b->used < rounded) b = add_block(a, rounded);
+  if (!b || b->size - b->used < rounded) b = add_arena_block(a, rounded);
   void *result = b->data + b->used;
   b->used += rounded;
   return result;

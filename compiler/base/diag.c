@@ -28,17 +28,17 @@ diag *diag_new(arena *a, const sources *all) {
   return d;
 }
 
-static diag_message *new_message(diag *d, diag_severity kind, span where, const char *format,
-                                 va_list arguments) {
+static diag_message *new_diag_message(diag *d, diag_severity kind, span where, const char *format,
+                                      va_list arguments) {
   diag_message *m = ARENA_NEW(d->memory, diag_message);
   *m = (diag_message){.severity = kind, .where = where, .order = d->messages.count};
   m->text = arena_vprintf(d->memory, format, arguments);
   return m;
 }
 
-static diag_message *add_message(diag *d, diag_severity kind, span where, const char *format,
-                                 va_list arguments) {
-  diag_message *m = new_message(d, kind, where, format, arguments);
+static diag_message *add_diag_message(diag *d, diag_severity kind, span where, const char *format,
+                                      va_list arguments) {
+  diag_message *m = new_diag_message(d, kind, where, format, arguments);
   vec_push(d->memory, &d->messages, m);
   if (kind == SEVERITY_ERROR) d->errors++;
   return m;
@@ -47,21 +47,21 @@ static diag_message *add_message(diag *d, diag_severity kind, span where, const 
 void diag_error(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  add_message(d, SEVERITY_ERROR, where, format, arguments);
+  add_diag_message(d, SEVERITY_ERROR, where, format, arguments);
   va_end(arguments);
 }
 
 void diag_warning(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  add_message(d, SEVERITY_WARNING, where, format, arguments);
+  add_diag_message(d, SEVERITY_WARNING, where, format, arguments);
   va_end(arguments);
 }
 
 void diag_unused_error(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  add_message(d, SEVERITY_ERROR, where, format, arguments)->unused = true;
+  add_diag_message(d, SEVERITY_ERROR, where, format, arguments)->unused = true;
   va_end(arguments);
   d->unused_errors++;
 }
@@ -69,14 +69,14 @@ void diag_unused_error(diag *d, span where, const char *format, ...) {
 void diag_unused_warning(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  add_message(d, SEVERITY_WARNING, where, format, arguments)->unused = true;
+  add_diag_message(d, SEVERITY_WARNING, where, format, arguments)->unused = true;
   va_end(arguments);
 }
 
 void diag_note(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  diag_message *note = new_message(d, SEVERITY_NOTE, where, format, arguments);
+  diag_message *note = new_diag_message(d, SEVERITY_NOTE, where, format, arguments);
   va_end(arguments);
   if (d->messages.count == 0) {
     vec_push(d->memory, &d->messages, note);
@@ -97,14 +97,14 @@ void diag_fix(diag *d, span where, const char *text) {
 bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
 
-static bool is_shown(const diag *d, const diag_message *m) {
+static bool is_shown_message(const diag *d, const diag_message *m) {
   return !m->unused || d->errors == d->unused_errors;
 }
 
 const char *diag_error_text(const diag *d, int i) {
   for (int k = 0; k < d->messages.count; k++) {
     const diag_message *m = d->messages.items[k];
-    if (m->severity == SEVERITY_ERROR && is_shown(d, m) && i-- == 0) return m->text;
+    if (m->severity == SEVERITY_ERROR && is_shown_message(d, m) && i-- == 0) return m->text;
   }
   return NULL;
 }
@@ -184,7 +184,7 @@ static const diag_message **sorted_messages(const diag *d, int first, int *count
       ARENA_ARRAY(d->memory, const diag_message *, d->messages.count - first);
   int all = 0;
   for (int i = first; i < d->messages.count; i++) {
-    if (is_shown(d, d->messages.items[i])) sorted[all++] = d->messages.items[i];
+    if (is_shown_message(d, d->messages.items[i])) sorted[all++] = d->messages.items[i];
   }
   qsort(sorted, (size_t)all, sizeof *sorted, compare_messages);
   *count = 0;

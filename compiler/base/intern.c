@@ -34,7 +34,7 @@ interner *interner_new(arena *a) {
 }
 
 // The entry that holds this text, or the free one where it belongs.
-static entry *find_entry(const interner *names, const char *text, size_t length, uint64_t hash) {
+static entry *find_interned(const interner *names, const char *text, size_t length, uint64_t hash) {
   size_t mask = names->capacity - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     entry *e = &names->entries[i];
@@ -43,23 +43,23 @@ static entry *find_entry(const interner *names, const char *text, size_t length,
   }
 }
 
-static void grow(interner *names) {
+static void grow_interner(interner *names) {
   entry *old = names->entries;
   size_t old_capacity = names->capacity;
   names->capacity *= 2;
   names->entries = ARENA_ARRAY(names->memory, entry, names->capacity);
   for (size_t i = 0; i < old_capacity; i++) {
-    if (old[i].text) *find_entry(names, old[i].text, old[i].length, old[i].hash) = old[i];
+    if (old[i].text) *find_interned(names, old[i].text, old[i].length, old[i].hash) = old[i];
   }
 }
 
 const char *intern_n(interner *names, const char *text, size_t length) {
   uint64_t hash = hash_text(text, length);
-  entry *e = find_entry(names, text, length, hash);
+  entry *e = find_interned(names, text, length, hash);
   if (e->text) return e->text;
   const char *copy = arena_strndup(names->memory, text, length);
   *e = (entry){.text = copy, .length = length, .hash = hash};
-  if (++names->count * 2 > names->capacity) grow(names);
+  if (++names->count * 2 > names->capacity) grow_interner(names);
   return copy;
 }
 

@@ -22,7 +22,7 @@ static pass_count *counts_of(pass_log *log, const pass_stage *stage) {
   return counts;
 }
 
-static void add_counts(pass_count *to, pass_count other) {
+static void add_pass_counts(pass_count *to, pass_count other) {
   to->runs += other.runs;
   to->verified += other.verified;
   to->seconds += other.seconds;
@@ -30,15 +30,15 @@ static void add_counts(pass_count *to, pass_count other) {
 
 void pass_ran(const pass_stage *stage, int pass, double seconds, int verified) {
   if (current)
-    add_counts(&counts_of(current, stage)[pass],
-               (pass_count){.runs = 1, .verified = verified, .seconds = seconds});
+    add_pass_counts(&counts_of(current, stage)[pass],
+                    (pass_count){.runs = 1, .verified = verified, .seconds = seconds});
 }
 
 void pass_log_add(const pass_log *other) {
   for (int i = 0; i < other->stages.count && current; i++) {
     const pass_log_stage *s = &other->stages.items[i];
     for (int pass = 0; pass < s->stage->count; pass++)
-      add_counts(&counts_of(current, s->stage)[pass], s->counts[pass]);
+      add_pass_counts(&counts_of(current, s->stage)[pass], s->counts[pass]);
   }
 }
 

@@ -61,7 +61,7 @@ static const embedded_file *nearest(const embedded_file *stdlib, const char *nam
   return best;
 }
 
-static const char *list_all(arena *a, const embedded_file *stdlib) {
+static const char *list_stdlib(arena *a, const embedded_file *stdlib) {
   const char *list = "";
   for (const embedded_file *file = stdlib; file && file->name; file++)
     list = arena_printf(a, "%s%s%s", list, *list ? ", " : "", file->name);
@@ -75,7 +75,7 @@ static const char *suggest(arena *a, const embedded_file *stdlib, const char *na
   if (file) return arena_printf(a, "; the recurrence %s is in std.%s", name, file->name);
   file = nearest(stdlib, name);
   return file ? arena_printf(a, "; did you mean std.%s?", file->name)
-              : arena_printf(a, "; there are %s", list_all(a, stdlib));
+              : arena_printf(a, "; there are %s", list_stdlib(a, stdlib));
 }
 
 const source *program_add_standard(sources *all, arena *a, const embedded_file *file) {
@@ -91,7 +91,8 @@ static bool ends_in(const char *path, const char *end) {
 }
 
 // The file of the standard library whose path this one ends in, or NULL.
-static const embedded_file *standard_file(arena *a, const embedded_file *stdlib, const char *path) {
+static const embedded_file *standard_file_ending(arena *a, const embedded_file *stdlib,
+                                                 const char *path) {
   for (const embedded_file *file = stdlib; file && file->name; file++)
     if (ends_in(path, program_standard_path(a, file->name))) return file;
   return NULL;
@@ -100,7 +101,7 @@ static const embedded_file *standard_file(arena *a, const embedded_file *stdlib,
 const char *program_meant(arena *a, const embedded_file *stdlib, const char *path) {
   if (access(path, F_OK) == 0) return NULL;
   const char *name = file_stem(a, path);
-  const embedded_file *file = standard_file(a, stdlib, path);
+  const embedded_file *file = standard_file_ending(a, stdlib, path);
   if (!file) file = embedded_find(stdlib, name);
   if (!file) file = find_declaring(a, stdlib, name);
   return file ? arena_printf(a, "std.%s", file->name) : NULL;

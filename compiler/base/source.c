@@ -112,7 +112,7 @@ const source *sources_add(sources *all, const char *path, const char *text, size
 }
 
 // Reads at most one byte more than is allowed, so that `add` sees a file that is too large.
-static char *read_all(FILE *file, size_t *size) {
+static char *read_source_bytes(FILE *file, size_t *size) {
   size_t capacity = (size_t)SOURCE_SIZE_MAX + 1;
   char *text = malloc(capacity);
   if (text) *size = fread(text, 1, capacity, file);
@@ -126,7 +126,7 @@ static const char *cannot_read(sources *all, const char *path, const char *why) 
 static const source *load_source(sources *all, const char *path, FILE *file, const char **error) {
   size_t size = 0;
   output_note_input(fileno(file));
-  char *text = read_all(file, &size);
+  char *text = read_source_bytes(file, &size);
   const source *s = NULL;
   if (!text || ferror(file))
     *error = cannot_read(all, path, strerror(errno));

@@ -39,7 +39,7 @@ static const framework frameworks[BINDING_COUNT] = {
 // ---- the head --------------------------------------------------------------------------------
 
 // Options that make library and file again, but for types and sizes.
-static const char *options_of(arena *a, const artifact *library, const framework *f) {
+static const char *emit_options(arena *a, const artifact *library, const framework *f) {
   const char *options = arena_printf(a, "--emit=%s", f->word);
   if (*library->prefix) options = arena_printf(a, "%s --prefix %s", options, library->prefix);
   if (*library->without) options = arena_printf(a, "%s --without %s", options, library->without);
@@ -48,7 +48,7 @@ static const char *options_of(arena *a, const artifact *library, const framework
   return options;
 }
 
-static void put_head(const python_printer *p, const framework *f) {
+static void put_bindings_head(const python_printer *p, const framework *f) {
   FILE *out = p->out;
   fprintf(out, "\"\"\"The recurrences of ");
   python_put_text(out, p->library->source, "");
@@ -91,7 +91,7 @@ static void put_constants(const python_printer *p, const framework *f, const cha
           "library's manifest\n_ABI = "
           "(%d, %d)\n_OPTIONS = \"%s\"\n_SOURCE = \"",
           name, p->library->prefix, artifact_hash(p->memory, p->library), REC_ABI_MAJOR,
-          REC_ABI_MINOR, options_of(p->memory, p->library, f));
+          REC_ABI_MINOR, emit_options(p->memory, p->library, f));
   python_put_text(out, p->library->source, "");
   fprintf(out, "\"\n");
   put_defines(p);
@@ -126,7 +126,7 @@ char *bindings_print(arena *a, const artifact *library, const graph_program *gra
     vec_push(a, &p.functions, made);
     i += made.variants.count;
   }
-  put_head(&p, f);
+  put_bindings_head(&p, f);
   for (int i = 0; i < p.functions.count; i++) {
     const python_recurrence *r = &p.functions.items[i].variants.items[0];
     if (f->put_models && !python_is_own(r)) continue;  // models alone call it

@@ -18,7 +18,7 @@ static bool is_lone(const python_function *f, const spelling *s) {
   return s->lone && first_of(f)->results.count == 1;
 }
 
-static void put_result(const python_printer *p, const python_function *f, const spelling *s) {
+static void put_result_class(const python_printer *p, const python_function *f, const spelling *s) {
   if (is_lone(f, s)) return;
   PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
   python_put_fields(p, f, &first_of(f)->results, s->array);
@@ -26,8 +26,8 @@ static void put_result(const python_printer *p, const python_function *f, const 
 }
 
 // "def gla(", and an argument to a line.
-static void put_head(const python_printer *p, const python_function *f, const spelling *s,
-                     bool step) {
+static void put_function_head(const python_printer *p, const python_function *f, const spelling *s,
+                              bool step) {
   const python_recurrence *r = first_of(f);
   PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
@@ -40,8 +40,8 @@ static void put_head(const python_printer *p, const python_function *f, const sp
   is_lone(f, s) ? PUT(") -> %s:\n", s->array) : PUT(") -> %s_result:\n", f->name);
 }
 
-static void put_call(const python_printer *p, const python_function *f, const spelling *s,
-                     bool step) {
+static void put_function_call(const python_printer *p, const python_function *f, const spelling *s,
+                              bool step) {
   PUT("    \"\"\"\n    return ");
   if (!is_lone(f, s)) PUT("%s_result(*", f->name);
   PUT("_functions_%s%s(", f->symbol, step ? ".step" : "");
@@ -50,7 +50,7 @@ static void put_call(const python_printer *p, const python_function *f, const sp
 }
 
 static void put_forward(const python_printer *p, const python_function *f, const spelling *s) {
-  put_head(p, f, s, false);
+  put_function_head(p, f, s, false);
   python_put_doc(p, f);
   python_put_tensors(p, f, &first_of(f)->operands, false);
   PUT("    cu_seqlens: None, or whole numbers: the offsets of sequences packed behind one another "
@@ -58,19 +58,19 @@ static void put_forward(const python_printer *p, const python_function *f, const
       "their "
       "end;\n"
       "        states then have one entry for each sequence\n");
-  put_call(p, f, s, false);
+  put_function_call(p, f, s, false);
 }
 
 static void put_step(const python_printer *p, const python_function *f, const spelling *s) {
-  put_head(p, f, s, true);
+  put_function_head(p, f, s, true);
   PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n",
       f->name);
   python_put_tensors(p, f, &first_of(f)->operands, true);
-  put_call(p, f, s, true);
+  put_function_call(p, f, s, true);
 }
 
 static void put_functions(const python_printer *p, const python_function *f, const spelling *s) {
-  put_result(p, f, s);
+  put_result_class(p, f, s);
   put_forward(p, f, s);
   put_step(p, f, s);
 }

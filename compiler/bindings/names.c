@@ -22,11 +22,11 @@ static const char reserved_words[] =
     "threads save "
     "saved device dtype wanted ctx annotations ctypes functools json math os re struct threading ";
 
-static bool is_reserved(arena *a, const char *name) {
+static bool is_reserved_in_python(arena *a, const char *name) {
   return strstr(reserved_words, arena_printf(a, " %s ", name)) != NULL;
 }
 
-static bool is_taken(const python_scope *scope, const char *name) {
+static bool is_python_name_taken(const python_scope *scope, const char *name) {
   for (int i = 0; i < scope->names.count; i++)
     if (strcmp(scope->names.items[i], name) == 0) return true;
   return false;
@@ -34,7 +34,7 @@ static bool is_taken(const python_scope *scope, const char *name) {
 
 const char *python_name(python_scope *scope, const char *wanted) {
   const char *name = wanted;
-  while (is_reserved(scope->memory, name) || is_taken(scope, name))
+  while (is_reserved_in_python(scope->memory, name) || is_python_name_taken(scope, name))
     name = arena_printf(scope->memory, "%s_", name);
   vec_push(scope->memory, &scope->names, name);
   return name;
@@ -50,7 +50,8 @@ static const char *function_name(python_scope *module, const char *symbol) {
   static const char *const endings[] = {"_step", "_backward", "_result", "_gradients", "_module"};
   const char *name = field_name(module, symbol);
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-    if (!is_taken(module, arena_printf(module->memory, "%s%s", name, endings[i]))) continue;
+    if (!is_python_name_taken(module, arena_printf(module->memory, "%s%s", name, endings[i])))
+      continue;
     return function_name(module, arena_printf(module->memory, "%s_", symbol));
   }
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -83,7 +84,7 @@ static void add_lists(arena *a, python_recurrence *r) {
   add_role(a, r, &r->gradients, ABI_D_H0, TENSOR_STATE);
 }
 
-static python_recurrence recurrence_of(arena *a, const artifact_recurrence *made) {
+static python_recurrence python_recurrence_of(arena *a, const artifact_recurrence *made) {
   const abi_recurrence *abi = made->abi;
   python_recurrence r = {.made = made,
                          .abi = abi,
@@ -104,7 +105,7 @@ python_function python_function_of(arena *a, const artifact *library, int first,
                        .symbol = plain};
   for (int i = first; i < library->recurrences.count; i++) {
     if (strcmp(library->recurrences.items[i].plain, plain) != 0) break;
-    vec_push(a, &f.variants, recurrence_of(a, &library->recurrences.items[i]));
+    vec_push(a, &f.variants, python_recurrence_of(a, &library->recurrences.items[i]));
   }
   return f;
 }

@@ -21,7 +21,7 @@ static void put_results(const python_printer *p, const python_function *f) {
 }
 
 // One to a line; those behind the star are given by name.
-static void put_parameters(const python_printer *p, const python_recurrence *r) {
+static void put_python_parameters(const python_printer *p, const python_recurrence *r) {
   bool starred = false;
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
@@ -38,7 +38,7 @@ static void put_forward(const python_printer *p, const python_function *f) {
   const python_recurrence *r = first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s(\n", f->name);
-  put_parameters(p, r);
+  put_python_parameters(p, r);
   fprintf(out,
           "    cu_seqlens: Optional[Sequence[int]] = None,\n    save: bool = False,\n    threads: "
           "int = 0,\n) -> %s_result:\n",
@@ -61,7 +61,7 @@ static void put_step(const python_printer *p, const python_function *f) {
   const python_recurrence *r = first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s_step(\n", f->name);
-  put_parameters(p, r);
+  put_python_parameters(p, r);
   fprintf(out,
           "    threads: int = 0,\n) -> %s_result:\n    \"\"\"One step of %s, without an axis of "
           "time: hand its states to the "
@@ -74,11 +74,11 @@ static void put_step(const python_printer *p, const python_function *f) {
   fprintf(out, "    _call.run(\"step\", threads)\n    return %s_result(*_results)\n\n\n", f->name);
 }
 
-static void put_backward(const python_printer *p, const python_function *f) {
+static void put_numpy_backward(const python_printer *p, const python_function *f) {
   const python_recurrence *r = first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s_backward(\n", f->name);
-  put_parameters(p, r);
+  put_python_parameters(p, r);
   for (int i = 0; i < r->cotangents.count; i++)
     fprintf(out, "    %s: Optional[np.ndarray] = None,\n", r->names[r->cotangents.items[i]]);
   fprintf(out,
@@ -108,5 +108,5 @@ void numpy_put_function(const python_printer *p, const python_function *f) {
   put_results(p, f);
   put_forward(p, f);
   put_step(p, f);
-  put_backward(p, f);
+  put_numpy_backward(p, f);
 }

@@ -37,14 +37,14 @@ const char *python_type(number_type dtype) {
   return words[dtype];
 }
 
-static const char *dtype_of(const python_recurrence *r, int memory) {
+static const char *python_dtype(const python_recurrence *r, int memory) {
   return python_type(abi_number_type(python_memory(r, memory), r->dtype));
 }
 
 const char *python_dtypes(arena *a, const python_function *f, int memory) {
   const char *text = "";
   for (int i = 0; i < f->variants.count; i++) {
-    const char *type = dtype_of(&f->variants.items[i], memory);
+    const char *type = python_dtype(&f->variants.items[i], memory);
     if (!strstr(text, arena_printf(a, "%s ", type)))
       text = arena_printf(a, "%s%s%s ", text, *text ? "or " : "", type);
   }
@@ -57,13 +57,13 @@ bool python_is_chosen(const python_recurrence *r, int axis) {
   return false;
 }
 
-static bool is_complex(const python_recurrence *r, int memory) {
+static bool is_complex_operand(const python_recurrence *r, int memory) {
   const abi_memory *m = python_memory(r, memory);
   return m->lag >= 0 ? r->abi->body->lags.items[m->lag].complex
                      : r->abi->body->tensors.items[m->tensor].complex;
 }
 
-static int depth_of(const python_recurrence *r, int memory) {
+static int lag_depth(const python_recurrence *r, int memory) {
   int lag = python_memory(r, memory)->lag;
   return lag >= 0 ? r->abi->body->lags.items[lag].depth : 0;
 }
@@ -125,11 +125,11 @@ const char *python_shape_words(arena *a, const python_recurrence *r, int memory,
   const abi_memory *m = python_memory(r, memory);
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
   const char *text = is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
-  if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, depth_of(r, memory));
+  if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, lag_depth(r, memory));
   for (int i = 0; i < count; i++)
     text =
         arena_printf(a, "%s%s%s", text, *text ? ", " : "", r->abi->body->axes.items[axes[i]].name);
-  if (is_complex(r, memory)) text = arena_printf(a, "%s%s2", text, *text ? ", " : "");
+  if (is_complex_operand(r, memory)) text = arena_printf(a, "%s%s2", text, *text ? ", " : "");
   return arena_printf(a, "[%s]", text);
 }
 

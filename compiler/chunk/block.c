@@ -39,7 +39,7 @@ void block_make(scan *s, int index) {
   while (state->block < levels && ldexp(largest, state->block) <= largest_sum(s)) state->block++;
 }
 
-static tile_id minus(scan *s, tile_id x, tile_id y) {
+static tile_id subtract_tiles(scan *s, tile_id x, tile_id y) {
   return tile_binary(s->program, TILE_SUB, x, y);
 }
 
@@ -59,8 +59,8 @@ static tile_id up_to(scan *s, decay_factor *factor, int level, bool whole) {
 static tile_id from_anchor(scan *s, decay_factor *factor, int level, bool inclusive) {
   tile_id log = level_split(s, pair_real(factor->log), level).re;
   tile_id sums = from_start(s, log, level);
-  if (!inclusive) sums = minus(s, sums, log);
-  return minus(s, sums, up_to(s, factor, level, false));
+  if (!inclusive) sums = subtract_tiles(s, sums, log);
+  return subtract_tiles(s, sums, up_to(s, factor, level, false));
 }
 
 tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level) {
@@ -78,7 +78,7 @@ tile_pair block_from_start(scan *s, decay_factor *factor, bool previous, int lev
 }
 
 tile_pair block_to_end(scan *s, decay_factor *factor, int level) {
-  tile_id rest = minus(s, up_to(s, factor, level, true), up_to(s, factor, level, false));
+  tile_id rest = subtract_tiles(s, up_to(s, factor, level, true), up_to(s, factor, level, false));
   tile_pair to_end = pair_exp(s->program, pair_real(rest));
   return pair_mul(s->program, block_column_decay(s, factor, level), to_end);
 }

@@ -25,7 +25,7 @@ static tile_pair safe(scan *s, tile_pair x) {
   return x;
 }
 
-static tile_pair values_of(scan *s, const scan_product *written, axis_set keys) {
+static tile_pair written_values(scan *s, const scan_product *written, axis_set keys) {
   tile_pair scale = pair_number(s->program, written->scale);
   return safe(s, pair_mul(s->program, linear_factors(s, written, keys, false), scale));
 }
@@ -49,7 +49,7 @@ static tile_pair turned_keys(scan *s, const scan_product *read, const scan_produ
 static tile_pair turned_values(scan *s, const scan_product *read, const scan_product *written,
                                axis_set over) {
   tile_pair phase = phase_of_write(s, read->state, over, PHASE_VALUES);
-  return pair_mul(s->program, values_of(s, written, over), phase);
+  return pair_mul(s->program, written_values(s, written, over), phase);
 }
 
 static tile_pair turned_back(scan *s, const scan_product *read, axis_set over, tile_pair x) {
@@ -67,7 +67,8 @@ tile_pair contract_at_pair(scan *s, tile_pair x) {
 
 // ---- axes of a read --------------------------------------------------------------------------
 
-static axis_set joined(const scan *s, const scan_product *product, axis_set part, axis_set over) {
+static axis_set joined_axes(const scan *s, const scan_product *product, axis_set part,
+                            axis_set over) {
   for (int i = 0; product && i < product->factors.count; i++) {
     axis_set axes = s->body->values.items[product->factors.items[i].value].axes;
     if (axes & part) part |= axes & over;
@@ -96,7 +97,7 @@ static int split_axes(const scan *s, const scan_product *read, const scan_produc
     axis_set part = left & (~left + 1);
     for (axis_set before = 0; before != part;) {
       before = part;
-      part = joined(s, written, joined(s, read, part, over), over);
+      part = joined_axes(s, written, joined_axes(s, read, part, over), over);
       part = joined_by_phases(s, read->state, part, over);
     }
     parts[count] = part;
@@ -104,7 +105,7 @@ static int split_axes(const scan *s, const scan_product *read, const scan_produc
   return count;
 }
 
-static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis_set over) {
+static bool check_read_axes(scan *s, const scan_product *read, tile_pair scores, axis_set over) {
   const scan_state *state = &s->states[read->state];
   axis_set values = (state->keys | state->values) & ~over;
   if (pair_axes(s->program, scores) & values) scan_refuse(s, "a read mixes key and value axes");
@@ -162,8 +163,8 @@ static tile_pair turned_scores(scan *s, const scan_product *read, const scan_pro
   return scores;
 }
 
-static tile_pair masked(scan *s, int state, int writer, bool previous, bool strict,
-                        tile_pair scores) {
+static tile_pair mask_scores(scan *s, int state, int writer, bool previous, bool strict,
+                             tile_pair scores) {
   if (writer != state || s->states[state].joint)
     return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
   if (s->states[state].decay.count == 0) {
@@ -179,7 +180,7 @@ static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
   bool apart = s->states[read->state].phases.count > 0;
   bool strict = read->previous || apart || !own;
   tile_pair scores = turned_scores(s, read, written, over);
-  scores = masked(s, read->state, writer, read->previous, strict, scores);
+  scores = mask_scores(s, read->state, writer, read->previous, strict, scores);
   if (!apart || !own) return scores;
   return with_own_scores(s, read, writer, written, over, scores);
 }
@@ -219,7 +220,7 @@ static tile_pair scores_of(scan *s, const scan_product *read, int writer,
   bool mask = decay_is_mask(&s->states[read->state]);
   tile_pair scores = mask ? masked_scores(s, read, writer, written, over, own)
                           : level_scores(s, read, writer, written, over, own, sides);
-  if (sides == DECAY_KEYS) check_axes(s, read, scores, over);
+  if (sides == DECAY_KEYS) check_read_axes(s, read, scores, over);
   return scores;
 }
 
@@ -233,7 +234,7 @@ tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const sc
 static tile_pair with_own(scan *s, const scan_product *read, int writer,
                           const scan_product *written, axis_set over, tile_pair sum) {
   if (read->previous) return sum;
-  tile_pair own = own_score(s, read, writer, written, over), v = values_of(s, written, over);
+  tile_pair own = own_score(s, read, writer, written, over), v = written_values(s, written, over);
   v = pair_mul(s->program, v, coupled_within_step(s, read->state, writer, over, DECAY_VALUES));
   own = pair_mul(s->program, own, v);
   return pair_linear(s->program, TILE_ADD, sum, own);
@@ -266,7 +267,7 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, int writer
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
     tile_pair scores = scores_at(s, read, writer, written, over, level);
-    if (!check_axes(s, read, scores, over)) return sum;
+    if (!check_read_axes(s, read, scores, over)) return sum;
     tile_pair part = written_at(s, read, writer, scores, v, over, level);
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
@@ -311,7 +312,7 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
   return sum;
 }
 
-static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
+static tile_pair contracted_state(scan *s, const scan_product *read, axis_set over) {
   tile_pair sum = pair_number(s->program, 0);
   if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set) {
     scan_refuse(s, "a read sums over an axis that the state lacks");
@@ -331,7 +332,7 @@ static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
   return pair_linear(s->program, TILE_ADD, sum, contract_before(s, read, over));
 }
 
-static tile_pair part_of(scan *s, tile_pair x, scan_part part) {
+static tile_pair real_or_imaginary(scan *s, tile_pair x, scan_part part) {
   if (part == PART_WHOLE) return x;
   return pair_real(part == PART_REAL ? x.re : pair_imaginary(s->program, x));
 }
@@ -339,12 +340,12 @@ static tile_pair part_of(scan *s, tile_pair x, scan_part part) {
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over) {
   tile_pair inside = product->state < 0
                          ? pair_sum(s->program, linear_factors(s, product, over, true), over)
-                         : read_state(s, product, over);
+                         : contracted_state(s, product, over);
   if (s->reason) return inside;
   tile_pair outside = linear_factors(s, product, over, false);
   tile_pair scale = pair_number(s->program, product->scale);
   outside = safe(s, pair_mul(s->program, outside, scale));
-  return part_of(s, pair_mul(s->program, outside, inside), product->part);
+  return real_or_imaginary(s, pair_mul(s->program, outside, inside), product->part);
 }
 
 // ---- the state after the chunk ---------------------------------------------------------------
@@ -352,7 +353,7 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
 // Of what one product of the increment of `from` wrote.
 static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *written) {
   const scan_state *state = &s->states[index];
-  tile_pair k = keys_of(s, written, state->keys), v = values_of(s, written, state->keys);
+  tile_pair k = keys_of(s, written, state->keys), v = written_values(s, written, state->keys);
   k = pair_mul(s->program, k, phase_to_end(s, index, state->keys, PHASE_KEYS));
   v = pair_mul(s->program, v, phase_to_end(s, index, state->keys, PHASE_SCALAR | PHASE_VALUES));
   // one number for the whole matrix stands on the values

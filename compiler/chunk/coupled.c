@@ -15,7 +15,7 @@ static int middle_axis(scan *s) {
   return s->middle;
 }
 
-static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
+static tile_pair renamed_pair(scan *s, tile_pair x, int from, int to) {
   if (!axis_in(pair_axes(s->program, x), from)) return x;
   return pair_on_axes(s->program, TILE_RENAME, x, from, to, 0);
 }
@@ -90,8 +90,8 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_mask(s, link->state, from, link->previous);
     inner = pair_mul(s->program, coefficient(s, link), inner);
-    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle),
-                              renamed(s, inner, t, middle), axis_bit(middle));
+    tile_pair part = pair_dot(s->program, renamed_pair(s, own, pair, middle),
+                              renamed_pair(s, inner, t, middle), axis_bit(middle));
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
   return sum;
@@ -111,7 +111,7 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_from_start(s, link->state, from, link->previous, keys, side);
-    inner = renamed(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
+    inner = renamed_pair(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
     sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, own, inner, axis_bit(pair)));
   }
   return sum;
@@ -140,7 +140,8 @@ tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side si
                                             : pair_number(s->program, 1);
   if (to == from) return decay_to_end(s, to, keys, side);
   if (side == DECAY_VALUES) return pair_number(s->program, 1);
-  return renamed(s, kept_of_links(s, to, from, true), s->program->pair_axis, s->program->time_axis);
+  return renamed_pair(s, kept_of_links(s, to, from, true), s->program->pair_axis,
+                      s->program->time_axis);
 }
 
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side) {

@@ -87,11 +87,11 @@ static void add_logarithm(scan *s, scan_state *state, value_id log) {
 }
 
 // polar(r, angle): r and the phase apart, in products too.
-static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
+static void add_decay_factor(scan *s, scan_state *state, recurrence_factor factor) {
   const typed_value v = s->body->values.items[factor.value];
   if (v.complex && v.op == VALUE_MUL && !factor.divides) {
-    add_factor(s, state, (recurrence_factor){v.args[0], false});
-    add_factor(s, state, (recurrence_factor){v.args[1], false});
+    add_decay_factor(s, state, (recurrence_factor){v.args[0], false});
+    add_decay_factor(s, state, (recurrence_factor){v.args[1], false});
   } else if (v.op == VALUE_POLAR && !factor.divides) {
     multiply_by(s, state, scan_pure(s, v.args[0]));
     add_angle(s, state, scan_pure(s, v.args[1]).re);
@@ -103,14 +103,14 @@ static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
 }
 
 // A single product, each of its factors by itself; sums stay whole.
-static void add_factors(scan *s, scan_state *state, value_id decay) {
+static void add_decay_factors(scan *s, scan_state *state, value_id decay) {
   recurrence_terms terms =
       recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
   recurrence_term whole = {.scale = 1};
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
   for (int i = 0; i < term->factors.count && !s->reason; i++) {
-    add_factor(s, state, term->factors.items[i]);
+    add_decay_factor(s, state, term->factors.items[i]);
   }
   if (term->scale != 1) {
     multiply_by(s, state, pair_number(s->program, term->scale));
@@ -163,7 +163,7 @@ void decay_make(scan *s, int index) {
   value_id decay = state->decay_value, log = state->log_decay;
   if (decay == NO_VALUE) return;
   if (log == NO_VALUE) {
-    add_factors(s, state, decay);
+    add_decay_factors(s, state, decay);
   } else {
     add_logarithm(s, state, log);
   }
@@ -203,7 +203,7 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
 
 // The products of one level from those of the level below, times the whole other half where `half`
 // says so.
-static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
+static tile_pair grow_level(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
   tile_pair factor =
       pair_where(s->program, level_is_half(s, half), whole_other, pair_number(s->program, 1));
   return level_join(s, pair_mul(s->program, level_halve(s, x, level - 1), factor), level - 1);
@@ -216,7 +216,7 @@ static tile_pair of_only_step(scan *s, tile_pair x) {
   return pair_each(s->program, x, (tile_value){.op = TILE_SLICE, .index = time});
 }
 
-static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
+static const decay_level *decay_level_of(scan *s, decay_factor *factor, int level) {
   decay_level *l = &factor->levels[level];
   if (l->made) return l;
   if (level == 0) {
@@ -225,13 +225,13 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
                        total};
     return l;
   }
-  const decay_level *below = level_of(s, factor, level - 1);
+  const decay_level *below = decay_level_of(s, factor, level - 1);
   tile_pair first = level_half(s, below->total, level - 1, 0);
   tile_pair second = level_half(s, below->total, level - 1, 1);
   l->made = true;
-  l->inclusive = grow(s, below->inclusive, first, 1, level);
-  l->exclusive = grow(s, below->exclusive, first, 1, level);
-  l->suffix = grow(s, below->suffix, second, 0, level);
+  l->inclusive = grow_level(s, below->inclusive, first, 1, level);
+  l->exclusive = grow_level(s, below->exclusive, first, 1, level);
+  l->suffix = grow_level(s, below->suffix, second, 0, level);
   l->total = pair_mul(s->program, first, second);
   return l;
 }
@@ -250,7 +250,7 @@ static tile_pair product_at(const decay_level *l, level_product which) {
 static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half,
                                    level_product which) {
   if (factor->log == NO_TILE || level == 0) {
-    tile_pair x = product_at(level_of(s, factor, level), which);
+    tile_pair x = product_at(decay_level_of(s, factor, level), which);
     return half < 0 ? x : level_half(s, x, level, half);
   }
   tile_pair log = level_split(s, pair_real(factor->log), level);

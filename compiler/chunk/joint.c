@@ -41,23 +41,25 @@ typedef struct scan_joint {
   joint_level levels[LEVELS_MAX];
 } scan_joint;
 
-static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
+static tile_pair number_pair(scan *s, double x) { return pair_number(s->program, x); }
 static const tile_pair nothing = {NO_TILE, NO_TILE};
 static bool is_nothing(tile_pair x) { return x.re == NO_TILE; }
 
-static int position(const scan_joint *j, int state) {
+static int member_position(const scan_joint *j, int state) {
   for (int i = 0; i < j->count; i++) {
     if (j->members[i] == state) return i;
   }
   return -1;
 }
 
-bool joint_has(const scan *s, int to, int from) { return position(s->states[to].joint, from) >= 0; }
+bool joint_has(const scan *s, int to, int from) {
+  return member_position(s->states[to].joint, from) >= 0;
+}
 
 // ---- members ---------------------------------------------------------------------------------
 
-static void add_member(scan *s, scan_joint *j, int state) {
-  if (position(j, state) >= 0 || s->reason) return;
+static void add_joint_member(scan *s, scan_joint *j, int state) {
+  if (member_position(j, state) >= 0 || s->reason) return;
   if (j->count == JOINT_MAX) {
     enum { NEXT = JOINT_MAX + 1 };
     scan_refuse(s, arena_printf(s->arena,
@@ -68,16 +70,16 @@ static void add_member(scan *s, scan_joint *j, int state) {
   }
   j->members[j->count++] = state;
   for (int i = 0; i < s->states[state].sources.count; i++)
-    add_member(s, j, s->states[state].sources.items[i].state);
+    add_joint_member(s, j, s->states[state].sources.items[i].state);
 }
 
 // ---- the matrices of one step ----------------------------------------------------------------
 
 static tile_pair decay_of(scan *s, int state) {
   value_id decay = s->states[state].decay_value;
-  if (decay == NO_VALUE) return number(s, 1);
+  if (decay == NO_VALUE) return number_pair(s, 1);
   return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
-                    number(s, 1));
+                    number_pair(s, 1));
 }
 
 // The factor of another state at each step, 0 on padded rows.
@@ -91,47 +93,47 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
                                                 : "a part of %s, which is no factor times it";
     what = arena_printf(s->arena, what, other->name);
     scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
-    return number(s, 0);
+    return number_pair(s, 0);
   }
   tile_pair c = linear_factors(s, link, 0, false);
-  c = pair_mul(s->program, c, number(s, link->scale));
+  c = pair_mul(s->program, c, number_pair(s, link->scale));
   c.re = lower_valid(s->program, c.re);
   if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
   return c;
 }
 
-static void add_scaled(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {
+static void add_scaled_pair(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {
   if (is_nothing(x) || is_nothing(factor)) return;
   x = pair_mul(s->program, factor, x);
   *sum = is_nothing(*sum) ? x : pair_linear(s->program, TILE_ADD, *sum, x);
 }
 
 // A state that is added after its own step brings what made it.
-static void compose(scan *s, scan_joint *j, int row) {
+static void compose_row(scan *s, scan_joint *j, int row) {
   joint_vector *keep = &j->keep[row], *write = &j->write[row];
   if (keep->made) return;
   keep->made = write->made = true;
   for (int k = 0; k < j->count; k++) keep->x[k] = write->x[k] = nothing;
   int state = j->members[row];
   keep->x[row] = decay_of(s, state);
-  write->x[row] = number(s, 1);
+  write->x[row] = number_pair(s, 1);
   for (int i = 0; i < s->states[state].sources.count && !s->reason; i++) {
     const scan_product *link = &s->states[state].sources.items[i];
-    int other = position(j, link->state);
+    int other = member_position(j, link->state);
     tile_pair c = link_of(s, state, link);
     if (link->previous) {
-      add_scaled(s, &keep->x[other], c, number(s, 1));
+      add_scaled_pair(s, &keep->x[other], c, number_pair(s, 1));
       continue;
     }
-    compose(s, j, other);
+    compose_row(s, j, other);
     for (int k = 0; k < j->count; k++) {
-      add_scaled(s, &keep->x[k], c, j->keep[other].x[k]);
-      add_scaled(s, &write->x[k], c, j->write[other].x[k]);
+      add_scaled_pair(s, &keep->x[k], c, j->keep[other].x[k]);
+      add_scaled_pair(s, &write->x[k], c, j->write[other].x[k]);
     }
   }
 }
 
-static axis_set axes_of(const scan *s, tile_pair x) {
+static axis_set joint_axes(const scan *s, tile_pair x) {
   return is_nothing(x) ? 0 : pair_axes(s->program, x);
 }
 
@@ -139,7 +141,7 @@ static axis_set axes_of(const scan *s, tile_pair x) {
 static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
   for (int i = 0; i < j->count; i++) {
     for (int k = 0; k < j->count; k++) {
-      j->axes |= axes_of(s, j->keep[i].x[k]) | axes_of(s, j->write[i].x[k]);
+      j->axes |= joint_axes(s, j->keep[i].x[k]) | joint_axes(s, j->write[i].x[k]);
     }
   }
   j->axes &= first->keys | first->values | first->summed;
@@ -155,9 +157,9 @@ static scan_joint *joint_of(scan *s, int group) {
   decay_check_length(s,
                      arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
   for (int i = 0; i < s->state_count; i++) {
-    if (s->states[i].group == group) add_member(s, j, i);
+    if (s->states[i].group == group) add_joint_member(s, j, i);
   }
-  for (int i = 0; i < j->count && !s->reason; i++) compose(s, j, i);
+  for (int i = 0; i < j->count && !s->reason; i++) compose_row(s, j, i);
   return j;
 }
 
@@ -181,7 +183,7 @@ static tile_pair at_all_steps(scan *s, tile_pair x) {
   return pair_each(s->program, x, (tile_value){.op = TILE_EXPAND, .over = scan_time_bit(s)});
 }
 
-static tile_pair half_of(scan *s, tile_pair x, int level, int half) {
+static tile_pair level_half_of(scan *s, tile_pair x, int level, int half) {
   return is_nothing(x) ? x : level_half(s, x, level, half);
 }
 
@@ -206,42 +208,42 @@ static const joint_vector *total_at(scan *s, scan_joint *j, int row, int level) 
       total->x[m] = at_all_steps(s, j->keep[row].x[m]);
       continue;
     }
-    tile_pair second = half_of(s, total_at(s, j, row, level - 1)->x[m], level - 1, 1);
+    tile_pair second = level_half_of(s, total_at(s, j, row, level - 1)->x[m], level - 1, 1);
     if (is_nothing(second)) continue;
     const joint_vector *below = total_at(s, j, m, level - 1);
     for (int k = 0; k < j->count; k++)
-      add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
+      add_scaled_pair(s, &total->x[k], second, level_half_of(s, below->x[k], level - 1, 0));
   }
   return total;
 }
 
 // In the second half, a row times all of the first.
-static const joint_vector *row_at(scan *s, scan_joint *j, int row, bool previous, int level) {
+static const joint_vector *row_vector(scan *s, scan_joint *j, int row, bool previous, int level) {
   joint_level *l = &j->levels[level];
   joint_vector *v = previous ? &l->exclusive[row] : &l->inclusive[row], second;
   if (v->made) return v;
   v->made = true;
   for (int k = 0; k < j->count; k++) {
-    v->x[k] = previous ? (k == row ? number(s, 1) : nothing) : j->keep[row].x[k];
+    v->x[k] = previous ? (k == row ? number_pair(s, 1) : nothing) : j->keep[row].x[k];
     v->x[k] = at_all_steps(s, v->x[k]);
     second.x[k] = nothing;
   }
   if (level == 0) return v;
-  const joint_vector *below = row_at(s, j, row, previous, level - 1);
+  const joint_vector *below = row_vector(s, j, row, previous, level - 1);
   for (int m = 0; m < j->count; m++) {
-    tile_pair x = half_of(s, below->x[m], level - 1, 1);
+    tile_pair x = level_half_of(s, below->x[m], level - 1, 1);
     if (is_nothing(x)) continue;
     const joint_vector *total = total_at(s, j, m, level - 1);
     for (int k = 0; k < j->count; k++)
-      add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
+      add_scaled_pair(s, &second.x[k], x, level_half_of(s, total->x[k], level - 1, 0));
   }
   for (int k = 0; k < j->count; k++)
-    v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
+    v->x[k] = from_halves(s, level_half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
   return v;
 }
 
 // In the first half, all of the second times a column.
-static const joint_vector *column_at(scan *s, scan_joint *j, int column, int level) {
+static const joint_vector *joint_suffix_column(scan *s, scan_joint *j, int column, int level) {
   joint_vector *v = &j->levels[level].suffix[column], first;
   if (v->made) return v;
   v->made = true;
@@ -250,16 +252,16 @@ static const joint_vector *column_at(scan *s, scan_joint *j, int column, int lev
     first.x[k] = nothing;
   }
   if (level == 0) return v;
-  const joint_vector *below = column_at(s, j, column, level - 1);
+  const joint_vector *below = joint_suffix_column(s, j, column, level - 1);
   for (int m = 0; m < j->count; m++) {
-    tile_pair x = half_of(s, below->x[m], level - 1, 0);
+    tile_pair x = level_half_of(s, below->x[m], level - 1, 0);
     for (int k = 0; k < j->count && !is_nothing(x); k++) {
-      tile_pair total = half_of(s, total_at(s, j, k, level - 1)->x[m], level - 1, 1);
-      add_scaled(s, &first.x[k], x, total);
+      tile_pair total = level_half_of(s, total_at(s, j, k, level - 1)->x[m], level - 1, 1);
+      add_scaled_pair(s, &first.x[k], x, total);
     }
   }
   for (int k = 0; k < j->count; k++)
-    v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
+    v->x[k] = from_halves(s, first.x[k], level_half_of(s, below->x[k], level - 1, 1), level - 1);
   return v;
 }
 
@@ -275,28 +277,30 @@ bool joint_on_side(const scan *s, int state, axis_set keys, decay_side side) {
 
 int joint_count(const scan *s, int state) { return s->states[state].joint->count; }
 
-static tile_pair or_zero(scan *s, tile_pair x) { return is_nothing(x) ? number(s, 0) : x; }
+static tile_pair or_zero(scan *s, tile_pair x) { return is_nothing(x) ? number_pair(s, 0) : x; }
 
 tile_pair joint_row(scan *s, int to, bool previous, int level, int member) {
   scan_joint *j = s->states[to].joint;
-  if (j->turn) return turn_row(s, j->turn, previous, position(j, to), member);
-  return or_zero(s,
-                 half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
+  if (j->turn) return turn_row(s, j->turn, previous, member_position(j, to), member);
+  return or_zero(
+      s, level_half_of(s, row_vector(s, j, member_position(j, to), previous, level)->x[member],
+                       level, 1));
 }
 
 tile_pair joint_column(scan *s, int to, int from, int level, int member) {
   scan_joint *j = s->states[to].joint;
   if (j->turn) {
-    tile_pair turned = turn_column(s, j->turn, member, position(j, from));
+    tile_pair turned = turn_column(s, j->turn, member, member_position(j, from));
     return level_to_pair_step(s, turned, decay_levels(s));
   }
-  tile_pair x = half_of(s, column_at(s, j, position(j, from), level)->x[member], level, 0);
-  return is_nothing(x) ? number(s, 0) : level_to_pair_step(s, x, level);
+  tile_pair x = level_half_of(
+      s, joint_suffix_column(s, j, member_position(j, from), level)->x[member], level, 0);
+  return is_nothing(x) ? number_pair(s, 0) : level_to_pair_step(s, x, level);
 }
 
 tile_pair joint_within_step(scan *s, int to, int from) {
   scan_joint *j = s->states[to].joint;
-  return or_zero(s, j->write[position(j, to)].x[position(j, from)]);
+  return or_zero(s, j->write[member_position(j, to)].x[member_position(j, from)]);
 }
 
 tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores) {
@@ -304,7 +308,7 @@ tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores) {
 }
 
 static tile_pair rows_times_columns(scan *s, int to, int from, bool previous, int level) {
-  tile_pair sum = number(s, 0);
+  tile_pair sum = number_pair(s, 0);
   for (int m = 0; m < joint_count(s, to); m++) {
     tile_pair row = joint_row(s, to, previous, level, m);
     tile_pair column = joint_column(s, to, from, level, m);
@@ -336,23 +340,26 @@ tile_pair joint_from_start(scan *s, int to, int from, bool previous) {
   scan_joint *j = s->states[to].joint;
   if (j->turn) {
     phase_sum which = previous ? PHASE_BEFORE : PHASE_UP_TO;
-    return turn_over(s, j->turn, which, position(j, to), position(j, from));
+    return turn_over(s, j->turn, which, member_position(j, to), member_position(j, from));
   }
-  const joint_vector *row = row_at(s, j, position(j, to), previous, decay_levels(s));
-  return or_zero(s, row->x[position(j, from)]);
+  const joint_vector *row = row_vector(s, j, member_position(j, to), previous, decay_levels(s));
+  return or_zero(s, row->x[member_position(j, from)]);
 }
 
 tile_pair joint_to_end(scan *s, int to, int from) {
   scan_joint *j = s->states[to].joint;
-  if (j->turn) return turn_over(s, j->turn, PHASE_AFTER, position(j, to), position(j, from));
-  const joint_vector *column = column_at(s, j, position(j, from), decay_levels(s));
-  return or_zero(s, column->x[position(j, to)]);
+  if (j->turn)
+    return turn_over(s, j->turn, PHASE_AFTER, member_position(j, to), member_position(j, from));
+  const joint_vector *column = joint_suffix_column(s, j, member_position(j, from), decay_levels(s));
+  return or_zero(s, column->x[member_position(j, to)]);
 }
 
 tile_pair joint_total(scan *s, int to, int from) {
   scan_joint *j = s->states[to].joint;
-  if (j->turn) return turn_over(s, j->turn, PHASE_ALL, position(j, to), position(j, from));
-  return or_zero(s, total_at(s, j, position(j, to), decay_levels(s))->x[position(j, from)]);
+  if (j->turn)
+    return turn_over(s, j->turn, PHASE_ALL, member_position(j, to), member_position(j, from));
+  return or_zero(
+      s, total_at(s, j, member_position(j, to), decay_levels(s))->x[member_position(j, from)]);
 }
 
 // ---- scans -----------------------------------------------------------------------------------
@@ -369,18 +376,18 @@ static void add_column(scan *s, scan_joint *j) {
   for (int k = 0; k < last; k++) {
     tile_pair added = added_by(s, j->members[k]);
     for (int i = 0; i < last && !is_nothing(added); i++)
-      add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
+      add_scaled_pair(s, &j->keep[i].x[last], added, j->write[i].x[k]);
   }
   for (int k = 0; k < last; k++) j->keep[last].x[k] = nothing;
-  j->keep[last].x[last] = number(s, 1);
+  j->keep[last].x[last] = number_pair(s, 1);
 }
 
-static tile_pair steps_of(scan *s, scan_joint *j, int row) {
-  const joint_vector *up_to = row_at(s, j, row, false, decay_levels(s));
+static tile_pair joint_steps(scan *s, scan_joint *j, int row) {
+  const joint_vector *up_to = row_vector(s, j, row, false, decay_levels(s));
   tile_pair steps = up_to->x[j->count - 1];
   for (int k = 0; k + 1 < j->count; k++) {
     tile_pair before = scan_before(s, j->members[k]);
-    add_scaled(s, &steps, up_to->x[k], before);
+    add_scaled_pair(s, &steps, up_to->x[k], before);
   }
   return steps;
 }
@@ -389,5 +396,5 @@ void joint_scan(scan *s, int group) {
   scan_joint *j = joint_of(s, group);
   if (s->reason) return;
   add_column(s, j);
-  for (int i = 0; i + 1 < j->count; i++) s->states[j->members[i]].steps = steps_of(s, j, i);
+  for (int i = 0; i + 1 < j->count; i++) s->states[j->members[i]].steps = joint_steps(s, j, i);
 }

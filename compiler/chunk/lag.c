@@ -7,7 +7,7 @@
 // inside the sequence) is shorter, it is a later slot from before the chunk.
 #include "compiler/chunk/scan.h"
 
-static tile_id is_number(scan *s, tile_op leaf, int index, int number) {
+static tile_id index_is_number(scan *s, tile_op leaf, int index, int number) {
   return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, leaf, index),
                      tile_number(s->program, number));
 }
@@ -16,7 +16,7 @@ tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before) 
   int t = s->program->time_axis;
   x = pair_on_axes(s->program, TILE_SHIFT, x, t, steps, 0);
   for (int step = 0; step < steps && step < s->program->chunk; step++)
-    x = pair_where(s->program, is_number(s, TILE_INDEX, t, step), before[step], x);
+    x = pair_where(s->program, index_is_number(s, TILE_INDEX, t, step), before[step], x);
   return x;
 }
 
@@ -33,7 +33,7 @@ static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {
   tile_pair after = pair_number(s->program, 0);
   if (back < s->program->chunk) after = scan_at_end(s, x, back);
   for (int before = slot + 1; before < depth && before - slot <= s->program->chunk; before++) {
-    tile_id this_long = is_number(s, TILE_LENGTH, 0, before - slot);
+    tile_id this_long = index_is_number(s, TILE_LENGTH, 0, before - slot);
     after = pair_where(s->program, this_long, lag_slot_before(s, lag, before), after);
   }
   return after;

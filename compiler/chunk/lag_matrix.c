@@ -17,7 +17,7 @@ static const state_structure of_a_slot = {.class = STATE_DELAY,
                                           .increment = NO_VALUE,
                                           .limit = NO_VALUE};
 
-static bool fits(const scan *s, const typed_lag *lag) {
+static bool lag_fits(const scan *s, const typed_lag *lag) {
   return lag->input < 0 && lag->depth <= DEPTH_MAX && scan_is_outer(s, lag->source, lag->axes);
 }
 
@@ -34,7 +34,7 @@ static typed_tensor tensor_of_slot(scan *s, const typed_lag *lag, value_id assig
 }
 
 // The state of what the value was `steps` steps ago, from that of one step less.
-static void add_slot(scan *s, int lag, int steps) {
+static void add_lag_slot(scan *s, int lag, int steps) {
   const typed_lag *buffer = &s->body->lags.items[lag];
   int tensor = s->body->tensors.count;
   value_id before = buffer->source;
@@ -58,9 +58,10 @@ bool lag_matrix_make(scan *s) {
   s->lag_is_states = ARENA_ARRAY(s->arena, bool, s->body->lags.count);
   bool any = false;
   for (int lag = 0; lag < s->body->lags.count; lag++) {
-    if (!fits(s, &s->body->lags.items[lag])) continue;
+    if (!lag_fits(s, &s->body->lags.items[lag])) continue;
     s->lag_is_states[lag] = any = true;
-    for (int steps = 1; steps <= s->body->lags.items[lag].depth; steps++) add_slot(s, lag, steps);
+    for (int steps = 1; steps <= s->body->lags.items[lag].depth; steps++)
+      add_lag_slot(s, lag, steps);
   }
   return any;
 }
@@ -68,7 +69,7 @@ bool lag_matrix_make(scan *s) {
 int lag_matrix_slots(const scan *s) {
   int slots = 0;
   for (int lag = 0; lag < s->body->lags.count; lag++) {
-    if (fits(s, &s->body->lags.items[lag])) slots += s->body->lags.items[lag].depth;
+    if (lag_fits(s, &s->body->lags.items[lag])) slots += s->body->lags.items[lag].depth;
   }
   return slots;
 }

@@ -8,7 +8,7 @@
 
 linear *linear_new(scan *s) { return ARENA_NEW(s->arena, linear); }
 
-static scan_product copy_of(scan *s, const scan_product *product) {
+static scan_product product_copy(scan *s, const scan_product *product) {
   scan_product copy = *product;
   copy.factors = (scan_factors){0};
   for (int i = 0; i < product->factors.count; i++) {
@@ -89,14 +89,14 @@ linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides) {
     if (from->part != PART_WHOLE && s->body->values.items[factor].complex) {
       scan_refuse(s, "the real part of a state is multiplied by a complex value");
     }
-    scan_product product = copy_of(s, from);
+    scan_product product = product_copy(s, from);
     push_whole(s, &product, (recurrence_factor){factor, divides});
     vec_push(s->arena, &scaled->products, product);
   }
   return scaled;
 }
 
-static bool is_complex(const scan *s, const scan_product *product) {
+static bool is_complex_product(const scan *s, const scan_product *product) {
   if (product->part != PART_WHOLE) return false;
   if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex)
     return true;
@@ -123,7 +123,7 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
   linear *parts = linear_new(s);
   for (int i = 0; i < x->products.count; i++) {
     scan_product product = x->products.items[i];
-    if (!is_complex(s, &product)) {
+    if (!is_complex_product(s, &product)) {
       if (part == PART_IMAGINARY) continue;
     } else if (product.state >= 0) {
       product.part = part;
@@ -200,7 +200,7 @@ static linear *times_terms(scan *s, const linear *x, const recurrence_terms *ter
   linear *result = linear_new(s);
   for (int i = 0; i < x->products.count; i++) {
     for (int k = 0; k < terms->count; k++) {
-      scan_product product = copy_of(s, &x->products.items[i]);
+      scan_product product = product_copy(s, &x->products.items[i]);
       product.scale *= terms->items[k].scale;
       for (int n = 0; n < terms->items[k].factors.count; n++) {
         recurrence_factor factor = terms->items[k].factors.items[n];

@@ -129,7 +129,7 @@ static bool group_has_keys(const scan *s, int group) {
   return false;
 }
 
-static recurrence_shift *shift_of(scan *s, const scan_state *state) {
+static recurrence_shift *scan_shift(scan *s, const scan_state *state) {
   recurrence_shift *shift = ARENA_NEW(s->arena, recurrence_shift);
   if (state->structure->class != STATE_DELAY || state->lag >= 0) return NULL;
   return recurrence_is_shift(s->arena, s->body, state->tensor, shift) ? shift : NULL;
@@ -145,7 +145,7 @@ static void check_state(scan *s, int index) {
     state->values = 0;
     return;
   }
-  state->shift = shift_of(s, state);
+  state->shift = scan_shift(s, state);
   state->delayed = is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
@@ -160,13 +160,13 @@ static void check_state(scan *s, int index) {
   }
 }
 
-static void check_states(scan *s) {
+static void check_scan_states(scan *s) {
   if (!s->state_count) scan_refuse(s, "there is no state");
   for (int i = 0; i < s->state_count; i++) find_uses(s, i);
   for (int i = 0; i < s->state_count; i++) check_state(s, i);
 }
 
-static void make_body(scan *s, const recurrence *from) {
+static void make_scan_body(scan *s, const recurrence *from) {
   s->body = ARENA_NEW(s->arena, typed_body);
   *s->body = from->body;
   s->body->values.items = ARENA_ARRAY(s->arena, typed_value, from->body.values.count);
@@ -200,7 +200,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
               .middle = -1,
               .half = -1,
               .other_half = -1};
-  make_body(s, from);
+  make_scan_body(s, from);
   s->uses = uses_of_values(a, &from->body);
   const char *name = arena_printf(a, "%s.forward", s->body->name);
   s->program = tile_program_new(a, name, s->body, TILE_CHUNK, length);
@@ -229,7 +229,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
 }
 
 // Levels and systems have axes of their own, and a program has room for so many.
-static void check_axes(scan *s) {
+static void check_axis_room(scan *s) {
   int needed = 3 * decay_levels(s) + 3;  // of each level; the halves, the step between two
   for (int i = 0; i < s->state_count; i++) {
     state_class class = s->states[i].structure->class;
@@ -260,19 +260,19 @@ static void add_next_state(scan *s, int state) {
   }
 }
 
-static tile_program *build(arena *a, const recurrence *from, int length, bool host,
-                           bool lags_as_states, const char **reason) {
+static tile_program *build_scan_program(arena *a, const recurrence *from, int length, bool host,
+                                        bool lags_as_states, const char **reason) {
   scan *s = scan_new(a, from, length, host);
   bool tries_states = lags_as_states && lag_matrix_make(s);
   s->program->host = host;
   scan_grow(s);
   group_find(s);
-  if (!s->reason) check_states(s);
-  check_axes(s);
+  if (!s->reason) check_scan_states(s);
+  check_axis_room(s);
   lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))
-    return build(a, from, length / 2, host, lags_as_states, reason);
+    return build_scan_program(a, from, length / 2, host, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
@@ -283,7 +283,7 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool ho
     tile_pair x = scan_lag(s, lag);
     if (!s->reason) lag_results(s, lag, x);
   }
-  if (s->reason && tries_states) return build(a, from, length, host, false, reason);
+  if (s->reason && tries_states) return build_scan_program(a, from, length, host, false, reason);
   if (s->reason) {
     *reason = s->reason;
     return NULL;
@@ -294,12 +294,12 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool ho
 
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
-  return build(a, from, length, false, true, reason);
+  return build_scan_program(a, from, length, false, true, reason);
 }
 
 tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
                                    const char **reason) {
-  return build(a, from, length, true, true, reason);
+  return build_scan_program(a, from, length, true, true, reason);
 }
 
 bool chunk_has_products(const tile_program *chunk) {

@@ -36,7 +36,7 @@ static int unknown_of(const equations *e, const scan_product *product) {
 }
 
 // The product without that factor. Two of them, or one that divides, are no linear equation.
-static scan_product without(scan *s, const scan_product *product, value_id unknown) {
+static scan_product product_without(scan *s, const scan_product *product, value_id unknown) {
   scan_product rest = *product;
   rest.factors = (scan_factors){0};
   int found = 0;
@@ -86,7 +86,7 @@ static bool has_its_axes(const scan *s, value_id id, const linear *x) {
   return true;
 }
 
-static void forget(scan *s, value_id unknown) {
+static void forget_unknown(scan *s, value_id unknown) {
   scan_group *group = &s->groups[s->making];
   int kept = 0;
   for (int i = 0; i < group->unknown.count; i++) {
@@ -101,7 +101,7 @@ void low_rank_replace(scan *s, value_id id) {
   if (!uses_alone(s, id) || !has_its_axes(s, id, x)) return;
   for (int i = 0; i < x->products.count; i++) {
     value_id unknown = unknown_factor(s, &x->products.items[i]);
-    if (unknown != NO_VALUE) forget(s, unknown);
+    if (unknown != NO_VALUE) forget_unknown(s, unknown);
   }
   vec_push(s->arena, &s->groups[s->making].unknown, id);
   s->unknown[id] = true;
@@ -142,7 +142,7 @@ static void refuse_sum_of_sum(scan *s, value_id id, axis_set over) {
 }
 
 // Factors without the summed axes, which stay outside of the sum.
-static tile_pair outside_of(equations *e, const summand *of, const scan_product *product) {
+static tile_pair outside_factors(equations *e, const summand *of, const scan_product *product) {
   scan *s = e->s;
   tile_pair factors = linear_factors(s, product, of->over, false);
   factors = pair_mul(s->program, factors, pair_number(s->program, product->scale));
@@ -154,7 +154,7 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
                                 int writer, const scan_product *written, int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
-  scan_product known = without(s, written, id);
+  scan_product known = product_without(s, written, id);
   if (s->body->values.items[id].axes & of->over) {
     refuse_sum_of_sum(s, id, of->over);
   }
@@ -164,7 +164,7 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
   tile_pair rest = linear_factors(s, &known, of->over, false);
   rest = pair_mul(s->program, rest, pair_number(s->program, known.scale));
   scores = pair_mul(s->program, scores, contract_at_pair(s, rest));
-  add_left(e, of->row, column, pair_mul(s->program, outside_of(e, of, read), scores));
+  add_left(e, of->row, column, pair_mul(s->program, outside_factors(e, of, read), scores));
 }
 
 // A read of a state of the group: what was there before the chunk, and each product of the
@@ -175,7 +175,7 @@ static void add_own_read(equations *e, const summand *of, const scan_product *re
     scan_refuse(s, "an update sums a part of its own state");
     return;
   }
-  tile_pair outside = outside_of(e, of, read);
+  tile_pair outside = outside_factors(e, of, read);
   add_right(e, of->row, pair_mul(s->program, outside, contract_before(s, read, of->over)));
   for (int writer = 0; writer < s->state_count; writer++) {
     const linear *increment = &s->states[writer].increment;
@@ -198,7 +198,7 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
                           int column) {
   scan *s = e->s;
   value_id id = unknown_at(e, column);
-  scan_product known = without(s, product, id);
+  scan_product known = product_without(s, product, id);
   if (s->body->values.items[id].axes & of->over) {
     refuse_sum_of_sum(s, id, of->over);
   }
@@ -247,7 +247,7 @@ static void add_summand(equations *e, const summand *of, const scan_product *pro
   }
 }
 
-static void add_sum(equations *e, int row, value_id id, tile_pair times) {
+static void add_sum_terms(equations *e, int row, value_id id, tile_pair times) {
   scan *s = e->s;
   const typed_value *sum = &s->body->values.items[id];
   const linear *x = scan_visit(s, sum->args[0]);
@@ -260,7 +260,7 @@ static void add_unknown(equations *e, int row, value_id id, tile_pair times) {
   scan *s = e->s;
   const linear *x = s->definition[id];
   if (!x) {
-    add_sum(e, row, id, times);
+    add_sum_terms(e, row, id, times);
     return;
   }
   for (int i = 0; i < x->products.count && !s->reason; i++) {
@@ -270,14 +270,14 @@ static void add_unknown(equations *e, int row, value_id id, tile_pair times) {
       tile_pair known = contract_product(s, product, 0);
       add_right(e, row, pair_mul(s->program, times, known));
     } else {
-      scan_product factors = without(s, product, unknown);
+      scan_product factors = product_without(s, product, unknown);
       if (s->reason) return;
       add_unknown(e, row, unknown, pair_mul(s->program, times, contract_product(s, &factors, 0)));
     }
   }
 }
 
-static void add_equation(equations *e, int row) {
+static void add_unknown_equation(equations *e, int row) {
   e->right[row] = pair_number(e->s->program, 0);
   add_unknown(e, row, unknown_at(e, row), pair_number(e->s->program, 1));
 }
@@ -311,7 +311,7 @@ static tile_id placed(scan *s, tile_id x, int axis, int entry) {
   return tile_indexed(s->program, TILE_PLACE, x, axis, entry);
 }
 
-static tile_id joined(scan *s, tile_id x, int outer, int inner, int axis) {
+static tile_id joined_axis(scan *s, tile_id x, int outer, int inner, int axis) {
   return tile_regroup(s->program, TILE_JOIN, x, axis, outer, inner);
 }
 
@@ -320,7 +320,7 @@ static tile_id sum_or_first(scan *s, tile_id x, tile_id y) {
 }
 
 // Axes that some rows have and others lack are given to all.
-static tile_id with_axes(scan *s, tile_id x, axis_set axes) {
+static tile_id expanded_to_axes(scan *s, tile_id x, axis_set axes) {
   axis_set missing = axes & ~s->program->values.items[x].axes;
   return missing ? tile_reduce(s->program, TILE_EXPAND, x, missing) : x;
 }
@@ -342,7 +342,7 @@ static tile_id placed_row(equations *e, int row, int other) {
   for (int k = 0; k < e->unknowns * e->parts; k++) {
     tile_id part = left_part(e, row / e->parts, row % e->parts, k / e->parts, k % e->parts);
     if (part == NO_TILE) continue;
-    part = with_axes(s, part, axis_bit(p->time_axis) | axis_bit(p->pair_axis));
+    part = expanded_to_axes(s, part, axis_bit(p->time_axis) | axis_bit(p->pair_axis));
     all = sum_or_first(s, all, placed(s, part, other, k));
   }
   return all;
@@ -360,14 +360,14 @@ static void solve_together(equations *e) {
   for (int i = 0; i < rows; i++)
     axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
   for (int i = 0; i < rows; i++) {
-    tile_id r = with_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
+    tile_id r = expanded_to_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
     tile_id row_of_a = placed_row(e, i, other);
     b = sum_or_first(s, b, placed(s, r, sum, i));
     if (row_of_a != NO_TILE) a = sum_or_first(s, a, placed(s, row_of_a, sum, i));
   }
   if (a == NO_TILE) return;
-  a = joined(s, joined(s, a, t, sum, row), pair, other, column);
-  tile_id x = tile_solve(p, a, joined(s, b, t, sum, row), row, column, false);
+  a = joined_axis(s, joined_axis(s, a, t, sum, row), pair, other, column);
+  tile_id x = tile_solve(p, a, joined_axis(s, b, t, sum, row), row, column, false);
   x = tile_regroup(p, TILE_SPLIT, x, row, t, sum);
   for (int i = 0; i < e->unknowns; i++) {
     e->right[i].re = tile_indexed(p, TILE_SLICE, x, sum, i * e->parts);
@@ -391,7 +391,7 @@ void low_rank_solve(scan *s, int group) {
   for (int i = 0; i < UNKNOWN_MAX; i++) {
     for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
   }
-  for (int i = 0; i < e->unknowns && !s->reason; i++) add_equation(e, i);
+  for (int i = 0; i < e->unknowns && !s->reason; i++) add_unknown_equation(e, i);
   if (!s->reason && !same_axes(e))
     scan_refuse(s, "sums over a state in its update have different axes");
   if (s->reason) return;

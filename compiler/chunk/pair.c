@@ -5,13 +5,17 @@
 
 typedef tile_program program;
 
-static tile_id num(program *p, double x) { return tile_number(p, x); }
+static tile_id number_tile(program *p, double x) { return tile_number(p, x); }
 static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
 static tile_id sub(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_SUB, x, y); }
-static tile_id mul(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_MUL, x, y); }
+static tile_id mul_tiles(program *p, tile_id x, tile_id y) {
+  return tile_binary(p, TILE_MUL, x, y);
+}
 static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_DIV, x, y); }
 
-tile_id pair_imaginary(program *p, tile_pair x) { return pair_is_complex(x) ? x.im : num(p, 0); }
+tile_id pair_imaginary(program *p, tile_pair x) {
+  return pair_is_complex(x) ? x.im : number_tile(p, 0);
+}
 
 // ---- complex arithmetic ----------------------------------------------------------------------
 
@@ -23,11 +27,11 @@ tile_pair pair_linear(program *p, tile_op op, tile_pair x, tile_pair y) {
 }
 
 tile_pair pair_mul(program *p, tile_pair x, tile_pair y) {
-  if (!pair_is_complex(x) && !pair_is_complex(y)) return pair_real(mul(p, x.re, y.re));
-  if (!pair_is_complex(x)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.re, y.im)};
-  if (!pair_is_complex(y)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.im, y.re)};
-  return (tile_pair){sub(p, mul(p, x.re, y.re), mul(p, x.im, y.im)),
-                     add(p, mul(p, x.re, y.im), mul(p, x.im, y.re))};
+  if (!pair_is_complex(x) && !pair_is_complex(y)) return pair_real(mul_tiles(p, x.re, y.re));
+  if (!pair_is_complex(x)) return (tile_pair){mul_tiles(p, x.re, y.re), mul_tiles(p, x.re, y.im)};
+  if (!pair_is_complex(y)) return (tile_pair){mul_tiles(p, x.re, y.re), mul_tiles(p, x.im, y.re)};
+  return (tile_pair){sub(p, mul_tiles(p, x.re, y.re), mul_tiles(p, x.im, y.im)),
+                     add(p, mul_tiles(p, x.re, y.im), mul_tiles(p, x.im, y.re))};
 }
 
 // x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range.
@@ -41,14 +45,14 @@ tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
   tile_id s = tile_unary(p, TILE_STOP, size);
   tile_pair v = {divide(p, y.re, s), divide(p, y.im, s)};
   tile_pair u = {divide(p, x.re, s), pair_is_complex(x) ? divide(p, x.im, s) : NO_TILE};
-  tile_id square = add(p, mul(p, v.re, v.re), mul(p, v.im, v.im));
+  tile_id square = add(p, mul_tiles(p, v.re, v.re), mul_tiles(p, v.im, v.im));
   tile_pair product = pair_mul(p, u, (tile_pair){v.re, tile_unary(p, TILE_NEG, v.im)});
   return (tile_pair){divide(p, product.re, square), divide(p, product.im, square)};
 }
 
 tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
   long long left = exponent < 0 ? -(long long)exponent : exponent;
-  tile_pair result = pair_real(num(p, 1)), square = x;
+  tile_pair result = pair_real(number_tile(p, 1)), square = x;
   for (bool first = true; left; left >>= 1) {
     if (left & 1) {
       result = first ? square : pair_mul(p, result, square);
@@ -56,12 +60,12 @@ tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
     }
     if (left > 1) square = pair_mul(p, square, square);
   }
-  return exponent < 0 ? pair_div(p, pair_real(num(p, 1)), result) : result;
+  return exponent < 0 ? pair_div(p, pair_real(number_tile(p, 1)), result) : result;
 }
 
 tile_pair pair_polar(program *p, tile_id radius, tile_id angle) {
-  return (tile_pair){mul(p, radius, tile_unary(p, TILE_COS, angle)),
-                     mul(p, radius, tile_unary(p, TILE_SIN, angle))};
+  return (tile_pair){mul_tiles(p, radius, tile_unary(p, TILE_COS, angle)),
+                     mul_tiles(p, radius, tile_unary(p, TILE_SIN, angle))};
 }
 
 tile_pair pair_exp(program *p, tile_pair x) {
@@ -75,9 +79,9 @@ tile_pair pair_expm1(program *p, tile_pair x) {
   tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
   if (!pair_is_complex(x)) return pair_real(less_one);
   tile_id radius = tile_unary(p, TILE_EXP, x.re);
-  tile_id half = tile_unary(p, TILE_SIN, mul(p, num(p, 0.5), x.im));
-  tile_id turned = mul(p, radius, mul(p, num(p, 2), mul(p, half, half)));
-  return (tile_pair){sub(p, less_one, turned), mul(p, radius, tile_unary(p, TILE_SIN, x.im))};
+  tile_id half = tile_unary(p, TILE_SIN, mul_tiles(p, number_tile(p, 0.5), x.im));
+  tile_id turned = mul_tiles(p, radius, mul_tiles(p, number_tile(p, 2), mul_tiles(p, half, half)));
+  return (tile_pair){sub(p, less_one, turned), mul_tiles(p, radius, tile_unary(p, TILE_SIN, x.im))};
 }
 
 tile_id pair_abs(program *p, tile_pair x) {
@@ -96,7 +100,7 @@ tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
 tile_pair pair_on_diagonal(program *p, tile_pair x) {
   tile_id same = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, p->time_axis),
                              tile_leaf(p, TILE_INDEX, p->pair_axis));
-  return pair_where(p, same, x, pair_real(num(p, 0)));
+  return pair_where(p, same, x, pair_real(number_tile(p, 0)));
 }
 
 // ---- what works on each part -----------------------------------------------------------------

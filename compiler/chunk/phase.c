@@ -45,7 +45,7 @@ static void join_scalar(scan *s, scan_state *state) {
   }
 }
 
-static tile_id times(scan *s, tile_id x, double factor) {
+static tile_id scaled_angle(scan *s, tile_id x, double factor) {
   return tile_binary(s->program, TILE_MUL, x, tile_number(s->program, factor));
 }
 
@@ -74,7 +74,7 @@ bool phase_fits(const scan *s, const scan_state *state) {
 void phase_cut(scan *s, scan_phase *phase) {
   const double per_grain = 2 * acos(-1) / grain;
   tile_id angle = wrapped(s, lower_valid(s->program, phase->angle));
-  phase->rest = times(s, wrapped(s, times(s, angle, per_grain)), 1 / per_grain);
+  phase->rest = scaled_angle(s, wrapped(s, scaled_angle(s, angle, per_grain)), 1 / per_grain);
   tile_id whole = tile_binary(s->program, TILE_SUB, angle, phase->rest);
   phase->whole = tile_unary(s->program, TILE_STOP, whole);  // the gradient goes through the rest
 }
@@ -108,7 +108,7 @@ tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which) {
   return pair_polar(s->program, tile_number(s->program, 1), angle);
 }
 
-static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum which) {
+static tile_pair phase_product(scan *s, int state, axis_set keys, int sides, phase_sum which) {
   tile_pair all = pair_number(s->program, 1);
   for (int i = 0; i < s->states[state].phases.count; i++) {
     const scan_phase *phase = &s->states[state].phases.items[i];
@@ -119,19 +119,19 @@ static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum
 }
 
 tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, PHASE_UP_TO);
+  return phase_product(s, state, keys, sides, PHASE_UP_TO);
 }
 
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
-  tile_pair x = product(s, state, keys, sides, PHASE_UP_TO);
+  tile_pair x = phase_product(s, state, keys, sides, PHASE_UP_TO);
   if (pair_is_complex(x)) x.im = tile_unary(s->program, TILE_NEG, x.im);
   return x;
 }
 
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, PHASE_AFTER);
+  return phase_product(s, state, keys, sides, PHASE_AFTER);
 }
 
 tile_pair phase_of_chunk(scan *s, int state) {
-  return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, PHASE_ALL);
+  return phase_product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, PHASE_ALL);
 }

@@ -22,21 +22,21 @@ typedef struct elements {
   semiring ring;
 } elements;
 
-static tile_pair times(elements e, tile_pair x, tile_pair y) {
+static tile_pair ring_product(elements e, tile_pair x, tile_pair y) {
   if (e.ring == PLUS_TIMES) return pair_mul(e.s->program, x, y);
   return pair_linear(e.s->program, TILE_ADD, x, y);
 }
 
-static tile_pair plus(elements e, tile_pair carried, tile_pair own) {
+static tile_pair ring_sum(elements e, tile_pair carried, tile_pair own) {
   if (e.ring == PLUS_TIMES) return pair_linear(e.s->program, TILE_ADD, carried, own);
   bool kept = e.ring == MAX_PLUS_KEPT;
   return pair_real(
       tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
 }
 
-static tile_pair number(elements e, double x) { return pair_number(e.s->program, x); }
-static tile_pair zero(elements e) { return number(e, e.ring == PLUS_TIMES ? 0 : -INFINITY); }
-static tile_pair one(elements e) { return number(e, e.ring == PLUS_TIMES ? 1 : 0); }
+static tile_pair ring_number(elements e, double x) { return pair_number(e.s->program, x); }
+static tile_pair zero(elements e) { return ring_number(e, e.ring == PLUS_TIMES ? 0 : -INFINITY); }
+static tile_pair ring_one(elements e) { return ring_number(e, e.ring == PLUS_TIMES ? 1 : 0); }
 
 static tile_pair in_second_half(elements e, tile_pair x, tile_pair elsewhere) {
   return pair_where(e.s->program, level_is_half(e.s, 1), x, elsewhere);
@@ -61,11 +61,12 @@ static segments twice_as_long(elements e, segments x, int level) {
   tile_pair value2 = level_half(e.s, x.value, level, 1);
   tile_pair products = level_halve(e.s, x.products, level);
   tile_pair values = level_halve(e.s, x.values, level);
-  tile_pair carried = in_second_half(e, times(e, products, value1), zero(e));
-  segments y = {.product = times(e, product1, product2),
-                .value = plus(e, times(e, product2, value1), value2)};
-  y.values = level_join(e.s, plus(e, carried, values), level);
-  y.products = level_join(e.s, times(e, products, in_second_half(e, product1, one(e))), level);
+  tile_pair carried = in_second_half(e, ring_product(e, products, value1), zero(e));
+  segments y = {.product = ring_product(e, product1, product2),
+                .value = ring_sum(e, ring_product(e, product2, value1), value2)};
+  y.values = level_join(e.s, ring_sum(e, carried, values), level);
+  y.products =
+      level_join(e.s, ring_product(e, products, in_second_half(e, product1, ring_one(e))), level);
   return y;
 }
 
@@ -104,5 +105,5 @@ tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_p
   if (s->host && ring == PLUS_TIMES) return steps_in_order(s, a, x, before);
   segments all = {.products = a, .product = a, .values = x, .value = x};
   for (int level = 0; level < decay_levels(s); level++) all = twice_as_long(e, all, level);
-  return plus(e, times(e, all.products, before), all.values);
+  return ring_sum(e, ring_product(e, all.products, before), all.values);
 }

@@ -13,7 +13,7 @@
 
 #include "compiler/chunk/scan.h"
 
-static double entries(const scan *s, int state) {
+static double state_entries(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
   double count = tensor->complex ? 2 : 1;
   for (int i = 0; i < tensor->axis_count; i++) {
@@ -23,7 +23,7 @@ static double entries(const scan *s, int state) {
   return count;
 }
 
-static bool is_matrix(const state_structure *structure) {
+static bool has_matrix_structure(const state_structure *structure) {
   return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
          structure->class == STATE_LOW_RANK;
 }
@@ -32,7 +32,9 @@ static bool is_matrix(const state_structure *structure) {
 // steps cost more than the state itself. The cost model knows.
 static bool beside_larger(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++) {
-    if (is_matrix(s->states[i].structure) && entries(s, i) > entries(s, state)) return true;
+    if (has_matrix_structure(s->states[i].structure) &&
+        state_entries(s, i) > state_entries(s, state))
+      return true;
   }
   return false;
 }
@@ -78,7 +80,7 @@ tile_pair sequence_entry_before(scan *s, int state, int entry) {
 }
 
 // Entries, one for each number along the axis.
-static tile_pair together(scan *s, int state, const tile_pair *entries) {
+static tile_pair entries_together(scan *s, int state, const tile_pair *entries) {
   const recurrence_shift *shift = s->states[state].shift;
   tile_pair all = entries[shift->count - 1];
   tile_id index = tile_leaf(s->program, TILE_INDEX, shift->axis);
@@ -92,14 +94,14 @@ static tile_pair together(scan *s, int state, const tile_pair *entries) {
 static tile_pair shift_steps(scan *s, int state) {
   tile_pair entries[SHIFT_ENTRIES_MAX];
   for (int i = 0; i < s->states[state].shift->count; i++) entries[i] = entry_at(s, state, i, 0);
-  return together(s, state, entries);
+  return entries_together(s, state, entries);
 }
 
 static tile_pair shift_next(scan *s, int state) {
   tile_pair entries[SHIFT_ENTRIES_MAX];
   for (int i = 0; i < s->states[state].shift->count; i++)
     entries[i] = scan_at_end(s, entry_at(s, state, i, 0), 0);
-  return together(s, state, entries);
+  return entries_together(s, state, entries);
 }
 
 // ---- values at all steps ---------------------------------------------------------------------
@@ -109,7 +111,7 @@ static tile_pair part_of_update(scan *s, int state, value_id id, double without)
   return scan_value(s, id, arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
 }
 
-static tile_pair scanned(scan *s, int state, semiring ring, tile_pair a, tile_pair x) {
+static tile_pair scanned_state(scan *s, int state, semiring ring, tile_pair a, tile_pair x) {
   decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
   if (s->reason) return x;
   tile_pair before = scan_before(s, state);
@@ -125,7 +127,7 @@ static tile_pair linear_steps(scan *s, int state) {
   } else {
     a = part_of_update(s, state, structure->decay, 1);
   }
-  return s->reason ? x : scanned(s, state, PLUS_TIMES, a, x);
+  return s->reason ? x : scanned_state(s, state, PLUS_TIMES, a, x);
 }
 
 // max(x, y) has its gradient at y where the two are equal: which of them carries the state?
@@ -142,7 +144,7 @@ static tile_pair maximum_steps(scan *s, int state) {
   tile_pair f = part_of_update(s, state, structure->log_decay, 0);
   tile_pair x = part_of_update(s, state, structure->increment, -INFINITY);
   if (s->reason) return x;
-  tile_pair m = scanned(s, state, ring_of_maximum(s, update, structure->increment), f, x);
+  tile_pair m = scanned_state(s, state, ring_of_maximum(s, update, structure->increment), f, x);
   return stops ? pair_each(s->program, m, (tile_value){.op = TILE_STOP}) : m;
 }
 

@@ -15,7 +15,7 @@ enum { STEPWISE_VALUES_MAX = 512 };
 
 // Entry by entry, in an instruction or two: the code of a chunk has the update for each of its
 // steps.
-static bool is_cheap(value_op op) {
+static bool is_cheap_entry(value_op op) {
   switch (op) {
     case VALUE_PREVIOUS:
     case VALUE_NEG:
@@ -73,7 +73,7 @@ static bool *needed_by_update(const scan *s, int state) {
   return needed;
 }
 
-static bool is_coupled(const scan *s, int state) {
+static bool is_coupled_state(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++)
     if (i != state && s->states[i].group == s->states[state].group) return true;
   return false;
@@ -83,11 +83,11 @@ bool stepwise_fits(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
   const bool *made = made_of_state(s, state), *needed = needed_by_update(s, state);
   int operations = 0;
-  if (tensor->complex || is_coupled(s, state)) return false;
+  if (tensor->complex || is_coupled_state(s, state)) return false;
   for (value_id i = 0; i <= tensor->assigned; i++) {
     value_op op = s->body->values.items[i].op;
     if (!needed[i] || !made[i]) continue;
-    if (!is_cheap(op)) return false;
+    if (!is_cheap_entry(op)) return false;
     operations += value_arity(op) > 0;
   }
   return operations * s->program->chunk <= STEPWISE_VALUES_MAX;
@@ -124,7 +124,7 @@ typedef struct moment {
 
 static const moment all_steps = {-1, -1};
 
-static tile_pair entry(scan *s, tile_pair x, int axis, int index) {
+static tile_pair entry_along(scan *s, tile_pair x, int axis, int index) {
   if (axis < 0 || !axis_in(pair_axes(s->program, x), axis)) return x;
   return pair_on_axes(s->program, TILE_SLICE, x, axis, index, 0);
 }
@@ -136,9 +136,9 @@ static tile_pair beside_at(const stepper *x, value_id id, moment at) {
   const tile_value *v = &p->values.items[beside.re];
   if (at.step < 0 && at.inner < 0) return beside;
   if (v->op == TILE_WITH_GRADIENT) beside.re = v->args[0];
-  if (at.step >= 0) return entry(x->s, beside, p->time_axis, at.step);
-  return entry(x->s, level_split(x->s, beside, x->level), level_axes(x->s, x->level)->step,
-               at.inner);
+  if (at.step >= 0) return entry_along(x->s, beside, p->time_axis, at.step);
+  return entry_along(x->s, level_split(x->s, beside, x->level), level_axes(x->s, x->level)->step,
+                     at.inner);
 }
 
 // The update, of the state before it.
@@ -155,7 +155,7 @@ static tile_pair updated(const stepper *x, tile_pair before, moment at) {
 }
 
 // Along an axis, an entry from each of these.
-static tile_pair along(scan *s, int axis, const tile_pair *entries, int count) {
+static tile_pair entries_along(scan *s, int axis, const tile_pair *entries, int count) {
   tile_pair all = entries[0];
   for (int i = 1; i < count; i++) {
     tile_id here = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, axis),
@@ -174,7 +174,7 @@ static tile_pair before_segments(const stepper *x) {
     if (step % length == 0) starts[step / length] = now;
     now = updated(x, now, (moment){step, -1});
   }
-  return along(s, level_axes(s, x->level)->segment, starts, segments);
+  return entries_along(s, level_axes(s, x->level)->segment, starts, segments);
 }
 
 // The state after each step of the chunk, all segments at a time.
@@ -184,7 +184,8 @@ static tile_pair after_steps(const stepper *x) {
   tile_pair *steps = ARENA_ARRAY(s->arena, tile_pair, count), now = before_segments(x);
   for (int i = 0; i < count; i++) now = steps[i] = updated(x, now, (moment){-1, i});
   if (!x->level) return now;
-  return level_place_rows(s, along(s, level_axes(s, x->level)->step, steps, count), -x->level);
+  return level_place_rows(s, entries_along(s, level_axes(s, x->level)->step, steps, count),
+                          -x->level);
 }
 
 // ---- the gradient ----------------------------------------------------------------------------

@@ -33,8 +33,8 @@ struct toeplitz {
   VEC(toeplitz_write) writes;
 };
 
-static tile_pair number(scan *s, double x) { return pair_number(s->program, x); }
-static tile_pair mul(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
+static tile_pair number_pair(scan *s, double x) { return pair_number(s->program, x); }
+static tile_pair mul_pairs(scan *s, tile_pair x, tile_pair y) { return pair_mul(s->program, x, y); }
 
 static tile_pair add_pairs(scan *s, tile_pair x, tile_pair y) {
   return pair_linear(s->program, TILE_ADD, x, y);
@@ -49,7 +49,7 @@ typedef struct invariance {
   bool *depends;  // by value: has the state in it, not summed
 } invariance;
 
-static bool is_apart(const invariance *v, value_id id) {
+static bool is_key_invariant(const invariance *v, value_id id) {
   return !v->varies[id] || !(v->body->values.items[id].axes & v->keys);
 }
 
@@ -57,7 +57,7 @@ static bool is_apart(const invariance *v, value_id id) {
 // opened if `sums`.
 static bool is_separable(const invariance *v, value_id id, bool sums) {
   const typed_value *x = &v->body->values.items[id];
-  if (is_apart(v, id)) return true;
+  if (is_key_invariant(v, id)) return true;
   switch (x->op) {
     case VALUE_NEG: return is_separable(v, x->args[0], sums);
     case VALUE_ADD:
@@ -82,7 +82,7 @@ static bool keeps_apart(const invariance *v, const typed_value *x) {
   const bool *depends = v->depends;
   switch (x->op) {
     case VALUE_MUL: return is_separable(v, x->args[depends[x->args[0]] ? 1 : 0], false);
-    case VALUE_DIV: return is_apart(v, x->args[1]);
+    case VALUE_DIV: return is_key_invariant(v, x->args[1]);
     case VALUE_WHERE: return !v->varies[x->args[0]];
     default: return true;
   }
@@ -170,14 +170,14 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
 // ---- axes ------------------------------------------------------------------------------------
 
 // The same value along an axis that it lacks.
-static tile_pair along(scan *s, tile_pair x, int axis) {
+static tile_pair expanded_along(scan *s, tile_pair x, int axis) {
   if (axis_in(pair_axes(s->program, x), axis)) return x;
   return pair_each(s->program, x, (tile_value){.op = TILE_EXPAND, .over = axis_bit(axis)});
 }
 
 static tile_pair in_half(scan *s, int half, tile_pair x, tile_pair elsewhere) {
   tile_pair y = pair_where(s->program, level_is_half(s, half), x, elsewhere);
-  return along(s, y, level_half_axis(s, false));
+  return expanded_along(s, y, level_half_axis(s, false));
 }
 
 static int step_axis(scan *s, const toeplitz *of) { return level_axes(s, of->level)->step; }
@@ -210,16 +210,16 @@ static tile_pair power(scan *s, tile_pair x) {
 
 // a^0, a^1, .. over the steps of a segment; falling: a^(L - 1), .. a^0.
 static tile_pair powers_of(scan *s, tile_pair a, int level, bool falling) {
-  tile_pair powers = number(s, 1);
+  tile_pair powers = number_pair(s, 1);
   for (int i = 0; i < level; i++) {
-    powers = level_join(s, in_half(s, falling ? 0 : 1, mul(s, powers, a), powers), i);
-    a = mul(s, a, a);
+    powers = level_join(s, in_half(s, falling ? 0 : 1, mul_pairs(s, powers, a), powers), i);
+    a = mul_pairs(s, a, a);
   }
   return power(s, powers);
 }
 
 static tile_pair squared(scan *s, tile_pair a, int times) {
-  for (int i = 0; i < times; i++) a = mul(s, a, a);
+  for (int i = 0; i < times; i++) a = mul_pairs(s, a, a);
   return times ? power(s, a) : a;
 }
 
@@ -266,17 +266,18 @@ static void open_factor(scan *s, linear *sum, const scan_product *product, int f
 }
 
 static tile_pair valid(scan *s, tile_pair x) {
-  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), x, number(s, 0));
+  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), x, number_pair(s, 0));
 }
 
 static void add_write(scan *s, int state, const scan_product *product, tile_pair falling) {
   toeplitz *of = s->states[state].toeplitz;
   const axis_set keys = s->states[state].keys;
   tile_pair value = linear_factors(s, product, keys, false);
-  value = valid(s, mul(s, along(s, value, s->program->time_axis), number(s, product->scale)));
+  value = valid(s, mul_pairs(s, expanded_along(s, value, s->program->time_axis),
+                             number_pair(s, product->scale)));
   toeplitz_write write = {.key = linear_factors(s, product, keys, true),
                           .value = level_split(s, value, of->level)};
-  write.leave = mul(s, falling, write.key);
+  write.leave = mul_pairs(s, falling, write.key);
   vec_push(s->arena, &of->writes, write);
 }
 
@@ -301,9 +302,9 @@ static void make_writes(scan *s, int state, tile_pair falling) {
 static tile_pair starts_of(scan *s, tile_pair a, tile_pair added, int level, tile_pair before) {
   if (level_axes(s, level)->segment < 0) return before;
   tile_pair first = level_half(s, added, level, 0), second = level_half(s, added, level, 1);
-  tile_pair both = add_pairs(s, mul(s, a, first), second);
+  tile_pair both = add_pairs(s, mul_pairs(s, a, first), second);
   tile_pair starts = starts_of(s, squared(s, a, 1), both, level + 1, before);
-  tile_pair middle = add_pairs(s, mul(s, a, starts), first);
+  tile_pair middle = add_pairs(s, mul_pairs(s, a, starts), first);
   return level_unhalve(s, in_half(s, 1, middle, starts), level);
 }
 
@@ -327,10 +328,10 @@ void toeplitz_make(scan *s, int index) {
   toeplitz *of = state->toeplitz = ARENA_NEW(s->arena, toeplitz);
   value_id decay = state->decay_value;
   of->level = best_level(s, index);
-  of->decay = decay == NO_VALUE ? number(s, 1) : scan_pure(s, decay);
+  of->decay = decay == NO_VALUE ? number_pair(s, 1) : scan_pure(s, decay);
   of->powers = powers_of(s, of->decay, of->level, false);
   make_writes(s, index, powers_of(s, of->decay, of->level, true));
-  tile_pair added = number(s, 0);
+  tile_pair added = number_pair(s, 0);
   for (int i = 0; i < of->writes.count; i++) {
     const toeplitz_write *write = &of->writes.items[i];
     axis_set steps = axis_bit(step_axis(s, of));
@@ -356,15 +357,15 @@ static tile_pair wider(scan *s, tile_pair parts, int distance, int twice, int le
   tile_pair above = pair_on_axes(s->program, TILE_SHIFT, below, twice, 1, 0);
   tile_pair beside = pair_where(p, tile_binary(p, TILE_LESS, j, i), below, above);
   tile_pair all = pair_where(p, tile_binary(p, TILE_EQUAL, i, j), same, beside);
-  all = along(s, along(s, all, half), other);
+  all = expanded_along(s, expanded_along(s, all, half), other);
   all = level_join_halves(s, all, half, axes->step, next->step);
   return level_join_halves(s, all, other, axes->pair_step, next->pair_step);
 }
 
 // M[i, j] = lags[i - j] for j <= i, 0 above.
-static tile_pair block_of(scan *s, tile_pair lags, int level) {
+static tile_pair toeplitz_block(scan *s, tile_pair lags, int level) {
   int half = level_half_axis(s, false), step = level_axes(s, level)->step;
-  tile_pair parts = pair_on_axes(s->program, TILE_PLACE, along(s, lags, step), half, 1, 0);
+  tile_pair parts = pair_on_axes(s->program, TILE_PLACE, expanded_along(s, lags, step), half, 1, 0);
   // from -L on
   parts = pair_on_axes(s->program, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);
   for (int i = 0; i < level; i++) {
@@ -383,19 +384,20 @@ static tile_pair at_other_step(scan *s, const toeplitz *of, tile_pair x) {
 static tile_pair inside(scan *s, const toeplitz *of, const toeplitz_write *write, tile_pair read,
                         bool previous, axis_set over) {
   const scan_axes *axes = level_axes(s, of->level);
-  tile_pair lags = pair_dot(s->program, mul(s, read, write->key), of->powers, over);
+  tile_pair lags = pair_dot(s->program, mul_pairs(s, read, write->key), of->powers, over);
   if (previous)
-    lags = pair_on_axes(s->program, TILE_SHIFT, along(s, lags, axes->step), axes->step, 1, 0);
-  return pair_dot(s->program, block_of(s, lags, of->level), at_other_step(s, of, write->value),
-                  axis_bit(axes->pair_step));
+    lags =
+        pair_on_axes(s->program, TILE_SHIFT, expanded_along(s, lags, axes->step), axes->step, 1, 0);
+  return pair_dot(s->program, toeplitz_block(s, lags, of->level),
+                  at_other_step(s, of, write->value), axis_bit(axes->pair_step));
 }
 
 static tile_pair back_on_time(scan *s, tile_pair x, const toeplitz *of) {
   const scan_axes *axes = level_axes(s, of->level);
-  x = along(s, x, axes->step);
+  x = expanded_along(s, x, axes->step);
   if (axes->segment < 0) return x;
-  return pair_on_axes(s->program, TILE_JOIN, along(s, x, axes->segment), s->program->time_axis,
-                      axes->segment, axes->step);
+  return pair_on_axes(s->program, TILE_JOIN, expanded_along(s, x, axes->segment),
+                      s->program->time_axis, axes->segment, axes->step);
 }
 
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
@@ -405,8 +407,8 @@ tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over) {
     scan_refuse(s, "what a time-invariant state is read with varies");
     return read;
   }
-  tile_pair enter = mul(s, read, of->powers);
-  if (!product->previous) enter = mul(s, enter, of->decay);
+  tile_pair enter = mul_pairs(s, read, of->powers);
+  if (!product->previous) enter = mul_pairs(s, enter, of->decay);
   tile_pair sum = pair_dot(s->program, enter, of->starts, over);
   for (int i = 0; i < of->writes.count; i++) {
     tile_pair part = inside(s, of, &of->writes.items[i], read, product->previous, over);
@@ -443,13 +445,13 @@ static last_segment find_last(scan *s, const toeplitz *of) {
 static tile_pair at_last(scan *s, const toeplitz *of, last_segment last, tile_pair x) {
   int segment = level_axes(s, of->level)->segment;
   if (last.here == NO_TILE || !axis_in(pair_axes(s->program, x), segment)) return x;
-  return pair_sum(s->program, pair_where(s->program, last.here, x, number(s, 0)),
+  return pair_sum(s->program, pair_where(s->program, last.here, x, number_pair(s, 0)),
                   axis_bit(segment));
 }
 
 // Moved to the end of the segment, so that the last step inside the sequence is its last one.
 static tile_pair at_segment_end(scan *s, const toeplitz *of, tile_pair x, const tile_id *missing) {
-  x = along(s, x, step_axis(s, of));
+  x = expanded_along(s, x, step_axis(s, of));
   for (int i = of->level - 1; i >= 0; i--) {
     tile_pair moved = pair_on_axes(s->program, TILE_SHIFT, x, step_axis(s, of), 1 << i, 0);
     x = pair_where(s->program, missing[i], moved, x);
@@ -465,10 +467,10 @@ tile_pair toeplitz_next(scan *s, int state) {
   digits_of(s, tile_binary(s->program, TILE_SUB, most, last.steps), of->level, missing);
   tile_id here = tile_binary(s->program, TILE_EQUAL, last.steps,
                              tile_leaf(s->program, TILE_INDEX, step_axis(s, of)));
-  tile_pair longer = along(s, mul(s, of->powers, of->decay), step_axis(s, of));
-  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number(s, 0)),
+  tile_pair longer = expanded_along(s, mul_pairs(s, of->powers, of->decay), step_axis(s, of));
+  tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number_pair(s, 0)),
                             axis_bit(step_axis(s, of)));
-  tile_pair next = mul(s, kept, at_last(s, of, last, of->starts));
+  tile_pair next = mul_pairs(s, kept, at_last(s, of, last, of->starts));
   for (int i = 0; i < of->writes.count; i++) {
     const toeplitz_write *write = &of->writes.items[i];
     tile_pair x = at_segment_end(s, of, at_last(s, of, last, write->value), missing);

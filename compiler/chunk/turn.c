@@ -92,22 +92,23 @@ scan_turn *turn_find(scan *s, int first, int second) {
 // ---- decays ----------------------------------------------------------------------------------
 
 // One entry of the matrix of a complex number.
-static tile_pair entry(scan *s, tile_pair z, int row, int column) {
+static tile_pair matrix_entry(scan *s, tile_pair z, int row, int column) {
   if (row == column) return pair_real(z.re);
   return pair_real(row ? z.im : tile_unary(s->program, TILE_NEG, z.im));
 }
 
-static tile_pair inverse(scan *s, tile_pair z) {
+static tile_pair inverse_turn(scan *s, tile_pair z) {
   return (tile_pair){z.re, tile_unary(s->program, TILE_NEG, z.im)};
 }
 
 tile_pair turn_row(scan *s, const scan_turn *turn, bool previous, int row, int column) {
-  return entry(s, phase_rotation(s, &turn->phase, previous ? PHASE_BEFORE : PHASE_UP_TO), row,
-               column);
+  return matrix_entry(s, phase_rotation(s, &turn->phase, previous ? PHASE_BEFORE : PHASE_UP_TO),
+                      row, column);
 }
 
 tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column) {
-  return entry(s, inverse(s, phase_rotation(s, &turn->phase, PHASE_UP_TO)), row, column);
+  return matrix_entry(s, inverse_turn(s, phase_rotation(s, &turn->phase, PHASE_UP_TO)), row,
+                      column);
 }
 
 tile_id turn_mask(scan *s, const scan_turn *turn, bool previous) {
@@ -121,5 +122,5 @@ tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, in
   tile_pair z = phase_rotation(s, &turn->phase, which);
   tile_id sums = phase_sum_of(s, turn->log, which);
   tile_pair radius = pair_real(tile_unary(s->program, TILE_EXP, sums));
-  return pair_mul(s->program, radius, entry(s, z, row, column));
+  return pair_mul(s->program, radius, matrix_entry(s, z, row, column));
 }

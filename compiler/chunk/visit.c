@@ -3,14 +3,14 @@
 #include "compiler/chunk/scan.h"
 
 // A value that was linear in sums not yet solved for depends on nothing unknown later.
-static bool is_linear(scan *s, value_id id) {
+static bool is_linear_value(scan *s, value_id id) {
   const linear *x = s->linears[id];
   if (x && !linear_has_states(x) && !linear_has_unknown(s, x)) s->linears[id] = NULL;
   return s->linears[id] != NULL;
 }
 
-static const linear *operand(scan *s, value_id id) {
-  return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id);
+static const linear *linear_operand(scan *s, value_id id) {
+  return is_linear_value(s, id) ? s->linears[id] : linear_of_factor(s, id);
 }
 
 // Does the sum need a state whose update is being made?
@@ -48,13 +48,14 @@ static void visit_sum(scan *s, value_id id) {
   lowering_set(&s->values, id, sum);
 }
 
-static const linear *product_of(scan *s, const typed_value *v, bool divides) {
-  bool first = is_linear(s, v->args[0]), second = is_linear(s, v->args[1]);
+static const linear *linear_product(scan *s, const typed_value *v, bool divides) {
+  bool first = is_linear_value(s, v->args[0]), second = is_linear_value(s, v->args[1]);
   if ((first && second) || (second && divides)) {
     scan_refuse(s, "a state is used otherwise than in sums over its axes");
     return linear_new(s);
   }
-  return linear_scaled(s, operand(s, v->args[first ? 0 : 1]), v->args[first ? 1 : 0], divides);
+  return linear_scaled(s, linear_operand(s, v->args[first ? 0 : 1]), v->args[first ? 1 : 0],
+                       divides);
 }
 
 // Under another name a state meets a matrix that mixes its entries.
@@ -75,16 +76,18 @@ static const char *dense_reason(scan *s, const typed_value *rename) {
 static const linear *linear_value(scan *s, value_id id) {
   const typed_value v = s->body->values.items[id];
   switch (v.op) {
-    case VALUE_NEG: return linear_sum(s, linear_new(s), operand(s, v.args[0]), -1);
-    case VALUE_ADD: return linear_sum(s, operand(s, v.args[0]), operand(s, v.args[1]), 1);
-    case VALUE_SUB: return linear_sum(s, operand(s, v.args[0]), operand(s, v.args[1]), -1);
-    case VALUE_MUL: return product_of(s, &v, false);
-    case VALUE_DIV: return product_of(s, &v, true);
-    case VALUE_REAL_PART: return linear_part(s, operand(s, v.args[0]), PART_REAL);
-    case VALUE_IMAGINARY_PART: return linear_part(s, operand(s, v.args[0]), PART_IMAGINARY);
+    case VALUE_NEG: return linear_sum(s, linear_new(s), linear_operand(s, v.args[0]), -1);
+    case VALUE_ADD:
+      return linear_sum(s, linear_operand(s, v.args[0]), linear_operand(s, v.args[1]), 1);
+    case VALUE_SUB:
+      return linear_sum(s, linear_operand(s, v.args[0]), linear_operand(s, v.args[1]), -1);
+    case VALUE_MUL: return linear_product(s, &v, false);
+    case VALUE_DIV: return linear_product(s, &v, true);
+    case VALUE_REAL_PART: return linear_part(s, linear_operand(s, v.args[0]), PART_REAL);
+    case VALUE_IMAGINARY_PART: return linear_part(s, linear_operand(s, v.args[0]), PART_IMAGINARY);
     case VALUE_WHERE:
-      if (is_linear(s, v.args[0])) break;
-      return linear_where(s, v.args[0], operand(s, v.args[1]), operand(s, v.args[2]));
+      if (is_linear_value(s, v.args[0])) break;
+      return linear_where(s, v.args[0], linear_operand(s, v.args[1]), linear_operand(s, v.args[2]));
     default: break;
   }
   scan_refuse(s, v.op == VALUE_RENAME ? dense_reason(s, &v)
@@ -105,7 +108,7 @@ static int state_of_tensor(const scan *s, int tensor) {
 static bool has_linear_operand(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
   for (int k = 0; k < value_arity(v->op); k++) {
-    if (is_linear(s, v->args[k])) return true;
+    if (is_linear_value(s, v->args[k])) return true;
   }
   return false;
 }
@@ -202,7 +205,7 @@ const linear *scan_visit(scan *s, value_id id) {
     visit_one(s, i);
   }
   s->program->where = outer;
-  return s->reason ? linear_new(s) : operand(s, id);
+  return s->reason ? linear_new(s) : linear_operand(s, id);
 }
 
 tile_pair scan_value(scan *s, value_id id, const char *what) {

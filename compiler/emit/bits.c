@@ -46,10 +46,10 @@ static uint64_t bits_of_extended(uint64_t x, uint64_t width) {
   return x & ~(width >> 1) ? any_bits : x;
 }
 
-static uint64_t bits_at(ir x, int depth);
+static uint64_t possible_bits(ir x, int depth);
 
-static uint64_t operand(ir x, unsigned n, int depth) {
-  return bits_at(LLVMGetOperand(x, n), depth + 1);
+static uint64_t operand_bits(ir x, unsigned n, int depth) {
+  return possible_bits(LLVMGetOperand(x, n), depth + 1);
 }
 
 static uint64_t bits_by_constant(LLVMOpcode op, uint64_t x, uint64_t n) {
@@ -65,32 +65,32 @@ static uint64_t bits_by_constant(LLVMOpcode op, uint64_t x, uint64_t n) {
   }
 }
 
-static uint64_t bits_at(ir x, int depth) {
+static uint64_t possible_bits(ir x, int depth) {
   int64_t n;
   if (int_known(x, &n)) return (uint64_t)n & width_mask(x);
   if (!LLVMIsAInstruction(x) || depth > MOST_DEPTH) return width_mask(x);
   LLVMOpcode op = LLVMGetInstructionOpcode(x);
   uint64_t bits = any_bits;
   if (op == LLVMAdd)
-    bits = bits_of_sum(operand(x, 0, depth), operand(x, 1, depth));
+    bits = bits_of_sum(operand_bits(x, 0, depth), operand_bits(x, 1, depth));
   else if (op == LLVMOr || op == LLVMXor)
-    bits = operand(x, 0, depth) | operand(x, 1, depth);
+    bits = operand_bits(x, 0, depth) | operand_bits(x, 1, depth);
   else if (op == LLVMSelect)
-    bits = operand(x, 1, depth) | operand(x, 2, depth);
+    bits = operand_bits(x, 1, depth) | operand_bits(x, 2, depth);
   else if (op == LLVMZExt || op == LLVMTrunc)
-    bits = operand(x, 0, depth);
+    bits = operand_bits(x, 0, depth);
   else if (op == LLVMSExt)
-    bits = bits_of_extended(operand(x, 0, depth), width_mask(LLVMGetOperand(x, 0)));
+    bits = bits_of_extended(operand_bits(x, 0, depth), width_mask(LLVMGetOperand(x, 0)));
   else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 1), &n) &&
            (n >= 0 || op == LLVMAnd))
-    bits = bits_by_constant(op, operand(x, 0, depth), (uint64_t)n);
+    bits = bits_by_constant(op, operand_bits(x, 0, depth), (uint64_t)n);
   else if (LLVMGetNumOperands(x) == 2 && int_known(LLVMGetOperand(x, 0), &n) && n >= 0 &&
            op == LLVMMul)
-    bits = bits_of_product(operand(x, 1, depth), (uint64_t)n);
+    bits = bits_of_product(operand_bits(x, 1, depth), (uint64_t)n);
   return bits & width_mask(x);
 }
 
-uint64_t int_bits(ir x) { return bits_at(x, 0); }
+uint64_t int_bits(ir x) { return possible_bits(x, 0); }
 
 ir int_multiple(emitter *e, ir x, int64_t of) {
   int64_t n;
@@ -107,7 +107,7 @@ ir int_below(emitter *e, ir x, int64_t n) {
 
 // ---- sums ----
 
-static void add_term(emitter *e, int_terms *t, ir x) {
+static void add_int_term(emitter *e, int_terms *t, ir x) {
   if (t->count < INT_MOST_TERMS) {
     t->items[t->count++] = x;
   } else {
@@ -131,7 +131,7 @@ static bool add_xor(emitter *e, int_terms *t, ir x, int64_t n, int64_t factor) {
     ir turned = own ? LLVMBuildXor(e->b, part,
                                    LLVMConstInt(LLVMTypeOf(part), (unsigned long long)own, 0), "")
                     : part;
-    add_term(e, t, int_mul(e, turned, integer(e, factor)));
+    add_int_term(e, t, int_mul(e, turned, integer(e, factor)));
     left &= ~own;
   }
   t->constant += (parts.constant ^ left) * factor;
@@ -146,7 +146,7 @@ void int_add_terms(emitter *e, int_terms *t, ir x, int64_t factor) {
     for (unsigned i = 0; i < 2; i++) int_add_terms(e, t, LLVMGetOperand(x, i), factor);
   } else if (!is_op(x, LLVMXor) || !int_known(LLVMGetOperand(x, 1), &n) ||
              !add_xor(e, t, LLVMGetOperand(x, 0), n, factor)) {
-    add_term(e, t, int_mul(e, x, integer(e, factor)));
+    add_int_term(e, t, int_mul(e, x, integer(e, factor)));
   }
 }
 

@@ -11,47 +11,47 @@
 
 #include "compiler/emit/gpu_ops.h"
 
-static LLVMTypeRef lanes_of(LLVMTypeRef type, int lanes) {
+static LLVMTypeRef laned_type(LLVMTypeRef type, int lanes) {
   return lanes ? LLVMVectorType(type, (unsigned)lanes) : type;
 }
 
-static LLVMTypeRef bits_type(emitter *e, int lanes) { return lanes_of(e->i32, lanes); }
-static LLVMTypeRef small_type(emitter *e, int lanes) { return lanes_of(e->i16, lanes); }
+static LLVMTypeRef bits_type(emitter *e, int lanes) { return laned_type(e->i32, lanes); }
+static LLVMTypeRef small_type(emitter *e, int lanes) { return laned_type(e->i16, lanes); }
 
-static ir constant(emitter *e, uint32_t bits, int lanes) {
+static ir spread_bits(emitter *e, uint32_t bits, int lanes) {
   return spread(e, LLVMConstInt(e->i32, bits, 0), lanes);
 }
 
-static ir bits_of(emitter *e, ir x) {
+static ir vector_bits(emitter *e, ir x) {
   return LLVMBuildBitCast(e->b, x, bits_type(e, ir_lanes(x)), "");
 }
 
-static ir real_of(emitter *e, ir bits) {
+static ir bits_as_real(emitter *e, ir bits) {
   return LLVMBuildBitCast(e->b, bits, real_type(e, ir_lanes(bits)), "");
 }
 
 static ir and_bits(emitter *e, ir x, uint32_t bits) {
-  return LLVMBuildAnd(e->b, x, constant(e, bits, ir_lanes(x)), "");
+  return LLVMBuildAnd(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
 static ir or_bits(emitter *e, ir x, uint32_t bits) {
-  return LLVMBuildOr(e->b, x, constant(e, bits, ir_lanes(x)), "");
+  return LLVMBuildOr(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
 static ir plus_bits(emitter *e, ir x, uint32_t bits) {
-  return LLVMBuildAdd(e->b, x, constant(e, bits, ir_lanes(x)), "");
+  return LLVMBuildAdd(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
 static ir left(emitter *e, ir x, unsigned bits) {
-  return LLVMBuildShl(e->b, x, constant(e, bits, ir_lanes(x)), "");
+  return LLVMBuildShl(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
 static ir right(emitter *e, ir x, unsigned bits) {
-  return LLVMBuildLShr(e->b, x, constant(e, bits, ir_lanes(x)), "");
+  return LLVMBuildLShr(e->b, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
-static ir compare(emitter *e, LLVMIntPredicate p, ir x, uint32_t bits) {
-  return LLVMBuildICmp(e->b, p, x, constant(e, bits, ir_lanes(x)), "");
+static ir compare_bits(emitter *e, LLVMIntPredicate p, ir x, uint32_t bits) {
+  return LLVMBuildICmp(e->b, p, x, spread_bits(e, bits, ir_lanes(x)), "");
 }
 
 static ir pick(emitter *e, ir condition, ir x, ir y) {
@@ -62,11 +62,11 @@ static ir pick(emitter *e, ir condition, ir x, ir y) {
 
 static ir wide_from_bfloat(emitter *e, ir small) {
   ir bits = LLVMBuildZExt(e->b, small, bits_type(e, ir_lanes(small)), "");
-  return real_of(e, left(e, bits, 16));
+  return bits_as_real(e, left(e, bits, 16));
 }
 
 static ir bfloat_from_wide(emitter *e, ir x) {
-  ir bits = bits_of(e, x);
+  ir bits = vector_bits(e, x);
   ir rounded =
       LLVMBuildAdd(e->b, plus_bits(e, bits, 0x7fff), and_bits(e, right(e, bits, 16), 1), "");
   ir is_nan = real_compare(e, LLVMRealUNO, x, x);
@@ -82,33 +82,33 @@ static ir wide_from_half_bits(emitter *e, ir small) {
   ir normal = plus_bits(e, size, 112u << 23);
   ir special = plus_bits(e, size, 224u << 23);
   special =
-      pick(e, compare(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
-  ir below = real_of(e, plus_bits(e, size, 113u << 23));
-  below = bits_of(e, real_sub(e, below, real_number(e, 0x1p-14, ir_lanes(small))));
-  ir value = pick(e, compare(e, LLVMIntUGE, size, 31u << 23), special, normal);
-  value = pick(e, compare(e, LLVMIntULT, size, 1u << 23), below, value);
-  return real_of(e, LLVMBuildOr(e->b, value, left(e, and_bits(e, bits, 0x8000), 16), ""));
+      pick(e, compare_bits(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
+  ir below = bits_as_real(e, plus_bits(e, size, 113u << 23));
+  below = vector_bits(e, real_sub(e, below, real_number(e, 0x1p-14, ir_lanes(small))));
+  ir value = pick(e, compare_bits(e, LLVMIntUGE, size, 31u << 23), special, normal);
+  value = pick(e, compare_bits(e, LLVMIntULT, size, 1u << 23), below, value);
+  return bits_as_real(e, LLVMBuildOr(e->b, value, left(e, and_bits(e, bits, 0x8000), 16), ""));
 }
 
 // Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. What would be rounded
 // beyond the largest half is cut to the first size that becomes infinity.
 static ir half_bits_from_wide(emitter *e, ir x) {
-  ir bits = bits_of(e, x), size = and_bits(e, bits, 0x7fffffff);
-  ir large = compare(e, LLVMIntUGT, size, 0x47800000);
-  ir limited = pick(e, large, constant(e, 0x47800000, ir_lanes(x)), size);
+  ir bits = vector_bits(e, x), size = and_bits(e, bits, 0x7fffffff);
+  ir large = compare_bits(e, LLVMIntUGT, size, 0x47800000);
+  ir limited = pick(e, large, spread_bits(e, 0x47800000, ir_lanes(x)), size);
   ir normal = plus_bits(e, limited, 0u - (112u << 23) + 0xfff);
   normal = right(e, LLVMBuildAdd(e->b, normal, and_bits(e, right(e, size, 13), 1), ""), 13);
-  ir below = bits_of(e, real_add(e, real_of(e, size), real_number(e, 0.5, ir_lanes(x))));
+  ir below = vector_bits(e, real_add(e, bits_as_real(e, size), real_number(e, 0.5, ir_lanes(x))));
   below = plus_bits(e, below, 0u - 0x3f000000);
   ir nan = or_bits(e, and_bits(e, right(e, size, 13), 0x3ff), 0x7e00);
-  ir value = pick(e, compare(e, LLVMIntULT, size, 113u << 23), below, normal);
-  value = pick(e, compare(e, LLVMIntUGT, size, 0x7f800000), nan, value);
+  ir value = pick(e, compare_bits(e, LLVMIntULT, size, 113u << 23), below, normal);
+  value = pick(e, compare_bits(e, LLVMIntUGT, size, 0x7f800000), nan, value);
   value = LLVMBuildOr(e->b, value, and_bits(e, right(e, bits, 16), 0x8000), "");
   return LLVMBuildTrunc(e->b, value, small_type(e, ir_lanes(x)), "");
 }
 
 static LLVMTypeRef half_type(emitter *e, int lanes) {
-  return lanes_of(LLVMHalfTypeInContext(e->context), lanes);
+  return laned_type(LLVMHalfTypeInContext(e->context), lanes);
 }
 
 ir narrow_widened(emitter *e, number_type type, ir small) {
@@ -134,7 +134,7 @@ static ir narrowed(emitter *e, number_type type, ir x) {
 ir narrow_pairs(emitter *e, number_type type, ir x) {
   gpu_op op = type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
   int pairs = ir_lanes(x) / 2;
-  ir all = LLVMGetPoison(lanes_of(e->i32, pairs));
+  ir all = LLVMGetPoison(laned_type(e->i32, pairs));
   for (int i = 0; i < pairs; i++) {
     ir both[] = {LLVMBuildExtractElement(e->b, x, integer(e, 2 * i), ""),
                  LLVMBuildExtractElement(e->b, x, integer(e, 2 * i + 1), "")};

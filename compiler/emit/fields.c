@@ -10,16 +10,16 @@
 
 enum { WORD = 32, OF_GROUP = 5 };
 
-static uint32_t moved(uint32_t bits, int by) {
+static uint32_t shifted_bits(uint32_t bits, int by) {
   if (by >= WORD || by <= -WORD) return 0;
   return by >= 0 ? bits << by : bits >> -by;
 }
 
-static uint32_t bits_of(ir x) { return (uint32_t)int_bits(x); }
+static uint32_t constant_bits(ir x) { return (uint32_t)int_bits(x); }
 
 // Adds (root & mask) << shift; equal bits cancel each other.
-static bool add_field(int_fields *f, ir root, uint32_t mask, int shift) {
-  mask &= moved(UINT32_MAX, -shift);
+static bool add_bit_field(int_fields *f, ir root, uint32_t mask, int shift) {
+  mask &= shifted_bits(UINT32_MAX, -shift);
   for (int i = 0; i < f->count; i++) {
     if (f->items[i].root != root || f->items[i].shift != shift) continue;
     f->items[i].mask ^= mask;
@@ -54,7 +54,7 @@ static bool is_picked(ir x, int64_t n, uint32_t *mask, int *shift) {
     default: return false;
   }
   if (power < 0) return false;
-  *mask = moved(*mask, -by);
+  *mask = shifted_bits(*mask, -by);
   *shift += by;
   return true;
 }
@@ -63,20 +63,20 @@ static bool is_picked(ir x, int64_t n, uint32_t *mask, int *shift) {
 static bool add_bits(int_fields *f, ir x, uint32_t mask, int shift) {
   int64_t n;
   if (int_known(x, &n)) {
-    f->constant ^= moved((uint32_t)n & mask, shift);
+    f->constant ^= shifted_bits((uint32_t)n & mask, shift);
     return true;
   }
-  uint32_t bits = bits_of(x);
+  uint32_t bits = constant_bits(x);
   LLVMTypeRef type = LLVMTypeOf(x);
   if (LLVMGetIntTypeWidth(type) != WORD) return false;
   mask &= bits;
   if (!mask) return true;
   if (x == f->whole || x == f->groups || !LLVMIsAInstruction(x))
-    return add_field(f, x, mask, shift);
+    return add_bit_field(f, x, mask, shift);
   LLVMOpcode op = LLVMGetInstructionOpcode(x);
   if (op == LLVMXor) return both(f, x, mask, shift);
   if ((op == LLVMAdd || op == LLVMOr) &&
-      !(bits_of(LLVMGetOperand(x, 0)) & bits_of(LLVMGetOperand(x, 1))))
+      !(constant_bits(LLVMGetOperand(x, 0)) & constant_bits(LLVMGetOperand(x, 1))))
     return both(f, x, mask, shift);
   uint32_t picked = mask;
   int by = shift;
@@ -84,7 +84,7 @@ static bool add_bits(int_fields *f, ir x, uint32_t mask, int shift) {
   if (second && is_picked(x, n, &picked, &by)) return add_bits(f, LLVMGetOperand(x, 0), picked, by);
   if (op == LLVMAnd && int_known(LLVMGetOperand(x, 1), &n))
     return add_bits(f, LLVMGetOperand(x, 0), mask & (uint32_t)n, shift);
-  return add_field(f, x, mask, shift);
+  return add_bit_field(f, x, mask, shift);
 }
 
 bool int_fields_of(int_fields *f, const int_terms *sum) {
@@ -103,7 +103,7 @@ void int_fields_swap(int_fields *f, const int_swap *swaps, int count) {
     for (int i = 0; i < fields; i++) {
       const int_field *x = &f->items[i];
       int shift = x->shift - swaps[s].down;
-      add_field(f, x->root, x->mask & moved(swaps[s].bits, -shift), shift);
+      add_bit_field(f, x->root, x->mask & shifted_bits(swaps[s].bits, -shift), shift);
     }
   }
 }
@@ -112,7 +112,7 @@ bool int_fields_shift(int_fields *f, int by) {
   const uint32_t lost = ~(uint32_t)(INT32_MAX >> by);
   bool fits = !(f->constant & lost);
   for (int i = 0; i < f->count; i++)
-    fits = fits && !(moved(f->items[i].mask, f->items[i].shift) & lost);
+    fits = fits && !(shifted_bits(f->items[i].mask, f->items[i].shift) & lost);
   if (!fits) return false;
   f->constant <<= by;
   for (int i = 0; i < f->count; i++) f->items[i].shift += by;
@@ -134,14 +134,14 @@ static void join_groups(int_fields *f) {
   }
 }
 
-static ir number32(emitter *e, uint32_t n) { return LLVMConstInt(e->i32, n, 0); }
+static ir bits32_constant(emitter *e, uint32_t n) { return LLVMConstInt(e->i32, n, 0); }
 
 static ir field_number(emitter *e, const int_field *x) {
   ir y = x->root;
-  uint32_t all = bits_of(y), kept = moved(moved(all, x->shift), -x->shift);
-  if (kept & ~x->mask) y = LLVMBuildAnd(e->b, y, number32(e, x->mask), "");
-  if (x->shift > 0) return LLVMBuildShl(e->b, y, number32(e, (uint32_t)x->shift), "");
-  if (x->shift < 0) return LLVMBuildLShr(e->b, y, number32(e, (uint32_t)-x->shift), "");
+  uint32_t all = constant_bits(y), kept = shifted_bits(shifted_bits(all, x->shift), -x->shift);
+  if (kept & ~x->mask) y = LLVMBuildAnd(e->b, y, bits32_constant(e, x->mask), "");
+  if (x->shift > 0) return LLVMBuildShl(e->b, y, bits32_constant(e, (uint32_t)x->shift), "");
+  if (x->shift < 0) return LLVMBuildLShr(e->b, y, bits32_constant(e, (uint32_t)-x->shift), "");
   return y;
 }
 
@@ -152,7 +152,7 @@ ir int_fields_number(emitter *e, int_fields *f) {
   for (int i = 0; i < f->count; i++) {
     const int_field *x = &f->items[i];
     if (!x->mask) continue;
-    uint32_t bits = moved(x->mask, x->shift);
+    uint32_t bits = shifted_bits(x->mask, x->shift);
     ir own = field_number(e, x);
     sum = !sum         ? own
           : set & bits ? LLVMBuildXor(e->b, sum, own, "")
@@ -160,7 +160,7 @@ ir int_fields_number(emitter *e, int_fields *f) {
     set |= bits;
   }
   if (!sum) return NULL;
-  if (f->constant & set) sum = LLVMBuildXor(e->b, sum, number32(e, f->constant & set), "");
+  if (f->constant & set) sum = LLVMBuildXor(e->b, sum, bits32_constant(e, f->constant & set), "");
   f->constant &= ~set;
   return sum;
 }

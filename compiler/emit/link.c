@@ -26,7 +26,7 @@ typedef struct link_files {
   VEC(size_t) sizes;
 } link_files;
 
-static void add_file(arena *a, link_files *files, const unsigned char *bytes, size_t size) {
+static void add_link_file(arena *a, link_files *files, const unsigned char *bytes, size_t size) {
   vec_push(a, &files->bytes, bytes);
   vec_push(a, &files->sizes, size);
 }
@@ -51,15 +51,15 @@ static const embedded_file *c_library_of(const link_object *object) {
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
                                 const char *path) {
   link_files files = {0};
-  for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
+  for (int i = 0; i < count; i++) add_link_file(a, &files, objects[i].bytes, objects[i].size);
   for (const embedded_file *file = c_library_of(&objects[0]); file->name; file++)
-    add_file(a, &files, file->data, file->size);
+    add_link_file(a, &files, file->data, file->size);
   return link_all(a, files, soname, path);
 }
 
 const char *link_one_object(arena *a, const link_object *objects, int count, const char *path) {
   link_files files = {0};
-  for (int i = 0; i < count; i++) add_file(a, &files, objects[i].bytes, objects[i].size);
+  for (int i = 0; i < count; i++) add_link_file(a, &files, objects[i].bytes, objects[i].size);
   return link_all(a, files, NULL, path);
 }
 
@@ -77,7 +77,7 @@ typedef struct changes {
   bool hide;
 } changes;
 
-static const char *change(arena *a, link_object *object, changes c) {
+static const char *change_object(arena *a, link_object *object, changes c) {
   char message[MESSAGE_SIZE];
   unsigned char *bytes;
   size_t size;
@@ -89,15 +89,15 @@ static const char *change(arena *a, link_object *object, changes c) {
 }
 
 const char *link_rename(arena *a, link_object *object, const char *const *renamed, int count) {
-  return change(a, object, (changes){.renamed = renamed, .renamed_count = count});
+  return change_object(a, object, (changes){.renamed = renamed, .renamed_count = count});
 }
 
 const char *link_hide(arena *a, link_object *object) {
-  return change(a, object, (changes){.hide = true});
+  return change_object(a, object, (changes){.hide = true});
 }
 
 const char *link_keep(arena *a, link_object *object, const char *const *kept, int count) {
-  return change(a, object, (changes){.kept = kept, .kept_count = count});
+  return change_object(a, object, (changes){.kept = kept, .kept_count = count});
 }
 
 const char *link_archive(arena *a, link_object *object) {

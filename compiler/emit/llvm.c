@@ -153,7 +153,7 @@ void llvm_optimise(llvm_module *m, int level) {
   if (error) ICE("emit", "LLVM: %s", LLVMGetErrorMessage(error));
 }
 
-static LLVMMemoryBufferRef emit(llvm_module *m, LLVMCodeGenFileType type) {
+static LLVMMemoryBufferRef emit_machine_code(llvm_module *m, LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
   bool failed = LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer);
@@ -174,7 +174,7 @@ const char *llvm_text(arena *a, llvm_module *m) {
 const char *llvm_assembly(arena *a, llvm_module *m) {
   llvm_module copy = *m;
   copy.module = LLVMCloneModule(m->module);
-  LLVMMemoryBufferRef buffer = emit(&copy, LLVMAssemblyFile);
+  LLVMMemoryBufferRef buffer = emit_machine_code(&copy, LLVMAssemblyFile);
   const char *text = arena_strndup(a, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeModule(copy.module);
@@ -182,7 +182,7 @@ const char *llvm_assembly(arena *a, llvm_module *m) {
 }
 
 const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size) {
-  LLVMMemoryBufferRef buffer = emit(m, LLVMObjectFile);
+  LLVMMemoryBufferRef buffer = emit_machine_code(m, LLVMObjectFile);
   *size = LLVMGetBufferSize(buffer);
   unsigned char *bytes = arena_alloc(a, *size);
   memcpy(bytes, LLVMGetBufferStart(buffer), *size);

@@ -6,7 +6,7 @@
 
 const char mark_function[] = "rec.mark";
 
-static LLVMValueRef function_of(emitter *e) {
+static LLVMValueRef declare_mark_function(emitter *e) {
   LLVMValueRef found = LLVMGetNamedFunction(e->m->module, mark_function);
   if (found) return found;
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->i32, 1, 0);
@@ -27,7 +27,7 @@ void mark_place(emitter *e, const char *text, span where) {
   const source *file = where.source ? sources_get(all->files, where.source) : NULL;
   if (file) m.file = file->path, m.line = source_locate(file, where.begin).line;
   vec_push(all->memory, &all->items, m);
-  LLVMValueRef function = function_of(e),
+  LLVMValueRef function = declare_mark_function(e),
                number = LLVMConstInt(e->i32, (unsigned)all->items.count - 1, 0);
   LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, &number, 1, "");
 }

@@ -35,20 +35,20 @@ static rounded round_to_integer(emitter *e, ir x, double scale) {
 }
 
 // 2^n for n in -126..127
-static ir power_of_two(emitter *e, ir n) {
+static ir emit_power_of_two(emitter *e, ir n) {
   LLVMTypeRef type = LLVMTypeOf(n);
   ir biased = LLVMBuildAdd(e->b, n, integer_constant(type, 127), "");
   return from_bits(e, LLVMBuildShl(e->b, biased, integer_constant(type, 23), ""));
 }
 
-static ir part_of(emitter *e, ir x, int from, int count) {
+static ir vector_slice(emitter *e, ir x, int from, int count) {
   ir indices[1024];
   for (int i = 0; i < count; i++) indices[i] = LLVMConstInt(e->i32, (unsigned)(from + i), 0);
   return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
                                 LLVMConstVector(indices, (unsigned)count), "");
 }
 
-static ir joined(emitter *e, ir x, ir y) {
+static ir joined_vectors(emitter *e, ir x, ir y) {
   int count = 2 * ir_lanes(x);
   ir indices[1024];
   for (int i = 0; i < count; i++) indices[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
@@ -59,9 +59,10 @@ static ir joined(emitter *e, ir x, ir y) {
 static ir scale_v4(emitter *e, ir x, ir n) {
   int lanes = ir_lanes(x);
   if (lanes > 16) {
-    ir low = scale_v4(e, part_of(e, x, 0, lanes / 2), part_of(e, n, 0, lanes / 2));
-    ir high = scale_v4(e, part_of(e, x, lanes / 2, lanes / 2), part_of(e, n, lanes / 2, lanes / 2));
-    return joined(e, low, high);
+    ir low = scale_v4(e, vector_slice(e, x, 0, lanes / 2), vector_slice(e, n, 0, lanes / 2));
+    ir high = scale_v4(e, vector_slice(e, x, lanes / 2, lanes / 2),
+                       vector_slice(e, n, lanes / 2, lanes / 2));
+    return joined_vectors(e, low, high);
   }
   LLVMTypeRef i16 = LLVMInt16TypeInContext(e->context);
   ir args[] = {x, n, x, LLVMConstInt(i16, 0xffff, 0), LLVMConstInt(e->i32, 4, 0)};
@@ -81,7 +82,7 @@ static ir scale(emitter *e, ir x, rounded n) {
   if (scales_in_one(e, x)) return scale_v4(e, x, n.real);
   ir half = LLVMBuildAShr(e->b, n.integer, integer_constant(LLVMTypeOf(n.integer), 1), "");
   ir rest = LLVMBuildSub(e->b, n.integer, half, "");
-  return real_mul(e, real_mul(e, x, power_of_two(e, half)), power_of_two(e, rest));
+  return real_mul(e, real_mul(e, x, emit_power_of_two(e, half)), emit_power_of_two(e, rest));
 }
 
 // The host flushes denormal numbers to 0 (runtime/support/cpu.c), so its exponentials need not make
@@ -156,7 +157,7 @@ static ir expm1_f32(emitter *e, ir x) {
   ir r = reduce_by_ln2(e, x, n.real);
   ir q = real_fma(e, polynomial(e, r, c, 6), real_mul(e, r, r), r);
   ir before = LLVMBuildSub(e->b, n.integer, integer_constant(LLVMTypeOf(n.integer), 1), "");
-  ir s = power_of_two(e, before);
+  ir s = emit_power_of_two(e, before);
   ir half = real_fma(e, s, q, real_sub(e, s, number(e, 0.5, x)));
   ir y = real_add(e, half, half);
   // halves of denormals are not exact
@@ -247,7 +248,7 @@ static ir softplus_f32(emitter *e, ir x) {
 }
 
 // The divisor is at least 1 and not large.
-static ir quotient(emitter *e, ir x, ir y) {
+static ir bounded_quotient(emitter *e, ir x, ir y) {
   return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y);
 }
 
@@ -255,7 +256,7 @@ static ir division(emitter *e, ir x, ir y) {
   return gpu_approximates(e) ? gpu_division(e, x, y) : real_div(e, x, y);
 }
 
-static ir root(emitter *e, ir x) {
+static ir emit_root(emitter *e, ir x) {
   return gpu_approximates(e) ? gpu_square_root(e, x) : square_root(e, x);
 }
 
@@ -268,7 +269,7 @@ static ir sigmoid_f32(emitter *e, ir x) {
   ir one = number(e, 1, x);
   ir z = exp_f32(e, real_neg(e, absolute(e, x)));
   ir top = choose(e, real_compare(e, LLVMRealOLT, x, number(e, 0, x)), z, one);
-  return quotient(e, top, real_add(e, one, z));
+  return bounded_quotient(e, top, real_add(e, one, z));
 }
 
 // Above 9 the nearest number is 1. A GPU's quotient is one unit less there, and 1 - y^2 of a
@@ -277,7 +278,7 @@ static ir tanh_f32(emitter *e, ir x) {
   if (gpu_approximates(e)) return gpu_tanh(e, x);
   ir size = at_most(e, absolute(e, x), 10.0);
   ir t = expm1_f32(e, real_add(e, size, size));
-  ir y = quotient(e, t, real_add(e, t, number(e, 2, x)));
+  ir y = bounded_quotient(e, t, real_add(e, t, number(e, 2, x)));
   if (e->gpu)
     y = choose(e, real_compare(e, LLVMRealOGT, size, number(e, 9, x)), number(e, 1, x), y);
   return with_sign(e, y, x);
@@ -439,17 +440,17 @@ static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
   ir below = real_compare(e, LLVMRealOLT, size, number(e, 1 / large, x));
   ir scale = choose(e, above, number(e, down, x), choose(e, below, number(e, up, x), one));
   ir back = choose(e, above, number(e, 1 / down, x), choose(e, below, number(e, 1 / up, x), one));
-  return real_mul(e, root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))),
+  return real_mul(e, emit_root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))),
                   back);
 }
 
 // Where a sum of squares may have left the range, of any lane, numbers are scaled before.
-static ir hypotenuse(emitter *e, ir *args) {
+static ir emit_hypotenuse(emitter *e, ir *args) {
   bool wide = e->f64 || e->wide;
   ir square = sum_of_squares(e, args[0], args[1]), result = stack_slot(e, LLVMTypeOf(square), "");
   ir low = real_compare(e, LLVMRealULT, square, number(e, wide ? 0x1p-900 : 0x1p-100, square));
   ir high = real_compare(e, LLVMRealUGT, square, number(e, wide ? 0x1p1020 : 0x1p125, square));
-  store_real(e, root(e, square), result);
+  store_real(e, emit_root(e, square), result);
   emit_branch branch = branch_begin(e, any_lane(e, LLVMBuildOr(e->b, low, high, "")));
   store_real(e, call_own(e, wide ? "wide_hypot" : "hypot", args, 2, scaled_hypot_body), result);
   branch_end(e, &branch);
@@ -632,7 +633,7 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_NEG: return real_neg(e, x);
     case TILE_ABS: return absolute(e, x);
     case TILE_SQRT:
-    case TILE_SQRT_KINK: return root(e, x);
+    case TILE_SQRT_KINK: return emit_root(e, x);
     case TILE_RSQRT: return inverse_root(e, x);
     case TILE_RELU: return at_least(e, x, 0);
     case TILE_SIGN: {
@@ -667,7 +668,7 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_POWER:
       pair[1] = args[1];
       spread_pair(e, &pair[0], &pair[1]);
-      return op == TILE_HYPOT ? hypotenuse(e, pair) : transcendental(e, op, pair);
+      return op == TILE_HYPOT ? emit_hypotenuse(e, pair) : transcendental(e, op, pair);
     default: return transcendental(e, op, args);
   }
 }

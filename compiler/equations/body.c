@@ -110,7 +110,7 @@ static void make_formula(body_writer *w, value_id id) {
   w->formulas[id] = value_arity(v->op) ? by_operation(w, v, x) : leaf(w, v);
 }
 
-static void count_uses(body_writer *w) {
+static void count_value_uses(body_writer *w) {
   const typed_body *body = w->body;
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
@@ -125,7 +125,7 @@ static body_writer writer_for(arena *a, const typed_body *body, const char *lett
   w.varies = ARENA_ARRAY(a, bool, count);
   w.uses = ARENA_ARRAY(a, int, count);
   w.formulas = ARENA_ARRAY(a, const formula *, count);
-  count_uses(&w);
+  count_value_uses(&w);
   for (value_id id = 0; id < count; id++) {
     make_formula(&w, id);
     w.names[id] = choose_name(&w, id);

@@ -131,7 +131,7 @@ static void put_line(const document *d, const char *text) {
 
 // ---- parts ----
 
-static const char *header_text(arena *a, const typed_body *body) {
+static const char *equation_header(arena *a, const typed_body *body) {
   const char *text = arena_printf(a, "recurrence %s", body->name);
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
@@ -197,8 +197,8 @@ static bool has_parts(const state_structure *s) {
          s->class == STATE_ELEMENTWISE || s->class == STATE_LOW_RANK;
 }
 
-static void put_state(const document *d, const typed_body *body, const typed_tensor *t,
-                      const state_structure *s) {
+static void put_state_equation(const document *d, const typed_body *body, const typed_tensor *t,
+                               const state_structure *s) {
   if (!has_parts(s)) return;
   const char *decay = free_name(d, body, s->log_decay != NO_VALUE ? "g" : "a");
   const char *increment = free_name(d, body, "w");
@@ -225,7 +225,7 @@ static void put_structure(const document *d, const recurrence *r) {
     line = strchr(begin, '\n');
     put_line(d, arena_printf(d->a, "%.*s", (int)(line - begin), begin));
     while (line && strncmp(line + 1, "    ", 4) == 0) line = strchr(line + 1, '\n');
-    put_state(d, &r->body, t, &r->states.items[next++]);
+    put_state_equation(d, &r->body, t, &r->states.items[next++]);
   }
 }
 
@@ -285,7 +285,7 @@ char *equations_print(arena *a, const typed_body *written, const recurrence *r, 
   text_stream text;
   document d = {.a = a, .out = text_begin(&text), .style = style};
   const typed_body *body = written ? written : &r->body;
-  put_heading(&d, 0, header_text(a, body));
+  put_heading(&d, 0, equation_header(a, body));
   put_declarations(&d, body);
   if (style == EQUATIONS_TEXT) fputc('\n', d.out);
   equation_list list = equations_of_body(a, body);

@@ -92,9 +92,9 @@ typedef struct writer {
   FILE *out;
 } writer;
 
-static void put(const writer *w, const formula *f, int least);
+static void put_latex_formula(const writer *w, const formula *f, int least);
 
-static void put_number(const writer *w, double number) {
+static void put_latex_number(const writer *w, double number) {
   char text[40];
   snprintf(text, sizeof text, "%.6g", number);
   char *e = strchr(text, 'e');
@@ -105,7 +105,7 @@ static void put_number(const writer *w, double number) {
   fprintf(w->out, "%.*s \\cdot 10^{%d}", (int)(e - text), text, atoi(e + 1));
 }
 
-static void put_call(const writer *w, const formula *f) {
+static void put_latex_call(const writer *w, const formula *f) {
   static const char *const known[] = {"exp", "log", "tanh", "sin", "cos", "max", "min"};
   const char *name = NULL;
   if (strcmp(f->name, "sigmoid") == 0) name = "\\sigma";
@@ -121,14 +121,14 @@ static void put_call(const writer *w, const formula *f) {
   fprintf(w->out, "%s\\left(", name);
   for (int i = 0; i < f->count; i++) {
     if (i) fputs(", ", w->out);
-    put(w, f->args[i], BINDS_COMPARISON);
+    put_latex_formula(w, f->args[i], BINDS_COMPARISON);
   }
   fputs("\\right)", w->out);
 }
 
 static void put_around(const writer *w, const char *before, const formula *f, const char *after) {
   fputs(before, w->out);
-  put(w, f, BINDS_COMPARISON);
+  put_latex_formula(w, f, BINDS_COMPARISON);
   fputs(after, w->out);
 }
 
@@ -152,27 +152,27 @@ static bool put_notation(const writer *w, const formula *f) {
   return true;
 }
 
-static void put_over(const writer *w, const formula *f) {
+static void put_latex_over(const writer *w, const formula *f) {
   bool sum = strcmp(f->name, "sum") == 0;
   fprintf(w->out, "%s_{%s} ", sum ? "\\sum" : arena_printf(w->a, "\\operatorname*{%s}", f->name),
           latex_index(w->a, f->index));
-  put(w, f->args[0], BINDS_PRODUCT);
+  put_latex_formula(w, f->args[0], BINDS_PRODUCT);
 }
 
 static void put_two(const writer *w, const formula *f, const char *sign, int left, int right) {
-  put(w, f->args[0], left);
+  put_latex_formula(w, f->args[0], left);
   fputs(sign, w->out);
-  put(w, f->args[1], right);
+  put_latex_formula(w, f->args[1], right);
 }
 
-static bool is_name(const char *text) {
+static bool is_symbol_name(const char *text) {
   for (const char *c = text; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') return false;
   return !isdigit((unsigned char)*text);
 }
 
 static void put_symbol(const writer *w, const formula *f) {
-  if (!is_name(f->name)) {  // a place: t/2
+  if (!is_symbol_name(f->name)) {  // a place: t/2
     fputs(latex_index(w->a, f->name), w->out);
     return;
   }
@@ -189,14 +189,14 @@ static bool ends_in_sum(const formula *f) {
 
 static void put_bare(const writer *w, const formula *f) {
   switch (f->kind) {
-    case FORMULA_NUMBER: put_number(w, f->number); return;
+    case FORMULA_NUMBER: put_latex_number(w, f->number); return;
     case FORMULA_SYMBOL: put_symbol(w, f); return;
     case FORMULA_CALL:
-      if (!put_notation(w, f)) put_call(w, f);
+      if (!put_notation(w, f)) put_latex_call(w, f);
       return;
     case FORMULA_NEGATE:
       fputc('-', w->out);
-      put(w, f->args[0], BINDS_PRODUCT);
+      put_latex_formula(w, f->args[0], BINDS_PRODUCT);
       return;
     case FORMULA_ADD: put_two(w, f, " + ", BINDS_SUM, BINDS_SUM); return;
     case FORMULA_SUBTRACT: put_two(w, f, " - ", BINDS_SUM, BINDS_PRODUCT); return;
@@ -208,7 +208,7 @@ static void put_bare(const writer *w, const formula *f) {
       put_around(w, "", f->args[1], "}");
       return;
     case FORMULA_POWER:
-      put(w, f->args[0], BINDS_ATOM);
+      put_latex_formula(w, f->args[0], BINDS_ATOM);
       put_around(w, "^{", f->args[1], "}");
       return;
     case FORMULA_COMPARE:
@@ -216,15 +216,15 @@ static void put_bare(const writer *w, const formula *f) {
       fprintf(w->out, " %s ", latex_index(w->a, f->name));
       put_around(w, "", f->args[1], "]");
       return;
-    case FORMULA_OVER: put_over(w, f); return;
+    case FORMULA_OVER: put_latex_over(w, f); return;
     case FORMULA_CHANGED:
-      put(w, f->args[0], BINDS_ATOM);
+      put_latex_formula(w, f->args[0], BINDS_ATOM);
       fprintf(w->out, "%s", latex_index(w->a, f->index));
       return;
   }
 }
 
-static void put(const writer *w, const formula *f, int least) {
+static void put_latex_formula(const writer *w, const formula *f, int least) {
   bool open = binding_of(f) < least;
   if (open) fputs("\\left(", w->out);
   put_bare(w, f);
@@ -234,6 +234,6 @@ static void put(const writer *w, const formula *f, int least) {
 char *formula_latex(arena *a, const formula *f) {
   text_stream text;
   FILE *out = text_begin(&text);
-  put(&(writer){a, out}, f, BINDS_COMPARISON);
+  put_latex_formula(&(writer){a, out}, f, BINDS_COMPARISON);
   return text_end(&text, a);
 }

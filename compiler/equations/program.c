@@ -33,11 +33,15 @@ typedef struct places {
   const char *of[TILE_MAX_AXES];
 } places;
 
-static const tile_value *value(const tile_writer *w, tile_id id) { return &w->p->values.items[id]; }
+static const tile_value *tile_at(const tile_writer *w, tile_id id) {
+  return &w->p->values.items[id];
+}
 
-static const char *axis_name(const tile_writer *w, int axis) { return w->p->axes.items[axis].name; }
+static const char *formula_axis_name(const tile_writer *w, int axis) {
+  return w->p->axes.items[axis].name;
+}
 
-static long long axis_size(const tile_writer *w, int axis) {
+static long long formula_axis_size(const tile_writer *w, int axis) {
   return (long long)w->p->axes.items[axis].size;
 }
 
@@ -52,7 +56,7 @@ static axis_set step_axes(const tile_writer *w, axis_set axes) {
 }
 
 static const char *index_text(const tile_writer *w, const places *at, int axis) {
-  return at->of[axis] ? at->of[axis] : axis_name(w, axis);
+  return at->of[axis] ? at->of[axis] : formula_axis_name(w, axis);
 }
 
 static const places named;  // each axis by its name
@@ -69,7 +73,7 @@ static const char *axes_text(const tile_writer *w, axis_set axes, const places *
 // The time axes of a value, at a place; in step form "t" if it changes from step to step.
 static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
   if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
-  return axes_text(w, step_axes(w, value(w, id)->axes), at);
+  return axes_text(w, step_axes(w, tile_at(w, id)->axes), at);
 }
 
 // ---- names of tensors ----
@@ -94,7 +98,7 @@ static int depth_of_lag(const tile_writer *w, int lag) {
 }
 
 // Which step of its tensor a place is: "t", "t-1" or, of a chunk, "0" and "c"; "" for parameters.
-static const char *step_of(const tile_writer *w, const tile_place *place, const places *at) {
+static const char *place_step(const tile_writer *w, const tile_place *place, const places *at) {
   bool chunk = w->p->form == TILE_CHUNK;
   switch (place->role) {
     case TILE_PARAM:
@@ -109,7 +113,7 @@ static const char *step_of(const tile_writer *w, const tile_place *place, const 
 
 static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at,
                              bool with_axes) {
-  const char *index = step_of(w, place, at), *name = place->name;
+  const char *index = place_step(w, place, at), *name = place->name;
   if (place->lag >= 0) {  // x.lag, whose newest entry is x[t-1]
     name = arena_printf(w->a, "%.*s", (int)(strlen(name) - strlen(".lag")), name);
     bool before = place->role == TILE_STATE || place->role == TILE_D_STATE;
@@ -118,7 +122,7 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
   }
   const char *axes = "";
   for (int i = 0; with_axes && i < place->axis_count; i++)
-    axes = arena_printf(w->a, "%s%s%s", axes, i ? "," : "", axis_name(w, place->axes[i]));
+    axes = arena_printf(w->a, "%s%s%s", axes, i ? "," : "", formula_axis_name(w, place->axes[i]));
   formula *f = formula_left(w->a, name, index, axes);
   f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE ||
                 place->role >= TILE_D_INPUT;
@@ -132,36 +136,36 @@ static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
 // select valid x 0, or 1 where decays are padded, or a state before the chunk
 static bool is_padded(const tile_writer *w, const tile_value *v) {
-  return value(w, v->args[0])->op == TILE_VALID;
+  return tile_at(w, v->args[0])->op == TILE_VALID;
 }
 
 // select (0 == dy) 0 term, where the term has the factor dy
 static bool is_guarded(const tile_writer *w, const tile_value *v) {
-  const tile_value *condition = value(w, v->args[0]);
-  if (value(w, v->args[2])->op == TILE_NUMBER) return false;
+  const tile_value *condition = tile_at(w, v->args[0]);
+  if (tile_at(w, v->args[2])->op == TILE_NUMBER) return false;
   return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) &&
          tile_is_number(w->p, v->args[1], 0);
 }
 
 static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
-  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) &&
-         !tile_arity(value(w, v->args[1])->op);
+  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(tile_at(w, v->args[0])->op) &&
+         !tile_arity(tile_at(w, v->args[1])->op);
 }
 
 // sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance
 static bool is_counted_once(const tile_writer *w, const tile_value *v) {
-  const tile_value *choice = value(w, v->args[0]);
+  const tile_value *choice = tile_at(w, v->args[0]);
   if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0))
     return false;
-  const tile_value *first = value(w, choice->args[0]);
+  const tile_value *first = tile_at(w, choice->args[0]);
   if (first->op != TILE_EQUAL || !is_comparison_of_leaves(w, first)) return false;
   bool zero = tile_is_number(w->p, first->args[0], 0) || tile_is_number(w->p, first->args[1], 0);
-  return zero && first->axes == v->over && !(value(w, choice->args[1])->axes & v->over);
+  return zero && first->axes == v->over && !(tile_at(w, choice->args[1])->axes & v->over);
 }
 
 // Values that are their operand seen otherwise.
-static bool is_view(const tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
+static bool is_view_value(const tile_writer *w, tile_id id) {
+  const tile_value *v = tile_at(w, id);
   switch (v->op) {
     case TILE_EXPAND: return true;
     case TILE_RENAME:
@@ -176,9 +180,9 @@ static bool is_view(const tile_writer *w, tile_id id) {
   }
 }
 
-static tile_id viewed(const tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
-  if (v->op == TILE_SUM) return value(w, v->args[0])->args[1];
+static tile_id equation_view(const tile_writer *w, tile_id id) {
+  const tile_value *v = tile_at(w, id);
+  if (v->op == TILE_SUM) return tile_at(w, v->args[0])->args[1];
   return v->args[v->op != TILE_SELECT ? 0 : is_padded(w, v) ? 1 : 2];
 }
 
@@ -206,21 +210,24 @@ static const char *part_of_place(const tile_writer *w, const char *place, char s
 }
 
 static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   places from = *at;
   switch (v->op) {
     case TILE_RENAME: from.of[tile_renamed_from(v)] = index_text(w, at, tile_renamed_to(v)); break;
     case TILE_SPLIT: {
       const char *outer = index_text(w, at, tile_outer_axis(v)),
                  *inner = index_text(w, at, tile_inner_axis(v));
-      from.of[tile_whole_axis(v)] = split_place(w, outer, inner, axis_size(w, tile_inner_axis(v)));
+      from.of[tile_whole_axis(v)] =
+          split_place(w, outer, inner, formula_axis_size(w, tile_inner_axis(v)));
       break;
     }
     case TILE_SLICE: from.of[tile_entry_axis(v)] = arena_printf(w->a, "%d", tile_entry(v)); break;
     case TILE_JOIN: {
       const char *whole = index_text(w, at, tile_whole_axis(v));
-      from.of[tile_outer_axis(v)] = part_of_place(w, whole, '/', axis_size(w, tile_inner_axis(v)));
-      from.of[tile_inner_axis(v)] = part_of_place(w, whole, '%', axis_size(w, tile_inner_axis(v)));
+      from.of[tile_outer_axis(v)] =
+          part_of_place(w, whole, '/', formula_axis_size(w, tile_inner_axis(v)));
+      from.of[tile_inner_axis(v)] =
+          part_of_place(w, whole, '%', formula_axis_size(w, tile_inner_axis(v)));
       break;
     }
     case TILE_SHIFT:
@@ -229,7 +236,7 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
       break;
     default: break;
   }
-  return formula_at(w, viewed(w, id), &from);
+  return formula_at(w, equation_view(w, id), &from);
 }
 
 static const char *new_index(const tile_writer *w) {
@@ -238,7 +245,7 @@ static const char *new_index(const tile_writer *w) {
 }
 
 // Does an index of another axis read `name`?
-static bool is_read(const tile_writer *w, const places *at, int axis, const char *name) {
+static bool is_index_read(const tile_writer *w, const places *at, int axis, const char *name) {
   for (int other = 0; other < w->p->axes.count; other++) {
     if (other == axis || !counts_steps(w, other) || !at->of[other]) continue;
     if (strstr(at->of[other], name)) return true;
@@ -248,12 +255,12 @@ static bool is_read(const tile_writer *w, const places *at, int axis, const char
 
 // The operands of a sum over `over`: an axis whose name means something else here gets another.
 // Returns what to write below the sum.
-static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
+static const char *bind_sum_axes(tile_writer *w, axis_set over, places *at) {
   const char *text = "";
   for (int axis = 0; axis < w->p->axes.count; axis++) {
     if (!axis_in(over, axis)) continue;
-    const char *name = axis_name(w, axis);
-    if (counts_steps(w, axis) && is_read(w, at, axis, name)) {
+    const char *name = formula_axis_name(w, axis);
+    if (counts_steps(w, axis) && is_index_read(w, at, axis, name)) {
       name = new_index(w);
       w->depth++;
     }
@@ -266,10 +273,10 @@ static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
 static const formula *reduction_at(tile_writer *w, tile_id id, const places *at) {
   static const char *const words[] = {
       [TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   int depth = w->depth;
   places inner = *at;
-  const char *index = bind_axes(w, v->over, &inner);
+  const char *index = bind_sum_axes(w, v->over, &inner);
   const formula *x = formula_at(w, v->args[0], &inner);
   if (v->op == TILE_DOT)
     x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
@@ -279,7 +286,7 @@ static const formula *reduction_at(tile_writer *w, tile_id id, const places *at)
 
 // PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own.
 static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   const char *j = new_index(w), *t = index_text(w, at, tile_step_axis(v)), *range;
   int depth = w->depth;
   places inner = *at;
@@ -292,10 +299,10 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
     if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis)  // to the end of a block
       range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j,
-                           axis_size(w, tile_step_axis(v)));
+                           formula_axis_size(w, tile_step_axis(v)));
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
-    const char *s = adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner)
+    const char *s = adjoint ? bind_sum_axes(w, axis_bit(tile_other_step_axis(v)), &inner)
                             : index_text(w, at, tile_other_step_axis(v));
     range =
         adjoint
@@ -321,7 +328,7 @@ static const formula *select_at(const tile_writer *w, const formula *const *x) {
 
 // X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says.
 static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   const char *t = index_text(w, at, tile_row_axis(v)), *s = index_text(w, at, tile_column_axis(v));
   const formula *x = formula_symbol(w->a, w->names[id], s);
   places entry = *at;
@@ -337,14 +344,15 @@ static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
 }
 
 static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   switch (v->op) {
     case TILE_NUMBER: return formula_number(w->a, v->number);
-    case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, tile_index_axis(v)), NULL);
+    case TILE_AXIS_SIZE:
+      return formula_symbol(w->a, formula_axis_name(w, tile_index_axis(v)), NULL);
     case TILE_INDEX:
       return counts_steps(w, tile_index_axis(v))
                  ? formula_symbol(w->a, index_text(w, at, tile_index_axis(v)), NULL)
-                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
+                 : formula_symbol(w->a, "index", formula_axis_name(w, tile_index_axis(v)));
     case TILE_ARGUMENT: return tensor(w, tile_place_of(w->p, v), at, false);
     case TILE_CAUSAL: return causal(w, v, at);
     case TILE_VALID: return formula_number(w->a, 1);
@@ -361,11 +369,12 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
 
 static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at,
                                  const formula *x) {
-  const char *from = axis_name(w, v->index);
+  const char *from = formula_axis_name(w, v->index);
   switch (v->op) {
     case TILE_RENAME:
       return formula_changed(
-          w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))), x);
+          w->a, arena_printf(w->a, "{%s -> %s}", from, formula_axis_name(w, tile_renamed_to(v))),
+          x);
     case TILE_SLICE:
       return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
     case TILE_PLACE: {
@@ -402,9 +411,9 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
 
 // The right side of the equation of a value.
 static const formula *definition(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   if (tile_arity(v->op) == 0) return leaf_at(w, id, at);
-  if (is_view(w, id)) return view_at(w, id, at);
+  if (is_view_value(w, id)) return view_at(w, id, at);
   if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT)
     return along_at(w, id, at);
   if (v->op == TILE_SOLVE) return solve_at(w, id, at);
@@ -422,11 +431,11 @@ static const formula *formula_at(tile_writer *w, tile_id id, const places *at) {
 
 // ---- which values have names ----
 
-static bool is_taken(const tile_writer *w, const char *name) {
+static bool is_formula_name_taken(const tile_writer *w, const char *name) {
   for (int i = 0; i < w->taken.count; i++)
     if (strcmp(w->taken.items[i], name) == 0) return true;
   for (int axis = 0; axis < w->p->axes.count; axis++)
-    if (strcmp(axis_name(w, axis), name) == 0) return true;
+    if (strcmp(formula_axis_name(w, axis), name) == 0) return true;
   for (int i = 0; i < w->p->arguments.count; i++)
     if (strcmp(w->p->arguments.items[i].name, name) == 0) return true;
   for (int i = 0; i < w->p->results.count; i++)
@@ -435,21 +444,21 @@ static bool is_taken(const tile_writer *w, const char *name) {
 }
 
 static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
-  axis_set steps = step_axes(w, value(w, id)->axes);
+  axis_set steps = step_axes(w, tile_at(w, id)->axes);
   return steps & (steps - 1);
 }
 
 // exp of sums over the steps between two, or 0: what a decay leaves from step to step.
 static bool is_decay_mask(const tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
-  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL &&
-         value(w, v->args[1])->op == TILE_EXP;
+  const tile_value *v = tile_at(w, id);
+  return v->op == TILE_SELECT && tile_at(w, v->args[0])->op == TILE_CAUSAL &&
+         tile_at(w, v->args[1])->op == TILE_EXP;
 }
 
 // A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs
 // of steps, X solutions.
-static const char *letter_of(const tile_writer *w, tile_id id, bool summed_along_time) {
-  if (value(w, id)->op == TILE_SOLVE) return "X";
+static const char *formula_letter(const tile_writer *w, tile_id id, bool summed_along_time) {
+  if (tile_at(w, id)->op == TILE_SOLVE) return "X";
   if (summed_along_time) return "g";
   if (is_decay_mask(w, id)) return "L";
   return has_pairs_of_steps(w, id) ? "A" : "u";
@@ -457,50 +466,50 @@ static const char *letter_of(const tile_writer *w, tile_id id, bool summed_along
 
 static bool is_summed_along_time(const tile_writer *w, tile_id id) {
   for (tile_id user = id + 1; user < w->p->values.count; user++) {
-    const tile_value *v = value(w, user);
+    const tile_value *v = tile_at(w, user);
     bool along = v->op == TILE_PREFIX || v->op == TILE_SEGMENT;
     tile_id x = along ? v->args[0] : NO_TILE;
-    while (x != NO_TILE && x != id && is_view(w, x)) x = viewed(w, x);
+    while (x != NO_TILE && x != id && is_view_value(w, x)) x = equation_view(w, x);
     if (x == id) return true;
   }
   return false;
 }
 
-static void give_name(tile_writer *w, tile_id id) {
-  const char *name = value(w, id)->name;
+static void name_tile(tile_writer *w, tile_id id) {
+  const char *name = tile_at(w, id)->name;
   w->weight[id] = 1;
-  if (name && !is_taken(w, name)) {
+  if (name && !is_formula_name_taken(w, name)) {
     w->names[id] = name;
     vec_push(w->a, &w->taken, name);
     return;
   }
-  const char *letter = letter_of(w, id, is_summed_along_time(w, id));
+  const char *letter = formula_letter(w, id, is_summed_along_time(w, id));
   for (int number = 1; !w->names[id]; number++) {
     name = number == 1 ? letter : arena_printf(w->a, "%s%d", letter, number);
-    if (is_taken(w, name)) continue;
+    if (is_formula_name_taken(w, name)) continue;
     w->names[id] = name;
     vec_push(w->a, &w->taken, name);
   }
 }
 
 static bool may_have_name(const tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
+  const tile_value *v = tile_at(w, id);
   if (!tile_arity(v->op) || is_comparison_of_leaves(w, v)) return false;
-  return !is_view(w, id) && !w->names[id];
+  return !is_view_value(w, id) && !w->names[id];
 }
 
 // Operands behind views.
-static tile_id operand(const tile_writer *w, tile_id id, int k) {
-  tile_id x = value(w, id)->args[k];
-  while (is_view(w, x) && !w->names[x]) x = viewed(w, x);
+static tile_id printed_operand(const tile_writer *w, tile_id id, int k) {
+  tile_id x = tile_at(w, id)->args[k];
+  while (is_view_value(w, x) && !w->names[x]) x = equation_view(w, x);
   return x;
 }
 
-static void weigh(tile_writer *w, tile_id id) {
-  const tile_value *v = value(w, id);
+static void weigh_value(tile_writer *w, tile_id id) {
+  const tile_value *v = tile_at(w, id);
   w->weight[id] = tile_arity(v->op) ? 0 : 1;
-  if (is_view(w, id)) {
-    w->weight[id] = w->weight[viewed(w, id)];
+  if (is_view_value(w, id)) {
+    w->weight[id] = w->weight[equation_view(w, id)];
     return;
   }
   for (int k = 0; k < tile_arity(v->op); k++) w->weight[id] += w->weight[v->args[k]];
@@ -508,29 +517,29 @@ static void weigh(tile_writer *w, tile_id id) {
 
 // Names the heaviest operands until the equation is short.
 static void shorten(tile_writer *w, tile_id id) {
-  weigh(w, id);
+  weigh_value(w, id);
   while (w->weight[id] > LONGEST) {
     tile_id heaviest = NO_TILE;
-    for (int k = 0; k < tile_arity(value(w, id)->op); k++) {
-      tile_id x = operand(w, id, k);
+    for (int k = 0; k < tile_arity(tile_at(w, id)->op); k++) {
+      tile_id x = printed_operand(w, id, k);
       if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest]))
         heaviest = x;
     }
     if (heaviest == NO_TILE || w->weight[heaviest] <= 1) return;
-    give_name(w, heaviest);
+    name_tile(w, heaviest);
     for (tile_id x = heaviest + 1; x <= id; x++) {
-      if (!w->names[x]) weigh(w, x);
+      if (!w->names[x]) weigh_value(w, x);
     }
   }
 }
 
-static void count_uses(tile_writer *w) {
+static void count_tile_uses(tile_writer *w) {
   for (int i = 0; i < w->p->results.count; i++) w->uses[w->p->results.items[i].value]++;
   for (tile_id id = w->p->values.count - 1; id >= 0; id--) {
-    const tile_value *v = value(w, id);
+    const tile_value *v = tile_at(w, id);
     if (!w->uses[id]) continue;
-    if (is_view(w, id)) {
-      w->uses[viewed(w, id)] += w->uses[id];
+    if (is_view_value(w, id)) {
+      w->uses[equation_view(w, id)] += w->uses[id];
       continue;
     }
     for (int k = 0; k < tile_arity(v->op); k++) w->uses[v->args[k]]++;
@@ -560,7 +569,7 @@ static void name_results(tile_writer *w) {
 
 static void choose_names(tile_writer *w) {
   for (tile_id id = 0; id < w->p->values.count; id++) {
-    const tile_value *v = value(w, id);
+    const tile_value *v = tile_at(w, id);
     if (!w->uses[id]) continue;
     shorten(w, id);
     if (w->names[id]) w->weight[id] = 1;
@@ -568,7 +577,7 @@ static void choose_names(tile_writer *w) {
     bool told = v->name && w->weight[id] > 1;
     bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) ||
                       (v->op == TILE_DOT && has_pairs_of_steps(w, id));
-    if (told || known_kind || (w->uses[id] > 1 && w->weight[id] > 1)) give_name(w, id);
+    if (told || known_kind || (w->uses[id] > 1 && w->weight[id] > 1)) name_tile(w, id);
   }
 }
 
@@ -598,7 +607,7 @@ static void add_equation(tile_writer *w, const formula *left, const formula *rig
   if (!says_nothing(left, right)) vec_push(w->a, &w->list, ((equation){left, right}));
 }
 
-static bool is_shown(const tile_place *place) {
+static bool is_shown_place(const tile_place *place) {
   return place->lag < 0 || place->role != TILE_NEXT_STATE;  // how a lag buffer moves is known
 }
 
@@ -613,7 +622,7 @@ static tile_writer writer_for(arena *a, const tile_program *p, const tile_writer
   w.results = ARENA_ARRAY(a, int, count);
   for (int i = 0; i < count; i++) w.results[i] = -1;
   if (forward) know_forward(&w, forward);
-  count_uses(&w);
+  count_tile_uses(&w);
   name_results(&w);
   choose_names(&w);
   return w;
@@ -625,14 +634,14 @@ equation_list equations_of_program(arena *a, const tile_program *p, const tile_p
   w = writer_for(a, p, forward ? &f : NULL);
   for (tile_id id = 0; id < p->values.count; id++) {
     if (!w.uses[id] || !w.names[id] || w.known[id]) continue;
-    axis_set axes = value(&w, id)->axes;
+    axis_set axes = tile_at(&w, id)->axes;
     const char *body_axes = axes_text(&w, axes & ~step_axes(&w, axes), &named);
     const formula *left = formula_left(a, w.names[id], time_index(&w, id, &named), body_axes);
     add_equation(&w, left, definition(&w, id, &named));
   }
   for (int i = 0; i < p->results.count; i++) {
     const tile_result *r = &p->results.items[i];
-    if (is_shown(&r->place) && w.results[r->value] != i)
+    if (is_shown_place(&r->place) && w.results[r->value] != i)
       add_equation(&w, tensor(&w, &r->place, &named, true), formula_at(&w, r->value, &named));
   }
   return w.list;

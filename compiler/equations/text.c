@@ -20,19 +20,19 @@ static int binding_of(const formula *f) {
   }
 }
 
-static void put(FILE *out, const formula *f, int least);
+static void put_formula_text(FILE *out, const formula *f, int least);
 
 static void put_two(FILE *out, const formula *f, const char *sign, int left, int right) {
-  put(out, f->args[0], left);
+  put_formula_text(out, f->args[0], left);
   fputs(sign, out);
-  put(out, f->args[1], right);
+  put_formula_text(out, f->args[1], right);
 }
 
-static void put_arguments(FILE *out, const formula *f) {
+static void put_call_arguments(FILE *out, const formula *f) {
   fputc('(', out);
   for (int i = 0; i < f->count; i++) {
     if (i) fputs(", ", out);
-    put(out, f->args[i], BINDS_COMPARISON);
+    put_formula_text(out, f->args[i], BINDS_COMPARISON);
   }
   fputc(')', out);
 }
@@ -48,11 +48,11 @@ static void put_bare(FILE *out, const formula *f) {
       return;
     case FORMULA_CALL:
       fputs(f->name, out);
-      put_arguments(out, f);
+      put_call_arguments(out, f);
       return;
     case FORMULA_NEGATE:
       fputc('-', out);
-      put(out, f->args[0], BINDS_PRODUCT);
+      put_formula_text(out, f->args[0], BINDS_PRODUCT);
       return;
     case FORMULA_ADD: put_two(out, f, " + ", BINDS_SUM, BINDS_SUM); return;
     case FORMULA_SUBTRACT: put_two(out, f, " - ", BINDS_SUM, BINDS_PRODUCT); return;
@@ -60,22 +60,22 @@ static void put_bare(FILE *out, const formula *f) {
     case FORMULA_DIVIDE: put_two(out, f, " / ", BINDS_PRODUCT, BINDS_POWER); return;
     case FORMULA_POWER: put_two(out, f, "^", BINDS_ATOM, BINDS_ATOM); return;
     case FORMULA_COMPARE:
-      put(out, f->args[0], BINDS_SUM);
+      put_formula_text(out, f->args[0], BINDS_SUM);
       fprintf(out, " %s ", f->name);
-      put(out, f->args[1], BINDS_SUM);
+      put_formula_text(out, f->args[1], BINDS_SUM);
       return;
     case FORMULA_OVER:
       fprintf(out, "%s[%s]", f->name, f->index);
-      put_arguments(out, f);
+      put_call_arguments(out, f);
       return;
     case FORMULA_CHANGED:
-      put(out, f->args[0], BINDS_ATOM);
+      put_formula_text(out, f->args[0], BINDS_ATOM);
       fputs(f->index, out);
       return;
   }
 }
 
-static void put(FILE *out, const formula *f, int least) {
+static void put_formula_text(FILE *out, const formula *f, int least) {
   bool open = binding_of(f) < least;
   if (open) fputc('(', out);
   put_bare(out, f);
@@ -85,6 +85,6 @@ static void put(FILE *out, const formula *f, int least) {
 char *formula_text(arena *a, const formula *f) {
   text_stream text;
   FILE *out = text_begin(&text);
-  put(out, f, BINDS_COMPARISON);
+  put_formula_text(out, f, BINDS_COMPARISON);
   return text_end(&text, a);
 }

@@ -63,7 +63,7 @@ bool name_is_printable(instance *in, const ast_expr *value) {
   return true;
 }
 
-static bool read_name(instance *in, const ast_expr *value, const char **name) {
+static bool read_name_setting(instance *in, const ast_expr *value, const char **name) {
   if (!value) return true;
   if (value->kind == AST_STRING && value->string.text[0]) {
     *name = value->string.text;
@@ -90,7 +90,7 @@ const ast_expr *call_positional(const ast_expr *call, int place) {
   return NULL;
 }
 
-static sema_operand operand_of(instance *in, value_id value) {
+static sema_operand sema_operand_of(instance *in, value_id value) {
   const typed_value *v = &in->body->values.items[value];
   return (sema_operand){.kind = OPERAND_VALUE, .id = value, .axes = v->axes, .complex = v->complex};
 }
@@ -128,7 +128,7 @@ static value_id add_output(instance *in, int op, const char *name, axis_order or
   return instance_add_input(in, name, order, complex, trunk_input_value(b, tensor));
 }
 
-static const char *joined(graph_builder *b, const char *name, const char *end) {
+static const char *joined_name(graph_builder *b, const char *name, const char *end) {
   return arena_printf(b->arena, "%s%s", name, end);
 }
 
@@ -180,7 +180,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   const char *name = target_count == 1 ? targets[0].name : NULL;
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, targets, target_count) ||
-      !read_name(in, settings.values[0], &name) ||
+      !read_name_setting(in, settings.values[0], &name) ||
       !read_bias(in, settings.values[1], &bias, &bias_start) ||
       !real_value(in, call_positional(call, 0), &x))
     return false;
@@ -193,9 +193,9 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   axis_order x_order = order_of_set(in->body->values.items[x].axes);
   int64_t width = order_elements(in->body, x_order), rows = 0;
   double bound = 1 / sqrt((double)width);
-  int weight = parameter_add(in, PARAMETER_LINEAR, joined(b, name, ".weight"), call->span);
+  int weight = parameter_add(in, PARAMETER_LINEAR, joined_name(b, name, ".weight"), call->span);
   int biases =
-      bias ? parameter_add(in, PARAMETER_BIAS, joined(b, name, ".bias"), call->span) : NONE;
+      bias ? parameter_add(in, PARAMETER_BIAS, joined_name(b, name, ".bias"), call->span) : NONE;
   for (int i = 0; i < target_count; i++) {
     const char *part = target_count == 1 ? NULL : targets[i].name;
     parameter_part(in, weight, part, in->body, joined_order(targets[i].order, x_order),
@@ -212,11 +212,11 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   if (bias) vec_push(b->arena, &b->ops.items[op].uses, (graph_use){biases, 0});
   for (int i = 0; i < target_count; i++)
     vec_push(b->arena, out,
-             operand_of(in, add_output(in, op, targets[i].name, targets[i].order, false)));
+             sema_operand_of(in, add_output(in, op, targets[i].name, targets[i].order, false)));
   return true;
 }
 
-static bool is_token(instance *in, const ast_expr *e) {
+static bool is_token_input(instance *in, const ast_expr *e) {
   if (!in->model || e->kind != AST_NAME) return false;
   for (int i = 0; i < in->bindings.count; i++) {
     binding *known = &in->bindings.items[i];
@@ -234,10 +234,10 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   const char *name = "embedding";
   int64_t symbols;
   if (!read_settings(in, call, 2, &settings) || !stated_axes(in, call, target, 1) ||
-      !read_name(in, settings.values[0], &name) ||
+      !read_name_setting(in, settings.values[0], &name) ||
       !sema_whole(in->scope, call_positional(call, 1), "the number of symbols", 1, &symbols))
     return false;
-  if (!is_token(in, call_positional(call, 0))) {
+  if (!is_token_input(in, call_positional(call, 0))) {
     diag_error(b->diag, call_positional(call, 0)->span,
                "expected the model's input (the token), found another expression");
     return false;
@@ -247,7 +247,7 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
     return false;
   }
   int64_t width = order_elements(in->body, target->order);
-  int weight = parameter_add(in, PARAMETER_EMBEDDING, joined(b, name, ".weight"), call->span);
+  int weight = parameter_add(in, PARAMETER_EMBEDDING, joined_name(b, name, ".weight"), call->span);
   typed_body *shape = ARENA_NEW(b->arena, typed_body);  // the row axis has no name in the source
   for (int i = 0; i < in->body->axes.count; i++)
     vec_push(b->arena, &shape->axes, in->body->axes.items[i]);
@@ -262,7 +262,7 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   b->embedding = weight;
   b->embedding_order = trunk_order(in, target->order);
   b->model->vocabulary = (int)symbols;
-  *out = operand_of(in, add_output(in, op, target->name, target->order, false));
+  *out = sema_operand_of(in, add_output(in, op, target->name, target->order, false));
   return true;
 }
 
@@ -271,7 +271,7 @@ static int untied_weight(instance *in, const ast_expr *call, const char *name,
   graph_builder *b = in->b;
   int64_t width = order_elements(in->body, x);
   double bound = 1 / sqrt((double)width);
-  int weight = parameter_add(in, PARAMETER_LINEAR, joined(b, name, ".weight"), call->span);
+  int weight = parameter_add(in, PARAMETER_LINEAR, joined_name(b, name, ".weight"), call->span);
   parameter_part(in, weight, NULL, in->body, joined_order(target->order, x),
                  start_uniform(b->arena, -bound, bound), call->span);
   parameter_shape(b, weight, order_elements(in->body, target->order));
@@ -287,7 +287,8 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   const char *name = "unembedding";
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, target, 1) ||
-      !read_switch(in, settings.values[0], &tied) || !read_name(in, settings.values[1], &name) ||
+      !read_switch(in, settings.values[0], &tied) ||
+      !read_name_setting(in, settings.values[1], &name) ||
       !real_value(in, call_positional(call, 0), &x))
     return false;
   if (b->embedding == NONE) {
@@ -310,22 +311,22 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   int op = add_op(b, OP_LINEAR);
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
-  *out = operand_of(in, add_output(in, op, target->name, target->order, false));
+  *out = sema_operand_of(in, add_output(in, op, target->name, target->order, false));
   return true;
 }
 
 // ---- written out: norms and convolutions -----------------------------------------------------
 
-static value_id append(instance *in, typed_value value) {
+static value_id append_value(instance *in, typed_value value) {
   return body_append(in->b->arena, in->body, value);
 }
 
-static value_id number(instance *in, double x) {
-  return append(in, (typed_value){.op = VALUE_NUMBER, .number = x});
+static value_id call_number(instance *in, double x) {
+  return append_value(in, (typed_value){.op = VALUE_NUMBER, .number = x});
 }
 
-static value_id binary(instance *in, value_op op, value_id a, value_id b) {
-  return append(in, (typed_value){.op = op, .args = {a, b, NO_VALUE}});
+static value_id append_binary(instance *in, value_op op, value_id a, value_id b) {
+  return append_value(in, (typed_value){.op = op, .args = {a, b, NO_VALUE}});
 }
 
 // Some of the axes of x, for a norm or for its weight.
@@ -361,7 +362,7 @@ static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x,
 static value_id norm_weight(instance *in, const char *name, double eps, axis_order order,
                             span where) {
   graph_builder *b = in->b;
-  int weight = parameter_add(in, PARAMETER_NORM, joined(b, name, ".weight"), where);
+  int weight = parameter_add(in, PARAMETER_NORM, joined_name(b, name, ".weight"), where);
   b->model->parameters.items[weight].eps = eps;
   parameter_part(in, weight, NULL, in->body, order, start_number(b->arena, 1), where);
   parameter_shape(b, weight, order_elements(in->body, order));
@@ -379,21 +380,23 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
                "expected the axes of rms_norm, found none; write rms_norm[...](...)");
     return false;
   }
-  if (!read_settings(in, call, 1, &settings) || !read_name(in, settings.values[0], &name) ||
+  if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
       !real_value(in, call_positional(call, 0), &x) ||
       !norm_axes(in, &call->call.axes, call->span, x, &over) ||
       !norm_weight_axes(in, settings.values[2], x, &over, &weight))
     return false;
   value_id w = norm_weight(in, name, eps, weight, call->span);
-  value_id squares = append(
-      in, (typed_value){
-              .op = VALUE_SUM, .args = {binary(in, VALUE_MUL, x, x)}, .over = order_set(over)});
-  value_id mean =
-      binary(in, VALUE_MUL, squares, number(in, 1 / (double)order_elements(in->body, over)));
-  value_id scale = append(
-      in, (typed_value){.op = VALUE_RSQRT, .args = {binary(in, VALUE_ADD, mean, number(in, eps))}});
-  *out = operand_of(in, binary(in, VALUE_MUL, binary(in, VALUE_MUL, x, scale), w));
+  value_id squares = append_value(in, (typed_value){.op = VALUE_SUM,
+                                                    .args = {append_binary(in, VALUE_MUL, x, x)},
+                                                    .over = order_set(over)});
+  value_id mean = append_binary(in, VALUE_MUL, squares,
+                                call_number(in, 1 / (double)order_elements(in->body, over)));
+  value_id scale = append_value(
+      in, (typed_value){.op = VALUE_RSQRT,
+                        .args = {append_binary(in, VALUE_ADD, mean, call_number(in, eps))}});
+  *out =
+      sema_operand_of(in, append_binary(in, VALUE_MUL, append_binary(in, VALUE_MUL, x, scale), w));
   return true;
 }
 
@@ -450,23 +453,24 @@ static sema_operand convolve(instance *in, const convolution *c, const char *par
   }
   value_id sum = NO_VALUE;
   for (int64_t k = 0; k < c->width; k++) {
-    value_id tap = append(
+    value_id tap = append_value(
         in, (typed_value){.op = VALUE_SLICE, .args = {weight}, .index = c->axis, .steps = (int)k});
-    value_id past =
-        k == c->width - 1
-            ? x
-            : append(in, (typed_value){
-                             .op = VALUE_LAG, .index = lag, .steps = (int)(c->width - 1 - k)});
-    value_id product = binary(in, VALUE_MUL, tap, past);
-    sum = sum == NO_VALUE ? product : binary(in, VALUE_ADD, sum, product);
+    value_id past = k == c->width - 1
+                        ? x
+                        : append_value(in, (typed_value){.op = VALUE_LAG,
+                                                         .index = lag,
+                                                         .steps = (int)(c->width - 1 - k)});
+    value_id product = append_binary(in, VALUE_MUL, tap, past);
+    sum = sum == NO_VALUE ? product : append_binary(in, VALUE_ADD, sum, product);
   }
   if (c->bias != NONE) {
     parameter_part(in, c->bias, part, in->body, order, start_uniform(b->arena, -bound, bound),
                    where);
-    sum = binary(in, VALUE_ADD, sum,
-                 instance_add_param(in, "bias", order, false, (graph_use){c->bias, first_bias}));
+    sum = append_binary(
+        in, VALUE_ADD, sum,
+        instance_add_param(in, "bias", order, false, (graph_use){c->bias, first_bias}));
   }
-  return operand_of(in, sum);
+  return sema_operand_of(in, sum);
 }
 
 bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
@@ -476,7 +480,7 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
   bool bias = true;
   convolution c = {.bias = NONE};
   operands xs = {0};
-  if (!read_settings(in, call, 1, &settings) || !read_name(in, settings.values[1], &name) ||
+  if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[1], &name) ||
       !read_switch(in, settings.values[2], &bias))
     return false;
   if (!settings.values[0]) {
@@ -486,10 +490,11 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
   const ast_expr *argument = call_positional(call, 0);
   if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs))
     return false;
-  c.weight = parameter_add(in, PARAMETER_CONVOLUTION, joined(b, name, ".weight"), call->span);
+  c.weight = parameter_add(in, PARAMETER_CONVOLUTION, joined_name(b, name, ".weight"), call->span);
   b->model->parameters.items[c.weight].lag_name = name;
   if (bias)
-    c.bias = parameter_add(in, PARAMETER_CONVOLUTION_BIAS, joined(b, name, ".bias"), call->span);
+    c.bias =
+        parameter_add(in, PARAMETER_CONVOLUTION_BIAS, joined_name(b, name, ".bias"), call->span);
   int64_t channels = 0;
   for (int i = 0; i < xs.count; i++) {
     const ast_expr *item = argument->kind == AST_TUPLE ? argument->tuple.items.items[i] : argument;

@@ -43,9 +43,9 @@ static bool at_most(graph_builder *b, const ast_expr *at, const char *what, int6
 }
 
 // A whole number, or `by_default`; below 0: it must stand.
-static bool read_whole(graph_builder *b, sema_scope *scope, const ast_expr *task, const char *name,
-                       const ast_expr *value, int64_t least, int64_t most, int64_t by_default,
-                       int64_t *x) {
+static bool read_whole_setting(graph_builder *b, sema_scope *scope, const ast_expr *task,
+                               const char *name, const ast_expr *value, int64_t least, int64_t most,
+                               int64_t by_default, int64_t *x) {
   *x = by_default;
   if (value) return sema_whole(scope, value, name, least, x) && at_most(b, value, name, *x, most);
   if (by_default >= 0) return true;
@@ -63,7 +63,7 @@ static bool read_loss(graph_builder *b, const ast_expr *e, graph_task *task) {
   return false;
 }
 
-static bool check_lengths(graph_builder *b, const ast_expr *e, const graph_task *task) {
+static bool check_task_lengths(graph_builder *b, const ast_expr *e, const graph_task *task) {
   int64_t least = task_least_length(task);
   if (task->shortest >= least && task->shortest <= task->length) return true;
   diag_error(b->diag, e->span,
@@ -76,38 +76,40 @@ static bool check_lengths(graph_builder *b, const ast_expr *e, const graph_task 
 static bool read_babi(graph_builder *b, sema_scope *scope, const ast_expr *e,
                       const ast_expr *const *values, graph_task *task) {
   const int64_t most_facts = 64;
-  if (!read_whole(b, scope, e, "task", values[ALPHABET], 1, 20, 1, &task->alphabet)) return false;
+  if (!read_whole_setting(b, scope, e, "task", values[ALPHABET], 1, 20, 1, &task->alphabet))
+    return false;
   int64_t least = task->alphabet == 2 ? 2 : 1;
   if (task->alphabet == 1 || task->alphabet == 2 || task->alphabet == 6)
-    return read_whole(b, scope, e, "facts", values[COUNT], least, most_facts, 4, &task->count);
+    return read_whole_setting(b, scope, e, "facts", values[COUNT], least, most_facts, 4,
+                              &task->count);
   diag_error(b->diag, values[ALPHABET]->span, "expected task = 1, 2 or 6, found %lld",
              (long long)task->alphabet);
   return false;
 }
 
-static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
-                       const ast_expr *const *values, graph_task *task) {
+static bool read_task_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                            const ast_expr *const *values, graph_task *task) {
   const task_rules *r = task->rules;
   const int64_t symbols = MOST_SYMBOLS - 2;
   bool mqar = r->kind == TASK_MQAR;
   task->alphabet = 2, task->count = 1;
-  if (!read_whole(b, scope, e, "length", values[LENGTH], 1, longest, -1, &task->length) ||
-      !read_whole(b, scope, e, "shortest", values[SHORTEST], 1, longest, task->length,
-                  &task->shortest))
+  if (!read_whole_setting(b, scope, e, "length", values[LENGTH], 1, longest, -1, &task->length) ||
+      !read_whole_setting(b, scope, e, "shortest", values[SHORTEST], 1, longest, task->length,
+                          &task->shortest))
     return false;
-  if (!r->text && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols, mqar ? -1 : 26,
-                              &task->alphabet))
+  if (!r->text && !read_whole_setting(b, scope, e, "alphabet", values[ALPHABET], 2, symbols,
+                                      mqar ? -1 : 26, &task->alphabet))
     return false;
   if (r->kind == TASK_BABI) return read_babi(b, scope, e, values, task);
   return !r->settings[COUNT] ||
-         read_whole(b, scope, e, r->settings[COUNT], values[COUNT], 1,
-                    mqar ? task->alphabet / 2 - 1 : longest, -1, &task->count);
+         read_whole_setting(b, scope, e, r->settings[COUNT], values[COUNT], 1,
+                            mqar ? task->alphabet / 2 - 1 : longest, -1, &task->count);
 }
 
 bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
                const ast_expr *const *values, graph_task *task) {
-  return read_sizes(b, scope, e, values, task) && read_loss(b, values[LOSS], task) &&
-         check_lengths(b, e, task);
+  return read_task_sizes(b, scope, e, values, task) && read_loss(b, values[LOSS], task) &&
+         check_task_lengths(b, e, task);
 }
 
 bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,

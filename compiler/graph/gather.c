@@ -42,13 +42,13 @@ typedef struct gathering {
   int result_count;
 } gathering;
 
-static const typed_value *value_at(const gathering *g, value_id v) {
+static const typed_value *trunk_value_at(const gathering *g, value_id v) {
   return &g->b->trunk->values.items[v];
 }
 
 // What a value reads: its operands, and the source of the lag buffer.
 static int reads(const gathering *g, value_id v, value_id *out) {
-  const typed_value *value = value_at(g, v);
+  const typed_value *value = trunk_value_at(g, v);
   if (value->op == VALUE_LAG) {
     out[0] = g->b->trunk->lags.items[value->index].source;
     return 1;
@@ -57,29 +57,31 @@ static int reads(const gathering *g, value_id v, value_id *out) {
   return value_arity(value->op);
 }
 
-static bool is_input(const gathering *g, value_id v) { return value_at(g, v)->op == VALUE_INPUT; }
-
-static bool is_inner(const gathering *g, value_id v) {
-  return g->live[v] && !g->is_free[v] && !is_input(g, v);
+static bool is_trunk_input(const gathering *g, value_id v) {
+  return trunk_value_at(g, v)->op == VALUE_INPUT;
 }
 
-static int op_of(const gathering *g, value_id v) {
-  return g->b->tensors.items[value_at(g, v)->index].op;
+static bool is_inner(const gathering *g, value_id v) {
+  return g->live[v] && !g->is_free[v] && !is_trunk_input(g, v);
+}
+
+static int tensor_op(const gathering *g, value_id v) {
+  return g->b->tensors.items[trunk_value_at(g, v)->index].op;
 }
 
 // ---- levels ----------------------------------------------------------------------------------
 
-static void find_live(gathering *g) {
+static void find_live_values(gathering *g) {
   graph_builder *b = g->b;
   value_id read[3];
   for (int i = 0; i < g->result_count; i++) g->live[g->results[i].value] = true;
   for (value_id v = g->count - 1; v >= 0; v--) {
     if (!g->live[v]) continue;
     for (int i = reads(g, v, read); i-- > 0;) g->live[read[i]] = true;
-    if (!is_input(g, v)) continue;
-    int op = op_of(g, v);
+    if (!is_trunk_input(g, v)) continue;
+    int op = tensor_op(g, v);
     if (op == NONE) {
-      diag_error(b->diag, value_at(g, v)->span,
+      diag_error(b->diag, trunk_value_at(g, v)->span,
                  "expected the token to be read by embed alone, found it in an expression");
       continue;
     }
@@ -89,20 +91,20 @@ static void find_live(gathering *g) {
   }
 }
 
-static void find_levels(gathering *g) {
+static void find_gather_levels(gathering *g) {
   graph_builder *b = g->b;
   value_id read[3];
   for (value_id v = 0; v < g->count; v++) {
     if (!g->live[v]) continue;
-    value_op op = value_at(g, v)->op;
+    value_op op = trunk_value_at(g, v)->op;
     g->is_free[v] = op != VALUE_INPUT && op != VALUE_LAG;
-    if (op == VALUE_INPUT && op_of(g, v) != NONE) {
-      const trunk_op *made = &b->ops.items[op_of(g, v)];
+    if (op == VALUE_INPUT && tensor_op(g, v) != NONE) {
+      const trunk_op *made = &b->ops.items[tensor_op(g, v)];
       int level = 0;
       for (int i = 0; i < made->inputs.count; i++)
         if (g->level[made->inputs.items[i].value] > level)
           level = g->level[made->inputs.items[i].value];
-      g->level[v] = g->op_level[op_of(g, v)] = level + 1;
+      g->level[v] = g->op_level[tensor_op(g, v)] = level + 1;
     }
     for (int i = reads(g, v, read); i-- > 0;) {
       if (!g->is_free[read[i]]) g->is_free[v] = false;
@@ -136,7 +138,7 @@ static int leader(gathering *g, int v) {
   return v;
 }
 
-static void join(gathering *g, int a, int b) {
+static void join_leaders(gathering *g, int a, int b) {
   a = leader(g, a), b = leader(g, b);
   if (a < b)
     g->leader[b] = a;
@@ -157,12 +159,12 @@ static void join_values(gathering *g) {
       value_id r = read[i];
       if (g->is_free[r]) continue;
       if (is_inner(g, r) && g->level[r] == g->level[v]) {
-        join(g, r, v);
+        join_leaders(g, r, v);
         continue;
       }
       if (reader[r] >= 0 && g->level[reader[r]] == g->level[v] &&
-          value_at(g, reader[r])->axes == value_at(g, v)->axes)
-        join(g, reader[r], v);
+          trunk_value_at(g, reader[r])->axes == trunk_value_at(g, v)->axes)
+        join_leaders(g, reader[r], v);
       reader[r] = v;
     }
   }
@@ -193,7 +195,7 @@ static int find_row(const gathering *g, value_id value, const axis_order *order)
   return -1;
 }
 
-static int add_row(gathering *g, value_id value, axis_order order) {
+static int add_gather_row(gathering *g, value_id value, axis_order order) {
   vec_push(g->b->arena, &g->rows, (row){value, order, NONE});
   return g->rows.count - 1;
 }
@@ -204,18 +206,18 @@ static void want_row(gathering *g, value_id value, axis_order order) {
   graph_builder *b = g->b;
   if (find_row(g, value, &order) >= 0) return;
   int r = g->region_of[value];
-  if (is_input(g, value)) {  // a copy
+  if (is_trunk_input(g, value)) {  // a copy
     r = g->regions.count;
     vec_push(b->arena, &g->regions, (region){.level = g->level[value]});
   }
-  int place = add_row(g, value, order);
+  int place = add_gather_row(g, value, order);
   vec_push(b->arena, &g->regions.items[r].outputs, place);
 }
 
 static bool want_result(gathering *g, const trunk_row *wanted) {
   if (g->is_free[wanted->value]) {
     diag_error(
-        g->b->diag, value_at(g, wanted->value)->span,
+        g->b->diag, trunk_value_at(g, wanted->value)->span,
         "expected a value that depends on the token, found one of weights and numbers alone");
     return false;
   }
@@ -223,14 +225,14 @@ static bool want_result(gathering *g, const trunk_row *wanted) {
   return true;
 }
 
-static void make_rows(gathering *g) {
+static void make_gather_rows(gathering *g) {
   graph_builder *b = g->b;
   for (value_id v = 0; v < g->count; v++) {
-    if (!g->live[v] || !is_input(g, v)) continue;
-    const typed_tensor *t = &b->trunk->tensors.items[value_at(g, v)->index];
+    if (!g->live[v] || !is_trunk_input(g, v)) continue;
+    const typed_tensor *t = &b->trunk->tensors.items[trunk_value_at(g, v)->index];
     axis_order order = {.count = t->axis_count};
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-    add_row(g, v, order);
+    add_gather_row(g, v, order);
   }
   for (int i = 0; i < b->ops.count; i++)
     for (int k = 0; g->op_live[i] && k < b->ops.items[i].inputs.count; k++)
@@ -243,7 +245,7 @@ static void make_rows(gathering *g) {
       value_id r = read[i];
       if (!is_inner(g, r) || g->region_of[r] == g->region_of[v] || find_row(g, r, NULL) >= 0)
         continue;
-      want_row(g, r, order_of_set(value_at(g, r)->axes));
+      want_row(g, r, order_of_set(trunk_value_at(g, r)->axes));
     }
 }
 
@@ -282,8 +284,8 @@ static axis_set extract_set(extraction *x, axis_set set) {
   return out;
 }
 
-static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int number,
-                      axis_order order, bool complex) {
+static int add_extracted_tensor(extraction *x, tensor_kind kind, const char *letter, int number,
+                                axis_order order, bool complex) {
   graph_builder *b = x->g->b;
   typed_tensor t = {.kind = kind,
                     .name = intern(b->names, arena_printf(b->arena, "%s%d", letter, number)),
@@ -299,7 +301,7 @@ static int add_tensor(extraction *x, tensor_kind kind, const char *letter, int n
   return x->body->tensors.count - 1;
 }
 
-static value_id append(extraction *x, typed_value value) {
+static value_id append_extracted(extraction *x, typed_value value) {
   value.name = NULL;
   value.span = (span){0};
   return body_append(x->g->b->arena, x->body, value);
@@ -309,10 +311,10 @@ static value_id extract_input(extraction *x, value_id v) {
   gathering *g = x->g;
   int place = find_row(g, v, NULL);
   const row *r = &g->rows.items[place];
-  int tensor =
-      add_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order, value_at(g, v)->complex);
+  int tensor = add_extracted_tensor(x, TENSOR_INPUT, "x", x->op->inputs.count, r->order,
+                                    trunk_value_at(g, v)->complex);
   vec_push(g->b->arena, &x->op->inputs, place);  // a row for now; a tensor once all are made
-  return append(x, (typed_value){.op = VALUE_INPUT, .index = tensor});
+  return append_extracted(x, (typed_value){.op = VALUE_INPUT, .index = tensor});
 }
 
 static value_id extract_param(extraction *x, const typed_value *value) {
@@ -320,9 +322,9 @@ static value_id extract_param(extraction *x, const typed_value *value) {
   const typed_tensor *t = &b->trunk->tensors.items[value->index];
   axis_order order = {.count = t->axis_count};
   memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-  int tensor = add_tensor(x, TENSOR_PARAM, "p", x->op->uses.count, order, t->complex);
+  int tensor = add_extracted_tensor(x, TENSOR_PARAM, "p", x->op->uses.count, order, t->complex);
   vec_push(b->arena, &x->op->uses, b->tensors.items[value->index].use);
-  return append(x, (typed_value){.op = VALUE_PARAM, .index = tensor});
+  return append_extracted(x, (typed_value){.op = VALUE_PARAM, .index = tensor});
 }
 
 static value_id extract(extraction *x, value_id v);
@@ -348,15 +350,15 @@ static value_id extract_lag(extraction *x, const typed_value *value) {
   }
   if (value->steps > x->body->lags.items[place].depth)
     x->body->lags.items[place].depth = value->steps;
-  return append(x, (typed_value){.op = VALUE_LAG, .index = place, .steps = value->steps});
+  return append_extracted(x, (typed_value){.op = VALUE_LAG, .index = place, .steps = value->steps});
 }
 
 static value_id extract(extraction *x, value_id v) {
   gathering *g = x->g;
   if (x->mapped[v] != NO_VALUE) return x->mapped[v];
-  const typed_value *value = value_at(g, v);
+  const typed_value *value = trunk_value_at(g, v);
   value_id made;
-  if (is_input(g, v) || (!g->is_free[v] && g->region_of[v] != x->number)) {
+  if (is_trunk_input(g, v) || (!g->is_free[v] && g->region_of[v] != x->number)) {
     made = extract_input(x, v);
   } else if (value->op == VALUE_PARAM) {
     made = extract_param(x, value);
@@ -369,7 +371,7 @@ static value_id extract(extraction *x, value_id v) {
     if (value->op == VALUE_INDEX || value->op == VALUE_SLICE || value->op == VALUE_RENAME)
       copy.index = extract_axis(x, value->index);
     if (value->op == VALUE_RENAME) copy.index2 = extract_axis(x, value->index2);
-    made = append(x, copy);
+    made = append_extracted(x, copy);
   }
   return x->mapped[v] = made;
 }
@@ -414,11 +416,11 @@ static graph_op region_op(gathering *g, int number) {
   }
   for (int i = 0; i < x.from->outputs.count; i++) {
     int place = x.from->outputs.items[i];
-    value_id made = is_input(g, g->rows.items[place].value)
+    value_id made = is_trunk_input(g, g->rows.items[place].value)
                         ? extract_input(&x, g->rows.items[place].value)
                         : extract(&x, g->rows.items[place].value);
-    int tensor = add_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order,
-                            x.body->values.items[made].complex);
+    int tensor = add_extracted_tensor(&x, TENSOR_OUTPUT, "y", i, g->rows.items[place].order,
+                                      x.body->values.items[made].complex);
     x.body->tensors.items[tensor].assigned = made;
     vec_push(b->arena, &op.outputs, place);
   }
@@ -450,8 +452,8 @@ static graph_op plain_op(gathering *g, int number) {
   for (int i = 0; i < from->outputs.count; i++) {
     int place = 0;  // the input value that reads this output; -1 if nothing does
     while (place < g->rows.count &&
-           !(is_input(g, g->rows.items[place].value) &&
-             value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
+           !(is_trunk_input(g, g->rows.items[place].value) &&
+             trunk_value_at(g, g->rows.items[place].value)->index == from->outputs.items[i]))
       place++;
     vec_push(b->arena, &op.outputs, place < g->rows.count ? place : -1 - from->outputs.items[i]);
   }
@@ -468,7 +470,7 @@ static graph_op plain_op(gathering *g, int number) {
 
 // ---- tensors and buffers ---------------------------------------------------------------------
 
-static int add_buffer(graph_builder *b, int64_t elements) {
+static int add_model_buffer(graph_builder *b, int64_t elements) {
   vec_push(b->arena, &b->model->buffers, (graph_buffer){.elements = elements});
   return b->model->buffers.count - 1;
 }
@@ -483,7 +485,7 @@ static int add_model_tensor(graph_builder *b, const char *name, int buffer, int6
 static void place_outputs(gathering *g, graph_op *op) {
   graph_builder *b = g->b;
   int64_t total = 0;
-  int shared = op->kind == OP_LINEAR ? add_buffer(b, 0) : NONE;
+  int shared = op->kind == OP_LINEAR ? add_model_buffer(b, 0) : NONE;
   for (int i = 0; i < op->outputs.count; i++) {
     int place = op->outputs.items[i];
     axis_order order;
@@ -491,8 +493,8 @@ static void place_outputs(gathering *g, graph_op *op) {
     const char *name;
     if (place >= 0) {
       order = g->rows.items[place].order;
-      complex = value_at(g, g->rows.items[place].value)->complex;
-      name = value_at(g, g->rows.items[place].value)->name;
+      complex = trunk_value_at(g, g->rows.items[place].value)->complex;
+      name = trunk_value_at(g, g->rows.items[place].value)->name;
     } else {  // an output that nothing reads
       const typed_tensor *t = &b->trunk->tensors.items[-1 - place];
       order = (axis_order){.count = t->axis_count};
@@ -500,7 +502,7 @@ static void place_outputs(gathering *g, graph_op *op) {
       complex = t->complex, name = t->name;
     }
     int64_t elements = order_elements(b->trunk, order) * (complex ? 2 : 1);
-    int buffer = shared == NONE ? add_buffer(b, elements) : shared;
+    int buffer = shared == NONE ? add_model_buffer(b, elements) : shared;
     int tensor =
         add_model_tensor(b, name ? name : "value", buffer, shared == NONE ? 0 : total, elements);
     total += elements;
@@ -513,7 +515,7 @@ static void place_outputs(gathering *g, graph_op *op) {
       op->outputs.count == 1 ? op->outputs.items[0] : add_model_tensor(b, "row", shared, 0, total);
 }
 
-static void emit(gathering *g, graph_op op) {
+static void emit_op(gathering *g, graph_op op) {
   for (int i = 0; i < op.inputs.count; i++)
     op.inputs.items[i] = g->rows.items[op.inputs.items[i]].tensor;
   place_outputs(g, &op);
@@ -522,10 +524,10 @@ static void emit(gathering *g, graph_op op) {
 
 static void emit_level(gathering *g, int level) {
   for (int i = 0; i < g->b->ops.count; i++)
-    if (g->op_live[i] && g->op_level[i] == level) emit(g, plain_op(g, i));
+    if (g->op_live[i] && g->op_level[i] == level) emit_op(g, plain_op(g, i));
   for (int i = 0; i < g->regions.count; i++)
     if (g->regions.items[i].level == level && g->regions.items[i].outputs.count)
-      emit(g, region_op(g, i));
+      emit_op(g, region_op(g, i));
 }
 
 bool gather_operations(graph_builder *b, const trunk_row *results, int count, int *tensors) {
@@ -543,12 +545,12 @@ bool gather_operations(graph_builder *b, const trunk_row *results, int count, in
                  .results = results,
                  .result_count = count};
   int errors = diag_error_count(b->diag);
-  find_live(&g);
-  find_levels(&g);
+  find_live_values(&g);
+  find_gather_levels(&g);
   sink(&g);
   join_values(&g);
   make_regions(&g);
-  make_rows(&g);
+  make_gather_rows(&g);
   if (diag_error_count(b->diag) > errors) return false;
   int last = 0;
   for (value_id v = 0; v < n; v++)

@@ -10,8 +10,8 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
-                      graph_intervention *to);
+static bool read_start_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                            graph_intervention *to);
 
 // ---- numbers and weights ---------------------------------------------------------------------
 
@@ -22,8 +22,8 @@ typedef bool number_reader(train_settings *k, const ast_expr *e, const char *wha
                            double high, double *x);
 
 // A number, or ramp(from -> to).
-static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read, const char *what,
-                      double high, graph_ramp *r) {
+static bool read_ramp_setting(train_settings *k, const ast_expr *e, number_reader *read,
+                              const char *what, double high, graph_ramp *r) {
   if (!e) return true;
   if (strcmp(setting_callee(e), "ramp") != 0 || e->kind != AST_CALL) {
     if (!read(k, e, what, 0, high, &r->from)) return false;
@@ -39,7 +39,7 @@ static bool read_ramp(train_settings *k, const ast_expr *e, number_reader *read,
   return false;
 }
 
-static graph_weight times(train_settings *k, graph_weight share, graph_ramp r) {
+static graph_weight ramp_product(train_settings *k, graph_weight share, graph_ramp r) {
   graph_weight product = {.constant = share.constant};
   for (int i = 0; i < share.ramps.count; i++)
     vec_push(k->b->arena, &product.ramps, share.ramps.items[i]);
@@ -50,8 +50,8 @@ static graph_weight times(train_settings *k, graph_weight share, graph_ramp r) {
   return product;
 }
 
-static void add_choice(train_settings *k, graph_intervention *to, graph_weight weight,
-                       intervention_kind kind, graph_ramp number) {
+static void add_start_choice(train_settings *k, graph_intervention *to, graph_weight weight,
+                             intervention_kind kind, graph_ramp number) {
   if (weight.constant <= 0) return;
   for (int i = 0; i < to->choices.count; i++) {
     graph_choice *c = &to->choices.items[i];
@@ -71,8 +71,8 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
   for (int i = 0; i < e->mix.entries.count; i++) {
     const ast_mix_entry *entry = &e->mix.entries.items[i];
     graph_ramp weight = {0};
-    if (!read_ramp(k, entry->weight, setting_share, "a weight of mix", 1, &weight) ||
-        !read_kind(k, entry->kind, times(k, share, weight), to))
+    if (!read_ramp_setting(k, entry->weight, setting_share, "a weight of mix", 1, &weight) ||
+        !read_start_kind(k, entry->kind, ramp_product(k, share, weight), to))
       return false;
     sum.from += weight.from, sum.to += weight.to;
   }
@@ -84,9 +84,9 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
 }
 
 // A kind without settings.
-static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share,
-                       graph_intervention *to, intervention_kind kind) {
-  add_choice(k, to, share, kind, level(0));
+static bool read_plain_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                            graph_intervention *to, intervention_kind kind) {
+  add_start_choice(k, to, share, kind, level(0));
   return setting_arguments(k, e, &(setting_call){0}, false);
 }
 
@@ -113,14 +113,14 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
     return false;
   }
   k->train->source.streaming = true;
-  return read_plain(k, e, share, to, FROM_TBTT);
+  return read_plain_kind(k, e, share, to, FROM_TBTT);
 }
 
 static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share,
                          graph_intervention *to) {
   parameters_learn_states(k->b, &k->b->result->models.items[k->train->model], to->first_layer,
                           to->last_layer);
-  return read_plain(k, e, share, to, FROM_LEARNED);
+  return read_plain_kind(k, e, share, to, FROM_LEARNED);
 }
 
 static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weight share,
@@ -129,11 +129,11 @@ static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weigh
   setting_call call = {.names = names, .count = 1};
   graph_ramp dropout = {0};
   if (!setting_arguments(k, e, &call, false) ||
-      !read_ramp(k, call.values[0], setting_share, "dropout", 1, &dropout))
+      !read_ramp_setting(k, call.values[0], setting_share, "dropout", 1, &dropout))
     return false;
   graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
-  add_choice(k, to, times(k, share, kept), FROM_STATE_PASSING, level(0));
-  add_choice(k, to, times(k, share, dropout), FROM_ZERO, level(0));
+  add_start_choice(k, to, ramp_product(k, share, kept), FROM_STATE_PASSING, level(0));
+  add_start_choice(k, to, ramp_product(k, share, dropout), FROM_ZERO, level(0));
   return true;
 }
 
@@ -150,8 +150,8 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight
                expr_to_text(k->b->arena, e));
     return false;
   }
-  if (!read_ramp(k, number, setting_optional, "sigma", 1e6, &sigma)) return false;
-  add_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
+  if (!read_ramp_setting(k, number, setting_optional, "sigma", 1e6, &sigma)) return false;
+  add_start_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
   return true;
 }
 
@@ -199,7 +199,7 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
   setting_call call = {.names = names, .count = 2};
   graph_ramp beta = {0.1, 0.1};
   if (!setting_arguments(k, e, &call, false) ||
-      !read_ramp(k, call.values[0], setting_share, "beta", 1, &beta) ||
+      !read_ramp_setting(k, call.values[0], setting_share, "beta", 1, &beta) ||
       !read_per(k, call.values[1], to))
     return false;
   for (int i = 0; i < to->choices.count; i++) {
@@ -211,7 +211,7 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
                beta.from);
     return false;
   }
-  add_choice(k, to, share, FROM_FITTED_NOISE, beta);
+  add_start_choice(k, to, share, FROM_FITTED_NOISE, beta);
   return true;
 }
 
@@ -228,13 +228,13 @@ static kind_reader *const readers[INTERVENTION_KINDS] = {
     [FROM_TBTT] = read_tbtt,
 };
 
-static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
-                      graph_intervention *to) {
+static bool read_start_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                            graph_intervention *to) {
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
   for (int kind = 0; kind < INTERVENTION_KINDS; kind++) {
     if (strcmp(setting_callee(e), intervention_names[kind]) != 0) continue;
     return readers[kind] ? readers[kind](k, e, share, to)
-                         : read_plain(k, e, share, to, (intervention_kind)kind);
+                         : read_plain_kind(k, e, share, to, (intervention_kind)kind);
   }
   diag_error(k->b->diag, e->span, "expected %s, or mix { .. }, found '%s'",
              setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS),
@@ -252,8 +252,8 @@ static bool read_edge(train_settings *k, const ast_expr *e, int64_t *edge) {
 }
 
 // Entries must follow one another from 0 to `end` in the order written.
-static bool check_cover(train_settings *k, int64_t from, int64_t to, int64_t expected, int64_t end,
-                        span where, const char *what, bool last) {
+static bool check_entry_cover(train_settings *k, int64_t from, int64_t to, int64_t expected,
+                              int64_t end, span where, const char *what, bool last) {
   const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
   if (wrong) {
     diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
@@ -269,8 +269,8 @@ static bool check_cover(train_settings *k, int64_t from, int64_t to, int64_t exp
   return false;
 }
 
-static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth,
-                       int64_t *expected) {
+static bool read_start_entry(train_settings *k, const ast_setting *s, int i, int depth,
+                             int64_t *expected) {
   const ast_setting_entry *entry = &s->entries.items[i];
   graph_train *t = k->train;
   graph_intervention made = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
@@ -285,18 +285,18 @@ static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth
   }
   if (ranges) {
     if (!read_edge(k, entry->from, &made.from) || !read_edge(k, entry->to, &made.to) ||
-        !check_cover(k, made.from, made.to, *expected, t->steps, entry->span, "steps", last))
+        !check_entry_cover(k, made.from, made.to, *expected, t->steps, entry->span, "steps", last))
       return false;
     *expected = made.to;
   }
   if (layers) {
     if (!setting_layers(k, entry->filter, &made.first_layer, &made.last_layer) ||
-        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers",
-                     last))
+        !check_entry_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span,
+                           "layers", last))
       return false;
     *expected = made.last_layer;
   }
-  if (!read_kind(k, entry->kind, (graph_weight){.constant = 1}, &made)) return false;
+  if (!read_start_kind(k, entry->kind, (graph_weight){.constant = 1}, &made)) return false;
   vec_push(k->b->arena, &t->interventions, made);
   return true;
 }
@@ -326,15 +326,15 @@ bool read_initial_state(train_settings *k) {
   if (s && s->has_entries) {
     int64_t expected = 0;
     for (int i = 0; i < s->entries.count; i++)
-      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
+      if (!read_start_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
         return false;
     if (s->entries.count) return one_per(k, s);
     diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
     return false;
   }
   graph_weight whole = {.constant = 1};
-  if (s && !read_kind(k, s->value, whole, &all)) return false;
-  if (!s) add_choice(k, &all, whole, FROM_ZERO, level(0));
+  if (s && !read_start_kind(k, s->value, whole, &all)) return false;
+  if (!s) add_start_choice(k, &all, whole, FROM_ZERO, level(0));
   vec_push(k->b->arena, &t->interventions, all);
   return true;
 }

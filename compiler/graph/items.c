@@ -22,7 +22,7 @@ typedef struct item_call {
   VEC(weight_name) weights;  // params of a recurrence whose paths the call gives
 } item_call;
 
-static bool header_has(const ast_header *header, const char *name) {
+static bool axis_in_header(const ast_header *header, const char *name) {
   for (int i = 0; i < header->count; i++)
     if (header->items[i].name.text == name) return true;
   return false;
@@ -102,7 +102,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   }
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
-  if (!header_has(&c->callee->item->body.header, arg->name.text)) {
+  if (!axis_in_header(&c->callee->item->body.header, arg->name.text)) {
     diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
                c->callee->name, header_text(b->arena, &c->callee->item->body.header),
                arg->name.text);
@@ -121,7 +121,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   return true;
 }
 
-static bool read_arguments(instance *in, item_call *c) {
+static bool read_item_arguments(instance *in, item_call *c) {
   graph_builder *b = in->b;
   const ast_args *args = &c->call->call.args;
   for (int i = 0; i < args->count; i++) {
@@ -152,7 +152,7 @@ static int input_count(const ast_item *item) {
 }
 
 // The size of the caller's axis of this name, 0 if it has none.
-static int64_t axis_size(const instance *in, const char *name) {
+static int64_t caller_axis_size(const instance *in, const char *name) {
   for (int k = 0; k < in->body->axes.count; k++)
     if (in->body->axes.items[k].name == name) return in->body->axes.items[k].size;
   return 0;
@@ -178,7 +178,7 @@ static const char *axes_hint(instance *in, const item_call *c, int place, axis_s
     extra = in->body->axes.items[k].name;
     extra_count++;
   }
-  int64_t from = axis_size(in, extra), to = axis_size(in, missing);
+  int64_t from = caller_axis_size(in, extra), to = caller_axis_size(in, missing);
   if (missing_count == 1 && extra_count == 1 && (!to || from == to)) {
     const ast_expr *e = c->written.items[place];
     bool sign = e->kind == AST_BINARY || e->kind == AST_NEGATE;
@@ -217,7 +217,7 @@ static bool check_argument_axes(instance *in, const item_call *c) {
   return good;
 }
 
-static bool check_count(instance *in, const item_call *c) {
+static bool check_argument_count(instance *in, const item_call *c) {
   int wanted = input_count(c->callee->item);
   if (c->arguments.count == wanted) return true;
   const char *names = "";
@@ -372,8 +372,8 @@ static reach reach_of(arena *memory, const typed_body *body) {
 }
 
 // The uses of an operation are by parameter of its body.
-static const graph_begin *begin_of(graph_builder *b, int op, const typed_body *body,
-                                   const typed_tensor *state) {
+static const graph_begin *state_begin(graph_builder *b, int op, const typed_body *body,
+                                      const typed_tensor *state) {
   if (!state->begin) return NULL;
   graph_begin *begin = ARENA_NEW(b->arena, graph_begin);
   *begin = (graph_begin){.number = {state->begin->number[0], state->begin->number[1]},
@@ -394,7 +394,7 @@ static const graph_begin *begin_of(graph_builder *b, int op, const typed_body *b
   return begin;
 }
 
-static void add_states(instance *in, int op, const typed_body *body) {
+static void add_layer_states(instance *in, int op, const typed_body *body) {
   graph_builder *b = in->b;
   const reach reached = reach_of(b->arena, body);
   for (int i = 0; i < body->tensors.count; i++) {
@@ -405,7 +405,7 @@ static void add_states(instance *in, int op, const typed_body *body) {
     int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
                           body, order, 0, t->complex);
     b->model->states.items[state].counter = !reached.states[i];
-    b->model->states.items[state].begin = begin_of(b, op, body, t);
+    b->model->states.items[state].begin = state_begin(b, op, body, t);
     vec_push(b->arena, &b->ops.items[op].states, state);
   }
   for (int i = 0; i < body->lags.count; i++) {
@@ -443,7 +443,7 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
     if (t->kind == TENSOR_INPUT && !bind_input(in, c, op, body, t, place++)) return false;
     if (t->kind == TENSOR_PARAM) add_recurrence_param(in, c, op, body, t);
   }
-  add_states(in, op, body);
+  add_layer_states(in, op, body);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     axis_order order;
@@ -500,7 +500,8 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
                c.callee->name, c.callee->name);
     return true;
   }
-  if (!read_arguments(in, &c) || !check_count(in, &c) || !check_argument_axes(in, &c)) return true;
+  if (!read_item_arguments(in, &c) || !check_argument_count(in, &c) || !check_argument_axes(in, &c))
+    return true;
   *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out)
                                                  : call_layer(in, &c, out);
   return true;

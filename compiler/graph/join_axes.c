@@ -15,7 +15,7 @@ static bool order_splits(const typed_tensor *t, int a, int b) {
 }
 
 // Is [.., a, b, ..] of every tensor and value the same as one axis of size a * b?
-static bool joinable(const typed_body *body, int a, int b) {
+static bool are_joinable(const typed_body *body, int a, int b) {
   for (int i = 0; i < body->tensors.count; i++)
     if (order_splits(&body->tensors.items[i], a, b)) return false;
   for (int i = 0; i < body->lags.count; i++)
@@ -68,7 +68,7 @@ static void join_axes(graph_builder *builder, typed_body *body, int a, int b) {
 void join_all_axes(graph_builder *builder, typed_body *body) {
   for (int a = 0; a < body->axes.count; a++)
     for (int b = 0; b < body->axes.count; b++)
-      if (a != b && joinable(body, a, b)) {
+      if (a != b && are_joinable(body, a, b)) {
         join_axes(builder, body, a, b);
         a = -1;
         break;

@@ -23,20 +23,20 @@
 #include "compiler/base/ice.h"
 #include "compiler/graph/build.h"
 
-static cJSON *whole(int64_t x) { return cJSON_CreateNumber((double)x); }
+static cJSON *json_integer(int64_t x) { return cJSON_CreateNumber((double)x); }
 
 static cJSON *add_member(cJSON *object, const char *key, cJSON *value) {
   cJSON_AddItemToObject(object, key, value);
   return value;
 }
 
-static void add_whole(cJSON *object, const char *key, int64_t x) {
-  add_member(object, key, whole(x));
+static void add_json_whole(cJSON *object, const char *key, int64_t x) {
+  add_member(object, key, json_integer(x));
 }
 
 static cJSON *ints(const int *items, int count) {
   cJSON *list = cJSON_CreateArray();
-  for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, whole(items[i]));
+  for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, json_integer(items[i]));
   return list;
 }
 
@@ -49,12 +49,12 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
   cJSON *shape = add_member(object, "shape", cJSON_CreateArray()),
         *parts = add_member(object, "parts", cJSON_CreateArray());
-  for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
+  for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, json_integer(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
     const graph_part *from = &w->parts.items[i];
     cJSON *part = cJSON_CreateObject();
-    add_whole(part, "first", from->first);
-    add_whole(part, "count", from->count);
+    add_json_whole(part, "first", from->first);
+    add_json_whole(part, "count", from->count);
     add_member(part, "default", part_start_json(memory, model, w, from, from->by_default));
     add_member(part, "start", part_start_json(memory, model, w, from, from->start));
     cJSON_AddItemToArray(parts, part);
@@ -68,7 +68,7 @@ static cJSON *axes_json(const char *const *names, const int64_t *sizes, int coun
   for (int i = 0; i < count; i++) {
     cJSON *axis = cJSON_CreateArray();
     cJSON_AddItemToArray(axis, cJSON_CreateString(names[i]));
-    cJSON_AddItemToArray(axis, whole(sizes[i]));
+    cJSON_AddItemToArray(axis, json_integer(sizes[i]));
     cJSON_AddItemToArray(axes, axis);
   }
   return axes;
@@ -82,20 +82,20 @@ static cJSON *begin_json(const graph_state *s) {
   }
   cJSON *use = add_member(object, "use", cJSON_CreateArray()),
         *strides = add_member(object, "strides", cJSON_CreateArray());
-  cJSON_AddItemToArray(use, whole(s->begin->use.parameter));
-  cJSON_AddItemToArray(use, whole(s->begin->use.first));
+  cJSON_AddItemToArray(use, json_integer(s->begin->use.parameter));
+  cJSON_AddItemToArray(use, json_integer(s->begin->use.first));
   for (int i = 0; i < s->axis_count; i++)
-    cJSON_AddItemToArray(strides, whole(s->begin->strides[i]));
+    cJSON_AddItemToArray(strides, json_integer(s->begin->strides[i]));
   return object;
 }
 
 static cJSON *state_json(const graph_state *s) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", s->name);
-  add_whole(object, "elements", s->elements);
+  add_json_whole(object, "elements", s->elements);
   cJSON_AddBoolToObject(object, "lag", s->lag);
-  add_whole(object, "layer", s->repeat_index);
-  add_whole(object, "learned", s->learned);
+  add_json_whole(object, "layer", s->repeat_index);
+  add_json_whole(object, "learned", s->learned);
   if (s->begin) add_member(object, "begin", begin_json(s));
   cJSON_AddBoolToObject(object, "complex", s->complex);
   cJSON_AddBoolToObject(object, "counter", s->counter);
@@ -104,7 +104,7 @@ static cJSON *state_json(const graph_state *s) {
   int64_t head_elements = s->complex ? 2 : 1;
   for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++)
     head_elements *= s->sizes[i];
-  add_whole(object, "head_elements", head_elements);
+  add_json_whole(object, "head_elements", head_elements);
   add_member(object, "axes", axes_json(s->axes, s->sizes, s->axis_count));
   return object;
 }
@@ -114,7 +114,7 @@ static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
   cJSON *list = cJSON_CreateArray();
   const graph_buffer *buffer = &model->buffers.items[t->buffer];
   int64_t numbers[] = {buffer->place, buffer->elements, t->offset, t->elements};
-  for (int i = 0; i < 4; i++) cJSON_AddItemToArray(list, whole(numbers[i]));
+  for (int i = 0; i < 4; i++) cJSON_AddItemToArray(list, json_integer(numbers[i]));
   cJSON_AddItemToArray(list, cJSON_CreateString(t->name));
   return list;
 }
@@ -122,14 +122,14 @@ static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
 static cJSON *op_json(const graph_op *op) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "op", model_op_names[op->kind]);
-  add_whole(object, "kernel", op->kernel);
+  add_json_whole(object, "kernel", op->kernel);
   add_member(object, "in", ints(op->inputs.items, op->inputs.count));
   add_member(object, "out", ints(op->outputs.items, op->outputs.count));
-  add_whole(object, "row", op->row);
+  add_json_whole(object, "row", op->row);
   cJSON *uses = add_member(object, "use", cJSON_CreateArray());
   for (int i = 0; i < op->uses.count; i++) {
     cJSON *use = ints(&op->uses.items[i].parameter, 1);
-    cJSON_AddItemToArray(use, whole(op->uses.items[i].first));
+    cJSON_AddItemToArray(use, json_integer(op->uses.items[i].first));
     cJSON_AddItemToArray(uses, use);
   }
   add_member(object, "states", ints(op->states.items, op->states.count));
@@ -139,9 +139,9 @@ static cJSON *op_json(const graph_op *op) {
 static cJSON *step_object(const gradient_step *s) {
   cJSON *object = cJSON_CreateObject();
   if (s->kind == GRADIENT_ADD) add_member(object, "add", ints((int[]){s->to, s->from}, 2));
-  if (s->kind == GRADIENT_ZERO) add_whole(object, "zero", s->to);
+  if (s->kind == GRADIENT_ZERO) add_json_whole(object, "zero", s->to);
   if (s->kind != GRADIENT_OF) return object;
-  add_whole(object, "of", s->op);
+  add_json_whole(object, "of", s->op);
   add_member(object, "din", ints(s->d_inputs.items, s->d_inputs.count));
   add_member(object, "dout", ints(s->d_outputs.items, s->d_outputs.count));
   cJSON_AddBoolToObject(object, "add", s->add);
@@ -152,7 +152,7 @@ static cJSON *step_object(const gradient_step *s) {
 static cJSON *port_json(const graph_port *port) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", port->name);
-  add_whole(object, "tensor", port->tensor);
+  add_json_whole(object, "tensor", port->tensor);
   add_member(object, "axes", axes_json(port->axes, port->sizes, port->axis_count));
   cJSON_AddBoolToObject(object, "complex", port->complex);
   return object;
@@ -162,9 +162,9 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", model->name);
   cJSON_AddStringToObject(object, "text", model->text);
-  add_whole(object, "vocabulary", model->vocabulary);
-  add_whole(object, "row", model->row_elements);
-  add_whole(object, "logits", model->logits);
+  add_json_whole(object, "vocabulary", model->vocabulary);
+  add_json_whole(object, "row", model->row_elements);
+  add_json_whole(object, "logits", model->logits);
   cJSON *parameters = add_member(object, "parameters", cJSON_CreateArray()),
         *states = add_member(object, "states", cJSON_CreateArray());
   cJSON *tensors = add_member(object, "tensors", cJSON_CreateArray()),
@@ -213,10 +213,10 @@ static cJSON *choice_json(const graph_choice *c) {
 
 static cJSON *intervention_json(const graph_intervention *v) {
   cJSON *object = cJSON_CreateObject();
-  add_whole(object, "from", v->from);
-  add_whole(object, "to", v->to);
-  add_whole(object, "first_layer", v->first_layer);
-  add_whole(object, "last_layer", v->last_layer);
+  add_json_whole(object, "from", v->from);
+  add_json_whole(object, "to", v->to);
+  add_json_whole(object, "first_layer", v->first_layer);
+  add_json_whole(object, "last_layer", v->last_layer);
   cJSON *choices = add_member(object, "mix", cJSON_CreateArray());
   for (int i = 0; i < v->choices.count; i++)
     cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
@@ -226,7 +226,7 @@ static cJSON *intervention_json(const graph_intervention *v) {
   return object;
 }
 
-static void add_name(cJSON *object, const char *key, const char *name) {
+static void add_json_name(cJSON *object, const char *key, const char *name) {
   add_member(object, key, name ? cJSON_CreateString(name) : cJSON_CreateNull());
 }
 
@@ -235,10 +235,10 @@ static cJSON *task_json(const graph_task *t) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "kind", t->rules->name);
   cJSON_AddStringToObject(object, "text", t->text);
-  add_whole(object, "shortest", t->shortest);
-  add_whole(object, "length", t->length);
-  add_whole(object, "alphabet", t->alphabet);
-  add_whole(object, "count", t->count);
+  add_json_whole(object, "shortest", t->shortest);
+  add_json_whole(object, "length", t->length);
+  add_json_whole(object, "alphabet", t->alphabet);
+  add_json_whole(object, "count", t->count);
   cJSON_AddBoolToObject(object, "all", t->all);
   return object;
 }
@@ -247,11 +247,11 @@ static cJSON *source_json(const graph_source *s) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "tokens", source_names[s->tokens]);
   cJSON_AddStringToObject(object, "format", token_format_names[s->format]);
-  if (s->bits) add_whole(object, "bits", s->bits);
+  if (s->bits) add_json_whole(object, "bits", s->bits);
   cJSON_AddNumberToObject(object, "split", s->split);
   cJSON_AddBoolToObject(object, "streaming", s->streaming);
   cJSON_AddBoolToObject(object, "apart", s->apart);
-  add_whole(object, "separator", s->separator);
+  add_json_whole(object, "separator", s->separator);
   return object;
 }
 
@@ -278,14 +278,14 @@ static cJSON *train_json(const graph_train *t) {
                  {"loss_from", (double)t->loss_from},
                  {"loss_rest", t->loss_rest}};
   cJSON_AddStringToObject(object, "name", t->name);
-  add_name(object, "after", t->after);
-  add_name(object, "init", t->init_text);
-  add_name(object, "file", t->source.file);
+  add_json_name(object, "after", t->after);
+  add_json_name(object, "init", t->init_text);
+  add_json_name(object, "file", t->source.file);
   add_member(object, "source", source_json(&t->source));
   add_member(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
-  if (t->segments > 1) add_whole(object, "segments", t->segments);
+  if (t->segments > 1) add_json_whole(object, "segments", t->segments);
   if (t->exchange != EXCHANGE_PIPELINE)
     cJSON_AddStringToObject(object, "exchange", exchange_names[t->exchange]);
   cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
@@ -308,15 +308,15 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", e->name);
   cJSON_AddStringToObject(object, "after", e->after);
-  add_whole(object, "perplexity", e->until);
+  add_json_whole(object, "perplexity", e->until);
   cJSON_AddNumberToObject(object, "tolerance", e->tolerance);
-  add_whole(object, "state_norm", e->state_until);
+  add_json_whole(object, "state_norm", e->state_until);
   cJSON *lengths = add_member(object, "accuracy", cJSON_CreateArray());
   for (int i = 0; i < e->lengths.count; i++)
-    cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
-  add_whole(object, "remembrance", e->remembrance);
-  add_whole(object, "attention", e->attention);
-  add_whole(object, "overflow", e->overflow);
+    cJSON_AddItemToArray(lengths, json_integer(e->lengths.items[i]));
+  add_json_whole(object, "remembrance", e->remembrance);
+  add_json_whole(object, "attention", e->attention);
+  add_json_whole(object, "overflow", e->overflow);
   cJSON_AddBoolToObject(object, "learned", e->learned);
   cJSON_AddStringToObject(object, "distance", distance_names[e->distance]);
   return object;

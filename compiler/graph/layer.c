@@ -151,7 +151,7 @@ static bool fits_target(instance *in, const layer_target *target, sema_operand o
   return false;
 }
 
-static bool single(instance *in, const ast_expr *e, operands *out) {
+static bool single_operand(instance *in, const ast_expr *e, operands *out) {
   sema_operand operand = sema_expression(in->scope, e);
   if (operand.kind == OPERAND_ERROR) return false;
   vec_push(in->b->arena, out, operand);
@@ -176,7 +176,7 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
   } else if (value->kind == AST_REPEAT) {
     good = run_repeat(in, value, out);
   } else {
-    good = target_count == 1 ? single(in, value, out) : layer_tuple(in, value, out);
+    good = target_count == 1 ? single_operand(in, value, out) : layer_tuple(in, value, out);
   }
   in->bound_to = outer;
   if (good && out->count != target_count) {
@@ -241,7 +241,7 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
                         const value_id *carried, value_id *next) {
   if (e->repeat.body) {
     operands values = {0};
-    if (carried_count == 1 ? !single(in, e->repeat.body, &values)
+    if (carried_count == 1 ? !single_operand(in, e->repeat.body, &values)
                            : !layer_tuple(in, e->repeat.body, &values))
       return false;
     if (values.count != carried_count) {
@@ -520,8 +520,8 @@ static bool is_too_large(graph_builder *b, const typed_name *item, span call) {
   return true;
 }
 
-static bool open_instance(graph_builder *b, instance *in, const size_binding *bindings,
-                          int binding_count, span call) {
+static bool open_layer_instance(graph_builder *b, instance *in, const size_binding *bindings,
+                                int binding_count, span call) {
   const ast_item *item = in->item->item;
   in->body = ARENA_NEW(b->arena, typed_body);
   in->body->name = in->item->name;
@@ -563,7 +563,7 @@ instance *layer_instance(graph_builder *b, instance *caller, const typed_name *i
     in->prefix = arena_printf(b->arena, "%s%s.", in->prefix, name);
   else if (caller)
     in->component = arena_printf(b->arena, "%s.", item->name);
-  if (!open_instance(b, in, bindings, binding_count, call)) return NULL;
+  if (!open_layer_instance(b, in, bindings, binding_count, call)) return NULL;
   vec_push(b->arena, &b->active, item);
   vec_push(b->arena, &b->built, item->item);
   statement_run run = {.arguments = arguments, .argument_count = argument_count, .call = call};

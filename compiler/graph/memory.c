@@ -53,17 +53,17 @@ static int larger_first(const void *a, const void *b) {
   return x->buffer - y->buffer;
 }
 
-static bool meet(const lifetime *a, const lifetime *b) {
+static bool lifetimes_meet(const lifetime *a, const lifetime *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
 // The lowest place where the i-th buffer fits beside those already placed.
-static int64_t find_place(const graph_model *model, const lifetime *lives, int i) {
+static int64_t find_buffer_place(const graph_model *model, const lifetime *lives, int i) {
   int64_t place = 0;
   for (int k = 0; k < i; k++) {
     int64_t other = model->buffers.items[lives[k].buffer].place;
     bool apart = place + lives[i].elements <= other || other + lives[k].elements <= place;
-    if (apart || !meet(&lives[i], &lives[k])) continue;
+    if (apart || !lifetimes_meet(&lives[i], &lives[k])) continue;
     place = other + lives[k].elements;
     k = -1;
   }
@@ -78,7 +78,7 @@ void memory_plan(arena *memory, graph_model *model) {
   find_lifetimes(model, lives);
   qsort(lives, (size_t)n, sizeof *lives, larger_first);
   for (int i = 0; i < n; i++) {
-    int64_t place = find_place(model, lives, i);
+    int64_t place = find_buffer_place(model, lives, i);
     model->buffers.items[lives[i].buffer].place = place;
     if (place + lives[i].elements > model->row_elements)
       model->row_elements = place + lives[i].elements;

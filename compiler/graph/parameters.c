@@ -12,7 +12,7 @@
 
 // ---- starts of the field ---------------------------------------------------------------------
 
-static int push_number(arena *memory, typed_start *start, double number) {
+static int push_start_number(arena *memory, typed_start *start, double number) {
   vec_push(memory, &start->values,
            (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
   return start->values.count - 1;
@@ -20,13 +20,13 @@ static int push_number(arena *memory, typed_start *start, double number) {
 
 const typed_start *start_number(arena *memory, double number) {
   typed_start *start = ARENA_NEW(memory, typed_start);
-  push_number(memory, start, number);
+  push_start_number(memory, start, number);
   return start;
 }
 
 static const typed_start *start_draw(arena *memory, start_kind kind, double first, double second) {
   typed_start *start = ARENA_NEW(memory, typed_start);
-  int a = push_number(memory, start, first), b = push_number(memory, start, second);
+  int a = push_start_number(memory, start, first), b = push_start_number(memory, start, second);
   vec_push(memory, &start->values, (start_value){.kind = kind, .args = {a, b}});
   return start;
 }

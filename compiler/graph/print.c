@@ -5,11 +5,11 @@
 #include "compiler/graph/build.h"
 
 // A start as one expression; steps that are numbers stand where they are used.
-static const char *start_text(arena *memory, const typed_start *start, int step) {
+static const char *graph_start_text(arena *memory, const typed_start *start, int step) {
   const start_value *v = &start->values.items[step];
   const char *args[3] = {"", "", ""};
   int arity = v->kind == START_VALUE ? value_arity(v->op) : start_arity(v);
-  for (int i = 0; i < arity; i++) args[i] = start_text(memory, start, v->args[i]);
+  for (int i = 0; i < arity; i++) args[i] = graph_start_text(memory, start, v->args[i]);
   const char *list = arity == 1   ? args[0]
                      : arity == 2 ? arena_printf(memory, "%s, %s", args[0], args[1])
                                   : arena_printf(memory, "%s, %s, %s", args[0], args[1], args[2]);
@@ -34,7 +34,7 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
   return "";
 }
 
-static void put_parameters(FILE *out, arena *memory, const graph_model *model) {
+static void put_graph_parameters(FILE *out, arena *memory, const graph_model *model) {
   int64_t total = 0;
   for (int i = 0; i < model->parameters.count; i++) total += model->parameters.items[i].elements;
   fprintf(out, "  parameters %" PRId64 "\n", total);
@@ -45,15 +45,16 @@ static void put_parameters(FILE *out, arena *memory, const graph_model *model) {
     fprintf(out, "]");
     for (int k = 0; k < p->parts.count; k++) {
       const graph_part *part = &p->parts.items[k];
-      fprintf(
-          out, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "", part->name ? "" : "",
-          part->start ? start_text(memory, part->start, part->start->values.count - 1) : "given");
+      fprintf(out, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "",
+              part->name ? "" : "",
+              part->start ? graph_start_text(memory, part->start, part->start->values.count - 1)
+                          : "given");
     }
     fprintf(out, "\n");
   }
 }
 
-static void put_tensor(FILE *out, const graph_model *model, int tensor) {
+static void put_graph_tensor(FILE *out, const graph_model *model, int tensor) {
   if (tensor == NONE) {
     fprintf(out, " -");
     return;
@@ -63,7 +64,7 @@ static void put_tensor(FILE *out, const graph_model *model, int tensor) {
 }
 
 static void put_tensors(FILE *out, const graph_model *model, const int *tensors, int count) {
-  for (int i = 0; i < count; i++) put_tensor(out, model, tensors[i]);
+  for (int i = 0; i < count; i++) put_graph_tensor(out, model, tensors[i]);
 }
 
 static void put_op(FILE *out, const graph_program *program, const graph_model *model,
@@ -83,15 +84,15 @@ static void put_op(FILE *out, const graph_program *program, const graph_model *m
   fprintf(out, "\n");
 }
 
-static void put_backward(FILE *out, const graph_program *program, const graph_model *model) {
+static void put_graph_backward(FILE *out, const graph_program *program, const graph_model *model) {
   fprintf(out, "  backward\n");
   for (int i = 0; i < model->gradient.count; i++) {
     const gradient_step *s = &model->gradient.items[i];
     fprintf(out, "    ");
     if (s->kind == GRADIENT_ADD)
-      fprintf(out, "add"), put_tensor(out, model, s->from), fprintf(out, " to"),
-          put_tensor(out, model, s->to);
-    if (s->kind == GRADIENT_ZERO) fprintf(out, "zero"), put_tensor(out, model, s->to);
+      fprintf(out, "add"), put_graph_tensor(out, model, s->from), fprintf(out, " to"),
+          put_graph_tensor(out, model, s->to);
+    if (s->kind == GRADIENT_ZERO) fprintf(out, "zero"), put_graph_tensor(out, model, s->to);
     if (s->kind == GRADIENT_OF) {
       const graph_op *op = &model->ops.items[s->op];
       fprintf(out, "of %s",
@@ -106,17 +107,17 @@ static void put_backward(FILE *out, const graph_program *program, const graph_mo
   }
 }
 
-static void put_model(FILE *out, arena *memory, const graph_program *program,
-                      const graph_model *model) {
+static void put_graph_model(FILE *out, arena *memory, const graph_program *program,
+                            const graph_model *model) {
   fprintf(out, "model %s vocabulary %d\n", model->text, model->vocabulary);
-  put_parameters(out, memory, model);
+  put_graph_parameters(out, memory, model);
   for (int i = 0; i < model->states.count; i++)
     fprintf(out, "  state %s %" PRId64 "\n", model->states.items[i].name,
             model->states.items[i].elements);
   fprintf(out, "  forward\n");
   for (int i = 0; i < model->ops.count; i++)
     fprintf(out, "    "), put_op(out, program, model, &model->ops.items[i]);
-  put_backward(out, program, model);
+  put_graph_backward(out, program, model);
   fprintf(out, "  memory %" PRId64 " numbers a token\n", model->row_elements);
   for (int i = 0; i < model->tensors.count; i++) {
     const graph_tensor *x = &model->tensors.items[i];
@@ -225,7 +226,7 @@ char *graph_print(arena *memory, const graph_program *program) {
   for (int i = 0; i < program->kernels.count; i++)
     fprintf(out, "%s", typed_print_body(memory, program->kernels.items[i].body));
   for (int i = 0; i < program->models.count; i++)
-    put_model(out, memory, program, &program->models.items[i]);
+    put_graph_model(out, memory, program, &program->models.items[i]);
   for (int i = 0; i < program->trains.count; i++)
     put_train(out, program, &program->trains.items[i]);
   for (int i = 0; i < program->evaluates.count; i++)

@@ -98,7 +98,8 @@ bool read_optimizer(train_settings *k) {
 }
 
 // A number of steps, or a part of all of them. A fraction is neither: 0.1 of a step is nothing.
-static bool read_steps(train_settings *k, const ast_expr *e, const char *what, double *steps) {
+static bool read_step_setting(train_settings *k, const ast_expr *e, const char *what,
+                              double *steps) {
   double all = (double)k->train->steps;
   if (!e) return true;
   if (!setting_part(k, e, what, all, steps)) return false;
@@ -149,8 +150,8 @@ bool read_schedule(train_settings *k) {
     if (!e || !find_schedule(k, e)) return false;
     setting_call call = {.names = names, .count = schedule_settings[t->schedule]};
     if (!setting_arguments(k, e, &call, false) ||
-        !read_steps(k, call.values[0], "warm-up", &warmup) || !read_floor(k, call.values[1]) ||
-        !read_steps(k, call.values[2], "decay", &decay))
+        !read_step_setting(k, call.values[0], "warm-up", &warmup) ||
+        !read_floor(k, call.values[1]) || !read_step_setting(k, call.values[2], "decay", &decay))
       return false;
   }
   t->warmup = llround(warmup);
@@ -164,7 +165,7 @@ bool read_schedule(train_settings *k) {
 
 // ---- loss ------------------------------------------------------------------------------------
 
-static bool read_label(train_settings *k, const ast_arg *arg) {
+static bool read_label_setting(train_settings *k, const ast_arg *arg) {
   label_weight made = {.weight = 1};
   int vocabulary = k->b->result->models.items[k->train->model].vocabulary;
   if (!sema_whole(k->scope, arg->value, "a label", 0, &made.label) ||
@@ -184,7 +185,7 @@ static bool read_label(train_settings *k, const ast_arg *arg) {
 }
 
 // Some sequence must have this token.
-static bool read_from(train_settings *k, const ast_expr *e) {
+static bool read_from_token(train_settings *k, const ast_expr *e) {
   graph_train *t = k->train;
   bool generated = t->task.rules && task_sequence_tokens(&t->task) <= t->context;
   int64_t tokens = generated ? task_sequence_tokens(&t->task) : t->context;
@@ -212,7 +213,7 @@ bool read_loss(train_settings *k) {
     return false;
   }
   if (!setting_arguments(k, e, &call, false)) return false;
-  if (!read_from(k, call.values[0]) ||
+  if (!read_from_token(k, call.values[0]) ||
       !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest))
     return false;
   if (call.values[1] && !(t->task.rules && t->task.all)) {
@@ -222,7 +223,8 @@ bool read_loss(train_settings *k) {
     return false;
   }
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++)
-    if (e->call.args.items[i].kind == AST_ARG_ARROW && !read_label(k, &e->call.args.items[i]))
+    if (e->call.args.items[i].kind == AST_ARG_ARROW &&
+        !read_label_setting(k, &e->call.args.items[i]))
       return false;
   return true;
 }

@@ -97,7 +97,7 @@ static const typed_name *find_model(train_settings *k, const ast_expr *e) {
   return NULL;
 }
 
-static bool read_model(train_settings *k, const graph_train *before) {
+static bool read_train_model(train_settings *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
   if (!k->settings[MODEL]) {
@@ -164,7 +164,7 @@ static const graph_train *find_train(const graph_program *program, const char *n
   return NULL;
 }
 
-static const graph_train *find_before(const graph_builder *b, const ast_name *after) {
+static const graph_train *find_train_before(const graph_builder *b, const ast_name *after) {
   const graph_train *before = after->text ? find_train(b->result, after->text) : NULL;
   if (before) sema_note_item(b->program->sema, after->span, before->item);
   return before;
@@ -179,7 +179,7 @@ static bool is_refused(const graph_builder *b, const ast_item *item, const char 
   return false;
 }
 
-static bool check_segments(const train_settings *k) {
+static bool check_segment_steps(const train_settings *k) {
   const graph_train *t = k->train;
   if (t->segments == 1 ||
       (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0))
@@ -207,7 +207,7 @@ static bool read_exchange(train_settings *k) {
 static void build_train(graph_builder *b, const ast_item *item, block_list *blocks) {
   graph_program *p = b->result;
   const ast_name *after = &item->train.after;
-  const graph_train *before = find_before(b, after);
+  const graph_train *before = find_train_before(b, after);
   if (find_train(p, item->name.text)) {
     diag_error(b->diag, item->name.span,
                "expected a name of its own for the train block, found '%s' twice", item->name.text);
@@ -229,7 +229,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
       memcpy(k.settings, blocks->items.items[i].settings, sizeof k.settings);
   bool good = read_settings(&k, before != NULL);
   if (!good) return;
-  bool model = read_model(&k, before);
+  bool model = read_train_model(&k, before);
   good &= model;
   good &= read_data(&k);
   good &= setting_whole(&k, CONTEXT, 1, -1, &train.context);
@@ -252,7 +252,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
                (long long)train.batch, (long long)train.accumulate);
     good = false;
   }
-  if (good) good = check_segments(&k);
+  if (good) good = check_segment_steps(&k);
   if (good && train.task.rules)
     good = task_check(b, &train, &p->models.items[train.model], k.settings[DATA]->span);
   if (!good) return;
@@ -295,8 +295,8 @@ static bool read_distance(graph_builder *b, const ast_expr *e, distance_kind *di
 }
 
 // initial_state(learned), initial_state(zero): what is judged starts from.
-static bool read_start(graph_builder *b, const ast_expr *e, const graph_train *judged,
-                       graph_evaluate *to) {
+static bool read_judged_start(graph_builder *b, const ast_expr *e, const graph_train *judged,
+                              graph_evaluate *to) {
   const ast_arg *arg = e->kind == AST_CALL && e->call.args.count == 1 ? e->call.args.items : NULL;
   const char *start = arg && arg->kind == AST_ARG_POSITIONAL && arg->value->kind == AST_NAME
                           ? arg->value->name.text
@@ -318,8 +318,8 @@ static bool read_start(graph_builder *b, const ast_expr *e, const graph_train *j
   return !learned || can;
 }
 
-static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
-                      graph_evaluate *to) {
+static bool read_judged_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
+                             graph_evaluate *to) {
   static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T",
                                                                                     "distance"};
   const char *name = setting_callee(task);
@@ -329,7 +329,7 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
                        .count = remembers || !strcmp(name, "perplexity") ? 2 : 1};
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
-  if (!strcmp(name, "initial_state")) return read_start(b, task, judged, to);
+  if (!strcmp(name, "initial_state")) return read_judged_start(b, task, judged, to);
   if (judged->task.rules && !attends) {
     diag_error(
         b->diag, task->span,
@@ -375,7 +375,7 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
     if (p->evaluates.items[i].name == made.name)
       diag_error(b->diag, item->name.span,
                  "expected a name of its own for the evaluate block, found '%s' twice", made.name);
-  if (after->text ? !find_before(b, after) : !p->trains.count) {
+  if (after->text ? !find_train_before(b, after) : !p->trains.count) {
     diag_error(b->diag, after->text ? after->span : item->name.span,
                "expected a train block to judge, found %s",
                after->text ? arena_printf(b->arena, "'%s'", after->text) : "none in this file");
@@ -384,7 +384,7 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
   made.after = after->text ? after->text : p->trains.items[p->trains.count - 1].name;
   bool good = true;
   for (int i = 0; i < item->evaluate.tasks.count; i++)
-    good &= read_task(b, item->evaluate.tasks.items[i], find_train(p, made.after), &made);
+    good &= read_judged_task(b, item->evaluate.tasks.items[i], find_train(p, made.after), &made);
   if (good) vec_push(b->arena, &p->evaluates, made);
 }
 

@@ -23,8 +23,8 @@ const source_rules *source_rules_find(const char *name) {
 }
 
 // One of `count` words; absent: the first.
-static bool read_word(graph_builder *b, const ast_expr *e, const char *setting,
-                      const char *const *words, int count, int *place) {
+static bool read_word_setting(graph_builder *b, const ast_expr *e, const char *setting,
+                              const char *const *words, int count, int *place) {
   const char *word = e && e->kind == AST_NAME ? e->name.text : "";
   *place = 0;
   while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
@@ -94,12 +94,12 @@ bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
   }
   to->file = file->string.text;
   to->split = 0.95;
-  if (!read_word(b, values[FORMAT], "format", token_format_names,
-                 ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
-      (!ids && !read_word(b, values[TOKENS], "tokens", source_names, 2, &kind)) ||
+  if (!read_word_setting(b, values[FORMAT], "format", token_format_names,
+                         ids ? TOKEN_FORMATS : FORMAT_RAW + 1, &format) ||
+      (!ids && !read_word_setting(b, values[TOKENS], "tokens", source_names, 2, &kind)) ||
       !setting_share(k, values[SPLIT], "split", 0.01, 0.999, &to->split) ||
-      !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
-      !read_word(b, values[DOCUMENTS], "documents", documents, 2, &apart))
+      !read_word_setting(b, values[ORDER], "order", orders, 2, &streaming) ||
+      !read_word_setting(b, values[DOCUMENTS], "documents", documents, 2, &apart))
     return false;
   to->format = (token_format)format;
   to->tokens = ids ? SOURCE_TOKENS : (source_kind)kind;

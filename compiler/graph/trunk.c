@@ -71,19 +71,20 @@ const char *set_text(arena *memory, const typed_body *body, axis_set set) {
 
 // ---- values ----------------------------------------------------------------------------------
 
-static value_id append(graph_builder *b, typed_value value) {
+static value_id append_trunk_value(graph_builder *b, typed_value value) {
   return body_append(b->arena, b->trunk, value);
 }
 
 value_id trunk_input_value(graph_builder *b, int tensor) {
   typed_tensor *t = &b->trunk->tensors.items[tensor];
-  return append(b, (typed_value){.op = t->kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
-                                 .args = {NO_VALUE, NO_VALUE, NO_VALUE},
-                                 .axes = t->axis_set,
-                                 .complex = t->complex,
-                                 .index = tensor,
-                                 .name = t->name,
-                                 .span = t->span});
+  return append_trunk_value(b,
+                            (typed_value){.op = t->kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
+                                          .args = {NO_VALUE, NO_VALUE, NO_VALUE},
+                                          .axes = t->axis_set,
+                                          .complex = t->complex,
+                                          .index = tensor,
+                                          .name = t->name,
+                                          .span = t->span});
 }
 
 static int *copy_axes(arena *memory, axis_order order) {
@@ -92,8 +93,8 @@ static int *copy_axes(arena *memory, axis_order order) {
   return axes;
 }
 
-static int add_tensor(graph_builder *b, typed_body *body, tensor_kind kind, const char *name,
-                      axis_order order, bool complex) {
+static int add_body_tensor(graph_builder *b, typed_body *body, tensor_kind kind, const char *name,
+                           axis_order order, bool complex) {
   vec_push(b->arena, &body->tensors,
            (typed_tensor){.kind = kind,
                           .name = name,
@@ -108,7 +109,7 @@ static int add_tensor(graph_builder *b, typed_body *body, tensor_kind kind, cons
 int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, bool complex, int op,
                     int output) {
   vec_push(b->arena, &b->tensors, (trunk_tensor){.op = op, .output = output, .use = {NONE, 0}});
-  return add_tensor(b, b->trunk, TENSOR_INPUT, name, trunk_axes, complex);
+  return add_body_tensor(b, b->trunk, TENSOR_INPUT, name, trunk_axes, complex);
 }
 
 static void remember_tensor(instance *in, value_id trunk_value) {
@@ -119,7 +120,7 @@ static void remember_tensor(instance *in, value_id trunk_value) {
 
 static value_id instance_tensor(instance *in, tensor_kind kind, const char *name, axis_order order,
                                 bool complex, value_id trunk_value) {
-  int tensor = add_tensor(in->b, in->body, kind, name, order, complex);
+  int tensor = add_body_tensor(in->b, in->body, kind, name, order, complex);
   remember_tensor(in, trunk_value);
   return body_append(in->b->arena, in->body,
                      (typed_value){.op = kind == TENSOR_PARAM ? VALUE_PARAM : VALUE_INPUT,
@@ -138,7 +139,7 @@ value_id instance_add_input(instance *in, const char *name, axis_order order, bo
 value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,
                          graph_use use) {
   graph_builder *b = in->b;
-  int tensor = add_tensor(b, b->trunk, TENSOR_PARAM, name, trunk_order(in, order), complex);
+  int tensor = add_body_tensor(b, b->trunk, TENSOR_PARAM, name, trunk_order(in, order), complex);
   vec_push(b->arena, &b->tensors, (trunk_tensor){.op = NONE, .output = NONE, .use = use});
   return trunk_input_value(b, tensor);
 }
@@ -196,23 +197,23 @@ value_id trunk_lift(instance *in, value_id value) {
     case VALUE_AXIS_SIZE:
       lifted.op = VALUE_NUMBER;
       lifted.number = (double)in->body->axes.items[v.index].size;
-      result = append(b, lifted);
+      result = append_trunk_value(b, lifted);
       break;
     case VALUE_INDEX:
     case VALUE_SLICE:
       lifted.index = lift_axis(in, v.index);
-      result = append(b, lifted);
+      result = append_trunk_value(b, lifted);
       break;
     case VALUE_RENAME:
       lifted.index = lift_axis(in, v.index);
       lifted.index2 = lift_axis(in, v.index2);
-      result = append(b, lifted);
+      result = append_trunk_value(b, lifted);
       break;
     case VALUE_LAG:
       lifted.index = lift_lag(in, v.index);
-      result = append(b, lifted);
+      result = append_trunk_value(b, lifted);
       break;
-    default: result = append(b, lifted);
+    default: result = append_trunk_value(b, lifted);
   }
   in->lifted.items[value] = result;
   return result;

@@ -6,7 +6,7 @@
 
 #include "compiler/kernel/plan_text.h"
 
-static const char *kind_text(kernel_kind kind) {
+static const char *plan_kind_text(kernel_kind kind) {
   static const char *const kinds[] = {
       [KERNEL_FORWARD] = "forward",    [KERNEL_STEP] = "step",
       [KERNEL_STATES] = "states",      [KERNEL_BACKWARD] = "backward",
@@ -20,8 +20,8 @@ static const char *kinds_of(arena *a, const kernel *const *kernels, int count, i
   for (int i = 0; i < count; i++) {
     if (strcmp(kernels[i]->symbol, kernels[index]->symbol) != 0) continue;
     if (i < index) return NULL;
-    text = text ? arena_printf(a, "%s, %s", text, kind_text(kernels[i]->kind))
-                : kind_text(kernels[i]->kind);
+    text = text ? arena_printf(a, "%s, %s", text, plan_kind_text(kernels[i]->kind))
+                : plan_kind_text(kernels[i]->kind);
   }
   return text;
 }

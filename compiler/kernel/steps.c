@@ -33,7 +33,7 @@ static void set_results(kernel_frame *h, frame_program *p, ir t) {
   }
 }
 
-static void run_step(kernel_frame *h, frame_program *p, ir t) {
+static void emit_step(kernel_frame *h, frame_program *p, ir t) {
   h->hooks->arguments_of_step(h, p, t);
   set_results(h, p, t);
   lower_region(&p->l, REGION_BODY);
@@ -75,7 +75,7 @@ static void keeping_step(kernel_frame *h, frame_program *p, ir t, ir step) {
     target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash],
                                 step, &p->l);
   }
-  run_step(h, p, t);
+  emit_step(h, p, t);
 }
 
 // What was kept of a step, and what it keeps for the product over all steps of the chunk.
@@ -98,7 +98,7 @@ static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
 
 static void step_back(kernel_frame *h, ir t, ir step) {
   set_kept_rows(h, &h->main, step);
-  run_step(h, &h->main, t);
+  emit_step(h, &h->main, t);
 }
 
 static bool gathers_steps(const frame_program *p) {
@@ -122,7 +122,7 @@ static void gather_steps(kernel_frame *h, ir steps) {
 static void steps_between(kernel_frame *h, ir begin, ir end) {
   emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
   if (h->plan->panels) set_kept_rows(h, &h->main, int_sub(h->e, loop.index, begin));
-  run_step(h, &h->main, loop.index);
+  emit_step(h, &h->main, loop.index);
   loop_end(h->e, &loop);
 }
 
@@ -151,7 +151,7 @@ static bool copies_ahead(kernel_frame *h) {
   return h->hooks->steps_ahead && h->hooks->steps_ahead(h);
 }
 
-static void steps_forward(kernel_frame *h) {
+static void emit_steps_forward(kernel_frame *h) {
   emitter *e = h->e;
   bool ahead = copies_ahead(h);
   if (!h->described->writes_saved && !ahead) {
@@ -171,7 +171,7 @@ static void steps_forward(kernel_frame *h) {
   loop_end(e, &chunks);
 }
 
-static void steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
+static void emit_steps_again(kernel_frame *h, ir chunk, ir begin, ir steps) {
   emitter *e = h->e;
   h->hooks->load_saved(h, &h->recompute, chunk);
   emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
@@ -193,7 +193,7 @@ static void steps_backward(kernel_frame *h) {
                          int_compare(e, LLVMIntSLT, after, count));
   }
   ir begin = begin_of_chunk(h, chunk), steps = int_sub(e, end_of_chunk(h, chunk), begin);
-  if (h->recomputes) steps_again(h, chunk, begin, steps);
+  if (h->recomputes) emit_steps_again(h, chunk, begin, steps);
   emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
   step_back(h, int_add(e, begin, step), step);
@@ -203,7 +203,7 @@ static void steps_backward(kernel_frame *h) {
 }
 
 void frame_loop_over_steps(kernel_frame *h) {
-  (h->main.backward ? steps_backward : steps_forward)(h);
+  (h->main.backward ? steps_backward : emit_steps_forward)(h);
 }
 
 // ---- one chunk ----

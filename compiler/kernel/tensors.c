@@ -70,7 +70,7 @@ view frame_memory_view(kernel_frame *h, tile_role role, const tile_place *place,
   return frame_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
 
-static bool is_kept(const tile_place *place) {
+static bool is_kept_place(const tile_place *place) {
   return place->role == TILE_STASH || place->role == TILE_KEEP;
 }
 
@@ -83,13 +83,13 @@ static ir elements_ir(kernel_frame *h, axis_set axes) {
 }
 
 // Where a kept value or the part of a state begins in what is saved of a chunk.
-static ir saved_offset(kernel_frame *h, const tile_place *place) {
+static ir kept_value_offset(kernel_frame *h, const tile_place *place) {
   emitter *e = h->e;
   const typed_body *body = &h->k->recurrence->body;
   ir offset = integer(e, 0);
   const tile_place *kept;
   for (int i = 0; (kept = kernel_kept_value(h->k, i)); i++) {
-    if (is_kept(place) && place->stash == i) return offset;
+    if (is_kept_place(place) && place->stash == i) return offset;
     ir n = elements_ir(h, kernel_axes_of_place(kept));
     offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
   }
@@ -121,10 +121,10 @@ ir frame_saved_batch_stride(kernel_frame *h) {
 
 view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
-  ir offset = int_add(e, h->hooks->saved_offset(h, chunk), saved_offset(h, place));
+  ir offset = int_add(e, h->hooks->saved_offset(h, chunk), kept_value_offset(h, place));
   view v = {.base = element(e, e->real, frame_saved_data(h), offset)};
   axis_set axes = kernel_axes_of_place(place);
-  if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
+  if (is_kept_place(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
   int lane = kernel_has_own_lanes(h->k) ? h->k->lane_axis : -1;

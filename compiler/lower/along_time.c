@@ -16,7 +16,7 @@ typedef struct along_time {
   int rows_at_once;  // of a prefix
 } along_time;
 
-static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
+static ir operand_elsewhere(lower *l, const place_in_loops *at, tile_id id) {
   place_in_loops elsewhere = *at;
   elsewhere.moved = true;
   return lower_value_at(l, &elsewhere, id);
@@ -29,7 +29,7 @@ static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
 }
 
 // The row number of iteration `i`: from the start or from the end.
-static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
+static ir iteration_row(lower *l, ir i, bool from_end, int64_t size) {
   return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
 }
 
@@ -55,7 +55,7 @@ static void prefix_row(lower *l, const prefix *n, ir number) {
   place_in_loops row = n->at;
   row.index[tile_step_axis(v)] = number;
   ir before = load_real(e, n->sum, n->lanes);
-  ir after = lower_running(l, v->op, before, operand_at(l, &row, v->args[0]));
+  ir after = lower_running(l, v->op, before, operand_elsewhere(l, &row, v->args[0]));
   store_real(e, after, n->sum);
   lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
@@ -74,7 +74,7 @@ static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_
   LLVMBuildStore(e->b, int_add(e, first, integer(e, from_end ? -rows_at_once : rows_at_once)),
                  next);
   emit_loop rows = loop_begin(e, integer(e, 0), integer(e, rows_at_once), 1, "row");
-  ir row = row_of(l, int_below(e, rows.index, rows_at_once), from_end, rows_at_once);
+  ir row = iteration_row(l, int_below(e, rows.index, rows_at_once), from_end, rows_at_once);
   prefix_row(l, n, int_add(e, int_multiple(e, first, rows_at_once), row));
   loop_end_unrolled(e, &rows);
   loop_end_kept(e, &groups);
@@ -82,14 +82,15 @@ static void rows_in_groups(lower *l, const prefix *n, int64_t size, int rows_at_
 
 static void rows_in_order(lower *l, const prefix *n, int64_t size) {
   emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, size), 1, "t");
-  prefix_row(l, n, row_of(l, loop.index, tile_is_from_end(value(l, n->id)), size));
+  prefix_row(l, n, iteration_row(l, loop.index, tile_is_from_end(value(l, n->id)), size));
   loop_end(l->e, &loop);
 }
 
 // Without a loop: LLVM sees each row's number.
 static void rows_written_out(lower *l, const prefix *n, int64_t size) {
   bool from_end = tile_is_from_end(value(l, n->id));
-  for (int64_t i = 0; i < size; i++) prefix_row(l, n, row_of(l, integer(l->e, i), from_end, size));
+  for (int64_t i = 0; i < size; i++)
+    prefix_row(l, n, iteration_row(l, integer(l->e, i), from_end, size));
 }
 
 static void prefix_column(lower *l, const place_in_loops *at, void *data) {
@@ -120,7 +121,7 @@ static void factor_parts(lower *l, const scan *n, const place_in_loops *row, ir 
   place_in_loops at = *row;
   for (int k = 0; k < 2; k++) {
     at.index[tile_part_axis(v)] = integer(l->e, k);
-    a[k] = spread(l->e, operand_at(l, &at, v->args[0]), n->lanes);
+    a[k] = spread(l->e, operand_elsewhere(l, &at, v->args[0]), n->lanes);
   }
 }
 
@@ -137,7 +138,7 @@ static void scan_row_of_pairs(lower *l, const scan *n, const place_in_loops *row
   ir a[2], x[2], h[2];
   factor_parts(l, n, row, a);
   for (int k = 0; k < 2; k++) {
-    x[k] = spread(e, operand_at(l, row, v->args[1 + k]), n->lanes);
+    x[k] = spread(e, operand_elsewhere(l, row, v->args[1 + k]), n->lanes);
     h[k] = load_real(e, n->h[k], n->lanes);
   }
   ir re = real_fma(e, real_neg(e, a[1]), h[1], x[0]), im = real_fma(e, a[1], h[0], x[1]);
@@ -154,8 +155,8 @@ static void scan_row(lower *l, const scan *n, ir number) {
     scan_row_of_pairs(l, n, &row);
     return;
   }
-  ir a = spread(e, operand_at(l, &row, v->args[0]), n->lanes);
-  ir x = spread(e, operand_at(l, &row, v->args[1]), n->lanes);
+  ir a = spread(e, operand_elsewhere(l, &row, v->args[0]), n->lanes);
+  ir x = spread(e, operand_elsewhere(l, &row, v->args[1]), n->lanes);
   ir h = real_fma(e, a, load_real(e, n->h[0], n->lanes), x);
   store_real(e, h, n->h[0]);
   lower_keep_value(l, &row, n->id, h);
@@ -172,7 +173,7 @@ static void scan_column(lower *l, const place_in_loops *at, void *data) {
     store_real(e, real_number(e, 0, n.lanes), n.h[k]);
   }
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
-  scan_row(l, &n, row_of(l, loop.index, tile_is_from_end(v), size));
+  scan_row(l, &n, iteration_row(l, loop.index, tile_is_from_end(v), size));
   loop_end(e, &loop);
 }
 
@@ -194,7 +195,7 @@ static void segment_column(lower *l, const place_in_loops *at, void *data) {
                           lower_real_of_index(l, &row, s));
   if (lanes) below = spread(e, below, lanes);
   ir before = load_real(e, sum, lanes);
-  ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
+  ir x = spread(e, operand_elsewhere(l, &row, v->args[0]), lanes);
   if (tile_is_exclusive(v)) {
     // sum over s < j < t: x[t] enters at the next row
     lower_keep_value(l, &row, n->id, choose(e, below, before, zero));
@@ -229,12 +230,12 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
     row.index[s] = integer(e, 0);
     store_real(e, real_number(e, 0, lanes), columns);
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
-    row.index[t] = row_of(l, loop.index, true, size);
+    row.index[t] = iteration_row(l, loop.index, true, size);
     ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes),
                             lower_real_of_index(l, &row, s));
     ir zero = real_number(e, 0, lanes);
     ir before = load_real(e, columns, lanes);
-    ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
+    ir after = real_add(e, before, spread(e, operand_elsewhere(l, &row, g), lanes));
     store_real(e, after, columns);
     ir sum = sum_of_lanes(e, choose(e, below, tile_is_exclusive(v) ? before : after, zero));
     place_in_loops out = *at;
@@ -248,13 +249,13 @@ static void segment_adjoint_column(lower *l, const place_in_loops *at, void *dat
   store_real(e, real_number(e, 0, lanes), element(e, real_type(e, lanes), columns, clear.index));
   loop_end(e, &clear);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
-  row.index[t] = row_of(l, loop.index, true, size);
+  row.index[t] = iteration_row(l, loop.index, true, size);
   store_real(e, real_number(e, 0, lanes), total);
   emit_loop pair = loop_begin(e, integer(e, 0), row.index[t], 1, "s");
   row.index[s] = pair.index;
   ir address = element(e, real_type(e, lanes), columns, pair.index);
   ir before = load_real(e, address, lanes);
-  ir after = real_add(e, before, operand_at(l, &row, g));
+  ir after = real_add(e, before, operand_elsewhere(l, &row, g));
   store_real(e, after, address);
   store_real(e, real_add(e, load_real(e, total, lanes), tile_is_exclusive(v) ? before : after),
              total);
@@ -323,7 +324,8 @@ static void find_extreme(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
   const first_extreme *f = data;
   const tile_value *v = value(l, f->id);
-  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), best = load_real(e, f->best, f->lanes);
+  ir x = spread(e, operand_elsewhere(l, at, v->args[0]), f->lanes),
+     best = load_real(e, f->best, f->lanes);
   ir better = real_compare(e, v->op == TILE_FIRST_MAX ? LLVMRealOGT : LLVMRealOLT, x, best);
   store_real(e, choose(e, better, x, best), f->best);
   store_real(e, choose(e, better, take_position(l, f), load_real(e, f->position, f->lanes)),

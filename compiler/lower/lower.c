@@ -57,7 +57,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
   l->target->around(l, nest, lower_kind);
 }
 
-static nest_range nests_of(const plan *p, region r) {
+static nest_range region_nests(const plan *p, region r) {
   nest_range range = {.region = r, .first = 0, .last = p->nests.count - 1};
   while (range.first <= range.last && p->nests.items[range.first].region != r) range.first++;
   while (range.last >= range.first && p->nests.items[range.last].region != r) range.last--;
@@ -65,7 +65,7 @@ static nest_range nests_of(const plan *p, region r) {
 }
 
 void lower_region(lower *l, region r) {
-  l->target->region(l, nests_of(l->p, r));
+  l->target->region(l, region_nests(l->p, r));
   mark_place(l->e, "around nests", (span){0});
   lines_at(l->e, l->e->where);
 }

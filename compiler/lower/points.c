@@ -100,7 +100,7 @@ void lower_start_sums(lower *l, const point_nest *n, ir *slots, int lanes) {
 }
 
 // What the lanes of the whole vectors and of the rest come to.
-static ir total_of(lower *l, const point_nest *n, int i, const nest_vectors *v) {
+static ir points_total(lower *l, const point_nest *n, int i, const nest_vectors *v) {
   tile_op op = value(l, n->nest->values.items[i])->op;
   ir x = NULL;
   if (v->lanes) x = lower_lanes_together(l->e, op, load_real(l->e, n->sums[i], v->lanes));
@@ -110,13 +110,13 @@ static ir total_of(lower *l, const point_nest *n, int i, const nest_vectors *v) 
   return x ? lower_combine(l->e, op, x, rest) : rest;
 }
 
-static void finish_sums(lower *l, const place_in_loops *at, const point_nest *n,
-                        const nest_vectors *v) {
+static void finish_point_sums(lower *l, const place_in_loops *at, const point_nest *n,
+                              const nest_vectors *v) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     lower_line(l, id);
-    ir x = n->vector_reduced ? total_of(l, n, i, v)
+    ir x = n->vector_reduced ? points_total(l, n, i, v)
                              : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
     lower_keep_value(l, at, id, x);
   }
@@ -132,7 +132,7 @@ static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
   }
 }
 
-static void turns_at_once(lower *l, place_in_loops *at, point_nest *n) {
+static void unroll_points(lower *l, place_in_loops *at, point_nest *n) {
   emitter *e = l->e;
   int axis = n->reduced.axes[0];
   group_names names = {"turns", "turn"};
@@ -145,7 +145,7 @@ static void turns_at_once(lower *l, place_in_loops *at, point_nest *n) {
 
 static void loops_of_sum(lower *l, place_in_loops *at, point_nest *n) {
   if (n->turns) {
-    turns_at_once(l, at, n);
+    unroll_points(l, at, n);
   } else {
     lower_loops_over(l, &n->reduced, 0, at, reduced_loops, n);
   }
@@ -166,7 +166,7 @@ void lower_outer_point(lower *l, const place_in_loops *at, void *data) {
   }
   if (v.lanes || !n->vector_reduced) lower_start_sums(l, n, n->sums, v.lanes);
   loops_of_sum(l, &inner, n);
-  finish_sums(l, at, n, &v);
+  finish_point_sums(l, at, n, &v);
 }
 
 point_nest lower_open_points(lower *l, const plan_nest *nest, int vector) {

@@ -40,18 +40,18 @@ typedef struct open_turn {
   positions parameters;
 } open_turn;
 
-static bool is_in(const positions *x, int position) {
+static bool has_position(const positions *x, int position) {
   for (int i = 0; i < x->count; i++)
     if (x->items[i] == position) return true;
   return false;
 }
 
-static bool is_among(const ir *x, const ir *first, int count) {
+static bool is_in_variables(const ir *x, const ir *first, int count) {
   return x >= first && x < first + count;
 }
 
 static bool is_variable(const open_turn *t, const ir *x) {
-  return is_among(x, t->inside.variables, t->inside.p->program->values.count);
+  return is_in_variables(x, t->inside.variables, t->inside.p->program->values.count);
 }
 
 static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
@@ -90,16 +90,16 @@ static void open(repeat_calls *r, open_turn *t, nest_range nests) {
   }
 }
 
-static int position_of(const open_turn *t, ir load) {
+static int load_position(const open_turn *t, ir load) {
   int at = 0;
   while (t->loads[at] != load) at++;
   return at;
 }
 
-static void note_use(open_turn *t, ir operand) {
+static void note_load_use(open_turn *t, ir operand) {
   if (!LLVMIsALoadInst(operand) || LLVMGetOperand(operand, 0) != t->nowhere) return;
-  int position = position_of(t, operand);
-  if (!is_in(&t->parameters, position)) vec_push(t->emitter.a, &t->parameters, position);
+  int position = load_position(t, operand);
+  if (!has_position(&t->parameters, position)) vec_push(t->emitter.a, &t->parameters, position);
 }
 
 static void each_instruction(open_turn *t, void (*body)(open_turn *t, ir instruction)) {
@@ -108,9 +108,9 @@ static void each_instruction(open_turn *t, void (*body)(open_turn *t, ir instruc
     for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) body(t, i);
 }
 
-static void note_uses(open_turn *t, ir instruction) {
+static void note_operand_uses(open_turn *t, ir instruction) {
   int operands = LLVMGetNumOperands(instruction);
-  for (int k = 0; k < operands; k++) note_use(t, LLVMGetOperand(instruction, (unsigned)k));
+  for (int k = 0; k < operands; k++) note_load_use(t, LLVMGetOperand(instruction, (unsigned)k));
 }
 
 // ---- variables that are handed over as values ----
@@ -124,14 +124,14 @@ static void note_variable(open_turn *t, ir instruction) {
   int i = 0;
   while (i < t->own.count && t->slots[i] != slot) i++;
   if (i == t->own.count) return;
-  bool used = is_in(&t->read, i) || is_in(&t->results, i);
+  bool used = has_position(&t->read, i) || has_position(&t->results, i);
   if (!used) {
     LLVMInstructionRemoveFromParent(slot);
     LLVMPositionBuilderBefore(t->emitter.b, t->loads[0]);
     LLVMInsertIntoBuilder(t->emitter.b, slot);
   }
   positions *uses = stores ? &t->results : &t->read;
-  if (!is_in(uses, i)) vec_push(t->emitter.a, uses, i);
+  if (!has_position(uses, i)) vec_push(t->emitter.a, uses, i);
 }
 
 // Variables that the turn reads begin with their values outside.
@@ -192,8 +192,9 @@ static void move_blocks(ir from, ir to) {
 // The buffer whose address stands there, or NULL.
 static const plan_buffer *buffer_of(const open_turn *t, const ir *x) {
   const plan *p = t->inside.p;
-  return is_among(x, t->inside.buffers, p->buffers.count) ? &p->buffers.items[x - t->inside.buffers]
-                                                          : NULL;
+  return is_in_variables(x, t->inside.buffers, p->buffers.count)
+             ? &p->buffers.items[x - t->inside.buffers]
+             : NULL;
 }
 
 // Scratch of one buffer is that of another when the first is dead, which may be within one turn.
@@ -203,7 +204,7 @@ static bool overlap(const plan_buffer *x, const plan_buffer *y) {
 }
 
 // Whether nothing else that the turn has is in this memory. A variable's is its own.
-static bool is_apart(const open_turn *t, const ir *x) {
+static bool is_disjoint_memory(const open_turn *t, const ir *x) {
   if (!t->inside.target->tells_apart) return false;
   if (is_variable(t, x)) return true;
   const plan_buffer *own = buffer_of(t, x);
@@ -215,10 +216,10 @@ static bool is_apart(const open_turn *t, const ir *x) {
 }
 
 // What one nest has stored, the next one need not load again.
-static void tell_apart(const open_turn *t, ir function) {
+static void mark_nests_apart(const open_turn *t, ir function) {
   unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
   for (int i = 0; i < t->parameters.count; i++) {
-    if (!is_apart(t, t->own.items[t->parameters.items[i]])) continue;
+    if (!is_disjoint_memory(t, t->own.items[t->parameters.items[i]])) continue;
     LLVMAddAttributeAtIndex(function, (unsigned)i + 1,
                             LLVMCreateEnumAttribute(t->emitter.context, noalias, 0));
   }
@@ -232,7 +233,7 @@ static turn_function with_parameters(open_turn *t) {
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(t->loads[t->parameters.items[i]]);
   turn_function f = {.type = LLVMFunctionType(result_type(t), types, (unsigned)count, 0)};
   f.function = new_function(e, t->name, f.type);
-  tell_apart(t, f.function);
+  mark_nests_apart(t, f.function);
   move_blocks(t->function, f.function);
   for (int i = 0; i < count; i++)
     LLVMReplaceAllUsesWith(t->loads[t->parameters.items[i]], LLVMGetParam(f.function, (unsigned)i));
@@ -250,7 +251,7 @@ static size_t metadata_at(const char *text) {
 }
 
 // Without the name and such metadata: equal texts compute the same.
-static const char *text_of(arena *a, ir function) {
+static const char *function_text(arena *a, ir function) {
   char *printed = LLVMPrintValueToString(function);
   char *text = arena_strdup(a, strchr(printed, '(')), *to = text;
   LLVMDisposeMessage(printed);
@@ -266,9 +267,9 @@ static const char *text_of(arena *a, ir function) {
 static turn_function close(repeat_calls *r, open_turn *t) {
   hand_over(t);
   LLVMDisposeBuilder(t->emitter.b);
-  each_instruction(t, note_uses);
+  each_instruction(t, note_operand_uses);
   turn_function f = with_parameters(t);
-  f.text = text_of(t->emitter.a, f.function);
+  f.text = function_text(t->emitter.a, f.function);
   for (int i = 0; i < r->made->count; i++) {
     if (strcmp(r->made->items[i].text, f.text)) continue;
     LLVMDeleteFunction(f.function);
@@ -304,7 +305,7 @@ static void lower_turn(repeat_calls *r, nest_range nests) {
 }
 
 // What the turns differ in besides memory, in the order of the program's values.
-static ir *entries_of(lower *l, const bool *varies) {
+static ir *varying_entries(lower *l, const bool *varies) {
   emitter *e = l->e;
   const tile_program *program = l->p->program;
   ir *entries = ARENA_ARRAY(e->a, ir, program->values.count);
@@ -335,7 +336,7 @@ static bool may_call(const lower *l, int first, int count) {
 
 static void lower_turns(repeat_calls *r, nest_range nests, int size) {
   lower *l = r->outside;
-  l->entries = entries_of(l, r->varies);
+  l->entries = varying_entries(l, r->varies);
   for (int n = nests.first; n <= nests.last; n += size)
     lower_turn(r, (nest_range){nests.region, n, n + size - 1});
   l->entries = NULL;

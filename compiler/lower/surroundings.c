@@ -85,7 +85,7 @@ static bool stores_result(const listing *s, nest_range nests, int result) {
 
 // Prologue and epilogue see parameters alone: where they stand, what belongs to a step or chunk
 // does not exist.
-static void list_tensors(listing *s, nest_range nests, bool run) {
+static void list_program_tensors(listing *s, nest_range nests, bool run) {
   const tile_program *program = s->l->p->program;
   for (int i = 0; i < program->arguments.count; i++) {
     bool there = run || program->arguments.items[i].role == TILE_PARAM;
@@ -97,7 +97,7 @@ static void list_tensors(listing *s, nest_range nests, bool run) {
   }
 }
 
-static void list_all(listing *s, nest_range nests) {
+static void list_nest_values(listing *s, nest_range nests) {
   lower *l = s->l;
   bool run =
       nests.region == REGION_SHARED || nests.region == REGION_BODY || nests.region == REGION_STEPS;
@@ -109,7 +109,7 @@ static void list_all(listing *s, nest_range nests) {
   if (run) list_one(s, &l->rows);
   if (nests.region == REGION_STEPS) list_one(s, &l->steps);
   if (run && l->fetch.list) list_one(s, &l->fetch.list);
-  list_tensors(s, nests, run);
+  list_program_tensors(s, nests, run);
   for (int c = 0; c < l->p->carried_count; c++) list_view(s, &l->carried[c]);
   for (int i = 0; i < l->p->buffers.count; i++) {
     if (is_alive(&l->p->buffers.items[i], nests)) list_address(s, &l->buffers[i]);
@@ -121,14 +121,14 @@ static void list_all(listing *s, nest_range nests) {
 
 ir_list surroundings_of(lower *l, nest_range nests) {
   listing s = {.a = l->e->a, .l = l};
-  list_all(&s, nests);
+  list_nest_values(&s, nests);
   return s.list;
 }
 
 ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *varies) {
   listing s = {.a = a, .l = l, .read = values_read(a, l, nests)};
   s.arguments = arguments_read(a, l, s.read);
-  list_all(&s, nests);
+  list_nest_values(&s, nests);
   list_one(&s, &l->tile_first);
   for (int i = 0; i < l->p->program->values.count; i++) {
     if (varies[i] && s.read[i]) list_any(&s, &l->entries[i]);
@@ -137,7 +137,7 @@ ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *v
   return s.list;
 }
 
-static void *copied(arena *a, const void *from, size_t size) {
+static void *copied_memory(arena *a, const void *from, size_t size) {
   void *to = arena_alloc(a, size);
   if (size) memcpy(to, from, size);
   return to;
@@ -149,12 +149,12 @@ lower surroundings_copy(const lower *l, emitter *e) {
   size_t arguments = (size_t)program->arguments.count, results = (size_t)program->results.count;
   size_t values = (size_t)program->values.count;
   copy.e = e;
-  copy.arguments = copied(e->a, l->arguments, arguments * sizeof *l->arguments);
-  copy.results = copied(e->a, l->results, results * sizeof *l->results);
-  copy.carried = copied(e->a, l->carried, (size_t)l->p->carried_count * sizeof *l->carried);
-  copy.buffers = copied(e->a, l->buffers, (size_t)l->p->buffers.count * sizeof *l->buffers);
-  copy.variables = copied(e->a, l->variables, values * sizeof *l->variables);
-  if (l->entries) copy.entries = copied(e->a, l->entries, values * sizeof *l->entries);
+  copy.arguments = copied_memory(e->a, l->arguments, arguments * sizeof *l->arguments);
+  copy.results = copied_memory(e->a, l->results, results * sizeof *l->results);
+  copy.carried = copied_memory(e->a, l->carried, (size_t)l->p->carried_count * sizeof *l->carried);
+  copy.buffers = copied_memory(e->a, l->buffers, (size_t)l->p->buffers.count * sizeof *l->buffers);
+  copy.variables = copied_memory(e->a, l->variables, values * sizeof *l->variables);
+  if (l->entries) copy.entries = copied_memory(e->a, l->entries, values * sizeof *l->entries);
   copy.memo = ARENA_ARRAY(e->a, ir, values);
   l->target->enter(&copy);
   return copy;

@@ -73,7 +73,7 @@ static void part(const swizzle *s, const int_terms *all, int_terms *low, int_ter
   high->constant = all->constant - low->constant;
 }
 
-static ir moved(lower *l, const view *v, ir base, ir by) {
+static ir moved_address(lower *l, const view *v, ir base, ir by) {
   return element(l->e, view_type(l->e, v), base, by);
 }
 
@@ -108,7 +108,7 @@ static ir address_by_fields(lower *l, const view *v, const swizzle *s, const int
   int_fields_swap(&f, swaps, s->count);
   if (!int_fields_shift(&f, __builtin_ctz((unsigned)bytes_of_row(l, v)))) return NULL;
   LLVMTypeRef byte = LLVMInt8TypeInContext(e->context);
-  ir base = wide.count ? moved(l, v, v->base, int_sum(e, &wide)) : v->base,
+  ir base = wide.count ? moved_address(l, v, v->base, int_sum(e, &wide)) : v->base,
      number = int_fields_number(e, &f);
   if (number) base = element(e, byte, base, number);
   return element(e, byte, base, integer(e, f.constant));
@@ -133,13 +133,13 @@ static ir address_of(lower *l, const view *v, const int_terms *offset) {
     if (place & s.changed)
       variable = LLVMBuildXor(
           e->b, variable, LLVMConstInt(LLVMTypeOf(variable), (unsigned)(place & s.changed), 0), "");
-    base = moved(l, v, base, variable);
+    base = moved_address(l, v, base, variable);
     place &= ~s.changed;
   }
   int64_t constant = high.constant + place;
   high.constant = 0;
-  if (high.count) base = moved(l, v, base, int_sum(e, &high));
-  return moved(l, v, base, integer(e, constant));
+  if (high.count) base = moved_address(l, v, base, int_sum(e, &high));
+  return moved_address(l, v, base, integer(e, constant));
 }
 
 // ---- tiles of 64 columns of all rows, or whole rows if they are shorter ----

@@ -21,12 +21,12 @@ static ir index_of(lower *l, const place_in_loops *at, int axis) {
                          LLVMConstVector(lane, (unsigned)at->lanes), "");
 }
 
-static ir real_of(emitter *e, ir index) {
+static ir index_as_real(emitter *e, ir index) {
   return LLVMBuildSIToFP(e->b, index, real_type(e, ir_lanes(index)), "");
 }
 
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
-  return real_of(l->e, index_of(l, at, axis));
+  return index_as_real(l->e, index_of(l, at, axis));
 }
 
 static LLVMRealPredicate of_reals(LLVMIntPredicate p) {
@@ -43,7 +43,7 @@ static LLVMRealPredicate of_reals(LLVMIntPredicate p) {
 static ir compare_steps(lower *l, LLVMIntPredicate p, ir t, ir s) {
   emitter *e = l->e;
   bool lanes = ir_lanes(t) || ir_lanes(s);
-  return lanes ? real_compare(e, of_reals(p), real_of(e, t), real_of(e, s))
+  return lanes ? real_compare(e, of_reals(p), index_as_real(e, t), index_as_real(e, s))
                : int_compare(e, p, t, s);
 }
 
@@ -111,7 +111,7 @@ static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
 }
 
 // A value whose lanes do not lie side by side under an index map: one after another.
-static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
+static ir value_by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   place_in_loops one = *at;
   one.moved = true;
@@ -133,7 +133,7 @@ static bool in_lanes(const place_in_loops *at, int axis) {
 static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (in_lanes(at, tile_outer_axis(v))) return by_lanes(l, at, id);
+  if (in_lanes(at, tile_outer_axis(v))) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
   ir first =
@@ -151,13 +151,13 @@ static bool within_inner(ir index, int lanes, int64_t inner) {
   return inner % lanes == 0;
 }
 
-static ir combined_at(lower *l, const place_in_loops *at, tile_id id) {
+static ir combined_element(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   int64_t inner = known_size(l, tile_inner_axis(v));
   ir index = at->index[tile_whole_axis(v)];
   bool lanes = in_lanes(at, tile_whole_axis(v));
-  if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
+  if (lanes && !within_inner(index, at->lanes, inner)) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
   from.index[tile_outer_axis(v)] = int_div(e, index, integer(e, inner));
@@ -170,7 +170,7 @@ static ir combined_at(lower *l, const place_in_loops *at, tile_id id) {
 static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (in_lanes(at, tile_shift_axis(v))) return by_lanes(l, at, id);
+  if (in_lanes(at, tile_shift_axis(v))) return value_by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
   ir index = int_sub(e, at->index[tile_shift_axis(v)], integer(e, tile_shift_distance(v)));
@@ -203,7 +203,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_VALID:
       return lower_one_if(
           l, compare_steps(l, LLVMIntSLT, index_of(l, at, program->time_axis), l->rows));
-    case TILE_LENGTH: return real_of(e, l->rows);
+    case TILE_LENGTH: return index_as_real(e, l->rows);
     case TILE_AT_END: {
       ir step = int_sub(e, l->rows, integer(e, 1 + tile_steps_before_end(v)));
       return lower_one_if(l,
@@ -221,7 +221,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_SLICE: return sliced_at(l, at, id);
     case TILE_PLACE: return placed_at(l, at, id);
     case TILE_SPLIT: return split_at(l, at, id);
-    case TILE_JOIN: return combined_at(l, at, id);
+    case TILE_JOIN: return combined_element(l, at, id);
     case TILE_SHIFT: return shifted_at(l, at, id);
     default: break;
   }

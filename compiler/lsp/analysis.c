@@ -28,13 +28,13 @@ static void add_open_texts(lsp_analysis *a, const lsp_documents *all, const lsp_
   }
 }
 
-static void check(lsp_analysis *a, diag *messages) {
+static void check_document(lsp_analysis *a, diag *messages) {
   sema_options options = {.stdlib = embedded_stdlib, .uses = a->uses};
   a->program = sema_check(a->memory, a->names, messages, a->all, a->file, &options);
   if (!diag_has_errors(messages)) a->graph = graph_build(a->memory, a->names, messages, a->program);
 }
 
-static void run(lsp_analysis *a, const lsp_documents *all, const lsp_document *d) {
+static void analyse_document(lsp_analysis *a, const lsp_documents *all, const lsp_document *d) {
   a->text = sources_add(a->all, d->path, d->text, d->size, &a->problem);
   if (!a->text) return;
   a->tokens = lex_source(a->memory, a->names, diag_new(a->memory, a->all), a->text);
@@ -42,7 +42,7 @@ static void run(lsp_analysis *a, const lsp_documents *all, const lsp_document *d
   a->imports_files = has_file_import(a->file);
   if (a->imports_files) add_open_texts(a, all, d);
   bool parsed = !diag_has_errors(a->messages);
-  check(a, parsed ? a->messages : diag_new(a->memory, a->all));
+  check_document(a, parsed ? a->messages : diag_new(a->memory, a->all));
   a->complete = !diag_has_errors(a->messages);
 }
 
@@ -56,7 +56,7 @@ const lsp_analysis *lsp_analyse(const lsp_documents *all, lsp_document *d) {
   a->names = interner_new(a->memory);
   a->messages = diag_new(a->memory, a->all);
   a->uses = name_uses_new(a->memory);
-  run(a, all, d);
+  analyse_document(a, all, d);
   d->analysis = a;
   if (a->complete) {
     lsp_analysis_free(d->good);

@@ -37,7 +37,7 @@ static bool is_here(const completer *c, int index, const char *spelling) {
   return lsp_token_is(c->analysis, index, spelling);
 }
 
-static const char *text_of(completer *c, int index) {
+static const char *word_text(completer *c, int index) {
   const token *t = lsp_token(c->analysis, index);
   return t ? arena_strndup(c->scratch, c->analysis->text->text + t->span.begin,
                            t->span.end - t->span.begin)
@@ -45,7 +45,7 @@ static const char *text_of(completer *c, int index) {
 }
 
 // Each name once.
-static cJSON *offer(completer *c, const char *label, int kind, const char *detail) {
+static cJSON *offer_completion(completer *c, const char *label, int kind, const char *detail) {
   const char *key = intern(c->names, label);
   if (name_map_find(&c->offered, key) >= 0) return NULL;
   name_map_set(c->scratch, &c->offered, key, 1);
@@ -68,7 +68,7 @@ static void offer_words(completer *c, unsigned kinds) {
       [WORD_TASK] = ITEM_FUNCTION,     [WORD_VALUE] = ITEM_VALUE};
   for (const lsp_word *w = lsp_words; w->name; w++) {
     if (!(kinds & lsp_kind_bit(w->kind))) continue;
-    cJSON *item = offer(c, w->name, icons[w->kind], w->signature);
+    cJSON *item = offer_completion(c, w->name, icons[w->kind], w->signature);
     if (item) cJSON_AddStringToObject(item, "documentation", w->text);
   }
 }
@@ -78,7 +78,7 @@ static void offer_words(completer *c, unsigned kinds) {
 // A name where it is declared, with its axes where they are known.
 static void offer_declared(completer *c, const lsp_analysis *a, const ast_name *name) {
   const name_use *use = name_uses_at(a->uses, name->span.source, name->span.begin);
-  offer(c, name->text, ITEM_VARIABLE, use ? name_use_text(c->scratch, use) : NULL);
+  offer_completion(c, name->text, ITEM_VARIABLE, use ? name_use_text(c->scratch, use) : NULL);
 }
 
 static void offer_statement(completer *c, const lsp_analysis *a, const ast_stmt *stmt) {
@@ -97,7 +97,8 @@ static void offer_inner_names(completer *c, const lsp_analysis *a, const ast_ite
                     use->where.source == use->declared.source && !use->item;
     bool inside = use->where.source == item->span.source && use->where.begin >= item->span.begin &&
                   use->where.end <= item->span.end;
-    if (declares && inside) offer(c, use->name, ITEM_VARIABLE, name_use_text(c->scratch, use));
+    if (declares && inside)
+      offer_completion(c, use->name, ITEM_VARIABLE, name_use_text(c->scratch, use));
   }
 }
 
@@ -137,7 +138,7 @@ static const ast_item *item_named(const lsp_analysis *a, const char *name) {
 static void offer_scope(completer *c, bool only_axes) {
   const lsp_analysis *good = c->question->document->good;
   const ast_item *before =
-      good != c->analysis ? item_named(good, text_of(c, c->here.item + 1)) : NULL;
+      good != c->analysis ? item_named(good, word_text(c, c->here.item + 1)) : NULL;
   // axes of layers are known where there is no error at all
   bool better = before && before->kind != AST_RECURRENCE;
   if (better) offer_names_inside(c, good, before, only_axes);
@@ -151,7 +152,7 @@ static void offer_items(completer *c, unsigned kinds) {
     const typed_name *name = &program->main->names.items[i];
     if (!(kinds & 1u << name->item->kind)) continue;
     bool class = name->item->kind == AST_LAYER || name->item->kind == AST_MODEL;
-    cJSON *item = offer(c, name->name, class ? ITEM_CLASS : ITEM_FUNCTION, NULL);
+    cJSON *item = offer_completion(c, name->name, class ? ITEM_CLASS : ITEM_FUNCTION, NULL);
     if (item && name->item->doc) cJSON_AddStringToObject(item, "documentation", name->item->doc);
   }
 }
@@ -161,7 +162,7 @@ static void offer_blocks(completer *c, ast_item_kind kind) {
   const typed_program *program = c->analysis->program;
   for (int i = 0; program && i < program->layers.count; i++)
     if (program->layers.items[i].item->kind == kind)
-      offer(c, program->layers.items[i].name, ITEM_CLASS, NULL);
+      offer_completion(c, program->layers.items[i].name, ITEM_CLASS, NULL);
 }
 
 // ---- arguments -------------------------------------------------------------------------------
@@ -175,7 +176,8 @@ static void offer_arguments_of_word(completer *c, const lsp_word *w) {
     if (!isalpha((unsigned char)*at)) continue;
     while (isalnum((unsigned char)*end) || *end == '_') end++;
     if (strncmp(end, " = ", 3) == 0)
-      offer(c, arena_strndup(c->scratch, at, (size_t)(end - at)), ITEM_PROPERTY, w->signature);
+      offer_completion(c, arena_strndup(c->scratch, at, (size_t)(end - at)), ITEM_PROPERTY,
+                       w->signature);
     at = end - 1;
   }
 }
@@ -183,10 +185,10 @@ static void offer_arguments_of_word(completer *c, const lsp_word *w) {
 // Behind `tokens =`: bytes, chars. False: the place is not behind a `=`.
 static bool offer_values(completer *c) {
   if (!is_here(c, c->here.opening, "(") || !is_here(c, c->here.next - 1, "=")) return false;
-  const char *argument = arena_printf(c->scratch, "%s = ", text_of(c, c->here.next - 2));
+  const char *argument = arena_printf(c->scratch, "%s = ", word_text(c, c->here.next - 2));
   for (const lsp_word *w = lsp_words; w->name; w++)
     if (w->kind == WORD_VALUE && strncmp(w->signature, argument, strlen(argument)) == 0)
-      offer(c, w->name, ITEM_VALUE, w->text);
+      offer_completion(c, w->name, ITEM_VALUE, w->text);
   return true;
 }
 
@@ -199,7 +201,7 @@ static int callee_of(const completer *c) {
 
 static void offer_arguments(completer *c, unsigned kinds) {
   if (!is_here(c, c->here.opening, "(")) return;
-  const char *name = text_of(c, callee_of(c));
+  const char *name = word_text(c, callee_of(c));
   for (const lsp_word *w = lsp_words; w->name; w++)
     if (kinds & lsp_kind_bit(w->kind) && strcmp(w->name, name) == 0) offer_arguments_of_word(c, w);
   const typed_program *program = c->analysis->program;
@@ -207,7 +209,7 @@ static void offer_arguments(completer *c, unsigned kinds) {
     const ast_item *item = program->main->names.items[i].item;
     if (strcmp(item->name.text, name) != 0 || item->kind == AST_FN) continue;
     for (int k = 0; k < item->body.header.count; k++)
-      offer(c, item->body.header.items[k].name.text, ITEM_PROPERTY, "axis");
+      offer_completion(c, item->body.header.items[k].name.text, ITEM_PROPERTY, "axis");
   }
 }
 
@@ -217,13 +219,14 @@ static void offer_arguments(completer *c, unsigned kinds) {
 static const char *path_before(completer *c) {
   const char *path = "";
   for (int i = c->here.next - 1; is_here(c, i, "."); i -= 2)
-    path = arena_printf(c->scratch, "%s.%s", text_of(c, i - 1), path);
+    path = arena_printf(c->scratch, "%s.%s", word_text(c, i - 1), path);
   return path;
 }
 
 static void complete_import(completer *c) {
   const char *before = path_before(c);
-  if (is_here(c, c->here.next - 1, "import")) offer(c, "std", ITEM_MODULE, "the standard library");
+  if (is_here(c, c->here.next - 1, "import"))
+    offer_completion(c, "std", ITEM_MODULE, "the standard library");
   for (const embedded_file *file = embedded_stdlib; file->name; file++) {
     const char *text = (const char *)file->data,
                *name = arena_printf(c->scratch, "std.%s", file->name);
@@ -231,7 +234,7 @@ static void complete_import(completer *c) {
                              ? arena_strndup(c->scratch, text + 3, strcspn(text + 3, "\n"))
                              : NULL;
     if (*before && strncmp(name, before, strlen(before)) == 0)
-      offer(c, name + strlen(before), ITEM_MODULE, detail);
+      offer_completion(c, name + strlen(before), ITEM_MODULE, detail);
   }
 }
 
@@ -272,7 +275,7 @@ static void complete_body(completer *c) {
   for (int i = 0; i < 5; i++)
     if (is_here(c, last, declares[i])) return;  // a new name
   if (is_here(c, last, ":")) {
-    offer(c, "complex", ITEM_KEYWORD, "a tensor of complex numbers");
+    offer_completion(c, "complex", ITEM_KEYWORD, "a tensor of complex numbers");
     return;
   }
   if (begins_line(c)) offer_words(c, lsp_kind_bit(WORD_STATEMENT));
@@ -282,19 +285,19 @@ static void complete_body(completer *c) {
   offer_items(c, layer ? 1u << AST_FN | 1u << AST_RECURRENCE | 1u << AST_LAYER : 1u << AST_FN);
   offer_words(c,
               lsp_kind_bit(WORD_FUNCTION) | calls | (in_start(c) ? lsp_kind_bit(WORD_START) : 0));
-  if (layer) offer(c, "repeat", ITEM_KEYWORD, "repeat depth (x = x0) { .. }");
+  if (layer) offer_completion(c, "repeat", ITEM_KEYWORD, "repeat depth (x = x0) { .. }");
 }
 
 // The layer that an init is for.
 static const char *target_of_init(completer *c) {
   for (int i = c->here.item + 1; i < c->here.next; i++)
-    if (is_here(c, i, "for")) return text_of(c, i + 1);
+    if (is_here(c, i, "for")) return word_text(c, i + 1);
   return "";
 }
 
 static void offer_path(completer *c, const char *path, const char *before, const char *detail) {
   if (strncmp(path, before, strlen(before)) == 0)
-    offer(c, path + strlen(before), ITEM_FIELD, detail);
+    offer_completion(c, path + strlen(before), ITEM_FIELD, detail);
 }
 
 static void offer_parts(completer *c, const graph_parameter *p, const char *before) {
@@ -369,7 +372,8 @@ static void complete_train(completer *c) {
   int last = c->here.next - 1;
   if (is_here(c, last, "after")) offer_blocks(c, AST_TRAIN);
   if (!c->here.in_braces) {
-    if (last == c->here.item + 1) offer(c, "after", ITEM_KEYWORD, "continues another block");
+    if (last == c->here.item + 1)
+      offer_completion(c, "after", ITEM_KEYWORD, "continues another block");
   } else if (is_here(c, c->here.opening, "(")) {
     if (!offer_values(c)) offer_arguments(c, called_in_blocks);
   } else if (is_here(c, c->here.opening, "{")) {
@@ -377,13 +381,13 @@ static void complete_train(completer *c) {
       offer_blocks(c, AST_INIT);
     else
       offer_words(c, lsp_kind_bit(WORD_START_STATE));
-    offer(c, "layers", ITEM_FUNCTION, "layers(0..2): ..");
+    offer_completion(c, "layers", ITEM_FUNCTION, "layers(0..2): ..");
   } else if (is_setting(c, last) && !is_setting(c, last - 1)) {
     complete_value(c, last);
   } else {
     offer_words(c, lsp_kind_bit(WORD_SETTING));
-    offer(c, "model", ITEM_PROPERTY, "which model is trained");
-    offer(c, "init", ITEM_PROPERTY, "how its weights start");
+    offer_completion(c, "model", ITEM_PROPERTY, "which model is trained");
+    offer_completion(c, "init", ITEM_PROPERTY, "how its weights start");
   }
 }
 
@@ -394,7 +398,7 @@ static void complete_evaluate(completer *c) {
     if (!offer_values(c)) offer_arguments(c, called_in_blocks);
   } else if (c->here.in_braces) {
     offer_words(c, lsp_kind_bit(WORD_TASK));
-    offer(c, "initial_state", ITEM_FUNCTION, "initial_state(learned)");
+    offer_completion(c, "initial_state", ITEM_FUNCTION, "initial_state(learned)");
   }
 }
 

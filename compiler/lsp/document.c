@@ -8,7 +8,7 @@
 // ---- places ----------------------------------------------------------------------------------
 
 // A character at text[at]: its bytes, and the units that a column counts it as.
-static size_t step(const char *text, size_t at, size_t end, bool utf8, int *units) {
+static size_t character_step(const char *text, size_t at, size_t end, bool utf8, int *units) {
   unsigned char lead = (unsigned char)text[at];
   size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   if (length > end - at) length = end - at;
@@ -27,7 +27,7 @@ size_t lsp_offset(const char *text, size_t size, bool utf8, lsp_place place) {
   size_t end = newline ? (size_t)(newline - text) : size;
   if (newline && end > at && text[end - 1] == '\r') end--;
   for (int column = 0, units; at < end; column += units) {
-    size_t length = step(text, at, end, utf8, &units);
+    size_t length = character_step(text, at, end, utf8, &units);
     if (column + units > place.column) break;
     at += length;
   }
@@ -39,7 +39,7 @@ lsp_place lsp_place_of(const source *text, bool utf8, uint32_t offset) {
   lsp_place place = {.line = source_locate(text, offset).line - 1};
   size_t at = text->line_starts[place.line];
   for (int units; at < offset; place.column += units)
-    at += step(text->text, at, text->size, utf8, &units);
+    at += character_step(text->text, at, text->size, utf8, &units);
   return place;
 }
 
@@ -86,7 +86,7 @@ char *lsp_uri_of(arena *memory, const char *path) {
 
 // ---- documents -------------------------------------------------------------------------------
 
-static char *copy(const char *text, size_t size) {
+static char *copy_text(const char *text, size_t size) {
   char *made = malloc(size + 1);
   if (!made) out_of_memory();
   memcpy(made, text, size);
@@ -108,9 +108,9 @@ static lsp_document *add_document(lsp_documents *all, const char *uri) {
   }
   lsp_document *d = calloc(1, sizeof *d);
   if (!d) out_of_memory();
-  d->uri = copy(uri, strlen(uri));
+  d->uri = copy_text(uri, strlen(uri));
   d->path = path_of(uri);
-  d->text = copy("", 0);
+  d->text = copy_text("", 0);
   return all->items[all->count++] = d;
 }
 

@@ -66,7 +66,7 @@ static cJSON *fix_action(const lsp_question *q, const diag_message *m) {
   return action;
 }
 
-static uint32_t offset_of(const lsp_question *q, const cJSON *place) {
+static uint32_t text_offset(const lsp_question *q, const cJSON *place) {
   const cJSON *line = json_get(place, "line"), *column = json_get(place, "character");
   lsp_place p = {cJSON_IsNumber(line) ? line->valueint : 0,
                  cJSON_IsNumber(column) ? column->valueint : 0};
@@ -78,8 +78,8 @@ cJSON *lsp_code_actions(const lsp_question *q) {
   const lsp_analysis *a = q->analysis;
   if (!a->text) return actions;
   const cJSON *range = json_get(q->params, "range");
-  uint32_t begin = offset_of(q, json_get(range, "start")),
-           end = offset_of(q, json_get(range, "end"));
+  uint32_t begin = text_offset(q, json_get(range, "start")),
+           end = text_offset(q, json_get(range, "end"));
   int count;
   const diag_message *const *messages = diag_messages(a->messages, &count);
   for (int i = 0; i < count; i++) {

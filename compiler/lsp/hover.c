@@ -23,7 +23,8 @@ static const typed_body *recurrence_of_item(const lsp_analysis *a, const ast_ite
 }
 
 // "linear, decay per axis kept as a logarithm", as `recc --emit=report` has it.
-static void print_structure(FILE *out, arena *scratch, const lsp_analysis *a, const name_use *use) {
+static void print_state_structure(FILE *out, arena *scratch, const lsp_analysis *a,
+                                  const name_use *use) {
   int tensor = name_use_tensor(use);
   bool state = tensor >= 0 && use->body->tensors.items[tensor].kind == TENSOR_STATE;
   const typed_body *body = state       ? checked_recurrence(a, use->body)
@@ -37,7 +38,7 @@ static void print_structure(FILE *out, arena *scratch, const lsp_analysis *a, co
   fprintf(out, "\n%s", colon ? colon + 2 : report);
 }
 
-static const char *header_text(arena *scratch, const ast_header *header) {
+static const char *declared_header(arena *scratch, const ast_header *header) {
   const char *text = "";
   for (int i = 0; i < header->count; i++) {
     const ast_header_axis *axis = &header->items[i];
@@ -55,7 +56,7 @@ static const char *item_text(arena *scratch, const name_use *use) {
     case AST_LAYER:
     case AST_MODEL:
       return arena_printf(scratch, "%s %s(%s)", use->kind, use->name,
-                          header_text(scratch, &item->body.header));
+                          declared_header(scratch, &item->body.header));
     case AST_FN:
       return arena_printf(scratch, "fn %s%s%s%s(%s) = %s", use->name, item->fn.has_axes ? "[" : "",
                           names_text(scratch, &item->fn.axes, ","), item->fn.has_axes ? "]" : "",
@@ -63,7 +64,7 @@ static const char *item_text(arena *scratch, const name_use *use) {
                           expr_to_text(scratch, item->fn.value));
     case AST_INIT:
       return arena_printf(scratch, "init %s(%s) for %s", use->name,
-                          header_text(scratch, &item->init.header), item->init.target.text);
+                          declared_header(scratch, &item->init.header), item->init.target.text);
     default: return arena_printf(scratch, "%s %s", use->kind, use->name);
   }
 }
@@ -78,7 +79,7 @@ typedef struct page {
   bool markdown;
 } page;
 
-static void print_code(const page *p, const char *code) {
+static void print_code_block(const page *p, const char *code) {
   fprintf(p->out, p->markdown ? "```rec\n%s\n```\n" : "%s\n", code);
 }
 
@@ -86,9 +87,9 @@ static void print_name(const page *p, arena *scratch, const lsp_named *named) {
   const name_use *declared = name_uses_declaration(named->analysis->uses, named->use);
   const name_use *use = declared && !named->use->symbol ? declared : named->use;
   const char *doc = doc_of(use);
-  print_code(p, use->item ? item_text(scratch, use) : name_use_text(scratch, use));
+  print_code_block(p, use->item ? item_text(scratch, use) : name_use_text(scratch, use));
   if (doc) fprintf(p->out, "\n%s\n", doc);
-  print_structure(p->out, scratch, named->analysis, use);
+  print_state_structure(p->out, scratch, named->analysis, use);
 }
 
 // ---- words of the language -------------------------------------------------------------------
@@ -121,7 +122,7 @@ static const lsp_word *word_at(const lsp_question *q, arena *scratch) {
 
 // ---- the answer ------------------------------------------------------------------------------
 
-static cJSON *answer(const lsp_question *q, const char *text) {
+static cJSON *hover_answer(const lsp_question *q, const char *text) {
   cJSON *hover = cJSON_CreateObject(), *contents = cJSON_AddObjectToObject(hover, "contents");
   cJSON_AddStringToObject(contents, "kind", q->server->markdown ? "markdown" : "plaintext");
   cJSON_AddStringToObject(contents, "value", text);
@@ -136,11 +137,11 @@ cJSON *lsp_hover(const lsp_question *q) {
   page p = {text_begin(&text), q->server->markdown};
   if (named.use) print_name(&p, scratch, &named);
   if (word) {
-    print_code(&p, word->signature);
+    print_code_block(&p, word->signature);
     fprintf(p.out, "\n%s\n", word->text);
   }
   const char *page_text = text_end(&text, scratch);
-  cJSON *hover = *page_text ? answer(q, page_text) : NULL;
+  cJSON *hover = *page_text ? hover_answer(q, page_text) : NULL;
   arena_free(scratch);
   return hover;
 }

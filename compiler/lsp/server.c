@@ -19,7 +19,7 @@ enum {
 // ---- what is sent ----------------------------------------------------------------------------
 
 // Ends the message.
-static void send(lsp_server *s, cJSON *message) {
+static void send_message(lsp_server *s, cJSON *message) {
   char *text = cJSON_PrintUnformatted(message);
   if (!text) out_of_memory();
   lsp_write(s->out, text);
@@ -27,36 +27,36 @@ static void send(lsp_server *s, cJSON *message) {
   cJSON_Delete(message);
 }
 
-static cJSON *new_message(void) {
+static cJSON *new_rpc_message(void) {
   cJSON *message = cJSON_CreateObject();
   cJSON_AddStringToObject(message, "jsonrpc", "2.0");
   return message;
 }
 
 static void notify(lsp_server *s, const char *method, cJSON *params) {
-  cJSON *message = new_message();
+  cJSON *message = new_rpc_message();
   cJSON_AddStringToObject(message, "method", method);
   cJSON_AddItemToObject(message, "params", params);
-  send(s, message);
+  send_message(s, message);
 }
 
 static cJSON *answer_to(const cJSON *id) {
-  cJSON *message = new_message();
+  cJSON *message = new_rpc_message();
   cJSON_AddItemToObject(message, "id", id ? cJSON_Duplicate(id, true) : cJSON_CreateNull());
   return message;
 }
 
-static void answer(lsp_server *s, const cJSON *id, cJSON *result) {
+static void send_answer(lsp_server *s, const cJSON *id, cJSON *result) {
   cJSON *message = answer_to(id);
   cJSON_AddItemToObject(message, "result", result ? result : cJSON_CreateNull());
-  send(s, message);
+  send_message(s, message);
 }
 
-static void refuse(lsp_server *s, const cJSON *id, int code, const char *text) {
+static void answer_error(lsp_server *s, const cJSON *id, int code, const char *text) {
   cJSON *message = answer_to(id), *error = cJSON_AddObjectToObject(message, "error");
   cJSON_AddNumberToObject(error, "code", code);
   cJSON_AddStringToObject(error, "message", text);
-  send(s, message);
+  send_message(s, message);
 }
 
 // ---- messages about programs -----------------------------------------------------------------
@@ -83,7 +83,7 @@ static void importers_are_stale(lsp_server *s, const lsp_document *changed) {
 
 // ---- the texts -------------------------------------------------------------------------------
 
-static lsp_document *document_of(const lsp_server *s, const cJSON *params) {
+static lsp_document *asked_document(const lsp_server *s, const cJSON *params) {
   return lsp_document_find(&s->documents, json_text(json_get(params, "textDocument"), "uri"));
 }
 
@@ -99,7 +99,7 @@ static void did_open(lsp_server *s, const cJSON *params) {
                                            json_text(given, "text"), version_of(params)));
 }
 
-static bool read_place(const cJSON *json, lsp_place *place) {
+static bool read_text_place(const cJSON *json, lsp_place *place) {
   const cJSON *line = json_get(json, "line"), *column = json_get(json, "character");
   if (!cJSON_IsNumber(line) || !cJSON_IsNumber(column)) return false;
   *place = (lsp_place){line->valueint < 0 ? 0 : line->valueint,
@@ -107,13 +107,14 @@ static bool read_place(const cJSON *json, lsp_place *place) {
   return true;
 }
 
-static void change(const lsp_server *s, lsp_document *d, const cJSON *edit) {
+static void change_document(const lsp_server *s, lsp_document *d, const cJSON *edit) {
   const cJSON *range = json_get(edit, "range");
   lsp_place from, to;
   size_t begin = 0, end = d->size;
   if (!cJSON_IsString(json_get(edit, "text"))) return;
   if (range) {
-    if (!read_place(json_get(range, "start"), &from) || !read_place(json_get(range, "end"), &to))
+    if (!read_text_place(json_get(range, "start"), &from) ||
+        !read_text_place(json_get(range, "end"), &to))
       return;
     begin = lsp_offset(d->text, d->size, s->utf8, from);
     end = lsp_offset(d->text, d->size, s->utf8, to);
@@ -123,17 +124,17 @@ static void change(const lsp_server *s, lsp_document *d, const cJSON *edit) {
 }
 
 static void did_change(lsp_server *s, const cJSON *params) {
-  lsp_document *d = document_of(s, params);
+  lsp_document *d = asked_document(s, params);
   const cJSON *edit;
   if (!d) return;
-  cJSON_ArrayForEach(edit, json_get(params, "contentChanges")) change(s, d, edit);
+  cJSON_ArrayForEach(edit, json_get(params, "contentChanges")) change_document(s, d, edit);
   d->version = version_of(params);
   importers_are_stale(s, d);
 }
 
 // What is closed has no messages any more.
 static void did_close(lsp_server *s, const cJSON *params) {
-  lsp_document *d = document_of(s, params);
+  lsp_document *d = asked_document(s, params);
   if (!d) return;
   cJSON *empty = cJSON_CreateObject();
   cJSON_AddStringToObject(empty, "uri", d->uri);
@@ -235,19 +236,20 @@ static const method *find_method(const char *name) {
   return NULL;
 }
 
-static void ask(lsp_server *s, const method *m, const cJSON *id, const cJSON *params) {
-  lsp_document *d = document_of(s, params);
+static void run_method(lsp_server *s, const method *m, const cJSON *id, const cJSON *params) {
+  lsp_document *d = asked_document(s, params);
   lsp_place place = {0};
   if (!d) {
-    refuse(s, id, INVALID_PARAMS,
-           "expected the URI of an open document as textDocument.uri, found none");
-  } else if (m->at_place && !read_place(json_get(params, "position"), &place)) {
-    refuse(s, id, INVALID_PARAMS, "expected position.line and position.character, found none");
+    answer_error(s, id, INVALID_PARAMS,
+                 "expected the URI of an open document as textDocument.uri, found none");
+  } else if (m->at_place && !read_text_place(json_get(params, "position"), &place)) {
+    answer_error(s, id, INVALID_PARAMS,
+                 "expected position.line and position.character, found none");
   } else {
     publish(s, d);
     lsp_question q = {.server = s, .document = d, .analysis = d->analysis, .params = params};
     q.offset = (uint32_t)lsp_offset(d->text, d->size, s->utf8, place);
-    answer(s, id, m->asked(&q));
+    send_answer(s, id, m->asked(&q));
   }
 }
 
@@ -255,17 +257,17 @@ static void request(lsp_server *s, const char *name, const cJSON *id, const cJSO
   const method *m = find_method(name);
   bool first = strcmp(name, "initialize") == 0;
   if (s->shut_down)
-    refuse(s, id, INVALID_REQUEST, "expected exit after shutdown, found another request");
+    answer_error(s, id, INVALID_REQUEST, "expected exit after shutdown, found another request");
   else if (first == s->initialized)
-    refuse(s, id, first ? INVALID_REQUEST : NOT_INITIALIZED,
-           first ? "expected initialize once, found it a second time"
-                 : "expected initialize as the first request, found another one");
+    answer_error(s, id, first ? INVALID_REQUEST : NOT_INITIALIZED,
+                 first ? "expected initialize once, found it a second time"
+                       : "expected initialize as the first request, found another one");
   else if (m && m->requested)
-    answer(s, id, m->requested(s, params));
+    send_answer(s, id, m->requested(s, params));
   else if (m && m->asked)
-    ask(s, m, id, params);
+    run_method(s, m, id, params);
   else
-    refuse(s, id, METHOD_NOT_FOUND, "expected a method of this server, found another one");
+    answer_error(s, id, METHOD_NOT_FOUND, "expected a method of this server, found another one");
 }
 
 // An answer to a request of this server, which makes none, has no method.
@@ -276,8 +278,8 @@ static void take_message(lsp_server *s, const cJSON *message) {
   if (cJSON_IsObject(message) && !name && answers) return;
   if (!cJSON_IsObject(message) || !cJSON_IsString(name) ||
       (id && !cJSON_IsString(id) && !cJSON_IsNumber(id))) {
-    refuse(s, NULL, INVALID_REQUEST,
-           "expected an object with a method and perhaps an id, found something else");
+    answer_error(s, NULL, INVALID_REQUEST,
+                 "expected an object with a method and perhaps an id, found something else");
   } else if (id) {
     request(s, name->valuestring, id, params);
   } else {
@@ -289,12 +291,12 @@ static void take_message(lsp_server *s, const cJSON *message) {
 
 // ---- the loop --------------------------------------------------------------------------------
 
-static void take_text(lsp_server *s, const char *text, size_t size) {
+static void take_message_text(lsp_server *s, const char *text, size_t size) {
   cJSON *message = cJSON_ParseWithLength(text, size);
   if (message)
     take_message(s, message);
   else
-    refuse(s, NULL, PARSE_ERROR, "expected a message in JSON, found something else");
+    answer_error(s, NULL, PARSE_ERROR, "expected a message in JSON, found something else");
   cJSON_Delete(message);
 }
 
@@ -309,9 +311,9 @@ int lsp_serve(lsp_input *in, FILE *out) {
     lsp_arrival arrival = lsp_read(in, &text, &size, &problem);
     if (arrival == LSP_END) break;
     if (arrival == LSP_BROKEN)
-      refuse(&s, NULL, PARSE_ERROR, problem);
+      answer_error(&s, NULL, PARSE_ERROR, problem);
     else
-      take_text(&s, text, size);
+      take_message_text(&s, text, size);
   }
   if (!s.shut_down) publish_all(&s);
   lsp_documents_free(&s.documents);

@@ -26,7 +26,7 @@ static bool holds(const char *path, const embedded_file *file) {
 }
 
 // The file of a source ("stdlib/ops/causal_conv1d.rec"), NULL for one of the user's.
-static const embedded_file *standard_file(arena *scratch, const char *path) {
+static const embedded_file *standard_file_of_source(arena *scratch, const char *path) {
   const embedded_file *file = embedded_stdlib;
   while (file->name && strcmp(program_standard_path(scratch, file->name), path) != 0) file++;
   return file->name ? file : NULL;
@@ -67,7 +67,7 @@ static bool write_copy(const char *path, const embedded_file *file) {
 }
 
 const char *lsp_source_file(arena *scratch, const char *path) {
-  const embedded_file *file = path[0] == '/' ? NULL : standard_file(scratch, path);
+  const embedded_file *file = path[0] == '/' ? NULL : standard_file_of_source(scratch, path);
   const char *found = file ? installed(scratch, file) : path, *cache = getenv("XDG_CACHE_HOME"),
              *home = getenv("HOME");
   if (found) return found;

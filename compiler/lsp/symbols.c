@@ -13,8 +13,8 @@ enum {
   KIND_STRUCT = 23
 };
 
-static cJSON *symbol_of(const lsp_question *q, const ast_name *name, const char *detail, int kind,
-                        span whole) {
+static cJSON *document_symbol(const lsp_question *q, const ast_name *name, const char *detail,
+                              int kind, span whole) {
   cJSON *json = cJSON_CreateObject();
   span full = span_join(whole, name->span);
   cJSON_AddStringToObject(json, "name", *name->text ? name->text : "?");
@@ -32,13 +32,14 @@ static void add_statement(const lsp_question *q, cJSON *list, const ast_stmt *st
   if (stmt->kind == AST_ASSIGN) return;
   if (stmt->kind == AST_LET) {
     for (int i = 0; i < stmt->let.binds.count; i++)
-      cJSON_AddItemToArray(
-          list, symbol_of(q, &stmt->let.binds.items[i].name, "let", KIND_VARIABLE, stmt->span));
+      cJSON_AddItemToArray(list, document_symbol(q, &stmt->let.binds.items[i].name, "let",
+                                                 KIND_VARIABLE, stmt->span));
     return;
   }
   for (int i = 0; i < stmt->decls.count; i++) {
     const ast_decl *d = &stmt->decls.items[i];
-    cJSON_AddItemToArray(list, symbol_of(q, &d->name, words[stmt->kind], KIND_FIELD, d->span));
+    cJSON_AddItemToArray(list,
+                         document_symbol(q, &d->name, words[stmt->kind], KIND_FIELD, d->span));
   }
 }
 
@@ -60,14 +61,15 @@ static const char *item_word(const ast_item *item, int *kind) {
 static cJSON *item_symbol(const lsp_question *q, const ast_item *item) {
   int kind;
   const char *word = item_word(item, &kind);
-  cJSON *json = symbol_of(q, &item->name, word, kind, item->span);
+  cJSON *json = document_symbol(q, &item->name, word, kind, item->span);
   bool has_body =
       item->kind == AST_RECURRENCE || item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (!has_body) return json;
   cJSON *children = cJSON_AddArrayToObject(json, "children");
   for (int i = 0; i < item->body.header.count; i++) {
     const ast_header_axis *axis = &item->body.header.items[i];
-    cJSON_AddItemToArray(children, symbol_of(q, &axis->name, "axis", KIND_CONSTANT, axis->span));
+    cJSON_AddItemToArray(children,
+                         document_symbol(q, &axis->name, "axis", KIND_CONSTANT, axis->span));
   }
   for (int i = 0; i < item->body.statements.count; i++)
     add_statement(q, children, item->body.statements.items[i]);

@@ -11,7 +11,7 @@ enum { PORTION = 1 << 16, LONGEST_LINE = 4096 };
 
 // ---- bytes -----------------------------------------------------------------------------------
 
-static bool make_room(lsp_input *in, size_t more) {
+static bool make_input_room(lsp_input *in, size_t more) {
   if (in->begin > 0) {
     memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
     in->end -= in->begin;
@@ -26,8 +26,8 @@ static bool make_room(lsp_input *in, size_t more) {
 }
 
 // Takes in what has arrived, or waits for it. False: there is no more.
-static bool fill(lsp_input *in) {
-  if (in->file < 0 || !make_room(in, PORTION)) return false;
+static bool fill_input(lsp_input *in) {
+  if (in->file < 0 || !make_input_room(in, PORTION)) return false;
   ssize_t got;
   do got = read(in->file, in->bytes + in->end, PORTION);
   while (got < 0 && errno == EINTR);
@@ -45,7 +45,7 @@ bool lsp_waits(const lsp_input *in) {
 // ---- the head --------------------------------------------------------------------------------
 
 // The next line, without its end; NULL: there is none. A line that does not end is cut.
-static char *read_line(lsp_input *in) {
+static char *read_message_line(lsp_input *in) {
   for (;;) {
     size_t length = in->end - in->begin;
     char *line = in->bytes + in->begin, *newline = length ? memchr(line, '\n', length) : NULL;
@@ -56,7 +56,7 @@ static char *read_line(lsp_input *in) {
       *newline = '\0';
       return line;
     }
-    if (!fill(in)) return NULL;
+    if (!fill_input(in)) return NULL;
   }
 }
 
@@ -82,7 +82,7 @@ static bool read_length(const char *field, size_t *length) {
 static lsp_arrival read_head(lsp_input *in, size_t *length, const char **problem) {
   bool any = false, known = false;
   *problem = NULL;
-  for (char *line; (line = read_line(in));) {
+  for (char *line; (line = read_message_line(in));) {
     const char *field = length_field(line);
     if (!*line && !any) continue;
     if (!*line) {
@@ -108,7 +108,7 @@ lsp_arrival lsp_read(lsp_input *in, const char **text, size_t *size, const char 
     return LSP_BROKEN;  // its text has no line that is a head
   }
   while (in->end - in->begin < *size)
-    if (!fill(in)) return LSP_END;
+    if (!fill_input(in)) return LSP_END;
   *text = in->bytes + in->begin;
   in->begin += *size;
   return LSP_MESSAGE;

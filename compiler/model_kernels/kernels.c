@@ -157,13 +157,13 @@ static ir logit(const model_kernel *k, const loss_row *r, ir column) {
   return model_load(k, k->rows, r->logits, int_add(k->e, r->first, column));
 }
 
-static ir exponential(const model_kernel *k, const loss_row *r, ir column) {
+static ir logit_exponential(const model_kernel *k, const loss_row *r, ir column) {
   emitter *e = k->e;
   ir x = real_sub(e, logit(k, r, column), r->largest);
   return one_argument(k, GPU_EXP2_F32, real_mul(e, x, real_number(e, 1.4426950408889634, 0)));
 }
 
-static void read_target(const model_kernel *k, loss_row *r, ir row) {
+static void load_target(const model_kernel *k, loss_row *r, ir row) {
   emitter *e = k->e;
   ir weights = model_pointer(k, offsetof(model_cross_entropy, weights));
   ir weight = stack_slot(e, e->real, "weight");
@@ -188,7 +188,7 @@ static void sum_row(const model_kernel *k, loss_row *r, ir width) {
   r->largest = of_block(k, load_real(e, own, 0), false);
   store_real(e, real_number(e, 0, 0), own);
   loop = loop_of_block(k, width);
-  store_real(e, real_add(e, load_real(e, own, 0), exponential(k, r, loop.index)), own);
+  store_real(e, real_add(e, load_real(e, own, 0), logit_exponential(k, r, loop.index)), own);
   loop_end(e, &loop);
   r->sum = of_block(k, load_real(e, own, 0), true);
 }
@@ -203,7 +203,7 @@ static void write_gradient(const model_kernel *k, const loss_row *r, ir row, ir 
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, to, ""));
   emit_loop loop = loop_of_block(k, width);
   ir hit = int_compare(e, LLVMIntEQ, loop.index, r->target);
-  ir d = real_mul(e, exponential(k, r, loop.index), factor);
+  ir d = real_mul(e, logit_exponential(k, r, loop.index), factor);
   ir less = choose(e, hit, scale, real_number(e, 0, 0));
   model_store(k, k->rows, real_sub(e, d, less), to, int_add(e, first, loop.index));
   loop_end(e, &loop);
@@ -219,7 +219,7 @@ static void cross_entropy_kernel(const model_kernel *k) {
       loop_begin_by(e, k->block, ROWS(k, model_cross_entropy, logits, count), k->blocks, "row");
   loss_row r = {.logits = ROWS_DATA(k, model_cross_entropy, logits)};
   r.first = int_mul(e, rows.index, ROWS(k, model_cross_entropy, logits, stride));
-  read_target(k, &r, rows.index);
+  load_target(k, &r, rows.index);
   sum_row(k, &r, width);
   write_gradient(k, &r, rows.index, width);
   ir log =

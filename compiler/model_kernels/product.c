@@ -38,9 +38,11 @@ typedef struct factor {
   ir tile;
 } factor;
 
-static ir below(emitter *e, ir x, ir limit) { return int_compare(e, LLVMIntSLT, x, limit); }
+static ir index_is_below(emitter *e, ir x, ir limit) {
+  return int_compare(e, LLVMIntSLT, x, limit);
+}
 
-static void put_number(const product *p, const factor *f, ir x, ir i, ir d) {
+static void store_factor_number(const product *p, const factor *f, ir x, ir i, ir d) {
   emitter *e = p->k->e;
   if (p->on_cores)
     model_store(p->k, NUMBER_BF16, x, f->tile,
@@ -61,12 +63,13 @@ static void copy_tile(const product *p, const factor *f, ir depth_first) {
     ir d = int_choose(e, deep_inside, int_rem(e, number, integer(e, p->deep)),
                       int_div(e, number, integer(e, MODEL_TILE)));
     ir at = int_add(e, f->first, i), deep = int_add(e, depth_first, d);
-    ir inside = LLVMBuildAnd(e->b, below(e, at, f->size), below(e, deep, p->depth), "");
+    ir inside =
+        LLVMBuildAnd(e->b, index_is_below(e, at, f->size), index_is_below(e, deep, p->depth), "");
     ir safe_at = int_choose(e, inside, at, integer(e, 0));
     ir safe_deep = int_choose(e, inside, deep, integer(e, 0));
     ir place = int_add(e, int_mul(e, safe_at, f->along), int_mul(e, safe_deep, f->deep));
     ir x = model_load(k, f->type, f->from, place);
-    put_number(p, f, choose(e, inside, x, real_number(e, 0, 0)), i, d);
+    store_factor_number(p, f, choose(e, inside, x, real_number(e, 0, 0)), i, d);
   }
 }
 
@@ -159,7 +162,7 @@ static void place_of_register(const product *p, int r, ir *i, ir *j) {
   *j = int_add(e, int_mul(e, x, integer(e, EACH)), integer(e, r % EACH));
 }
 
-static void store_number(const product *p, ir i, ir j, ir sum) {
+static void store_product_number(const product *p, ir i, ir j, ir sum) {
   const model_kernel *k = p->k;
   emitter *e = k->e;
   ir to = model_pointer(k, FIELD(to)), bias = model_pointer(k, FIELD(bias));
@@ -183,9 +186,10 @@ static void store_tile(const product *p) {
     place_of_register(p, r, &i, &j);
     i = int_add(e, p->row, i);
     j = int_add(e, p->column, j);
-    ir inside = LLVMBuildAnd(e->b, below(e, i, p->rows), below(e, j, p->columns), "");
+    ir inside =
+        LLVMBuildAnd(e->b, index_is_below(e, i, p->rows), index_is_below(e, j, p->columns), "");
     emit_branch branch = branch_begin(e, inside);
-    store_number(p, i, j, load_real(e, p->sums[r], 0));
+    store_product_number(p, i, j, load_real(e, p->sums[r], 0));
     branch_end(e, &branch);
   }
 }
@@ -212,7 +216,7 @@ static void one_tile(product *p) {
   store_tile(p);
 }
 
-static ir tiles_of(emitter *e, ir size) {
+static ir tile_count(emitter *e, ir size) {
   return int_div(e, int_add(e, size, integer(e, MODEL_TILE - 1)), integer(e, MODEL_TILE));
 }
 
@@ -227,7 +231,7 @@ void model_product_body(const model_kernel *k, number_type b, number_type to) {
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   p.tile_b = element(e, bytes, p.tile_a, integer(e, MODEL_SHARED_BYTES / 2));
   for (int r = 0; r < SUMS; r++) p.sums[r] = stack_slot(e, e->real, "sum");
-  ir across = tiles_of(e, p.columns), count = int_mul(e, tiles_of(e, p.rows), across);
+  ir across = tile_count(e, p.columns), count = int_mul(e, tile_count(e, p.rows), across);
   emit_loop loop = loop_begin_by(e, k->block, count, k->blocks, "tile");
   p.row = int_mul(e, int_div(e, loop.index, across), integer(e, MODEL_TILE));
   p.column = int_mul(e, int_rem(e, loop.index, across), integer(e, MODEL_TILE));

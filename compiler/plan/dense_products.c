@@ -42,7 +42,7 @@ static bool have_lanes(const finder *f, const tile_value *mul) {
 static bool is_of_step(const finder *f, tile_id id) { return f->sections[id] == TILE_BODY; }
 
 // Numbers of a complex tensor do not lie side by side.
-static bool is_complex(const finder *f, tile_id id) {
+static bool is_complex_tensor(const finder *f, tile_id id) {
   const tile_value *v = old_value(f, plan_root(f->from, id));
   if (v->op != TILE_ARGUMENT) return false;
   int tensor = tile_place_of(f->from, v)->tensor;
@@ -53,7 +53,7 @@ static bool is_product_with_parameters(const finder *f, tile_id id) {
   int matrix = tile_parameter_matrix(f->from, f->sections, id);
   if (matrix < 0) return false;
   const tile_value *mul = old_value(f, old_value(f, id)->args[0]);
-  if (f->m->kind == MAP_BLOCK && is_complex(f, mul->args[matrix])) return false;
+  if (f->m->kind == MAP_BLOCK && is_complex_tensor(f, mul->args[matrix])) return false;
   axis_set w = tile_of(f, mul->args[matrix]), x = tile_of(f, mul->args[!matrix]);
   return !have_lanes(f, mul) && (w & ~x) && is_large(f, w | x);
 }
@@ -105,7 +105,7 @@ static tile_id accumulated(const finder *f, tile_id id) {
   return tile_append_exact(f->to, sum);
 }
 
-static tile_id copied(const finder *f, tile_id id) {
+static tile_id copied_tile(const finder *f, tile_id id) {
   tile_value v = *old_value(f, id);
   if (v.op == TILE_ACCUMULATE && f->gathers) return accumulated(f, v.args[0]);
   if (is_product_with_parameters(f, id)) return dot_of(f, old_value(f, v.args[0]), v.over);
@@ -133,7 +133,7 @@ void plan_find_products(planner *q) {
   f.image = ARENA_ARRAY(a, tile_id, count);
   q->p->steps = steps_axis(&f);
   f.gathers = f.m->kind != MAP_BLOCK || q->p->steps >= 0;
-  for (tile_id id = 0; id < count; id++) f.image[id] = copied(&f, id);
+  for (tile_id id = 0; id < count; id++) f.image[id] = copied_tile(&f, id);
   tile_copy_results(f.to, program, f.image);
   q->program = f.to;
 }

@@ -144,8 +144,8 @@ bool plan_is_shared(const mapping *m, axis_set own) {
   return m->chunks_outside && !axis_in(own, m->shared_axis);
 }
 
-static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list,
-                  const tile_place *place) {
+static void carry_place(arena *a, const mapping *m, const tile_program *program, carried_list *list,
+                        const tile_place *place) {
   for (int i = 0; i < list->count; i++) {
     if (plan_same_state(&list->items[i].place, place)) return;
   }
@@ -162,11 +162,11 @@ carried_list plan_carried(arena *a, const mapping *m, const tile_program *progra
             written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
   for (int i = 0; i < program->results.count; i++) {
     if (program->results.items[i].place.role == written)
-      carry(a, m, program, &list, &program->results.items[i].place);
+      carry_place(a, m, program, &list, &program->results.items[i].place);
   }
   for (int i = 0; i < program->arguments.count; i++) {
     if (program->arguments.items[i].role == read)
-      carry(a, m, program, &list, &program->arguments.items[i]);
+      carry_place(a, m, program, &list, &program->arguments.items[i]);
   }
   return list;
 }

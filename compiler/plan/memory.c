@@ -10,12 +10,12 @@
 
 // ---- where values are held ----
 
-static void note_use(planner *q, tile_id id, int nest, bool moved) {
+static void note_value_use(planner *q, tile_id id, int nest, bool moved) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++)
-      note_use(q, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
+      note_value_use(q, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
     return;
   }
   if (pv->nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
@@ -46,19 +46,19 @@ void plan_hold_values(planner *q) {
     const tile_value *v = value(q, id);
     const plan_value *pv = &q->p->values[id];
     for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] != pv->dot) note_use(q, v->args[k], pv->start, false);
+      if (v->args[k] != pv->dot) note_value_use(q, v->args[k], pv->start, false);
     }
   }
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 0; i < nest->results.count; i++) {
-      note_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
+      note_value_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
     }
-    if (nest->kind == NEST_PACK) note_use(q, nest->packed, n, false);
+    if (nest->kind == NEST_PACK) note_value_use(q, nest->packed, n, false);
   }
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
-    if (plan_is_carried_role(r->place.role)) note_use(q, r->value, -1, false);
+    if (plan_is_carried_role(r->place.role)) note_value_use(q, r->value, -1, false);
   }
 }
 
@@ -218,14 +218,14 @@ static void note_life(plan *p, int buffer, int nest) {
   if (nest > b->last) b->last = nest;
 }
 
-static void note_read(plan_value *argument, int nest) {
+static void note_argument_read(plan_value *argument, int nest) {
   if (argument->last_read < 0) argument->first_read = nest;
   argument->last_read = nest;
 }
 
 static void live_operand(planner *q, tile_id id, int nest) {
   const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) note_read(&q->p->values[id], nest);
+  if (v->op == TILE_ARGUMENT) note_argument_read(&q->p->values[id], nest);
   if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++) live_operand(q, v->args[k], nest);
     return;
@@ -285,7 +285,7 @@ void plan_find_lives(planner *q) {
 }
 
 // The part of scratch for buffers whose size depends on these run-time sizes.
-static extent *scratch_of(planner *q, axis_set sizes) {
+static extent *scratch_part(planner *q, axis_set sizes) {
   for (int i = 0; i < q->p->scratch.count; i++) {
     if (q->p->scratch.items[i].sizes == sizes) return &q->p->scratch.items[i];
   }
@@ -312,7 +312,7 @@ static void place_buffer(planner *q, plan_buffer *b, placed_list *placed_so_far)
     b->offset = (end + line - 1) / line * line;
   end = b->offset + b->numbers.factor;
   first_fit_add(q->a, placed_so_far, (placed){b->offset, end, b->first, b->last});
-  extent *scratch = scratch_of(q, b->numbers.sizes);
+  extent *scratch = scratch_part(q, b->numbers.sizes);
   if (end > scratch->factor) scratch->factor = end;
 }
 

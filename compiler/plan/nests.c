@@ -44,7 +44,7 @@ static void add_need(planner *q, tile_id id, bool moved, need *n) {
   n->same_point = n->same_point && same;
 }
 
-static need needs_of(planner *q, tile_id id) {
+static need value_needs(planner *q, tile_id id) {
   need n = {.nest = -1, .same_point = true};
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++) {
@@ -67,7 +67,7 @@ static int index_maps_below(const planner *q, tile_id id) {
   return count;
 }
 
-static int instructions_of(const planner *q, tile_id id) {
+static int value_instructions(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   int count = 12 * (1 + tile_arity(v->op)) + 2 * (int)tile_op_cost(v->op);
   for (int k = 0; k < tile_arity(v->op); k++) count += 8 * index_maps_below(q, v->args[k]);
@@ -77,7 +77,7 @@ static int instructions_of(const planner *q, tile_id id) {
 enum { MOST_INSTRUCTIONS = 1000 };
 
 static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
-  if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
+  if (nest->instructions + value_instructions(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
   if (nest->wide != pv->wide) return false;
   if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
@@ -96,7 +96,7 @@ static bool uses_lane(planner *q, tile_id id) {
 
 static void join_points(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
-  need n = needs_of(q, id);
+  need n = value_needs(q, id);
   bool lane = uses_lane(q, id);
   int from = n.nest < 0 ? 0 : n.same_point ? n.nest : n.nest + 1;
   int earliest = q->m->kind == MAP_BLOCK ? plan_earliest_nest(q, id) : 0;
@@ -105,7 +105,7 @@ static void join_points(planner *q, tile_id id) {
     plan_nest *nest = &q->p->nests.items[i];
     if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
     nest->over |= reduced_axes(q, id);
-    nest->instructions += instructions_of(q, id);
+    nest->instructions += value_instructions(q, id);
     vec_push(q->a, &nest->values, id);
     pv->nest = pv->start = i;
     return;
@@ -117,7 +117,7 @@ static void join_points(planner *q, tile_id id) {
                     .wide = pv->wide,
                     .pack = -1};
   nest.over = reduced_axes(q, id);
-  nest.instructions = instructions_of(q, id);
+  nest.instructions = value_instructions(q, id);
   vec_push(q->a, &nest.values, id);
   pv->nest = pv->start = plan_new_nest(q, nest);
 }

@@ -60,11 +60,11 @@ static const plan_pass passes[] = {
 
 enum { PASSES = sizeof passes / sizeof *passes };
 
-static const char *name_of_pass(int pass) { return passes[pass].name; }
+static const char *plan_pass_name(int pass) { return passes[pass].name; }
 
-static bool may_leave_out(int pass) { return passes[pass].optional; }
+static bool may_leave_plan_pass_out(int pass) { return passes[pass].optional; }
 
-const pass_stage plan_pass_stage = {"plan", PASSES, name_of_pass, may_leave_out};
+const pass_stage plan_pass_stage = {"plan", PASSES, plan_pass_name, may_leave_plan_pass_out};
 
 plan_stage plan_stage_after(const char *pass) {
   for (int i = 0; i < PASSES; i++)
@@ -73,7 +73,7 @@ plan_stage plan_stage_after(const char *pass) {
 }
 
 // `each`: looks at the plan behind each pass, not behind the last one alone.
-static plan *run_passes(planner *q, bool each) {
+static plan *run_plan_passes(planner *q, bool each) {
   const char *wrong = NULL;
   q->p = ARENA_NEW(q->a, plan);
   q->p->steps = -1;
@@ -98,7 +98,7 @@ static planner planner_for(arena *a, const mapping *m, const tile_program *progr
 plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program,
                            const carried_list *carried) {
   planner q = planner_for(a, m, program, carried);
-  return run_passes(&q, true);
+  return run_plan_passes(&q, true);
 }
 
 // A release looks at the finished plan. If that is wrong, it plans again to find the pass at fault.
@@ -108,7 +108,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   return plan_program_checked(a, m, program, carried);
 #else
   planner q = planner_for(a, m, program, carried);
-  plan *p = run_passes(&q, false);
+  plan *p = run_plan_passes(&q, false);
   return p ? p : plan_program_checked(a, m, program, carried);
 #endif
 }

@@ -21,21 +21,21 @@ static const tile_value *printed_value(const printer *o, tile_id id) {
   return &o->p->program->values.items[id];
 }
 
-static const char *axis_name(const printer *o, int axis) {
+static const char *planned_axis_name(const printer *o, int axis) {
   return o->p->program->axes.items[axis].name;
 }
 
 static void put_size(printer *o, int axis) {
   int64_t size = plan_axis_size(o->m, o->p->program, axis);
   if (size == TILE_RUNTIME_SIZE) {
-    fprintf(o->out, "%s", axis_name(o, axis));
+    fprintf(o->out, "%s", planned_axis_name(o, axis));
   } else {
-    fprintf(o->out, "%s %lld", axis_name(o, axis), (long long)size);
+    fprintf(o->out, "%s %lld", planned_axis_name(o, axis), (long long)size);
   }
 }
 
 // Time first, as the text of a tile program has it.
-static void put_axes(printer *o, axis_set axes) {
+static void put_axis_set(printer *o, axis_set axes) {
   const tile_program *program = o->p->program;
   const char *separator = "";
   fprintf(o->out, "[");
@@ -51,18 +51,18 @@ static void put_axes(printer *o, axis_set axes) {
   fprintf(o->out, "]");
 }
 
-static void put_over(printer *o, axis_set over) {
+static void put_planned_over(printer *o, axis_set over) {
   const char *separator = "";
   fprintf(o->out, "[");
   for (int axis = 0; axis < o->p->program->axes.count; axis++) {
     if (!axis_in(over, axis)) continue;
-    fprintf(o->out, "%s%s", separator, axis_name(o, axis));
+    fprintf(o->out, "%s%s", separator, planned_axis_name(o, axis));
     separator = ",";
   }
   fprintf(o->out, "]");
 }
 
-static void put_place(printer *o, const tile_place *place) {
+static void put_planned_place(printer *o, const tile_place *place) {
   fprintf(o->out, "%s", tile_role_text(place->role));
   if (place->name) fprintf(o->out, " %s", place->name);
   if (!place->name && place->stash >= 0) fprintf(o->out, " %d", place->stash);
@@ -83,7 +83,7 @@ static void put_argument(printer *o, const tile_place *place) {
   if (is_plain(place)) {
     fprintf(o->out, "%s", place->name);
   } else {
-    put_place(o, place);
+    put_planned_place(o, place);
   }
 }
 
@@ -93,11 +93,11 @@ static void put_leaf(printer *o, const tile_value *v) {
     case TILE_ARGUMENT: put_argument(o, tile_place_of(o->p->program, v)); break;
     case TILE_AXIS_SIZE:
     case TILE_INDEX:
-      fprintf(o->out, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v)));
+      fprintf(o->out, "%s(%s)", tile_op_text(v->op), planned_axis_name(o, tile_index_axis(v)));
       break;
     case TILE_CAUSAL:
-      fprintf(o->out, "%s %s %s", axis_name(o, tile_step_axis(v)),
-              tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
+      fprintf(o->out, "%s %s %s", planned_axis_name(o, tile_step_axis(v)),
+              tile_is_exclusive(v) ? ">" : ">=", planned_axis_name(o, tile_other_step_axis(v)));
       break;
     case TILE_AT_END: fprintf(o->out, "at_end(%d)", tile_steps_before_end(v)); break;
     default: fprintf(o->out, "%s", tile_op_text(v->op)); break;
@@ -105,18 +105,20 @@ static void put_leaf(printer *o, const tile_value *v) {
 }
 
 static void put_map(printer *o, const tile_value *v) {
-  const char *index = axis_name(o, v->index);
+  const char *index = planned_axis_name(o, v->index);
   switch (v->op) {
-    case TILE_RENAME: fprintf(o->out, "{%s->%s}", index, axis_name(o, tile_renamed_to(v))); break;
+    case TILE_RENAME:
+      fprintf(o->out, "{%s->%s}", index, planned_axis_name(o, tile_renamed_to(v)));
+      break;
     case TILE_SLICE: fprintf(o->out, "{%s=%d}", index, tile_entry(v)); break;
     case TILE_PLACE: fprintf(o->out, "{at %s=%d}", index, tile_entry(v)); break;
     case TILE_SPLIT:
-      fprintf(o->out, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)),
-              axis_name(o, tile_inner_axis(v)));
+      fprintf(o->out, "{%s->%s,%s}", index, planned_axis_name(o, tile_outer_axis(v)),
+              planned_axis_name(o, tile_inner_axis(v)));
       break;
     case TILE_JOIN:
-      fprintf(o->out, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)),
-              axis_name(o, tile_inner_axis(v)), index);
+      fprintf(o->out, "{%s,%s->%s}", planned_axis_name(o, tile_outer_axis(v)),
+              planned_axis_name(o, tile_inner_axis(v)), index);
       break;
     case TILE_SHIFT: fprintf(o->out, "{%s by %d}", index, tile_shift_distance(v)); break;
     default: break;  // broadcasts and stops are what lies below them
@@ -136,37 +138,37 @@ static const char *infix(tile_op op) {
   }
 }
 
-static void put_operand(printer *o, tile_id id);
-static void put_operation(printer *o, const tile_value *v);
+static void put_planned_operand(printer *o, tile_id id);
+static void put_planned_operation(printer *o, const tile_value *v);
 
 // Inside brackets already.
 static void put_alone(printer *o, tile_id id) {
   const tile_value *v = printed_value(o, id);
   if (o->p->values[id].inlined) {
-    put_operation(o, v);
+    put_planned_operation(o, v);
   } else if (plan_at_hand(o->p, id) && !tile_arity(v->op)) {
     put_leaf(o, v);
   } else {
-    put_operand(o, id);
+    put_planned_operand(o, id);
   }
 }
 
 // More than one word, which brackets hold together.
-static bool has_words(const printer *o, const tile_value *v) {
+static bool value_has_words(const printer *o, const tile_value *v) {
   if (v->op == TILE_CAUSAL) return true;
   if (v->op != TILE_ARGUMENT) return false;
   const tile_place *place = tile_place_of(o->p->program, v);
   return !is_plain(place);
 }
 
-static void put_call(printer *o, const tile_value *v) {
+static void put_op_call(printer *o, const tile_value *v) {
   fprintf(o->out, "%s", tile_op_text(v->op));
-  if (v->over) put_over(o, v->over);
+  if (v->over) put_planned_over(o, v->over);
   bool pairs = v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT;
   if (pairs || tile_is_running(v->op) || tile_is_scan(v->op)) {
     bool exclusive = tile_is_exclusive(v), reverse = !pairs && tile_is_from_end(v);
-    fprintf(o->out, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "",
-            reverse ? " reverse" : "");
+    fprintf(o->out, "[%s%s%s]", planned_axis_name(o, tile_step_axis(v)),
+            exclusive ? " exclusive" : "", reverse ? " reverse" : "");
   }
   fprintf(o->out, "(");
   for (int k = 0; k < tile_arity(v->op); k++) {
@@ -176,31 +178,31 @@ static void put_call(printer *o, const tile_value *v) {
   fprintf(o->out, ")");
 }
 
-static void put_operation(printer *o, const tile_value *v) {
+static void put_planned_operation(printer *o, const tile_value *v) {
   if (!infix(v->op)) {
-    put_call(o, v);
+    put_op_call(o, v);
     return;
   }
-  put_operand(o, v->args[0]);
+  put_planned_operand(o, v->args[0]);
   fprintf(o->out, " %s ", infix(v->op));
-  put_operand(o, v->args[1]);
+  put_planned_operand(o, v->args[1]);
 }
 
 // What is at hand is written out, what a nest makes is named.
-static void put_operand(printer *o, tile_id id) {
+static void put_planned_operand(printer *o, tile_id id) {
   const tile_value *v = printed_value(o, id);
   if (!plan_at_hand(o->p, id)) {
     fprintf(o->out, "%%%d", (int)id);
   } else if (!tile_arity(v->op)) {
-    if (has_words(o, v)) fprintf(o->out, "(");
+    if (value_has_words(o, v)) fprintf(o->out, "(");
     put_leaf(o, v);
-    if (has_words(o, v)) fprintf(o->out, ")");
+    if (value_has_words(o, v)) fprintf(o->out, ")");
   } else if (plan_is_inline(v->op)) {
-    put_operand(o, v->args[0]);
+    put_planned_operand(o, v->args[0]);
     put_map(o, v);
   } else {
     if (infix(v->op)) fprintf(o->out, "(");
-    put_operation(o, v);
+    put_planned_operation(o, v);
     if (infix(v->op)) fprintf(o->out, ")");
   }
 }
@@ -219,17 +221,17 @@ static void put_target(printer *o, const plan_value *pv) {
   if (pv->held == HELD_SCALAR) fprintf(o->out, " -> variable");
 }
 
-static void put_value(printer *o, int n, tile_id id) {
+static void put_planned_value(printer *o, int n, tile_id id) {
   const tile_value *v = printed_value(o, id);
   const plan_value *pv = &o->p->values[id];
   fprintf(o->out, "%%%d", (int)id);
   if (v->name) fprintf(o->out, " %s", v->name);
   if (n != pv->nest) {  // the product comes in a later nest
     fprintf(o->out, " begins as ");
-    put_operand(o, v->args[v->args[0] == pv->dot]);
+    put_planned_operand(o, v->args[v->args[0] == pv->dot]);
   } else {
     fprintf(o->out, " = ");
-    put_operation(o, v);
+    put_planned_operation(o, v);
   }
   put_target(o, pv);
 }
@@ -255,7 +257,7 @@ static const char *core_text(const printer *o, const plan_dot *dot, bool steps) 
 
 static void put_copy(printer *o, tile_id operand, int buffer) {
   fprintf(o->out, ", ");
-  put_operand(o, operand);
+  put_planned_operand(o, operand);
   fprintf(o->out, " from b%d", buffer);
 }
 
@@ -278,9 +280,10 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   for (int i = 0; i < 3; i++) {
     if (axes[i] < 0) continue;
     int64_t size = plan_axis_size(o->m, o->p->program, axes[i]);
-    if (size == TILE_RUNTIME_SIZE) fprintf(o->out, "%s%s ?", separator, axis_name(o, axes[i]));
+    if (size == TILE_RUNTIME_SIZE)
+      fprintf(o->out, "%s%s ?", separator, planned_axis_name(o, axes[i]));
     if (size != TILE_RUNTIME_SIZE)
-      fprintf(o->out, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
+      fprintf(o->out, "%s%s %lld", separator, planned_axis_name(o, axes[i]), (long long)size);
     separator = " x ";
   }
   put_core(o, nest, dot);
@@ -304,7 +307,7 @@ static void put_vectors(printer *o, const plan_nest *nest) {
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
     if (axis_in(nest->axes, axis) && (along < 0 || o->m->rank[axis] > o->m->rank[along]))
       along = axis;
-  fprintf(o->out, ", vectors along %s", axis_name(o, along));
+  fprintf(o->out, ", vectors along %s", planned_axis_name(o, along));
 }
 
 // GPU: who has a point, where that is not a thread alone.
@@ -315,7 +318,8 @@ static void put_threads(printer *o, const plan_nest *nest) {
     fprintf(o->out, ", %d lanes%s for each sum", t->lanes, t->apart ? " apart" : "");
   if (t->far) fprintf(o->out, ", rows 4 apart");
   if (t->orders > 1) fprintf(o->out, ", in %d orders", t->orders);
-  if (t->width > 1) fprintf(o->out, ", %d of %s at once", t->width, axis_name(o, t->vector));
+  if (t->width > 1)
+    fprintf(o->out, ", %d of %s at once", t->width, planned_axis_name(o, t->vector));
   if (t->begin) fprintf(o->out, ", from warp %d on", t->begin);
   if (t->steps) fprintf(o->out, ", a warp for each %d steps", t->steps);
   if (t->warps > 1) fprintf(o->out, ", a warp for each level");
@@ -333,7 +337,7 @@ static void put_lanes_of_system(printer *o, const plan_nest *nest) {
   if (lanes > 1) fprintf(o->out, ", %d lanes for each column", lanes);
 }
 
-static void put_points(printer *o, const plan_nest *nest) {
+static void put_planned_points(printer *o, const plan_nest *nest) {
   axis_set axes = nest->axes;
   if (nest->kind == NEST_DOT) {
     fprintf(o->out, " ");
@@ -345,7 +349,7 @@ static void put_points(printer *o, const plan_nest *nest) {
   } else {
     fprintf(o->out, " ");
   }
-  if (axes || nest->kind != NEST_DOT) put_axes(o, axes);
+  if (axes || nest->kind != NEST_DOT) put_axis_set(o, axes);
   if (nest->lane) fprintf(o->out, " lanes");
   put_vectors(o, nest);
   put_threads(o, nest);
@@ -355,12 +359,12 @@ static void put_points(printer *o, const plan_nest *nest) {
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }
 
-static void put_result(printer *o, int result) {
+static void put_planned_result(printer *o, int result) {
   const tile_result *r = &o->p->program->results.items[result];
   fprintf(o->out, "store ");
-  put_place(o, &r->place);
+  put_planned_place(o, &r->place);
   fprintf(o->out, " = ");
-  put_operand(o, r->value);
+  put_planned_operand(o, r->value);
 }
 
 static void put_nest(printer *o, int n) {
@@ -368,26 +372,26 @@ static void put_nest(printer *o, int n) {
   const plan_nest *nest = &o->p->nests.items[n];
   const char *separator = "";
   fprintf(o->out, "%3d %s %s", n, regions[nest->region], plan_nest_text(nest->kind));
-  put_points(o, nest);
+  put_planned_points(o, nest);
   fprintf(o->out, ": ");
   if (nest->kind == NEST_PACK) {
-    put_operand(o, nest->packed);
+    put_planned_operand(o, nest->packed);
     fprintf(o->out, " -> b%d", nest->pack);
   }
   tile_id begun = plan_begun_sum(o->p, nest);
-  if (nest->two) put_value(o, n, nest->other), separator = "; ";
-  if (nest->two && begun != NO_TILE) fprintf(o->out, "; "), put_value(o, n, begun);
+  if (nest->two) put_planned_value(o, n, nest->other), separator = "; ";
+  if (nest->two && begun != NO_TILE) fprintf(o->out, "; "), put_planned_value(o, n, begun);
   for (int i = 0; i < nest->values.count; i++, separator = "; ") {
     if (nest->two && nest->values.items[i] == begun) continue;
     fprintf(o->out, "%s", separator);
-    put_value(o, n, nest->values.items[i]);
+    put_planned_value(o, n, nest->values.items[i]);
     if (i || added_sum(o->p, nest) == NO_TILE) continue;
     fprintf(o->out, "; ");
-    put_value(o, n, added_sum(o->p, nest));
+    put_planned_value(o, n, added_sum(o->p, nest));
   }
   for (int i = 0; i < nest->results.count; i++, separator = "; ") {
     fprintf(o->out, "%s", separator);
-    put_result(o, nest->results.items[i]);
+    put_planned_result(o, nest->results.items[i]);
   }
   fprintf(o->out, "\n");
 }
@@ -398,7 +402,7 @@ static void put_numbers(printer *o, const plan_buffer *b) {
   axis_set axes = 0;
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   number_type type = b->stored != NUMBER_F32 ? b->stored : o->m->f64 ? NUMBER_F64 : NUMBER_F32;
-  put_axes(o, axes);
+  put_axis_set(o, axes);
   fprintf(o->out, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
 }
 
@@ -423,7 +427,7 @@ static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
   extent words = plan_words(b);
   fprintf(o->out, ", %lld", (long long)(words.factor * (o->m->f64 ? 8 : 4)));
   for (int axis = 0; axis < o->p->program->axes.count; axis++)
-    if (axis_in(words.sizes, axis)) fprintf(o->out, " * %s", axis_name(o, axis));
+    if (axis_in(words.sizes, axis)) fprintf(o->out, " * %s", planned_axis_name(o, axis));
   fprintf(o->out, " bytes");
   if (b->wgmma_layout) fprintf(o->out, " in wgmma's layout");
   put_layout(o, b->layout);
@@ -455,7 +459,7 @@ static void put_owners(printer *o, int buffer) {
   for (int c = 0; c < o->p->carried_count; c++) {
     if (o->p->carried[c].staging != buffer) continue;
     fprintf(o->out, " ");
-    put_place(o, &o->p->program->results.items[o->p->carried[c].result].place);
+    put_planned_place(o, &o->p->program->results.items[o->p->carried[c].result].place);
   }
 }
 
@@ -485,7 +489,7 @@ static void put_next(printer *o, const carried_pair *pair) {
   if (pair->result < 0) return;
   tile_id id = o->p->program->results.items[pair->result].value;
   fprintf(o->out, ", next ");
-  put_operand(o, id);
+  put_planned_operand(o, id);
   if (!pair->in_place && pair->staging < 0)
     fprintf(o->out, " copied from b%d", plan_copied_buffer(o->p, id));
   if (pair->in_place) fprintf(o->out, " in place");
@@ -495,12 +499,12 @@ static void put_next(printer *o, const carried_pair *pair) {
   if (pair->staging >= 0) fprintf(o->out, " by way of b%d", pair->staging);
 }
 
-static void put_state(printer *o, const carried_value *state, const carried_pair *pair,
-                      const plan_place *at) {
+static void put_carried_state(printer *o, const carried_value *state, const carried_pair *pair,
+                              const plan_place *at) {
   tile_place place = state->place;
   if (place.role == TILE_NEXT_STATE) place.role = TILE_STATE;
   fprintf(o->out, " ");
-  put_place(o, &place);
+  put_planned_place(o, &place);
   fprintf(o->out, " ");
   put_numbers(o, &state->memory);
   put_where(o, &state->memory, at);
@@ -523,7 +527,7 @@ char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *
   printer o = {.out = text_begin(&text), .m = m, .p = p};
   for (int n = 0; n < p->nests.count; n++) put_nest(&o, n);
   for (int c = 0; c < p->carried_count; c++)
-    put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
+    put_carried_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
   for (int i = 0; i < p->buffers.count; i++) put_buffer(&o, i, at ? &at->buffers[i] : NULL);
   return text_end(&text, a);
 }

@@ -40,7 +40,7 @@ static double space_size(const planner *q, axis_set axes) {
 enum { FEWEST_MULTIPLIED = 256 };
 
 // GPU, steps: a matrix of parameters times what a step makes (gpu/matrix_vector.c).
-static bool is_matrix_product(const planner *q, tile_id id) {
+static bool is_parameter_product(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind != MAP_BLOCK || q->program->form != TILE_STEP) return false;
   if (q->p->values[id].region != REGION_BODY) return false;
@@ -52,7 +52,7 @@ static bool is_matrix_product(const planner *q, tile_id id) {
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
-  if (q->p->values[id].region == REGION_STEPS || is_matrix_product(q, id)) return true;
+  if (q->p->values[id].region == REGION_STEPS || is_parameter_product(q, id)) return true;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   bool lane_a = q->p->values[v->args[0]].lane, lane_b = q->p->values[v->args[1]].lane;
   if (lane_a != lane_b || (lane_a && q->program->form == TILE_STEP)) return false;
@@ -160,7 +160,7 @@ static way across(const planner *q, way w, axis_set all, axis_set result, region
 
 // As many sums at a time as a vector has lanes: each costs three shuffles and additions, once for
 // every run along k.
-static way along(const planner *q, way w, axis_set all, axis_set result) {
+static way way_along(const planner *q, way w, axis_set all, axis_set result) {
   double depth = size_of_axis(q, w.k), width = q->m->width;
   w.along = true;
   w.cycles =
@@ -204,7 +204,7 @@ static way best_way(const planner *q, tile_id id, region r) {
       take_better(&best, across(q, w, ta | tb, result, r));
       w.k = contiguous(q, w.a);
       if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b))
-        take_better(&best, along(q, w, ta | tb, result));
+        take_better(&best, way_along(q, w, ta | tb, result));
     }
   }
   return best;
@@ -272,7 +272,7 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
 }
 
 void plan_product(planner *q, tile_id id, plan_nest *nest) {
-  if (is_matrix_product(q, id)) {
+  if (is_parameter_product(q, id)) {
     product_with_matrix(q, id, nest);
     return;
   }

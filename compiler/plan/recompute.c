@@ -25,7 +25,7 @@ static bool reads_memory(const planner *q, tile_id user) {
   return tile_op_is(op, TILE_OWN_NEST) || op == TILE_ACCUMULATE || op == TILE_DOT;
 }
 
-static void note_uses(inlining *n, const bool *needed) {
+static void note_inline_uses(inlining *n, const bool *needed) {
   planner *q = n->q;
   for (int i = 0; i < q->program->results.count; i++)
     n->kept[q->program->results.items[i].value] = true;
@@ -59,7 +59,7 @@ static bool adds_product(const inlining *n, const tile_value *v) {
   return false;
 }
 
-static bool is_cheap(inlining *n, tile_id id) {
+static bool is_cheap_inline(inlining *n, tile_id id) {
   const tile_value *v = value(n->q, id);
   if (adds_product(n, v)) return false;
   if (plan_is_inline(v->op) || !tile_elementwise(v->op) || tile_op_cost(v->op) > 1) return false;
@@ -70,11 +70,11 @@ static bool is_cheap(inlining *n, tile_id id) {
   return n->cost[id] <= most_cost;
 }
 
-static void mark_needed(const planner *q, tile_id id, bool *needed) {
+static void mark_needed_operands(const planner *q, tile_id id, bool *needed) {
   if (needed[id]) return;
   needed[id] = true;
   for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-    mark_needed(q, value(q, id)->args[k], needed);
+    mark_needed_operands(q, value(q, id)->args[k], needed);
 }
 
 void plan_inline_cheap(planner *q) {
@@ -85,9 +85,9 @@ void plan_inline_cheap(planner *q) {
   n.cost = ARENA_ARRAY(q->a, double, count);
   bool *needed = ARENA_ARRAY(q->a, bool, count);
   for (int i = 0; i < q->program->results.count; i++)
-    mark_needed(q, q->program->results.items[i].value, needed);
-  note_uses(&n, needed);
+    mark_needed_operands(q, q->program->results.items[i].value, needed);
+  note_inline_uses(&n, needed);
   for (tile_id id = 0; id < count; id++) {
-    if (needed[id] && is_cheap(&n, id)) q->p->values[id].inlined = true;
+    if (needed[id] && is_cheap_inline(&n, id)) q->p->values[id].inlined = true;
   }
 }

@@ -56,7 +56,7 @@ static int alike_count(const plan *p, int first, int nests, int end) {
   return count;
 }
 
-static int64_t instructions_of(const plan *p, int first, int count) {
+static int64_t repeated_instructions(const plan *p, int first, int count) {
   int64_t all = 0;
   for (int n = first; n < first + count; n++)
     all += p->nests.items[n].kind == NEST_POINTS ? p->nests.items[n].instructions : OF_PRODUCT;
@@ -66,9 +66,9 @@ static int64_t instructions_of(const plan *p, int first, int count) {
 plan_repeat plan_repeat_at(const plan *p, int first, int end) {
   for (int nests = 1; nests <= MOST_NESTS && first + nests * LEAST_TURNS <= end; nests++) {
     int turns = alike_count(p, first, nests, end) / nests + 1;
-    if (turns < LEAST_TURNS || instructions_of(p, first, nests * turns) < LEAST_INSTRUCTIONS)
+    if (turns < LEAST_TURNS || repeated_instructions(p, first, nests * turns) < LEAST_INSTRUCTIONS)
       continue;
-    if (instructions_of(p, first, nests) < WORTH_A_TURN) continue;
+    if (repeated_instructions(p, first, nests) < WORTH_A_TURN) continue;
     return (plan_repeat){nests, turns};
   }
   return (plan_repeat){0, 0};
@@ -89,7 +89,7 @@ int plan_alike_behind(const plan *p, int n, int last) {
 bool plan_is_frequent(const plan *p, int first, int last, int n) {
   int count = 0;
   for (int other = first; other <= last; other++) count += alike(p, other, n);
-  int64_t own = instructions_of(p, n, 1);
+  int64_t own = repeated_instructions(p, n, 1);
   return count >= LEAST_ALIKE && own >= WORTH_A_CALL && count * own >= LEAST_INSTRUCTIONS;
 }
 
@@ -139,14 +139,14 @@ static void list_value(void *data, tile_id id) {
   vec_push(list->a, &list->ids, id);
 }
 
-static value_list values_of(arena *a, const plan *p, int first, int count) {
+static value_list nest_values(arena *a, const plan *p, int first, int count) {
   value_list list = {.a = a};
   for (int n = first; n < first + count; n++)
     plan_each_value(p, &p->nests.items[n], list_value, &list);
   return list;
 }
 
-static bool differs(const tile_value *v, const tile_value *w) {
+static bool values_differ(const tile_value *v, const tile_value *w) {
   switch (v->op) {
     case TILE_SLICE:
     case TILE_PLACE: return tile_entry(v) != tile_entry(w);
@@ -157,11 +157,11 @@ static bool differs(const tile_value *v, const tile_value *w) {
 
 void plan_mark_varying(const plan *p, int x, int y, int count, bool *varies) {
   arena *a = arena_new();
-  value_list of_x = values_of(a, p, x, count), of_y = values_of(a, p, y, count);
+  value_list of_x = nest_values(a, p, x, count), of_y = nest_values(a, p, y, count);
   for (int i = 0; i < of_x.ids.count && i < of_y.ids.count; i++) {
     tile_id v = of_x.ids.items[i], w = of_y.ids.items[i];
     if (value(p, v)->op != value(p, w)->op) break;  // the code will not be the same
-    if (differs(value(p, v), value(p, w))) varies[v] = varies[w] = true;
+    if (values_differ(value(p, v), value(p, w))) varies[v] = varies[w] = true;
   }
   arena_free(a);
 }

@@ -134,7 +134,7 @@ void plan_describe_values(planner *q) {
 
 // ---- which values, in which order ----
 
-static void count_uses(planner *q) {
+static void count_planned_uses(planner *q) {
   for (int i = 0; i < q->program->results.count; i++)
     q->p->values[q->program->results.items[i].value].uses++;
   for (tile_id id = 0; id < q->program->values.count; id++) {
@@ -189,5 +189,5 @@ void plan_order_values(planner *q) {
       if (plan_is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
     }
   }
-  count_uses(q);
+  count_planned_uses(q);
 }

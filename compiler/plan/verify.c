@@ -28,13 +28,13 @@ static const plan_value *planned(const checker *c, tile_id id) { return &c->p->v
 
 static const plan_nest *nest_of(const checker *c, int n) { return &c->p->nests.items[n]; }
 
-static bool is_result(const checker *c, tile_id id) {
+static bool is_nest_result(const checker *c, tile_id id) {
   return c->p->values[id].needed && !plan_at_hand(c->p, id);
 }
 
 // ---- what is said ----
 
-static void refuse(checker *c, const char *where, const char *what) {
+static void report_wrong(checker *c, const char *where, const char *what) {
   if (!c->wrong) c->wrong = arena_printf(c->a, "after the pass '%s', %s: %s", c->pass, where, what);
 }
 
@@ -50,17 +50,18 @@ static const char *nest_text(const checker *c, int n) {
 }
 
 static void refuse_nest(checker *c, int n, const char *what) {
-  if (!c->wrong) refuse(c, nest_text(c, n), what);
+  if (!c->wrong) report_wrong(c, nest_text(c, n), what);
 }
 
 static void refuse_value(checker *c, tile_id id, const char *what) {
   if (c->wrong) return;
-  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)),
-         what);
+  report_wrong(
+      c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)),
+      what);
 }
 
 static void refuse_buffer(checker *c, int buffer, const char *what) {
-  if (!c->wrong) refuse(c, arena_printf(c->a, "buffer %d", buffer), what);
+  if (!c->wrong) report_wrong(c, arena_printf(c->a, "buffer %d", buffer), what);
 }
 
 // ---- the program ----
@@ -84,7 +85,7 @@ static void check_program(checker *c) {
   for (int i = 0; i < program->results.count; i++) {
     tile_id id = program->results.items[i].value;
     if (id < 0 || id >= program->values.count)
-      refuse(c, arena_printf(c->a, "result %d", i), "it has no value");
+      report_wrong(c, arena_printf(c->a, "result %d", i), "it has no value");
   }
 }
 
@@ -112,7 +113,7 @@ static void follow(checker *c, plan_read r, read_check *check) {
     follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
 }
 
-static bool is_product(const plan_nest *nest) {
+static bool is_product_nest(const plan_nest *nest) {
   return nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
 }
 
@@ -134,8 +135,8 @@ static void follow_value(checker *c, int n, int position, read_check *check) {
 
 static void follow_nest(checker *c, int n, read_check *check) {
   const plan_nest *nest = nest_of(c, n);
-  if (is_product(nest)) follow_factors(c, n, &nest->dot, check);
-  for (int i = is_product(nest); i < nest->values.count; i++) follow_value(c, n, i, check);
+  if (is_product_nest(nest)) follow_factors(c, n, &nest->dot, check);
+  for (int i = is_product_nest(nest); i < nest->values.count; i++) follow_value(c, n, i, check);
   if (nest->two) follow_factors(c, n, &nest->other_dot, check);
   if (nest->two && nest->scaled != NO_TILE)
     follow(c, (plan_read){n, 1, nest->scaled, false}, check);
@@ -169,7 +170,7 @@ static bool is_made_by_adding(const checker *c, tile_id id) {
 
 static void check_listed(checker *c, const int *listed) {
   for (tile_id id = 0; id < c->p->program->values.count; id++) {
-    if (!is_result(c, id)) {
+    if (!is_nest_result(c, id)) {
       if (listed[id]) refuse_value(c, id, "a nest makes it, and nothing needs it");
     } else if (listed[id] > 1) {
       refuse_value(c, id, "more than one nest makes it");
@@ -199,7 +200,7 @@ static void check_nests_of_values(checker *c) {
 // ---- operands precede ----
 
 // Regions follow each other, in whatever order nests are listed.
-static bool is_before(const checker *c, int n, int other) {
+static bool comes_before_nest(const checker *c, int n, int other) {
   if (other == c->p->nests.count) return true;
   region r = nest_of(c, n)->region, s = nest_of(c, other)->region;
   return r != s ? r < s : n < other;
@@ -232,7 +233,7 @@ static void check_precedes(checker *c, const plan_read *r) {
     refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which no nest makes", (int)r->id));
   } else if (pv->nest == r->nest) {
     check_same_nest(c, r);
-  } else if (!is_before(c, pv->nest, r->nest)) {
+  } else if (!comes_before_nest(c, pv->nest, r->nest)) {
     refuse_nest(
         c, r->nest,
         arena_printf(c->a, "it reads %%%d, which nest %d makes later", (int)r->id, pv->nest));
@@ -274,7 +275,7 @@ static void note_reader(checker *c, bool *read, int n, int buffer) {
     return;
   }
   read[buffer] = true;
-  if (!is_before(c, c->writer[buffer], n))
+  if (!comes_before_nest(c, c->writer[buffer], n))
     refuse_nest(c, n,
                 arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
 }
@@ -283,7 +284,7 @@ static void check_copies(checker *c) {
   bool *read = ARENA_ARRAY(c->a, bool, c->p->buffers.count + 1);
   for (int n = 0; n < c->p->nests.count; n++) {
     const plan_nest *nest = nest_of(c, n);
-    if (!is_product(nest)) continue;
+    if (!is_product_nest(nest)) continue;
     note_reader(c, read, n, nest->dot.pack_a);
     note_reader(c, read, n, nest->dot.pack_b);
     if (nest->two) note_reader(c, read, n, nest->other_dot.pack_a);
@@ -379,10 +380,10 @@ static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
-static void check_shapes(checker *c) {
+static void check_result_shapes(checker *c) {
   for (tile_id id = 0; id < c->p->program->values.count; id++) {
     const plan_value *pv = planned(c, id);
-    if (!is_result(c, id)) continue;
+    if (!is_nest_result(c, id)) continue;
     if (pv->held == HELD_BUFFER && (pv->buffer < 0 || pv->buffer >= c->p->buffers.count)) {
       refuse_value(c, id, "its buffer does not exist");
     } else if (pv->held == HELD_BUFFER && !shape_agrees(c, id, &c->p->buffers.items[pv->buffer])) {
@@ -418,7 +419,7 @@ static void check_layouts(checker *c) {
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
     if (pair->layout.pattern && pair->accumulator >= 0)
-      refuse(c, arena_printf(c->a, "state %d", s), "it has a layout, and lies in registers");
+      report_wrong(c, arena_printf(c->a, "state %d", s), "it has a layout, and lies in registers");
   }
 }
 
@@ -567,7 +568,7 @@ static void check_alive(checker *c, int n, int buffer) {
   if (n >= b->first && n <= b->last) return;
   const char *life =
       arena_printf(c->a, "its life, nests %d to %d, lacks nest %d", b->first, b->last, n);
-  refuse(c, arena_printf(c->a, "buffer %d", buffer), life);
+  report_wrong(c, arena_printf(c->a, "buffer %d", buffer), life);
 }
 
 static void check_read_alive(checker *c, const plan_read *r) {
@@ -584,7 +585,7 @@ static void check_written_alive(checker *c, int n) {
     if (pv->into != NO_TILE) check_alive(c, n, planned(c, pv->into)->buffer);
   }
   if (nest->kind == NEST_PACK) check_alive(c, n, nest->pack);
-  if (!is_product(nest)) return;
+  if (!is_product_nest(nest)) return;
   check_alive(c, n, nest->dot.pack_a);
   check_alive(c, n, nest->dot.pack_b);
   if (nest->two) check_alive(c, n, nest->other_dot.pack_a);
@@ -620,7 +621,7 @@ static bool has_place(const plan_buffer *b) {
          !b->stack;
 }
 
-static void check_places(checker *c) {
+static void check_buffer_places(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++) {
     const plan_buffer *x = &c->p->buffers.items[i];
     for (int k = 0; has_place(x) && k < i; k++) {
@@ -660,15 +661,15 @@ typedef struct plan_check {
 } plan_check;
 
 static const plan_check checks[] = {
-    {PLAN_PROGRAM, check_program, NULL}, {PLAN_NESTS, check_nests_of_values, NULL},
-    {PLAN_NESTS, check_products, NULL},  {PLAN_NESTS, NULL, check_precedes},
-    {PLAN_NESTS, note_writers, NULL},    {PLAN_NESTS, check_copies, NULL},
-    {PLAN_RESULTS, check_results, NULL}, {PLAN_SORTED, check_sorted, NULL},
-    {PLAN_HELD, check_shapes, NULL},     {PLAN_HELD, NULL, check_held},
-    {PLAN_STATES, check_storage, NULL},  {PLAN_STATES, check_pairs, NULL},
-    {PLAN_LIVES, check_layouts, NULL},   {PLAN_STATES, NULL, check_old_state},
-    {PLAN_THREADS, check_threads, NULL}, {PLAN_LIVES, check_lives, NULL},
-    {PLAN_PLACED, check_beside, NULL},   {PLAN_PLACED, check_places, NULL},
+    {PLAN_PROGRAM, check_program, NULL},    {PLAN_NESTS, check_nests_of_values, NULL},
+    {PLAN_NESTS, check_products, NULL},     {PLAN_NESTS, NULL, check_precedes},
+    {PLAN_NESTS, note_writers, NULL},       {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL},    {PLAN_SORTED, check_sorted, NULL},
+    {PLAN_HELD, check_result_shapes, NULL}, {PLAN_HELD, NULL, check_held},
+    {PLAN_STATES, check_storage, NULL},     {PLAN_STATES, check_pairs, NULL},
+    {PLAN_LIVES, check_layouts, NULL},      {PLAN_STATES, NULL, check_old_state},
+    {PLAN_THREADS, check_threads, NULL},    {PLAN_LIVES, check_lives, NULL},
+    {PLAN_PLACED, check_beside, NULL},      {PLAN_PLACED, check_buffer_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

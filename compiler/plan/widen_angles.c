@@ -42,18 +42,18 @@ static bool is_candidate(const widening *w, tile_id id) {
   return tile_elementwise(op) || op == TILE_SUM || tile_op_is(op, TILE_PICKS);
 }
 
-static tile_id below_maps(const widening *w, tile_id id) {
+static tile_id value_below_maps(const widening *w, tile_id id) {
   while (plan_is_inline(narrow_value(w, id)->op) && tile_arity(narrow_value(w, id)->op))
     id = narrow_value(w, id)->args[0];
   return id;
 }
 
 // Marks what the value is made of.
-static bool mark_operands(widening *w, tile_id id) {
+static bool mark_angle_operands(widening *w, tile_id id) {
   bool changed = false;
   const tile_value *v = narrow_value(w, id);
   for (int k = 0; k < tile_arity(v->op); k++) {
-    tile_id x = below_maps(w, v->args[k]);
+    tile_id x = value_below_maps(w, v->args[k]);
     if (w->wide[x] || !is_candidate(w, x)) continue;
     w->wide[x] = changed = true;
   }
@@ -65,7 +65,7 @@ static bool follows_wide(const widening *w, tile_id id) {
   const tile_value *v = narrow_value(w, id);
   bool follows = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
-    tile_id x = below_maps(w, v->args[k]);
+    tile_id x = value_below_maps(w, v->args[k]);
     if (narrow_value(w, x)->op == TILE_ARGUMENT) return false;
     follows |= w->wide[x] && !tile_op_is(narrow_value(w, x)->op, TILE_REDUCES);
   }
@@ -85,7 +85,7 @@ static bool find_wide(widening *w) {
       if (!w->wide[id] && is_candidate(w, id) && follows_wide(w, id)) w->wide[id] = changed = true;
     }
     for (tile_id id = w->from->values.count - 1; id >= 0; id--) {
-      if (w->wide[id]) changed |= mark_operands(w, id);
+      if (w->wide[id]) changed |= mark_angle_operands(w, id);
     }
   }
   return any;

@@ -23,7 +23,9 @@ typedef struct advisor {
   recurrence_advices found;
 } advisor;
 
-static const typed_value *at(const advisor *a, value_id id) { return &a->body->values.items[id]; }
+static const typed_value *advisor_value(const advisor *a, value_id id) {
+  return &a->body->values.items[id];
+}
 
 static void advise(advisor *a, value_id id, const char *expected, const char *found,
                    const char *instead) {
@@ -38,7 +40,7 @@ static void find_state_readers(advisor *a) {
   bool *of_lag = ARENA_ARRAY(a->memory, bool, a->body->lags.count + 1);
   for (int round = 0; round < 2; round++) {  // a lag may stand before the value that it remembers
     for (int i = 0; i < a->body->values.count; i++) {
-      const typed_value *v = at(a, i);
+      const typed_value *v = advisor_value(a, i);
       a->reads_state[i] = v->op == VALUE_PREVIOUS || (v->op == VALUE_LAG && of_lag[v->index]);
       for (int k = 0; k < value_arity(v->op); k++) a->reads_state[i] |= a->reads_state[v->args[k]];
     }
@@ -49,21 +51,24 @@ static void find_state_readers(advisor *a) {
   }
 }
 
-static bool is_sum(value_op op) { return op == VALUE_ADD || op == VALUE_SUB || op == VALUE_NEG; }
+static bool is_additive(value_op op) {
+  return op == VALUE_ADD || op == VALUE_SUB || op == VALUE_NEG;
+}
 
 // Both operands lack an axis of the result: k * v.
 static bool is_outer(const advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_MUL && v->op != VALUE_ADD && v->op != VALUE_SUB) return false;
-  return at(a, v->args[0])->axes != v->axes && at(a, v->args[1])->axes != v->axes;
+  return advisor_value(a, v->args[0])->axes != v->axes &&
+         advisor_value(a, v->args[1])->axes != v->axes;
 }
 
 // An outer product, times whatever, or a sum of such.
 static void find_outer_products(advisor *a) {
   for (int i = 0; i < a->body->values.count; i++) {
-    const typed_value *v = at(a, i);
+    const typed_value *v = advisor_value(a, i);
     a->has_outer[i] = v->op == VALUE_MUL && is_outer(a, i);
-    bool passes = v->op == VALUE_MUL || is_sum(v->op);
+    bool passes = v->op == VALUE_MUL || is_additive(v->op);
     for (int k = 0; passes && k < value_arity(v->op); k++)
       a->has_outer[i] |= a->has_outer[v->args[k]];
   }
@@ -76,7 +81,7 @@ static void find_updates(advisor *a) {
     if (t->kind == TENSOR_STATE && t->assigned >= 0) a->in_update[t->assigned] = true;
   }
   for (int i = a->body->values.count - 1; i >= 0; i--) {
-    const typed_value *v = at(a, i);
+    const typed_value *v = advisor_value(a, i);
     for (int k = 0; a->in_update[i] && k < value_arity(v->op); k++) a->in_update[v->args[k]] = true;
   }
 }
@@ -87,7 +92,7 @@ typedef struct factor_list {
 } factor_list;
 
 static bool collect_factors(const advisor *a, value_id id, factor_list *list) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op == VALUE_MUL)
     return collect_factors(a, v->args[0], list) && collect_factors(a, v->args[1], list);
   if (list->count == MOST_FACTORS) return false;
@@ -97,7 +102,7 @@ static bool collect_factors(const advisor *a, value_id id, factor_list *list) {
 
 // The name by which the source can lag a value; NULL: it has none.
 static const char *lagged_name(const advisor *a, value_id id, int steps) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op == VALUE_PARAM) return a->body->tensors.items[v->index].name;
   const char *name = v->op == VALUE_INPUT ? a->body->tensors.items[v->index].name : v->name;
   return name ? arena_printf(a->memory, "%s[t-%d]", name, steps) : NULL;
@@ -118,7 +123,7 @@ static const char *lagged_factors(const advisor *a, value_id product, int steps)
 }
 
 // Two axes of known size that are worth a product of matrices.
-static bool is_matrix(const advisor *a, axis_set axes) {
+static bool is_matrix_sized(const advisor *a, axis_set axes) {
   int64_t longest = 0, second = 0;
   for (int i = 0; i < a->body->axes.count; i++) {
     int64_t size = axis_in(axes, i) ? a->body->axes.items[i].size : 0;
@@ -133,16 +138,18 @@ static bool is_matrix(const advisor *a, axis_set axes) {
 }
 
 // Is it the value of a state after the step? -1: no.
-static const char *axis_name(const advisor *a, int axis) { return a->body->axes.items[axis].name; }
+static const char *body_axis_name(const advisor *a, int axis) {
+  return a->body->axes.items[axis].name;
+}
 
 // ---- lags of products ---------------------------------------------------------------------------
 
 // let u = k * v    .. + u[t-1]
 static void lag_of_a_product(advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_LAG) return;
   const typed_lag *lag = &a->body->lags.items[v->index];
-  if (lag->source < 0 || !is_matrix(a, lag->axes) || a->reads_state[lag->source]) return;
+  if (lag->source < 0 || !is_matrix_sized(a, lag->axes) || a->reads_state[lag->source]) return;
   if (!a->has_outer[lag->source]) return;
   const char *factors = lagged_factors(a, lag->source, v->steps);
   advise(a, id, "lags of factors",
@@ -153,11 +160,11 @@ static void lag_of_a_product(advisor *a, value_id id) {
 
 // let P = b * S    .. P[t-1]
 static void lag_of_a_state(advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_LAG || v->steps != 1) return;
   const typed_lag *lag = &a->body->lags.items[v->index];
   factor_list list = {.count = 0};
-  if (lag->source < 0 || lag->depth != 1 || !is_matrix(a, lag->axes)) return;
+  if (lag->source < 0 || lag->depth != 1 || !is_matrix_sized(a, lag->axes)) return;
   if (!collect_factors(a, lag->source, &list)) return;
   for (int i = 0; i < list.count; i++) {
     int state = state_assigned(a->body, list.items[i]);
@@ -177,15 +184,15 @@ static void lag_of_a_state(advisor *a, value_id id) {
 
 // y = S[K = 3]
 static void slice_of_a_state(advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_SLICE) return;
   int state = state_assigned(a->body, v->args[0]);
-  const typed_value *operand = at(a, v->args[0]);
+  const typed_value *operand = advisor_value(a, v->args[0]);
   if (operand->op == VALUE_PREVIOUS) state = operand->index;
-  if (state < 0 || !is_matrix(a, operand->axes)) return;
+  if (state < 0 || !is_matrix_sized(a, operand->axes)) return;
   const typed_tensor *t = &a->body->tensors.items[state];
   if (a->in_update[id]) return;
-  const char *axis = axis_name(a, v->index);
+  const char *axis = body_axis_name(a, v->index);
   advise(a, id, arena_printf(a->memory, "a sum over %s to read %s", axis, t->name),
          arena_printf(a->memory, "its entry [%s = %d]", axis, v->steps),
          arena_printf(
@@ -198,11 +205,11 @@ static void slice_of_a_state(advisor *a, value_id id) {
 
 // S = .. + (k + v)^2
 static void square_of_a_sum(advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
+  const typed_value *v = advisor_value(a, id);
   if (v->op != VALUE_WHOLE_POWER || v->index != 2) return;
-  value_op op = at(a, v->args[0])->op;
+  value_op op = advisor_value(a, v->args[0])->op;
   if ((op != VALUE_ADD && op != VALUE_SUB) || !is_outer(a, v->args[0])) return;
-  if (!is_matrix(a, v->axes) || a->reads_state[id]) return;
+  if (!is_matrix_sized(a, v->axes) || a->reads_state[id]) return;
   advise(a, id, "a sum of products", "the square of a sum",
          "multiply it out: x^2 + 2 * x * z + z^2");
 }

@@ -14,13 +14,15 @@ typedef struct trial {
   builder *b;
 } trial;
 
-static const typed_value *at(const trial *t, value_id id) { return &t->from->values.items[id]; }
+static const typed_value *trial_value(const trial *t, value_id id) {
+  return &t->from->values.items[id];
+}
 
 // ---- lags of factors ----------------------------------------------------------------------------
 
 // The lag buffer of a value of the old body. Until the new body is made, sources are old values.
-static int lag_of(trial *t, value_id id) {
-  const typed_value *v = at(t, id);
+static int trial_lag(trial *t, value_id id) {
+  const typed_value *v = trial_value(t, id);
   typed_body *body = t->b->body;
   int input = v->op == VALUE_INPUT ? v->index : -1;
   for (int i = 0; i < body->lags.count; i++) {
@@ -44,7 +46,7 @@ static value_id make_lag(trial *t, int lag, int steps) {
 }
 
 static value_id lagged(trial *t, value_id id, int steps) {
-  typed_value v = *at(t, id);
+  typed_value v = *trial_value(t, id);
   int state = state_assigned(t->from, id);
   if (state >= 0 && steps == 1)
     return make_value(t->b, (typed_value){.op = VALUE_PREVIOUS, .index = state});
@@ -61,7 +63,7 @@ static value_id lagged(trial *t, value_id id, int steps) {
       for (int k = 0; k < value_arity(v.op); k++) v.args[k] = lagged(t, v.args[k], steps);
       return make_value(t->b, v);
     case VALUE_LAG: return make_lag(t, v.index, v.steps + steps);
-    default: return make_lag(t, lag_of(t, id), steps);
+    default: return make_lag(t, trial_lag(t, id), steps);
   }
 }
 
@@ -88,13 +90,13 @@ static value_id square_of_sum(trial *t, value_id x, value_id y, value_op op) {
 
 static value_id as_advised(builder *b, const value_id *map, value_id old, void *context) {
   trial *t = context;
-  const typed_value *v = at(t, old);
+  const typed_value *v = trial_value(t, old);
   t->b = b;
   for (int i = 0; i < t->advices->count; i++) {
     if (t->advices->items[i].value != old) continue;
     if (v->op == VALUE_LAG) return lagged(t, t->from->lags.items[v->index].source, v->steps);
     if (v->op == VALUE_SLICE) return sum_of_entry(t, map[v->args[0]], v->index, v->steps);
-    const typed_value *sum = at(t, v->args[0]);
+    const typed_value *sum = trial_value(t, v->args[0]);
     return square_of_sum(t, map[sum->args[0]], map[sum->args[1]], sum->op);
   }
   return NO_VALUE;

@@ -10,7 +10,7 @@
 
 enum { READS_MAX = 64 };  // more reads than this in one value are not told apart
 
-static const affine *split(affine_analysis *a, value_id id);
+static const affine *split_affine(affine_analysis *a, value_id id);
 
 affine_analysis affine_begin(builder *b, value_id leaf, const char *leaf_text) {
   affine_analysis a = {
@@ -28,7 +28,7 @@ affine_analysis affine_begin(builder *b, value_id leaf, const char *leaf_text) {
 
 // ---- arithmetic of parts ------------------------------------------------------------------------
 
-static value_id one(affine_analysis *a) { return make_number(a->builder, 1); }
+static value_id made_one(affine_analysis *a) { return make_number(a->builder, 1); }
 
 static value_id part_negated(affine_analysis *a, value_id x) {
   return x == NO_VALUE ? x : make_unary(a->builder, VALUE_NEG, x);
@@ -125,7 +125,7 @@ static void split_add(affine_analysis *a, affine *form, const affine *x, const a
   }
 }
 
-static value_id chosen(affine_analysis *a, value_id condition, value_id x, value_id y) {
+static value_id chosen_value(affine_analysis *a, value_id condition, value_id x, value_id y) {
   if (x == NO_VALUE && y == NO_VALUE) return NO_VALUE;
   value_id zero = make_number(a->builder, 0);
   return make_where(a->builder, condition, x == NO_VALUE ? zero : x, y == NO_VALUE ? zero : y);
@@ -134,16 +134,16 @@ static value_id chosen(affine_analysis *a, value_id condition, value_id x, value
 static void split_where(affine_analysis *a, affine *form, value_id condition, const affine *x,
                         const affine *y) {
   if (inherit_first_limit(form, x, y)) return;
-  form->factor = chosen(a, condition, x->factor, y->factor);
-  form->rest = chosen(a, condition, x->rest, y->rest);
+  form->factor = chosen_value(a, condition, x->factor, y->factor);
+  form->rest = chosen_value(a, condition, x->rest, y->rest);
   for (int i = 0; i < x->reads.count; i++) {
     affine_read read = x->reads.items[i];
-    read.outer = chosen(a, condition, read.outer, NO_VALUE);
+    read.outer = chosen_value(a, condition, read.outer, NO_VALUE);
     add_read(a, form, read);
   }
   for (int i = 0; i < y->reads.count; i++) {
     affine_read read = y->reads.items[i];
-    read.outer = chosen(a, condition, NO_VALUE, read.outer);
+    read.outer = chosen_value(a, condition, NO_VALUE, read.outer);
     add_read(a, form, read);
   }
 }
@@ -154,7 +154,7 @@ static void add_contraction(affine_analysis *a, affine *form, value_id inner, ax
   axis_set of_leaf = axes & a->leaf_axes;
   inner = make_sum(a->builder, inner, axes & ~of_leaf);
   if (of_leaf) {
-    add_read(a, form, (affine_read){one(a), of_leaf, inner, at});
+    add_read(a, form, (affine_read){made_one(a), of_leaf, inner, at});
   } else {
     form->factor = part_sum(a, form->factor, inner);
   }
@@ -188,7 +188,7 @@ static const char *reads_text(const affine_analysis *a) {
 }
 
 static void split_product(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
-  const affine *x = split(a, v->args[0]), *y = split(a, v->args[1]);
+  const affine *x = split_affine(a, v->args[0]), *y = split_affine(a, v->args[1]);
   if (!x->linear || !y->linear) {
     inherit_first_limit(form, x, y);
   } else if (x->depends && y->depends) {
@@ -202,11 +202,11 @@ static void split_product(affine_analysis *a, affine *form, value_id id, const t
 }
 
 static void split_quotient(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
-  if (split(a, v->args[1])->depends) {
+  if (split_affine(a, v->args[1])->depends) {
     give_up(form, false, id,
             arena_printf(a->builder->memory, "divides by a value that reads %s", a->leaf_text));
   } else {
-    map_parts(a, form, split(a, v->args[0]), part_quotient, v->args[1]);
+    map_parts(a, form, split_affine(a, v->args[0]), part_quotient, v->args[1]);
   }
 }
 
@@ -216,7 +216,7 @@ static void split_rearranged(affine_analysis *a, affine *form, value_id id, cons
                              const char *reason) {
   give_up(form, true, id, reason);
   for (int k = 0; k < value_arity(v->op); k++) {
-    const affine *x = split(a, v->args[k]);
+    const affine *x = split_affine(a, v->args[k]);
     if (x->depends && !x->linear) inherit_limit(form, x);
   }
 }
@@ -224,22 +224,22 @@ static void split_rearranged(affine_analysis *a, affine *form, value_id id, cons
 static void split_operation(affine_analysis *a, affine *form, value_id id) {
   const typed_value v = *value_at(a->builder, id);
   switch (v.op) {
-    case VALUE_NEG: map_parts(a, form, split(a, v.args[0]), negated_by, NO_VALUE); break;
+    case VALUE_NEG: map_parts(a, form, split_affine(a, v.args[0]), negated_by, NO_VALUE); break;
     case VALUE_ADD:
     case VALUE_SUB:
-      split_add(a, form, split(a, v.args[0]), split(a, v.args[1]), v.op == VALUE_SUB);
+      split_add(a, form, split_affine(a, v.args[0]), split_affine(a, v.args[1]), v.op == VALUE_SUB);
       break;
     case VALUE_MUL: split_product(a, form, id, &v); break;
     case VALUE_DIV: split_quotient(a, form, id, &v); break;
     case VALUE_WHERE:
-      if (split(a, v.args[0])->depends) {
+      if (split_affine(a, v.args[0])->depends) {
         give_up(form, false, id,
                 arena_printf(a->builder->memory, "chooses by a value that reads %s", a->leaf_text));
       } else {
-        split_where(a, form, v.args[0], split(a, v.args[1]), split(a, v.args[2]));
+        split_where(a, form, v.args[0], split_affine(a, v.args[1]), split_affine(a, v.args[2]));
       }
       break;
-    case VALUE_SUM: split_sum(a, form, split(a, v.args[0]), v.over, id); break;
+    case VALUE_SUM: split_sum(a, form, split_affine(a, v.args[0]), v.over, id); break;
     case VALUE_RENAME:
       split_rearranged(a, form, id, &v, "moves the state to another axis: a dense transition");
       break;
@@ -255,7 +255,7 @@ static void split_operation(affine_analysis *a, affine *form, value_id id) {
   }
 }
 
-static const affine *split(affine_analysis *a, value_id id) {
+static const affine *split_affine(affine_analysis *a, value_id id) {
   affine *form = &a->forms[id];
   if (form->done) return form;
   *form = (affine){.depends = a->depends[id], .linear = true, .split = true};
@@ -263,7 +263,7 @@ static const affine *split(affine_analysis *a, value_id id) {
   if (!form->depends) {
     form->rest = id;
   } else if (id == a->leaf) {
-    form->factor = one(a);
+    form->factor = made_one(a);
   } else {
     a->builder->span = value_at(a->builder, id)->span;
     split_operation(a, form, id);
@@ -282,7 +282,7 @@ const affine *affine_form(affine_analysis *a, value_id id) {
       needed[v->args[k]] = true;
   }
   for (int i = 0; i <= id; i++) {
-    if (needed[i]) split(a, i);
+    if (needed[i]) split_affine(a, i);
   }
   return &a->forms[id];
 }

@@ -5,7 +5,7 @@
 #include "compiler/recurrence/structure.h"
 #include "compiler/recurrence/text.h"
 
-static void normalise(arena *a, recurrence *r) { r->body = normalise_body(a, &r->body); }
+static void normalise_recurrence(arena *a, recurrence *r) { r->body = normalise_body(a, &r->body); }
 
 // States that are changed have another structure.
 static void sum_heads(arena *a, recurrence *r) {
@@ -16,7 +16,7 @@ static const struct {
   const char *name;
   void (*run)(arena *, recurrence *);
 } passes[] = {
-    {"normalise", normalise},
+    {"normalise", normalise_recurrence},
     {"dead values", remove_dead_values},
     // Before structure, which reads the entries of shift registers as they are written out here.
     {"shifts", write_out_shifts},
@@ -28,9 +28,9 @@ static const struct {
 
 enum { PASSES = sizeof passes / sizeof *passes };
 
-static const char *name_of_pass(int pass) { return passes[pass].name; }
+static const char *analysis_pass_name(int pass) { return passes[pass].name; }
 
-static const pass_stage stage = {"analysis", PASSES, name_of_pass, NULL};
+static const pass_stage stage = {"analysis", PASSES, analysis_pass_name, NULL};
 
 recurrence *recurrence_analyse(arena *a, const typed_body *body) {
   recurrence *r = ARENA_NEW(a, recurrence);

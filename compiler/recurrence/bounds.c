@@ -19,7 +19,7 @@ static const interval anything = {.low = -INFINITY, .high = INFINITY};
 
 enum { LAST_PLACES = 2 };  // what the library's functions may be off, and one more
 
-static double below(double x) {
+static double widened_below(double x) {
   for (int i = 0; i < LAST_PLACES; i++) x = nextafter(x, -INFINITY);
   return x;
 }
@@ -35,26 +35,30 @@ static interval exactly(double low, double high) {
 }
 
 // Ends that were computed, with limits that no rounding passes.
-static interval rounded(double low, double high, double least, double most) {
+static interval rounded_interval(double low, double high, double least, double most) {
   if (isnan(low) || isnan(high)) return anything;
-  return exactly(fmax(below(low), least), fmin(above(high), most));
+  return exactly(fmax(widened_below(low), least), fmin(above(high), most));
 }
 
-static interval from_to(double low, double high) { return rounded(low, high, -INFINITY, INFINITY); }
+static interval from_to(double low, double high) {
+  return rounded_interval(low, high, -INFINITY, INFINITY);
+}
 
 static double real_value_at(const typed_value *v, double x) {
   return real_value(v, (double[3]){x, 0, 0});
 }
 
 static interval rising(const typed_value *v, interval x, double least, double most) {
-  return rounded(real_value_at(v, x.low), real_value_at(v, x.high), least, most);
+  return rounded_interval(real_value_at(v, x.low), real_value_at(v, x.high), least, most);
 }
 
 // ---- arithmetic ---------------------------------------------------------------------------------
 
-static interval negated(interval x) { return (interval){-x.high, -x.low, x.negative, x.positive}; }
+static interval negated_interval(interval x) {
+  return (interval){-x.high, -x.low, x.negative, x.positive};
+}
 
-static interval sum_of(interval x, interval y) {
+static interval interval_sum(interval x, interval y) {
   interval sum = from_to(x.low + y.low, x.high + y.high);
   sum.positive |= (x.positive && y.low >= 0) || (y.positive && x.low >= 0);
   sum.negative |= (x.negative && y.high <= 0) || (y.negative && x.high <= 0);
@@ -63,7 +67,7 @@ static interval sum_of(interval x, interval y) {
 
 static double product_of_ends(double x, double y) { return x == 0 || y == 0 ? 0 : x * y; }
 
-static interval product_of(interval x, interval y) {
+static interval interval_product(interval x, interval y) {
   double ends[4] = {product_of_ends(x.low, y.low), product_of_ends(x.low, y.high),
                     product_of_ends(x.high, y.low), product_of_ends(x.high, y.high)};
   double low = ends[0], high = ends[0];
@@ -72,7 +76,8 @@ static interval product_of(interval x, interval y) {
     high = fmax(high, ends[i]);
   }
   // a product of ends of one sign has that sign, however it rounds
-  interval product = rounded(low, high, low >= 0 ? 0 : -INFINITY, high <= 0 ? 0 : INFINITY);
+  interval product =
+      rounded_interval(low, high, low >= 0 ? 0 : -INFINITY, high <= 0 ? 0 : INFINITY);
   product.positive |= (x.positive && y.positive) || (x.negative && y.negative);
   product.negative |= (x.positive && y.negative) || (x.negative && y.positive);
   return product;
@@ -81,7 +86,7 @@ static interval product_of(interval x, interval y) {
 static interval square_of(interval x) {
   double most = fmax(fabs(x.low), fabs(x.high));
   double least = x.low > 0 ? x.low : x.high < 0 ? -x.high : 0;
-  interval square = rounded(least * least, most * most, 0, INFINITY);
+  interval square = rounded_interval(least * least, most * most, 0, INFINITY);
   square.positive |= x.positive || x.negative;
   return square;
 }
@@ -89,9 +94,10 @@ static interval square_of(interval x) {
 static interval inverse_of(interval x) {
   interval inverse = anything;
   if (x.low > 0 || x.high < 0) {
-    inverse = rounded(1 / x.high, 1 / x.low, x.low > 0 ? 0 : -INFINITY, x.low > 0 ? INFINITY : 0);
+    inverse = rounded_interval(1 / x.high, 1 / x.low, x.low > 0 ? 0 : -INFINITY,
+                               x.low > 0 ? INFINITY : 0);
   } else if (x.low >= 0) {
-    inverse = exactly(fmax(below(1 / x.high), 0), INFINITY);
+    inverse = exactly(fmax(widened_below(1 / x.high), 0), INFINITY);
   } else if (x.high <= 0) {
     inverse = exactly(-INFINITY, fmin(above(1 / x.low), 0));
   }
@@ -105,19 +111,19 @@ static interval whole_power_of(interval x, int n) {
   if (n == 0) return exactly(1, 1);
   interval power = n & 1 ? x : exactly(1, 1), square = n > 1 ? square_of(x) : x;
   for (int left = n >> 1; left; left >>= 1) {
-    if (left & 1) power = product_of(power, square);
+    if (left & 1) power = interval_product(power, square);
     if (left > 1) square = square_of(square);
   }
   return power;
 }
 
 // exp(p * log(x)) for x >= 0.
-static interval power_of(interval x, interval p) {
+static interval interval_power(interval x, interval p) {
   double low = fmax(x.low, 0);
   double ends[4] = {pow(low, p.low), pow(low, p.high), pow(x.high, p.low), pow(x.high, p.high)};
-  interval power = rounded(ends[0], ends[0], 0, INFINITY);
+  interval power = rounded_interval(ends[0], ends[0], 0, INFINITY);
   for (int i = 1; i < 4; i++) {
-    interval end = rounded(ends[i], ends[i], 0, INFINITY);
+    interval end = rounded_interval(ends[i], ends[i], 0, INFINITY);
     power.low = fmin(power.low, end.low);
     power.high = fmax(power.high, end.high);
   }
@@ -149,12 +155,12 @@ static interval absolute(interval x) {
   return with_signs(exactly(least, most), x.positive || x.negative, false);
 }
 
-static interval least_of(interval x, interval y) {
+static interval interval_min(interval x, interval y) {
   return with_signs(exactly(fmin(x.low, y.low), fmin(x.high, y.high)), x.positive && y.positive,
                     x.negative || y.negative);
 }
 
-static interval most_of(interval x, interval y) {
+static interval interval_max(interval x, interval y) {
   return with_signs(exactly(fmax(x.low, y.low), fmax(x.high, y.high)), x.positive || y.positive,
                     x.negative && y.negative);
 }
@@ -164,9 +170,9 @@ static interval either(interval x, interval y) {
                     x.negative && y.negative);
 }
 
-static interval unary(const typed_value *v, interval x) {
+static interval interval_unary(const typed_value *v, interval x) {
   switch (v->op) {
-    case VALUE_NEG: return negated(x);
+    case VALUE_NEG: return negated_interval(x);
     case VALUE_STOP_GRADIENT: return x;
     case VALUE_ABS: return absolute(x);
     case VALUE_WHOLE_POWER: return whole_power_of(x, v->index);
@@ -181,8 +187,8 @@ static interval unary(const typed_value *v, interval x) {
       return with_signs(rising(v, x, 0, INFINITY), x.positive, false);
     case VALUE_RSQRT:
       return with_signs(
-          rounded(1 / sqrt(x.high), x.low > 0 ? 1 / sqrt(x.low) : INFINITY, 0, INFINITY), true,
-          false);
+          rounded_interval(1 / sqrt(x.high), x.low > 0 ? 1 / sqrt(x.low) : INFINITY, 0, INFINITY),
+          true, false);
     case VALUE_SIGMOID: return with_signs(rising(v, x, 0, 1), true, false);
     case VALUE_LOG_SIGMOID: return with_signs(rising(v, x, -INFINITY, 0), false, true);
     case VALUE_SOFTPLUS: return with_signs(rising(v, x, 0, INFINITY), true, false);
@@ -199,21 +205,21 @@ static interval unary(const typed_value *v, interval x) {
 static interval elementwise(const typed_value *v, const interval x[3]) {
   bool square = v->op == VALUE_MUL && v->args[0] == v->args[1];
   switch (v->op) {
-    case VALUE_ADD: return sum_of(x[0], x[1]);
-    case VALUE_SUB: return sum_of(x[0], negated(x[1]));
-    case VALUE_MUL: return square ? square_of(x[0]) : product_of(x[0], x[1]);
-    case VALUE_DIV: return product_of(x[0], inverse_of(x[1]));
-    case VALUE_POWER: return power_of(x[0], x[1]);
-    case VALUE_MIN: return least_of(x[0], x[1]);
-    case VALUE_MAX: return most_of(x[0], x[1]);
-    case VALUE_CLAMP: return least_of(most_of(x[0], x[1]), x[2]);
+    case VALUE_ADD: return interval_sum(x[0], x[1]);
+    case VALUE_SUB: return interval_sum(x[0], negated_interval(x[1]));
+    case VALUE_MUL: return square ? square_of(x[0]) : interval_product(x[0], x[1]);
+    case VALUE_DIV: return interval_product(x[0], inverse_of(x[1]));
+    case VALUE_POWER: return interval_power(x[0], x[1]);
+    case VALUE_MIN: return interval_min(x[0], x[1]);
+    case VALUE_MAX: return interval_max(x[0], x[1]);
+    case VALUE_CLAMP: return interval_min(interval_max(x[0], x[1]), x[2]);
     case VALUE_WHERE: return either(x[1], x[2]);
     case VALUE_LESS:
     case VALUE_LESS_EQUAL:
     case VALUE_GREATER:
     case VALUE_GREATER_EQUAL:
     case VALUE_EQUAL: return exactly(0, 1);
-    default: return unary(v, x[0]);
+    default: return interval_unary(v, x[0]);
   }
 }
 
@@ -233,13 +239,13 @@ static interval promised(const typed_body *body, int tensor) {
 static interval sum_over(const typed_body *body, axis_set over, interval x) {
   interval count = exactly(1, 1);
   for (int i = 0; i < body->axes.count; i++) {
-    if (axis_in(over, i)) count = product_of(count, interval_of_size(body, i));
+    if (axis_in(over, i)) count = interval_product(count, interval_of_size(body, i));
   }
-  return product_of(count, x);
+  return interval_product(count, x);
 }
 
 // The parts of complex values that are told apart.
-static interval part_of(bounds *b, const typed_value *v) {
+static interval complex_part_bounds(bounds *b, const typed_value *v) {
   const typed_value *x = &b->body->values.items[v->args[0]];
   if (v->op == VALUE_COMPLEX_ABS) {
     if (x->op == VALUE_POLAR) return absolute(b->known.items[x->args[0]]);
@@ -268,7 +274,7 @@ static interval find_interval(bounds *b, const typed_value *v) {
     case VALUE_SLICE: return x[0];
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
-    case VALUE_COMPLEX_ABS: return part_of(b, v);
+    case VALUE_COMPLEX_ABS: return complex_part_bounds(b, v);
     default: return elementwise(v, x);
   }
 }

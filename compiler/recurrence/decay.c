@@ -17,12 +17,12 @@
 // Below all that counts, above the smallest number of any element type that states have.
 static const double smallest_decay = 1e-37;
 
-static value_id number(builder *b, double x) { return make_number(b, x); }
+static value_id decay_number(builder *b, double x) { return make_number(b, x); }
 
 // ---- positive values ----------------------------------------------------------------------------
 
 static value_id log_of_small(builder *b, value_id y, interval range) {
-  if (range.low < smallest_decay) y = make_binary(b, VALUE_MAX, y, number(b, smallest_decay));
+  if (range.low < smallest_decay) y = make_binary(b, VALUE_MAX, y, decay_number(b, smallest_decay));
   return make_unary(b, VALUE_LOG, y);
 }
 
@@ -35,7 +35,7 @@ static value_id log_of_positive(builder *b, bounds *ranges, value_id y) {
   // a difference from 1 knows no more digits than what is taken away
   bool difference = value_at(b, y)->op == VALUE_SUB;
   if (range.low >= 0.5 || (difference && range.low >= smallest_decay)) return by_rest;
-  value_id small = make_binary(b, VALUE_LESS, y, number(b, 0.5));
+  value_id small = make_binary(b, VALUE_LESS, y, decay_number(b, 0.5));
   return make_where(b, small, log_of_small(b, y, range), by_rest);
 }
 
@@ -48,16 +48,16 @@ typedef VEC(value_id) value_list;
 enum { PARTS_MAX = 32, PARTS_DEEP = 32 };  // sums and products of more parts stay whole
 
 // Terms of a sum or factors of a product; a difference is a sum.
-static void collect(builder *b, value_list *parts, value_op joins, value_id x, int depth) {
+static void collect_parts(builder *b, value_list *parts, value_op joins, value_id x, int depth) {
   typed_value v = *value_at(b, x);
   bool difference = joins == VALUE_ADD && v.op == VALUE_SUB;
   if (parts->count >= PARTS_MAX || depth == PARTS_DEEP || (v.op != joins && !difference)) {
     vec_push(b->memory, parts, x);
     return;
   }
-  collect(b, parts, joins, v.args[0], depth + 1);
+  collect_parts(b, parts, joins, v.args[0], depth + 1);
   if (difference) v.args[1] = make_unary(b, VALUE_NEG, v.args[1]);
-  collect(b, parts, joins, v.args[1], depth + 1);
+  collect_parts(b, parts, joins, v.args[1], depth + 1);
 }
 
 static bool have_axes_of_one(const builder *b, const value_list *parts) {
@@ -86,9 +86,9 @@ static value_id make_choice(builder *b, value_op joins, value_id condition, valu
                             value_id y) {
   bool sum = joins == VALUE_ADD;
   double nothing = sum ? -INFINITY : 0;
-  value_id branches[2] = {x, y}, neutral = number(b, sum ? 0 : 1), all = NO_VALUE;
+  value_id branches[2] = {x, y}, neutral = decay_number(b, sum ? 0 : 1), all = NO_VALUE;
   value_list parts[2] = {{0}, {0}};
-  for (int i = 0; i < 2; i++) collect(b, &parts[i], joins, branches[i], 0);
+  for (int i = 0; i < 2; i++) collect_parts(b, &parts[i], joins, branches[i], 0);
   if (have_axes_of_one(b, &parts[0]) && have_axes_of_one(b, &parts[1]))
     return make_where(b, condition, x, y);
   for (int i = 0; i < 2; i++) {
@@ -118,7 +118,7 @@ static value_id log_of_factors(builder *b, const typed_value *v, const value_id 
 
 static value_id log_of_value(builder *b, bounds *ranges, value_id id, const value_id *logs) {
   typed_value v = *value_at(b, id);
-  if (v.op == VALUE_NUMBER) return v.number >= 0 ? number(b, log(v.number)) : NO_VALUE;
+  if (v.op == VALUE_NUMBER) return v.number >= 0 ? decay_number(b, log(v.number)) : NO_VALUE;
   value_id found = opens_decay(v.op) ? log_of_factors(b, &v, logs) : make_gate_log(b, id, true);
   if (found != NO_VALUE || !bounds_of(ranges, id).positive) return found;
   return log_of_positive(b, ranges, id);

@@ -67,7 +67,7 @@ static bool can_be_delayed(arena *a, const typed_body *body, int lag) {
 }
 
 // Is a lag of this buffer read so many steps back?
-static bool is_read(const typed_body *body, int lag, int steps) {
+static bool is_step_read(const typed_body *body, int lag, int steps) {
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];
     if (v->op == VALUE_LAG && v->index == lag && v->steps == steps) return true;
@@ -75,11 +75,11 @@ static bool is_read(const typed_body *body, int lag, int steps) {
   return false;
 }
 
-static bool is_long(const typed_body *body, int lag) {
+static bool is_long_lag(const typed_body *body, int lag) {
   int depth = body->lags.items[lag].depth, reads = 0;
   if (depth <= SLOTS_SHORT) return false;
   if (depth > SLOTS_DENSE) return true;
-  for (int steps = 1; steps <= depth; steps++) reads += is_read(body, lag, steps);
+  for (int steps = 1; steps <= depth; steps++) reads += is_step_read(body, lag, steps);
   return 4 * reads < depth;
 }
 
@@ -106,7 +106,7 @@ static void choose_delayed(delayer *d) {
   bool *possible = ARENA_ARRAY(d->memory, bool, count);
   for (int i = 0; i < count; i++) {
     possible[i] = can_be_delayed(d->memory, d->from, i);
-    d->delayed[i] = possible[i] && is_long(d->from, i);
+    d->delayed[i] = possible[i] && is_long_lag(d->from, i);
   }
   while (slots_left(d) > SLOTS_MAX && (largest = largest_left(d, possible)) >= 0)
     d->delayed[largest] = true;
@@ -114,8 +114,8 @@ static void choose_delayed(delayer *d) {
 
 // ---- tensors ---------------------------------------------------------------------------------
 
-static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes,
-                      const int *order, bool complex) {
+static int add_delay_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes,
+                            const int *order, bool complex) {
   typed_tensor t = {.kind = kind,
                     .name = name,
                     .axis_set = axes,
@@ -133,7 +133,7 @@ static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set a
   return d->body->tensors.count - 1;
 }
 
-static value_id read_tensor(delayer *d, int tensor) {
+static value_id input_of_tensor(delayer *d, int tensor) {
   return body_append(d->memory, d->body,
                      (typed_value){.op = VALUE_INPUT, .index = tensor, .span = d->from->span});
 }
@@ -145,12 +145,12 @@ static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name
     const recurrence_delay *x = &d->to->delays.items[i];
     if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps &&
         x->starts == rows.starts)
-      return read_tensor(d, x->tensor);
+      return input_of_tensor(d, x->tensor);
   }
   d->too_many = d->too_many || d->to->delays.count >= DELAYS_MAX;
-  rows.tensor = add_tensor(d, TENSOR_INPUT, name, axes, order, complex);
+  rows.tensor = add_delay_tensor(d, TENSOR_INPUT, name, axes, order, complex);
   vec_push(d->memory, &d->to->delays, rows);
-  return read_tensor(d, rows.tensor);
+  return input_of_tensor(d, rows.tensor);
 }
 
 static int lag_of_input(const typed_body *body, int input) {
@@ -200,7 +200,7 @@ static value_id make_before(delayer *d, value_id id, int steps) {
   return body_append(d->memory, d->body, v);
 }
 
-static value_id *find_before(delayer *d, value_id id, int steps) {
+static value_id *find_earlier(delayer *d, value_id id, int steps) {
   if (steps == 0) return &d->now[id];
   for (int i = d->bucket[id]; i; i = d->next[i - 1])
     if (d->earlier.items[i - 1].steps == steps) return &d->earlier.items[i - 1].made;
@@ -225,10 +225,10 @@ static void keep_before(delayer *d, value_id id, int steps, value_id made) {
 
 // The value in the new body, some steps earlier. Operands come first.
 static value_id value_before(delayer *d, value_id id, int steps) {
-  value_id *found = find_before(d, id, steps);
+  value_id *found = find_earlier(d, id, steps);
   if (found && *found != NO_VALUE) return *found;
   d->too_many = d->too_many || d->body->values.count >= VALUES_MAX;
-  value_id made = d->too_many ? read_tensor(d, 0) : make_before(d, id, steps);
+  value_id made = d->too_many ? input_of_tensor(d, 0) : make_before(d, id, steps);
   keep_before(d, id, steps, made);
   return made;
 }
@@ -238,13 +238,13 @@ static value_id value_before(delayer *d, value_id id, int steps) {
 // What the buffer of a let holds after the last step.
 static void keep_let(delayer *d, int lag) {
   const typed_lag *l = &d->from->lags.items[lag];
-  int tensor = add_tensor(d, TENSOR_OUTPUT, arena_printf(d->memory, "%s kept", l->name), l->axes,
-                          NULL, l->complex);
+  int tensor = add_delay_tensor(d, TENSOR_OUTPUT, arena_printf(d->memory, "%s kept", l->name),
+                                l->axes, NULL, l->complex);
   d->body->tensors.items[tensor].assigned = d->now[l->source];
   d->to->kept[lag] = tensor;
 }
 
-static void make_body(delayer *d) {
+static void make_delayed_body(delayer *d) {
   const typed_body *from = d->from;
   for (int i = 0; i < from->tensors.count; i++) {
     typed_tensor *t = &d->body->tensors.items[i];
@@ -326,7 +326,7 @@ recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurre
   d.bucket = ARENA_ARRAY(a, int, body->values.count);
   d.now = ARENA_ARRAY(a, value_id, body->values.count);
   for (int i = 0; i < body->values.count; i++) d.now[i] = NO_VALUE;
-  make_body(&d);
+  make_delayed_body(&d);
   if (d.too_many) {
     diag_error(messages, body->span,
                "expected at most %d different lags of more than %d steps, those of lets counted "

@@ -32,13 +32,13 @@ static bool is_assigned(const builder *b, value_id id) {
   return false;
 }
 
-static bool collect_terms(const builder *b, value_id id, bool negative, terms *to) {
+static bool collect_addends(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
   if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB)) {
-    return collect_terms(b, v->args[0], negative, to) &&
-           collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
+    return collect_addends(b, v->args[0], negative, to) &&
+           collect_addends(b, v->args[1], negative != (v->op == VALUE_SUB), to);
   }
-  if (v->op == VALUE_NEG) return collect_terms(b, v->args[0], !negative, to);
+  if (v->op == VALUE_NEG) return collect_addends(b, v->args[0], !negative, to);
   if (to->count == TERMS_MAX) return false;
   to->items[to->count++] = (term){id, negative};
   return true;
@@ -67,13 +67,13 @@ static void take_common(factors *x, factors *y, factors *common) {
   }
 }
 
-static axis_set axes_of(const builder *b, const factors *x) {
+static axis_set product_axes(const builder *b, const factors *x) {
   axis_set axes = 0;
   for (int i = 0; i < x->count; i++) axes |= value_at(b, x->items[i])->axes;
   return axes;
 }
 
-static value_id product(builder *b, const factors *x) {
+static value_id factor_product(builder *b, const factors *x) {
   value_id id = x->items[0];
   for (int i = 1; i < x->count; i++) id = make_binary(b, VALUE_MUL, id, x->items[i]);
   return id;
@@ -94,18 +94,18 @@ static value_id factored(builder *b, term x, term y) {
   if (!collect_factors(b, x.id, &of_x) || !collect_factors(b, y.id, &of_y)) return NO_VALUE;
   take_common(&of_x, &of_y, &common);
   if (common.count == 0 || of_x.count == 0 || of_y.count == 0) return NO_VALUE;
-  axis_set left = axes_of(b, &of_x) | axes_of(b, &of_y);
-  if (!(axes_of(b, &common) & ~left)) return NO_VALUE;
+  axis_set left = product_axes(b, &of_x) | product_axes(b, &of_y);
+  if (!(product_axes(b, &common) & ~left)) return NO_VALUE;
   value_op op = x.negative == y.negative ? VALUE_ADD : VALUE_SUB;
-  value_id sum = make_binary(b, op, product(b, &of_x), product(b, &of_y));
-  return make_binary(b, VALUE_MUL, product(b, &common), sum);
+  value_id sum = make_binary(b, op, factor_product(b, &of_x), factor_product(b, &of_y));
+  return make_binary(b, VALUE_MUL, factor_product(b, &common), sum);
 }
 
 value_id factor_sum(builder *b, const typed_value *v) {
   terms all = {0};
-  if (!collect_terms(b, v->args[0], false, &all)) return NO_VALUE;
+  if (!collect_addends(b, v->args[0], false, &all)) return NO_VALUE;
   int first_of_second = all.count;
-  if (!collect_terms(b, v->args[1], v->op == VALUE_SUB, &all)) return NO_VALUE;
+  if (!collect_addends(b, v->args[1], v->op == VALUE_SUB, &all)) return NO_VALUE;
   for (int i = 0; i < first_of_second; i++) {
     for (int k = first_of_second; k < all.count; k++) {
       value_id merged = factored(b, all.items[i], all.items[k]);

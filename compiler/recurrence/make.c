@@ -16,7 +16,7 @@ static uint64_t number_bits(double x) {
   return bits;
 }
 
-static uint64_t hash_value(const typed_value *v) {
+static uint64_t hash_typed_value(const typed_value *v) {
   uint64_t hash = mix(17, (uint64_t)v->op);
   for (int k = 0; k < value_arity(v->op); k++) hash = mix(hash, (uint64_t)v->args[k]);
   hash = mix(hash, v->over);
@@ -25,7 +25,7 @@ static uint64_t hash_value(const typed_value *v) {
   return mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
 }
 
-static bool same_value(const typed_value *a, const typed_value *b) {
+static bool same_typed_value(const typed_value *a, const typed_value *b) {
   if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index ||
       a->index2 != b->index2 || a->steps != b->steps ||
       number_bits(a->number) != number_bits(b->number)) {
@@ -38,12 +38,12 @@ static bool same_value(const typed_value *a, const typed_value *b) {
 }
 
 static void insert(builder *b, value_id id) {
-  uint64_t slot = hash_value(value_at(b, id)) & (uint64_t)(b->table_size - 1);
+  uint64_t slot = hash_typed_value(value_at(b, id)) & (uint64_t)(b->table_size - 1);
   while (b->table[slot]) slot = (slot + 1) & (uint64_t)(b->table_size - 1);
   b->table[slot] = id + 1;
 }
 
-static void grow(builder *b) {
+static void grow_value_table(builder *b) {
   b->table_size = b->table_size ? b->table_size * 2 : 64;
   while (b->table_size < 2 * b->body->values.count) b->table_size *= 2;
   b->table = ARENA_ARRAY(b->memory, int, b->table_size);
@@ -52,21 +52,21 @@ static void grow(builder *b) {
 
 builder builder_new(arena *memory, typed_body *body) {
   builder b = {.memory = memory, .body = body};
-  grow(&b);
+  grow_value_table(&b);
   return b;
 }
 
 static value_id find_exactly(const builder *b, const typed_value *v) {
-  uint64_t slot = hash_value(v) & (uint64_t)(b->table_size - 1);
+  uint64_t slot = hash_typed_value(v) & (uint64_t)(b->table_size - 1);
   for (; b->table[slot]; slot = (slot + 1) & (uint64_t)(b->table_size - 1)) {
     value_id id = b->table[slot] - 1;
-    if (same_value(value_at(b, id), v)) return id;
+    if (same_typed_value(value_at(b, id), v)) return id;
   }
   return NO_VALUE;
 }
 
 // x + y is y + x as well.
-static value_id find_value(const builder *b, const typed_value *v) {
+static value_id find_equal_value(const builder *b, const typed_value *v) {
   value_id id = find_exactly(b, v);
   if (id != NO_VALUE || (v->op != VALUE_ADD && v->op != VALUE_MUL)) return id;
   typed_value swapped = *v;
@@ -77,7 +77,7 @@ static value_id find_value(const builder *b, const typed_value *v) {
 
 // A let's name goes to the value that it became, if that has none; inputs, parameters and numbers
 // have their own.
-static void give_name(builder *b, value_id id, const char *name) {
+static void name_made_value(builder *b, value_id id, const char *name) {
   typed_value *v = &b->body->values.items[id];
   if (name && !v->name && value_arity(v->op) > 0) v->name = name;
 }
@@ -86,16 +86,16 @@ value_id make_value(builder *b, typed_value v) {
   for (int k = value_arity(v.op); k < 3; k++) v.args[k] = NO_VALUE;
   if (v.span.source == 0) v.span = b->span;
   value_id id = simplify(b, &v);
-  if (id == NO_VALUE) id = find_value(b, &v);
+  if (id == NO_VALUE) id = find_equal_value(b, &v);
   if (id == NO_VALUE) {
-    if (2 * (b->body->values.count + 1) > b->table_size) grow(b);
+    if (2 * (b->body->values.count + 1) > b->table_size) grow_value_table(b);
     const char *name = v.name;
     v.name = NULL;
     id = body_append(b->memory, b->body, v);
     insert(b, id);
     v.name = name;
   }
-  give_name(b, id, v.name);
+  name_made_value(b, id, v.name);
   return id;
 }
 

@@ -24,7 +24,7 @@ static void copy_declarations(arena *memory, const typed_body *from, typed_body 
   memset(&to->values, 0, sizeof to->values);
 }
 
-static value_id moved(const value_id *map, value_id id) {
+static value_id renumbered(const value_id *map, value_id id) {
   return id == NO_VALUE ? NO_VALUE : map[id];
 }
 
@@ -84,7 +84,7 @@ static void mark_root(value_id *id, void *context) {
 
 static void renumber_root(value_id *id, void *context) {
   const value_id *map = context;
-  *id = moved(map, *id);
+  *id = renumbered(map, *id);
 }
 
 void remove_dead_values(arena *memory, recurrence *r) {

@@ -109,7 +109,7 @@ static value_id slice(slicing *s, value_id id, int entry) {
   return s->of[id] = make_value(s->b, v);
 }
 
-static value_id entry_of(slicing *s, const factors *all, int entry, int count) {
+static value_id sliced_entry(slicing *s, const factors *all, int entry, int count) {
   value_id product = NO_VALUE;
   for (int i = 0; i < count; i++) s->of[i] = NO_VALUE;
   for (int i = 0; i < all->count; i++) {
@@ -136,7 +136,7 @@ value_id write_out_outer_sum(builder *b, const typed_value *v) {
     if (!s.may[all.items[i]]) return NO_VALUE;
   }
   for (int i = 0; i < size; i++) {
-    value_id product = entry_of(&s, &all, i, count);
+    value_id product = sliced_entry(&s, &all, i, count);
     sum = sum == NO_VALUE ? product : make_binary(b, VALUE_ADD, sum, product);
   }
   return all.negative ? make_unary(b, VALUE_NEG, sum) : sum;

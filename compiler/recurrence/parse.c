@@ -61,7 +61,7 @@ static uint32_t string_end(const char *text, uint32_t i) {
   return text[i] == '"' ? i + 1 : i;
 }
 
-static void next(reader *r) {
+static void next_text_token(reader *r) {
   const char *text = r->source->text;
   uint32_t i = skip_space(text, r->at.end);
   token t = {TOKEN_END, i, i};
@@ -88,7 +88,7 @@ static void next(reader *r) {
   r->at = t;
 }
 
-static void fail(reader *r, const char *expected) {
+static void fail_parse(reader *r, const char *expected) {
   if (r->failed) return;
   r->failed = true;
   const token *t = &r->at;
@@ -111,32 +111,32 @@ static bool at_text(const reader *r, const char *text) {
 
 static bool take_text(reader *r, const char *text) {
   if (r->failed || !at_text(r, text)) return false;
-  next(r);
+  next_text_token(r);
   return true;
 }
 
-static void need(reader *r, const char *text) {
-  if (!take_text(r, text)) fail(r, arena_printf(r->memory, "'%s'", text));
+static void need_text(reader *r, const char *text) {
+  if (!take_text(r, text)) fail_parse(r, arena_printf(r->memory, "'%s'", text));
 }
 
 static const char *take_name(reader *r, const char *expected) {
   if (r->failed || r->at.kind != TOKEN_NAME) {
-    fail(r, expected);
+    fail_parse(r, expected);
     return "";
   }
   const char *name = intern_n(r->names, r->source->text + r->at.begin, r->at.end - r->at.begin);
-  next(r);
+  next_text_token(r);
   return name;
 }
 
 static double take_number(reader *r) {
   bool word = at_text(r, "inf") || at_text(r, "nan");
   if (r->failed || (r->at.kind != TOKEN_NUMBER && !word)) {
-    fail(r, "a number");
+    fail_parse(r, "a number");
     return 0;
   }
   double x = strtod(r->source->text + r->at.begin, NULL);
-  next(r);
+  next_text_token(r);
   return x;
 }
 
@@ -145,23 +145,23 @@ static int64_t take_whole(reader *r, int64_t low, int64_t high) {
   double x = take_number(r);
   if (!r->failed && !(x == floor(x) && x >= (double)low && x <= (double)high)) {
     r->at = before;
-    fail(r, arena_printf(r->memory, "a whole number from %lld to %lld", (long long)low,
-                         (long long)high));
+    fail_parse(r, arena_printf(r->memory, "a whole number from %lld to %lld", (long long)low,
+                               (long long)high));
   }
   return r->failed ? low : (int64_t)x;
 }
 
 static value_id take_value(reader *r) {
   if (r->failed || r->at.kind != TOKEN_VALUE) {
-    fail(r, "a value");
+    fail_parse(r, "a value");
     return NO_VALUE;
   }
   long id = strtol(r->source->text + r->at.begin + 1, NULL, 10);
   if (id >= r->body->values.count) {
-    fail(r, arena_printf(r->memory, "a value that stands above"));
+    fail_parse(r, arena_printf(r->memory, "a value that stands above"));
     return NO_VALUE;
   }
-  next(r);
+  next_text_token(r);
   return (value_id)id;
 }
 
@@ -169,7 +169,7 @@ static const char *take_string(reader *r) {
   const char *text = r->source->text;
   if (r->failed || r->at.kind != TOKEN_STRING || r->at.end - r->at.begin < 2 ||
       text[r->at.end - 1] != '"') {
-    fail(r, "a text in double quotes");
+    fail_parse(r, "a text in double quotes");
     return "";
   }
   char *copy = arena_alloc(r->memory, r->at.end - r->at.begin);
@@ -178,7 +178,7 @@ static const char *take_string(reader *r) {
     if (text[i] == '\\') i++;
     copy[length++] = text[i];
   }
-  next(r);
+  next_text_token(r);
   return intern_n(r->names, copy, length);
 }
 
@@ -191,7 +191,7 @@ static int find_axis(const reader *r, const char *name) {
   return -1;
 }
 
-static int find_tensor(const reader *r, const char *name) {
+static int find_named_tensor(const reader *r, const char *name) {
   for (int i = 0; i < r->body->tensors.count; i++) {
     if (r->body->tensors.items[i].name == name) return i;
   }
@@ -211,29 +211,29 @@ static int take_declared(reader *r, const char *what,
   int found = find(r, take_name(r, what));
   if (found >= 0) return found;
   r->at = before;
-  fail(r, arena_printf(r->memory, "%s that is declared above", what));
+  fail_parse(r, arena_printf(r->memory, "%s that is declared above", what));
   return 0;
 }
 
 static int take_axis(reader *r) { return take_declared(r, "an axis", find_axis); }
-static int take_tensor(reader *r) { return take_declared(r, "a tensor", find_tensor); }
+static int take_tensor(reader *r) { return take_declared(r, "a tensor", find_named_tensor); }
 
 static axis_set take_axis_set(reader *r) {
   axis_set set = 0;
-  need(r, "[");
+  need_text(r, "[");
   if (take_text(r, "]")) return 0;
   do set |= axis_bit(take_axis(r));
   while (take_text(r, ","));
-  need(r, "]");
+  need_text(r, "]");
   return set;
 }
 
 static const char *take_new_name(reader *r) {
   token before = r->at;
   const char *name = take_name(r, "a name");
-  if (!r->failed && (find_axis(r, name) >= 0 || find_tensor(r, name) >= 0)) {
+  if (!r->failed && (find_axis(r, name) >= 0 || find_named_tensor(r, name) >= 0)) {
     r->at = before;
-    fail(r, "a name that is not declared yet");
+    fail_parse(r, "a name that is not declared yet");
   }
   return name;
 }
@@ -288,21 +288,21 @@ static const ast_expr *take_size(reader *r) {
   uint32_t end = open.end;
   while (text[end] && text[end] != '}' && text[end] != '\n') end++;
   if (text[end] != '}') {
-    fail(r, "a size in braces");
+    fail_parse(r, "a size in braces");
     return NULL;
   }
   const ast_expr *e = parse_size(r, open.end, end);
   if (!r->failed && (!e || !size_legal(r, e)))
-    fail(r, "a size made of numbers and earlier axes in braces");
+    fail_parse(r, "a size made of numbers and earlier axes in braces");
   r->at.end = end + 1;
-  next(r);
+  next_text_token(r);
   return r->failed ? NULL : e;
 }
 
 static void read_axis(reader *r) {
   typed_axis axis = {.size = TYPED_RUNTIME_SIZE};
   axis.span = (span){r->source->id, r->at.begin, r->at.end};
-  if (r->body->axes.count == TYPED_MAX_AXES) fail(r, "no further axis");
+  if (r->body->axes.count == TYPED_MAX_AXES) fail_parse(r, "no further axis");
   axis.name = take_new_name(r);
   if (take_text(r, "=")) {
     if (!r->failed && at_text(r, "{")) {
@@ -318,7 +318,7 @@ static void read_axis(reader *r) {
 }
 
 // Behind `~`: a parameter above, or a number; of a complex state (re, im).
-static void read_begin(reader *r, typed_tensor *state) {
+static void parse_begin(reader *r, typed_tensor *state) {
   typed_begin *begin = ARENA_NEW(r->memory, typed_begin);
   *begin = (typed_begin){.parameter = NO_PARAMETER};
   state->begin = begin;
@@ -326,41 +326,41 @@ static void read_begin(reader *r, typed_tensor *state) {
     begin->parameter = take_tensor(r);
     return;
   }
-  if (state->complex) need(r, "(");
+  if (state->complex) need_text(r, "(");
   begin->number[0] = take_number(r);
   if (!state->complex) return;
-  need(r, ",");
+  need_text(r, ",");
   begin->number[1] = take_number(r);
-  need(r, ")");
+  need_text(r, ")");
 }
 
-static void read_tensor(reader *r, tensor_kind kind) {
+static void parse_tensor(reader *r, tensor_kind kind) {
   typed_tensor t = {.kind = kind, .assigned = NO_VALUE};
   t.span = (span){r->source->id, r->at.begin, r->at.end};
   t.name = take_new_name(r);
   t.axes = ARENA_ARRAY(r->memory, int, TYPED_MAX_AXES);
   if (take_text(r, "[")) {
     do {
-      if (t.axis_count == TYPED_MAX_AXES) fail(r, "']'");
+      if (t.axis_count == TYPED_MAX_AXES) fail_parse(r, "']'");
       if (r->failed) return;
       t.axes[t.axis_count] = take_axis(r);
       t.axis_set |= axis_bit(t.axes[t.axis_count++]);
     } while (take_text(r, ","));
-    need(r, "]");
+    need_text(r, "]");
   }
   if (take_text(r, ":")) {
-    need(r, "complex");
+    need_text(r, "complex");
     t.complex = true;
   }
   if (take_text(r, "in")) {
     t.promised = true;
-    need(r, "[");
+    need_text(r, "[");
     t.low = take_number(r);
-    need(r, ",");
+    need_text(r, ",");
     t.high = take_number(r);
-    need(r, "]");
+    need_text(r, "]");
   }
-  if (kind == TENSOR_STATE && take_text(r, "~")) read_begin(r, &t);
+  if (kind == TENSOR_STATE && take_text(r, "~")) parse_begin(r, &t);
   vec_push(r->memory, &r->body->tensors, t);
 }
 
@@ -370,16 +370,16 @@ static void read_lag(reader *r) {
   lag.name = take_name(r, "a name");
   if (find_lag(r, lag.name) >= 0) {
     r->at = before;
-    fail(r, "a name that has no lag buffer yet");
+    fail_parse(r, "a name that has no lag buffer yet");
   }
   if (at_text(r, "[")) lag.axes = take_axis_set(r);
   if (take_text(r, ":")) {
-    need(r, "complex");
+    need_text(r, "complex");
     lag.complex = true;
   }
-  need(r, "depth");
+  need_text(r, "depth");
   lag.depth = (int)take_whole(r, 1, INT32_MAX);
-  int tensor = find_tensor(r, lag.name);
+  int tensor = find_named_tensor(r, lag.name);
   if (tensor >= 0 && r->body->tensors.items[tensor].kind == TENSOR_INPUT) lag.input = tensor;
   vec_push(r->memory, &r->body->lags, lag);
 }
@@ -402,15 +402,15 @@ static void read_attributes(reader *r, typed_value *v) {
     case VALUE_SQRT: v->kink = take_text(r, "kink"); break;
     case VALUE_RENAME:
     case VALUE_SLICE:
-      need(r, "[");
+      need_text(r, "[");
       v->index = take_axis(r);
-      need(r, v->op == VALUE_RENAME ? "->" : "=");
+      need_text(r, v->op == VALUE_RENAME ? "->" : "=");
       if (v->op == VALUE_RENAME) {
         v->index2 = take_axis(r);
       } else {
         v->steps = (int)take_whole(r, 0, INT32_MAX);
       }
-      need(r, "]");
+      need_text(r, "]");
       break;
     default:
       if (value_op_class(v->op) == CLASS_REDUCE) v->over = take_axis_set(r);
@@ -418,22 +418,22 @@ static void read_attributes(reader *r, typed_value *v) {
   }
 }
 
-static void read_value(reader *r) {
+static void read_recurrence_value(reader *r) {
   typed_value v = {.args = {NO_VALUE, NO_VALUE, NO_VALUE}};
   token start = r->at;
   long id = strtol(r->source->text + start.begin + 1, NULL, 10);
   if (id != r->body->values.count) {
-    fail(r, arena_printf(r->memory, "%%%d, the next value", r->body->values.count));
+    fail_parse(r, arena_printf(r->memory, "%%%d, the next value", r->body->values.count));
   }
-  next(r);
+  next_text_token(r);
   axis_set stated = at_text(r, "[") ? take_axis_set(r) : 0;
   bool complex = take_text(r, "complex");
-  need(r, "=");
+  need_text(r, "=");
   token operation = r->at;
   v.op = value_op_find(take_name(r, "an operation"));
   if (!r->failed && v.op == VALUE_OP_COUNT) {
     r->at = operation;
-    fail(r, "an operation");
+    fail_parse(r, "an operation");
   }
   if (r->failed) return;
   read_attributes(r, &v);
@@ -445,7 +445,7 @@ static void read_value(reader *r) {
   const typed_value *made = &r->body->values.items[appended];
   if (made->axes != stated || made->complex != complex) {
     r->at = start;
-    fail(r, "the axes and the element kind that follow from the operands");
+    fail_parse(r, "the axes and the element kind that follow from the operands");
   }
 }
 
@@ -454,19 +454,20 @@ static void read_assignment(reader *r) {
   const char *name = take_name(r, "a declaration, a value or an assignment");
   value_id *target = NULL;
   if (take_text(r, ".")) {
-    need(r, "lag");
+    need_text(r, "lag");
     int lag = find_lag(r, name);
     if (lag >= 0) target = &r->body->lags.items[lag].source;
   } else {
-    int tensor = find_tensor(r, name);
+    int tensor = find_named_tensor(r, name);
     typed_tensor *t = tensor < 0 ? NULL : &r->body->tensors.items[tensor];
     if (t && (t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT)) target = &t->assigned;
   }
   if (!r->failed && (!target || *target != NO_VALUE)) {
     r->at = before;
-    fail(r, target ? "one assignment to each name" : "a declaration, a value or an assignment");
+    fail_parse(r,
+               target ? "one assignment to each name" : "a declaration, a value or an assignment");
   }
-  need(r, "=");
+  need_text(r, "=");
   value_id id = take_value(r);
   if (target) *target = id;
 }
@@ -484,7 +485,7 @@ static void read_limit(reader *r, state_structure *s) {
   if (r->at.kind == TOKEN_STRING) s->limit_reason = take_string(r);
 }
 
-static void read_part(reader *r, state_structure *s) {
+static void read_structure_part(reader *r, state_structure *s) {
   if (take_text(r, "decay")) {
     s->decay = take_value(r);
   } else if (take_text(r, "log_decay")) {
@@ -498,7 +499,7 @@ static void read_part(reader *r, state_structure *s) {
   } else if (take_text(r, "limit")) {
     read_limit(r, s);
   } else {
-    fail(r, "a part of the structure");
+    fail_parse(r, "a part of the structure");
   }
 }
 
@@ -507,19 +508,19 @@ static void read_structure(reader *r) {
       .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
   int tensor = take_tensor(r);
   if (!r->failed && state_position(r, tensor) != r->result->states.count) {
-    fail(r, "the structures in the order of the states");
+    fail_parse(r, "the structures in the order of the states");
   }
-  need(r, ":");
+  need_text(r, ":");
   token before = r->at;
   s.class = state_class_find(take_name(r, "a class"));
   if (!r->failed && s.class == STATE_CLASSES) {
     r->at = before;
-    fail(r, "a class");
+    fail_parse(r, "a class");
   }
-  need(r, ",");
-  need(r, "stratum");
+  need_text(r, ",");
+  need_text(r, "stratum");
   s.stratum = (int)take_whole(r, 0, INT32_MAX - 1);
-  while (take_text(r, ",")) read_part(r, &s);
+  while (take_text(r, ",")) read_structure_part(r, &s);
   if (s.stratum >= r->result->stratum_count) r->result->stratum_count = s.stratum + 1;
   vec_push(r->memory, &r->result->states, s);
 }
@@ -528,12 +529,12 @@ static void read_structure(reader *r) {
 
 static void read_item(reader *r) {
   if (r->at.kind == TOKEN_VALUE) {
-    read_value(r);
+    read_recurrence_value(r);
     return;
   }
   for (int kind = 0; kind < 4; kind++) {
     if (take_text(r, tensor_kind_text((tensor_kind)kind))) {
-      read_tensor(r, (tensor_kind)kind);
+      parse_tensor(r, (tensor_kind)kind);
       return;
     }
   }
@@ -551,13 +552,13 @@ static void read_item(reader *r) {
 recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const source *text) {
   recurrence *result = ARENA_NEW(a, recurrence);
   reader r = {a, names, messages, text, result, &result->body, {0}, false};
-  next(&r);
-  need(&r, "recurrence");
+  next_text_token(&r);
+  need_text(&r, "recurrence");
   result->body.name = take_name(&r, "the recurrence's name");
-  need(&r, "{");
+  need_text(&r, "{");
   while (!r.failed && !at_text(&r, "}")) read_item(&r);
-  need(&r, "}");
-  if (!r.failed && r.at.kind != TOKEN_END) fail(&r, "nothing after the recurrence");
+  need_text(&r, "}");
+  if (!r.failed && r.at.kind != TOKEN_END) fail_parse(&r, "nothing after the recurrence");
   if (r.failed) return NULL;
   const char *wrong = verify_body(a, &result->body);
   if (!wrong && result->states.count > 0) wrong = recurrence_verify(a, result);

@@ -47,7 +47,7 @@ state_class state_class_find(const char *text) {
   return (state_class) class;
 }
 
-static void print_axis(FILE *out, arena *a, const typed_axis *axis) {
+static void print_declared_axis(FILE *out, arena *a, const typed_axis *axis) {
   fprintf(out, "  axis %s", axis->name);
   if (axis->size != TYPED_RUNTIME_SIZE) {
     fprintf(out, " = %lld", (long long)axis->size);
@@ -82,7 +82,7 @@ static void print_attributes(FILE *out, const typed_body *body, const typed_valu
   }
 }
 
-static void print_value(FILE *out, const typed_body *body, int id) {
+static void print_typed_value(FILE *out, const typed_body *body, int id) {
   const typed_value *v = &body->values.items[id];
   fprintf(out, "  %%%d", id);
   if (v->axes) {
@@ -131,14 +131,14 @@ static void print_structure(FILE *out, const typed_body *body, const char *name,
 }
 
 static void print_body(FILE *out, arena *a, const typed_body *body) {
-  for (int i = 0; i < body->axes.count; i++) print_axis(out, a, &body->axes.items[i]);
+  for (int i = 0; i < body->axes.count; i++) print_declared_axis(out, a, &body->axes.items[i]);
   for (int i = 0; i < body->tensors.count; i++) {
     print_tensor(out, body, &body->tensors.items[i]);
     fputc('\n', out);
   }
   for (int i = 0; i < body->lags.count; i++) print_lag(out, body, &body->lags.items[i]);
   fputc('\n', out);
-  for (int i = 0; i < body->values.count; i++) print_value(out, body, i);
+  for (int i = 0; i < body->values.count; i++) print_typed_value(out, body, i);
   fputc('\n', out);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];

@@ -39,7 +39,7 @@ typedef struct sequence {
   int64_t number, begin, end;
 } sequence;
 
-static double *data_of(const reference_tensor *tensors, int i) {
+static double *reference_data(const reference_tensor *tensors, int i) {
   return tensors ? tensors[i].data : NULL;
 }
 
@@ -53,7 +53,7 @@ static void evaluate_index(const plan *p, node *n) {
   for (int64_t i = 0; i < p->sizes[n->value->index]; i++) n->numbers[i] = (double)i;
 }
 
-static void read_memory(const place *at, const double *data, double *numbers) {
+static void load_place(const place *at, const double *data, double *numbers) {
   for (int64_t i = 0; i < at->count; i++) {
     int64_t from = mapped(at->memory, i);
     for (int w = 0; w < at->width; w++)
@@ -72,7 +72,7 @@ static double *read_carry(const plan *p, const typed_value *v, double *carry) {
   return carried_entry(carry, lag, lag->entries - v->steps);
 }
 
-static void evaluate(machine *m, node *n, int64_t token) {
+static void evaluate_node(machine *m, node *n, int64_t token) {
   plan *p = &m->plan;
   const typed_value *v = n->value;
   switch (v->op) {
@@ -80,11 +80,11 @@ static void evaluate(machine *m, node *n, int64_t token) {
     case VALUE_AXIS_SIZE: n->numbers[0] = (double)p->sizes[v->index]; break;
     case VALUE_INDEX: evaluate_index(p, n); break;
     case VALUE_PARAM:
-      read_memory(&p->tensors[v->index], data_of(m->run->tensors, v->index), n->numbers);
+      load_place(&p->tensors[v->index], reference_data(m->run->tensors, v->index), n->numbers);
       break;
     case VALUE_INPUT: {
       const place *at = &p->tensors[v->index];
-      read_memory(at, at_element(data_of(m->run->tensors, v->index), token, at), n->numbers);
+      load_place(at, at_element(reference_data(m->run->tensors, v->index), token, at), n->numbers);
       break;
     }
     case VALUE_PREVIOUS:
@@ -99,7 +99,7 @@ static void evaluate(machine *m, node *n, int64_t token) {
 static void evaluate_all(machine *m, bool invariant, int64_t token) {
   for (int i = 0; i < m->plan.body->values.count; i++) {
     node *n = &m->plan.nodes[i];
-    if (n->live && n->invariant == invariant) evaluate(m, n, token);
+    if (n->live && n->invariant == invariant) evaluate_node(m, n, token);
   }
 }
 
@@ -114,7 +114,7 @@ static void add_to_memory(const plan *p, const place *at, double *data, const do
   }
 }
 
-static void differentiate(machine *m, node *n, int64_t token) {
+static void differentiate_node(machine *m, node *n, int64_t token) {
   plan *p = &m->plan;
   const typed_value *v = n->value;
   switch (v->op) {
@@ -122,11 +122,12 @@ static void differentiate(machine *m, node *n, int64_t token) {
     case VALUE_AXIS_SIZE:
     case VALUE_INDEX: break;
     case VALUE_PARAM:
-      add_to_memory(p, &p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent);
+      add_to_memory(p, &p->tensors[v->index], reference_data(m->run->d_tensors, v->index),
+                    n->cotangent);
       break;
     case VALUE_INPUT: {
       const place *at = &p->tensors[v->index];
-      add_to_memory(p, at, at_element(data_of(m->run->d_tensors, v->index), token, at),
+      add_to_memory(p, at, at_element(reference_data(m->run->d_tensors, v->index), token, at),
                     n->cotangent);
       break;
     }
@@ -144,7 +145,7 @@ static void differentiate(machine *m, node *n, int64_t token) {
 static void differentiate_all(machine *m, bool invariant, int64_t token) {
   for (int i = m->plan.body->values.count - 1; i >= 0; i--) {
     node *n = &m->plan.nodes[i];
-    if (n->live && n->invariant == invariant) differentiate(m, n, token);
+    if (n->live && n->invariant == invariant) differentiate_node(m, n, token);
   }
 }
 
@@ -179,7 +180,7 @@ static void write_outputs(machine *m, int64_t token) {
   for (int i = 0; i < body->tensors.count; i++) {
     if (body->tensors.items[i].kind != TENSOR_OUTPUT) continue;
     const place *at = &m->plan.tensors[i];
-    double *to = at_element(data_of(m->run->tensors, i), token, at);
+    double *to = at_element(reference_data(m->run->tensors, i), token, at);
     if (to) read_assigned(&m->plan, at, to, at->memory);
   }
 }
@@ -189,7 +190,7 @@ static void seed_outputs(machine *m, int64_t token) {
   for (int i = 0; i < body->tensors.count; i++) {
     if (body->tensors.items[i].kind != TENSOR_OUTPUT) continue;
     const place *at = &m->plan.tensors[i];
-    const double *from = at_element(data_of(m->run->d_tensors, i), token, at);
+    const double *from = at_element(reference_data(m->run->d_tensors, i), token, at);
     if (from) add_to_assigned(&m->plan, at, from, at->memory);
   }
 }
@@ -222,7 +223,7 @@ static void for_all_carried(machine *m, carried_function *function) {
   for (int i = 0; i < body->lags.count; i++) function(m, &m->plan.lags[i]);
 }
 
-static void step(machine *m, int64_t token, bool outputs) {
+static void interpret_step(machine *m, int64_t token, bool outputs) {
   evaluate_all(m, false, token);
   if (outputs) write_outputs(m, token);
   for_all_carried(m, advance_one);
@@ -230,7 +231,7 @@ static void step(machine *m, int64_t token, bool outputs) {
 
 // The carried numbers before the step are in m->carry; their cotangents take the place of those
 // after it.
-static void step_backward(machine *m, int64_t token) {
+static void interpret_step_backward(machine *m, int64_t token) {
   plan *p = &m->plan;
   evaluate_all(m, false, token);
   for (int i = 0; i < p->body->values.count; i++) {
@@ -250,7 +251,7 @@ static void step_backward(machine *m, int64_t token) {
 typedef void move_function(const place *at, double *memory, double *numbers);
 
 static void move_in(const place *at, double *memory, double *numbers) {
-  read_memory(at, memory, numbers);
+  load_place(at, memory, numbers);
 }
 
 static void move_out(const place *at, double *memory, double *numbers) {
@@ -274,10 +275,10 @@ static void move_carry(machine *m, const reference_tensor *states, const referen
   const typed_body *body = m->plan.body;
   for (int i = 0; i < body->tensors.count; i++) {
     if (body->tensors.items[i].kind != TENSOR_STATE) continue;
-    move_one(&m->plan.states[i], data_of(states, i), sequence_number, carry, move);
+    move_one(&m->plan.states[i], reference_data(states, i), sequence_number, carry, move);
   }
   for (int i = 0; i < body->lags.count; i++) {
-    move_one(&m->plan.lags[i], data_of(lags, i), sequence_number, carry, move);
+    move_one(&m->plan.lags[i], reference_data(lags, i), sequence_number, carry, move);
   }
 }
 
@@ -286,7 +287,8 @@ static void begin_one(machine *m, const carried *c) {
   const plan *p = &m->plan;
   double *to = carried_entry(m->carry, c, 0);
   const double *from = c->begin->number;
-  if (c->begin->parameter != NO_PARAMETER) from = data_of(m->run->tensors, c->begin->parameter);
+  if (c->begin->parameter != NO_PARAMETER)
+    from = reference_data(m->run->tensors, c->begin->parameter);
   for (int64_t i = 0; i < c->place.count; i++) {
     int64_t at = c->begin->parameter == NO_PARAMETER ? 0 : mapped(c->parameter, i);
     for (int w = 0; w < c->place.width; w++)
@@ -297,7 +299,7 @@ static void begin_one(machine *m, const carried *c) {
 // Its cotangent is the parameter's.
 static void begin_one_backward(machine *m, const carried *c) {
   if (c->begin->parameter == NO_PARAMETER) return;
-  double *to = data_of(m->run->d_tensors, c->begin->parameter);
+  double *to = reference_data(m->run->d_tensors, c->begin->parameter);
   const double *cotangent = carried_entry(m->d_carry, c, 0);
   for (int64_t i = 0; to && i < c->place.count; i++)
     for (int w = 0; w < c->place.width; w++)
@@ -308,7 +310,7 @@ static void begin_one_backward(machine *m, const carried *c) {
 static void for_all_begun(machine *m, carried_function *function) {
   const typed_body *body = m->plan.body;
   for (int i = 0; i < body->tensors.count; i++)
-    if (body->tensors.items[i].begin && !data_of(m->run->tensors, i))
+    if (body->tensors.items[i].begin && !reference_data(m->run->tensors, i))
       function(m, &m->plan.states[i]);
 }
 
@@ -316,14 +318,14 @@ static void copy_carry(const machine *m, double *to, const double *from) {
   memcpy(to, from, (size_t)m->plan.carry_size * sizeof(double));
 }
 
-static void run_forward(machine *m, sequence s) {
+static void interpret_forward(machine *m, sequence s) {
   move_carry(m, m->run->tensors, m->run->lags, s.number, m->carry, move_in);
   for_all_begun(m, begin_one);
   for (int64_t t = 0; t < s.end - s.begin; t++) {
     if (m->backward && t % m->stride == 0) {
       copy_carry(m, m->checkpoints + t / m->stride * m->plan.carry_size, m->carry);
     }
-    step(m, s.begin + t, true);
+    interpret_step(m, s.begin + t, true);
   }
   move_carry(m, m->run->final_states, m->run->final_lags, s.number, m->carry, move_out);
 }
@@ -334,15 +336,15 @@ static void run_stretch_backward(machine *m, sequence s, int64_t first) {
   copy_carry(m, m->carry, m->checkpoints + first / m->stride * size);
   for (int64_t k = 0; k < steps; k++) {
     copy_carry(m, m->stretch + k * size, m->carry);
-    if (k + 1 < steps) step(m, s.begin + first + k, false);
+    if (k + 1 < steps) interpret_step(m, s.begin + first + k, false);
   }
   for (int64_t k = steps - 1; k >= 0; k--) {
     copy_carry(m, m->carry, m->stretch + k * size);
-    step_backward(m, s.begin + first + k);
+    interpret_step_backward(m, s.begin + first + k);
   }
 }
 
-static void run_backward(machine *m, sequence s) {
+static void interpret_backward(machine *m, sequence s) {
   int64_t time = s.end - s.begin;
   move_carry(m, m->run->d_final_states, m->run->d_final_lags, s.number, m->d_carry, move_in);
   for (int64_t first = time == 0 ? -1 : (time - 1) / m->stride * m->stride; first >= 0;
@@ -393,7 +395,7 @@ static void clear_gradients(machine *m) {
   const typed_body *body = m->plan.body;
   for (int i = 0; i < body->tensors.count; i++) {
     tensor_kind kind = body->tensors.items[i].kind;
-    double *data = data_of(m->run->d_tensors, i);
+    double *data = reference_data(m->run->d_tensors, i);
     if (!data || (kind != TENSOR_INPUT && kind != TENSOR_PARAM)) continue;
     const place *at = &m->plan.tensors[i];
     int64_t copies = kind == TENSOR_INPUT ? m->run->batch * m->run->time : 1;
@@ -417,8 +419,8 @@ static void execute(machine *m) {
   if (m->backward) clear_gradients(m);
   for (int64_t i = 0; i < sequence_count(m->run); i++) {
     sequence s = sequence_at(m->run, i);
-    run_forward(m, s);
-    if (m->backward) run_backward(m, s);
+    interpret_forward(m, s);
+    if (m->backward) interpret_backward(m, s);
   }
   if (m->backward) differentiate_all(m, true, 0);
 }

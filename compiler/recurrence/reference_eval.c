@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static node *operand_of(const plan *p, const node *n, int k) {
+static node *node_operand(const plan *p, const node *n, int k) {
   return &p->nodes[n->value->args[k]];
 }
 
@@ -32,7 +32,7 @@ static void gather_real(const plan *p, const node *n, int64_t i, double x[3]) {
 // False for an operation that is none of the three.
 static bool evaluate_arithmetic(const plan *p, node *n) {
   if (n->pairs || value_arity(n->value->op) != 2) return false;
-  const double *a = operand_of(p, n, 0)->numbers, *b = operand_of(p, n, 1)->numbers;
+  const double *a = node_operand(p, n, 0)->numbers, *b = node_operand(p, n, 1)->numbers;
   element_map at = n->operand[0], bt = n->operand[1];
   switch (n->value->op) {
     case VALUE_ADD:
@@ -109,11 +109,11 @@ static void copy_elements(const node *operand, node *n) {
 
 void evaluate_operation(const plan *p, node *n) {
   switch (n->value->op) {
-    case VALUE_SUM: evaluate_sum(p, operand_of(p, n, 0), n); break;
+    case VALUE_SUM: evaluate_sum(p, node_operand(p, n, 0), n); break;
     case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER: evaluate_extreme(operand_of(p, n, 0), n); break;
+    case VALUE_MIN_OVER: evaluate_extreme(node_operand(p, n, 0), n); break;
     case VALUE_RENAME:
-    case VALUE_SLICE: copy_elements(operand_of(p, n, 0), n); break;
+    case VALUE_SLICE: copy_elements(node_operand(p, n, 0), n); break;
     default:
       if (n->pairs) {
         evaluate_pairs(p, n);
@@ -147,14 +147,14 @@ static void differentiate_pairs(const plan *p, const node *n) {
     gather_complex(p, n, i, x);
     complex_derivative(n->value, x, load_element(n, i), dz, d);
     for (int k = 0; k < value_arity(n->value->op); k++) {
-      add_cotangent(p, operand_of(p, n, k), mapped(n->operand[k], i), d[k]);
+      add_cotangent(p, node_operand(p, n, k), mapped(n->operand[k], i), d[k]);
     }
   }
 }
 
 static bool differentiate_arithmetic(const plan *p, const node *n) {
   if (value_arity(n->value->op) != 2) return false;
-  const node *x = operand_of(p, n, 0), *y = operand_of(p, n, 1);
+  const node *x = node_operand(p, n, 0), *y = node_operand(p, n, 1);
   element_map at = n->operand[0], bt = n->operand[1];
   const double *dz = n->cotangent;
   switch (n->value->op) {
@@ -184,7 +184,7 @@ static void differentiate_real(const plan *p, const node *n) {
     gather_real(p, n, i, x);
     real_derivative(n->value, x, n->numbers[i], n->cotangent[i], d);
     for (int k = 0; k < value_arity(n->value->op); k++) {
-      add_to(p, &operand_of(p, n, k)->cotangent[mapped(n->operand[k], i)], d[k]);
+      add_to(p, &node_operand(p, n, k)->cotangent[mapped(n->operand[k], i)], d[k]);
     }
   }
 }
@@ -215,11 +215,11 @@ static void differentiate_extreme(const plan *p, node *operand, const node *n) {
 
 void differentiate_operation(const plan *p, const node *n) {
   switch (n->value->op) {
-    case VALUE_SUM: differentiate_sum(p, operand_of(p, n, 0), n); break;
+    case VALUE_SUM: differentiate_sum(p, node_operand(p, n, 0), n); break;
     case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER: differentiate_extreme(p, operand_of(p, n, 0), n); break;
+    case VALUE_MIN_OVER: differentiate_extreme(p, node_operand(p, n, 0), n); break;
     case VALUE_RENAME:
-    case VALUE_SLICE: differentiate_copy(p, operand_of(p, n, 0), n); break;
+    case VALUE_SLICE: differentiate_copy(p, node_operand(p, n, 0), n); break;
     default:
       if (n->pairs) {
         differentiate_pairs(p, n);

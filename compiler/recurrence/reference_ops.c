@@ -9,7 +9,7 @@ static const double root_half_over_pi = 0.39894228040143267794;  // 1 / sqrt(2 p
 
 // ---- real ---------------------------------------------------------------------------------------
 
-static double sigmoid(double x) { return value_function_of(VALUE_SIGMOID)(&x); }
+static double reference_sigmoid(double x) { return value_function_of(VALUE_SIGMOID)(&x); }
 
 // The share of a normal distribution below x.
 static double normal_below(double x) { return 0.5 * erfc(-x * root_half); }
@@ -43,7 +43,7 @@ static void clamp_derivative(const double x[3], double dz, double d[3]) {
   }
 }
 
-static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+static double sign_number(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
 void real_derivative(const typed_value *v, const double x[3], double z, double dz, double d[3]) {
   d[0] = d[1] = d[2] = 0;
@@ -78,11 +78,13 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
       break;
     case VALUE_RSQRT: d[0] = -dz * z / (2 * x[0]); break;
     case VALUE_ABS:
-    case VALUE_COMPLEX_ABS: d[0] = dz * sign(x[0]); break;
-    case VALUE_SIGMOID: d[0] = dz * z * sigmoid(-x[0]); break;
-    case VALUE_LOG_SIGMOID: d[0] = dz * sigmoid(-x[0]); break;
-    case VALUE_SOFTPLUS: d[0] = dz * sigmoid(x[0]); break;
-    case VALUE_SILU: d[0] = dz * sigmoid(x[0]) * (1 + x[0] * sigmoid(-x[0])); break;
+    case VALUE_COMPLEX_ABS: d[0] = dz * sign_number(x[0]); break;
+    case VALUE_SIGMOID: d[0] = dz * z * reference_sigmoid(-x[0]); break;
+    case VALUE_LOG_SIGMOID: d[0] = dz * reference_sigmoid(-x[0]); break;
+    case VALUE_SOFTPLUS: d[0] = dz * reference_sigmoid(x[0]); break;
+    case VALUE_SILU:
+      d[0] = dz * reference_sigmoid(x[0]) * (1 + x[0] * reference_sigmoid(-x[0]));
+      break;
     case VALUE_GELU:
       d[0] = dz * (normal_below(x[0]) + x[0] * root_half_over_pi * exp(-0.5 * x[0] * x[0]));
       break;
@@ -109,19 +111,19 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
 
 // ---- complex ------------------------------------------------------------------------------------
 
-static complex_number plus(complex_number a, complex_number b) {
+static complex_number complex_sum(complex_number a, complex_number b) {
   return (complex_number){a.re + b.re, a.im + b.im};
 }
-static complex_number minus(complex_number a, complex_number b) {
+static complex_number complex_difference(complex_number a, complex_number b) {
   return (complex_number){a.re - b.re, a.im - b.im};
 }
 static complex_number negative(complex_number a) { return (complex_number){-a.re, -a.im}; }
 static complex_number conjugate(complex_number a) { return (complex_number){a.re, -a.im}; }
-static complex_number scaled(complex_number a, double s) {
+static complex_number scaled_complex(complex_number a, double s) {
   return (complex_number){a.re * s, a.im * s};
 }
 
-static complex_number times(complex_number a, complex_number b) {
+static complex_number complex_product(complex_number a, complex_number b) {
   return (complex_number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -138,8 +140,8 @@ static complex_number over(complex_number a, complex_number b) {
 static complex_number complex_whole_power(complex_number x, int64_t n) {
   complex_number power = {1, 0}, square = x;
   for (uint64_t k = (uint64_t)(n < 0 ? -n : n); k; k >>= 1) {
-    if (k & 1) power = times(power, square);
-    square = times(square, square);
+    if (k & 1) power = complex_product(power, square);
+    square = complex_product(square, square);
   }
   return n < 0 ? over((complex_number){1, 0}, power) : power;
 }
@@ -157,9 +159,9 @@ static complex_number complex_expm1(complex_number x) {
 complex_number complex_value(const typed_value *v, const complex_number x[3]) {
   switch (v->op) {
     case VALUE_NEG: return negative(x[0]);
-    case VALUE_ADD: return plus(x[0], x[1]);
-    case VALUE_SUB: return minus(x[0], x[1]);
-    case VALUE_MUL: return times(x[0], x[1]);
+    case VALUE_ADD: return complex_sum(x[0], x[1]);
+    case VALUE_SUB: return complex_difference(x[0], x[1]);
+    case VALUE_MUL: return complex_product(x[0], x[1]);
     case VALUE_DIV: return over(x[0], x[1]);
     case VALUE_WHOLE_POWER: return complex_whole_power(x[0], v->index);
     case VALUE_EXP: return polar(exp(x[0].re), x[0].im);
@@ -176,13 +178,13 @@ complex_number complex_value(const typed_value *v, const complex_number x[3]) {
   }
 }
 
-static double rounded(double x) { return (float)x; }
+static double rounded_to_float(double x) { return (float)x; }
 
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]) {
   complex_number a = x[0], b = x[1];
   if (v->op != VALUE_MUL) return complex_value(v, x);
-  return (complex_number){rounded(a.re * b.re) - rounded(a.im * b.im),
-                          rounded(a.re * b.im) + rounded(a.im * b.re)};
+  return (complex_number){rounded_to_float(a.re * b.re) - rounded_to_float(a.im * b.im),
+                          rounded_to_float(a.re * b.im) + rounded_to_float(a.im * b.re)};
 }
 
 // For z = f(x) with a complex derivative f', the cotangent of x is conj(f') dz.
@@ -197,21 +199,21 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
       d[1] = negative(dz);
       break;
     case VALUE_MUL:
-      d[0] = times(dz, conjugate(x[1]));
-      d[1] = times(dz, conjugate(x[0]));
+      d[0] = complex_product(dz, conjugate(x[1]));
+      d[1] = complex_product(dz, conjugate(x[0]));
       break;
     case VALUE_DIV:
       d[0] = over(dz, conjugate(x[1]));
-      d[1] = negative(times(d[0], conjugate(z)));
+      d[1] = negative(complex_product(d[0], conjugate(z)));
       break;
     case VALUE_WHOLE_POWER:
       if (v->index) {
         complex_number slope = complex_whole_power(x[0], (int64_t)v->index - 1);
-        d[0] = times(dz, conjugate(scaled(slope, v->index)));
+        d[0] = complex_product(dz, conjugate(scaled_complex(slope, v->index)));
       }
       break;
-    case VALUE_EXP: d[0] = times(dz, conjugate(z)); break;
-    case VALUE_EXPM1: d[0] = times(dz, conjugate(polar(exp(x[0].re), x[0].im))); break;
+    case VALUE_EXP: d[0] = complex_product(dz, conjugate(z)); break;
+    case VALUE_EXPM1: d[0] = complex_product(dz, conjugate(polar(exp(x[0].re), x[0].im))); break;
     case VALUE_WHERE: d[x[0].re != 0 ? 1 : 2] = dz; break;
     case VALUE_STOP_GRADIENT: break;
     case VALUE_COMPLEX:
@@ -226,7 +228,7 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
     case VALUE_IMAGINARY_PART: d[0].im = dz.re; break;
     case VALUE_CONJUGATE: d[0] = conjugate(dz); break;
     case VALUE_COMPLEX_ABS:
-      if (z.re != 0) d[0] = scaled((complex_number){x[0].re / z.re, x[0].im / z.re}, dz.re);
+      if (z.re != 0) d[0] = scaled_complex((complex_number){x[0].re / z.re, x[0].im / z.re}, dz.re);
       break;
     default: ICE("reference", "derivative of %s by complex operands", value_op_text(v->op));
   }

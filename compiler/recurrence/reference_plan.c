@@ -72,7 +72,7 @@ static layout declared_layout(const plan *p, const typed_tensor *t) {
 }
 
 // For every element of an iteration over `axes` in header order, its position in `l`.
-static element_map make_map(plan *p, axis_set axes, const layout *l) {
+static element_map make_element_map(plan *p, axis_set axes, const layout *l) {
   int dims[TYPED_MAX_AXES], rank = 0;
   int64_t index[TYPED_MAX_AXES] = {0};
   for (int i = 0; i < p->body->axes.count; i++) {
@@ -105,25 +105,26 @@ static element_map operand_map(plan *p, const typed_value *v, const typed_value 
     l.offset = l.stride[v->index] * v->steps;
     l.stride[v->index] = 0;
   }
-  return make_map(p, v->axes, &l);
+  return make_element_map(p, v->axes, &l);
 }
 
 // ---- the plan -----------------------------------------------------------------------------------
 
-static void mark(plan *p, value_id id) {
+static void mark_live(plan *p, value_id id) {
   if (id != NO_VALUE) p->nodes[id].live = true;
 }
 
-static void find_live(plan *p) {
+static void find_live_nodes(plan *p) {
   const typed_body *body = p->body;
   for (int i = 0; i < body->tensors.count; i++) {
     tensor_kind kind = body->tensors.items[i].kind;
-    if (kind == TENSOR_STATE || kind == TENSOR_OUTPUT) mark(p, body->tensors.items[i].assigned);
+    if (kind == TENSOR_STATE || kind == TENSOR_OUTPUT)
+      mark_live(p, body->tensors.items[i].assigned);
   }
-  for (int i = 0; i < body->lags.count; i++) mark(p, body->lags.items[i].source);
+  for (int i = 0; i < body->lags.count; i++) mark_live(p, body->lags.items[i].source);
   for (int i = body->values.count - 1; i >= 0; i--) {
     const typed_value *v = &body->values.items[i];
-    for (int k = 0; k < value_arity(v->op) && p->nodes[i].live; k++) mark(p, v->args[k]);
+    for (int k = 0; k < value_arity(v->op) && p->nodes[i].live; k++) mark_live(p, v->args[k]);
   }
 }
 
@@ -149,7 +150,7 @@ static void plan_node(plan *p, node *n, bool backward) {
   }
   if (value_op_class(v->op) == CLASS_REDUCE) {
     layout l = header_layout(p, v->axes);
-    n->result = make_map(p, values[v->args[0]].axes, &l);
+    n->result = make_element_map(p, values[v->args[0]].axes, &l);
     if (v->op != VALUE_SUM) n->extreme = plan_alloc(p, n->count, sizeof(int32_t));
   }
 }
@@ -157,10 +158,10 @@ static void plan_node(plan *p, node *n, bool backward) {
 static place plan_place(plan *p, axis_set axes, bool complex, const layout *memory,
                         value_id assigned) {
   place at = {.count = element_count(p, axes), .width = complex ? 2 : 1, .assigned = assigned};
-  at.memory = make_map(p, axes, memory);
+  at.memory = make_element_map(p, axes, memory);
   if (assigned != NO_VALUE) {
     layout assigned_layout = header_layout(p, p->body->values.items[assigned].axes);
-    at.source = make_map(p, axes, &assigned_layout);
+    at.source = make_element_map(p, axes, &assigned_layout);
   }
   return at;
 }
@@ -179,7 +180,7 @@ static void plan_begin(plan *p, const typed_tensor *state, carried *c) {
   c->begin = state->begin;
   if (!c->begin || c->begin->parameter == NO_PARAMETER) return;
   layout parameter = declared_layout(p, &p->body->tensors.items[c->begin->parameter]);
-  c->parameter = make_map(p, state->axis_set, &parameter);
+  c->parameter = make_element_map(p, state->axis_set, &parameter);
 }
 
 static void plan_tensors(plan *p) {
@@ -211,7 +212,7 @@ bool plan_make(plan *p, const typed_body *body, const int64_t *sizes, bool backw
   p->states = plan_alloc(p, body->tensors.count, sizeof *p->states);
   p->lags = plan_alloc(p, body->lags.count, sizeof *p->lags);
   if (p->failed) return false;
-  find_live(p);
+  find_live_nodes(p);
   for (int i = 0; i < body->values.count && !p->failed; i++) {
     node *n = &p->nodes[i];
     n->value = &body->values.items[i];

@@ -60,11 +60,13 @@ static void find_dependence(finder *f) {
   }
 }
 
-static bool is_free(const finder *f, value_id id) { return id == NO_VALUE || !f->depends[id]; }
+static bool is_free_of_states(const finder *f, value_id id) {
+  return id == NO_VALUE || !f->depends[id];
+}
 
 // ---- exponents ----------------------------------------------------------------------------------
 
-static void add_terms(finder *f, exponent *sum, const exponent *x, bool minus) {
+static void add_exponent_terms(finder *f, exponent *sum, const exponent *x, bool minus) {
   for (int i = 0; i < x->terms.count; i++) {
     signed_value term = x->terms.items[i];
     term.minus ^= minus;
@@ -80,14 +82,14 @@ static void add_terms(finder *f, exponent *sum, const exponent *x, bool minus) {
   }
 }
 
-static exponent sum_of(finder *f, const exponent *x, const exponent *y, bool minus) {
+static exponent exponent_sum(finder *f, const exponent *x, const exponent *y, bool minus) {
   int sign = minus ? -1 : 1;
   exponent sum = {.fits = x->fits && y->fits, .any = x->any || (y->any && !minus)};
   if (!sum.fits) return sum;
   sum.before = x->before + sign * y->before;
   sum.after = x->after + sign * y->after;
-  add_terms(f, &sum, x, false);
-  add_terms(f, &sum, y, minus);
+  add_exponent_terms(f, &sum, x, false);
+  add_exponent_terms(f, &sum, y, minus);
   return sum;
 }
 
@@ -114,7 +116,7 @@ static exponent of_value(finder *f, value_id id) {
   return x;
 }
 
-static exponent of_choice(finder *f, const typed_value *v) {
+static exponent choice_exponent(finder *f, const typed_value *v) {
   exponent none = {0};
   exponent x = f->exponents[v->args[1]], y = f->exponents[v->args[2]];
   bool alike = x.any || y.any || (x.before == y.before && x.after == y.after);
@@ -136,7 +138,7 @@ static bool is_below(finder *f, value_id id, exponent *found) {
   exponent maximum = {.fits = true, .after = 1};
   for (int k = 0; k < 2 && top.op == VALUE_MAX && top.args[k] < id; k++) {
     if (make_binary(&f->builder, VALUE_SUB, top.args[k], m) != id) continue;
-    *found = sum_of(f, &f->exponents[top.args[k]], &maximum, true);
+    *found = exponent_sum(f, &f->exponents[top.args[k]], &maximum, true);
     return true;
   }
   return false;
@@ -151,11 +153,11 @@ static exponent exponent_of(finder *f, value_id id) {
   if (is_below(f, id, &below)) return below;
   switch (v.op) {
     case VALUE_STOP_GRADIENT: return f->exponents[v.args[0]];
-    case VALUE_NEG: return sum_of(f, &zero, &f->exponents[v.args[0]], true);
+    case VALUE_NEG: return exponent_sum(f, &zero, &f->exponents[v.args[0]], true);
     case VALUE_ADD:
     case VALUE_SUB:
-      return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
-    case VALUE_WHERE: return of_choice(f, &v);
+      return exponent_sum(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
+    case VALUE_WHERE: return choice_exponent(f, &v);
     default: return none;
   }
 }
@@ -169,14 +171,14 @@ static power both_powers(power x, power y) {
   return x;
 }
 
-static power product_of(power x, power y, int sign) {
+static power power_product(power x, power y, int sign) {
   return (power){.fits = x.fits && y.fits,
                  .zero = x.zero || y.zero,
                  .before = x.before + sign * y.before,
                  .after = x.after + sign * y.after};
 }
 
-static power power_of(const finder *f, value_id id) {
+static power value_power(const finder *f, value_id id) {
   const typed_value *v = value_at(&f->builder, id);
   axis_set removed = 0, own = f->from->body.tensors.items[f->maximum].axis_set;
   const power *args[3] = {0};
@@ -192,8 +194,8 @@ static power power_of(const finder *f, value_id id) {
     case VALUE_ADD:
     case VALUE_SUB: return both_powers(*args[0], *args[1]);
     case VALUE_WHERE: return f->depends[v->args[0]] ? (power){0} : both_powers(*args[1], *args[2]);
-    case VALUE_MUL: return product_of(*args[0], *args[1], 1);
-    case VALUE_DIV: return product_of(*args[0], *args[1], -1);
+    case VALUE_MUL: return power_product(*args[0], *args[1], 1);
+    case VALUE_DIV: return power_product(*args[0], *args[1], -1);
     case VALUE_SUM:
     case VALUE_RENAME:
     case VALUE_SLICE:
@@ -206,7 +208,8 @@ static power power_of(const finder *f, value_id id) {
 // ---- states -------------------------------------------------------------------------------------
 
 static bool is_maximum(const finder *f, const state_structure *s) {
-  return s->class == STATE_MAX_PLUS && is_free(f, s->log_decay) && is_free(f, s->increment);
+  return s->class == STATE_MAX_PLUS && is_free_of_states(f, s->log_decay) &&
+         is_free_of_states(f, s->increment);
 }
 
 static void begin_maximum(finder *f, int tensor) {
@@ -216,7 +219,7 @@ static void begin_maximum(finder *f, int tensor) {
   f->powers = ARENA_ARRAY(f->memory, power, f->count);
   for (int i = 0; i < f->count; i++) {
     f->exponents[i] = exponent_of(f, i);
-    f->powers[i] = power_of(f, i);
+    f->powers[i] = value_power(f, i);
   }
 }
 
@@ -234,7 +237,7 @@ static bool is_relative(const finder *f, int tensor, const state_structure *s) {
 }
 
 // A state of the copy that adds up the value; its axes are in the order of those of `like`.
-static int add_sum(finder *f, int like, value_id value) {
+static int add_sum_state(finder *f, int like, value_id value) {
   typed_body *body = &f->made->body;
   typed_tensor sum = {.kind = TENSOR_STATE}, of = f->from->body.tensors.items[like];
   axis_set axes = value_at(&f->builder, value)->axes;
@@ -251,14 +254,14 @@ static int add_sum(finder *f, int like, value_id value) {
   return tensor;
 }
 
-static void add_relative(finder *f, recurrence_relatives *found, int tensor,
-                         const state_structure *s, const state_structure *maximum) {
+static void add_relative_state(finder *f, recurrence_relatives *found, int tensor,
+                               const state_structure *s, const state_structure *maximum) {
   exponent none = {.fits = true};
   exponent own = maximum->log_decay == NO_VALUE ? none : f->exponents[maximum->log_decay];
-  exponent more = sum_of(f, &f->exponents[s->log_decay], &own, true);
+  exponent more = exponent_sum(f, &f->exponents[s->log_decay], &own, true);
   value_id value = value_of_exponent(f, &more);
   bool nothing = value == NO_VALUE || is_the_number(&f->builder, value, 0);
-  recurrence_relative r = {tensor, f->maximum, nothing ? -1 : add_sum(f, tensor, value)};
+  recurrence_relative r = {tensor, f->maximum, nothing ? -1 : add_sum_state(f, tensor, value)};
   vec_push(f->memory, found, r);
 }
 
@@ -270,18 +273,18 @@ static void find_relatives(finder *f, recurrence_relatives *found, int tensor,
   for (int i = 0; i < f->from->body.tensors.count; i++) {
     if (f->from->body.tensors.items[i].kind != TENSOR_STATE) continue;
     const state_structure *s = &f->from->states.items[state++];
-    if (i != tensor && is_relative(f, i, s)) add_relative(f, found, i, s, maximum);
+    if (i != tensor && is_relative(f, i, s)) add_relative_state(f, found, i, s, maximum);
   }
   // A sum of zeros, too: after another packed sequence it says that nothing is left of the maximum
   // before.
   value_id shift =
       maximum->log_decay == NO_VALUE ? make_number(&f->builder, 0) : maximum->log_decay;
-  recurrence_relative r = {tensor, tensor, add_sum(f, tensor, shift)};
+  recurrence_relative r = {tensor, tensor, add_sum_state(f, tensor, shift)};
   vec_push(f->memory, found, r);
 }
 
 // A recurrence of its own, to which values and tensors can be added.
-static recurrence *copy_of(arena *a, const recurrence *from) {
+static recurrence *recurrence_copy(arena *a, const recurrence *from) {
   recurrence *copy = ARENA_NEW(a, recurrence);
   copy->body = from->body;
   copy->body.values.items = ARENA_ARRAY(a, typed_value, from->body.values.count);
@@ -296,8 +299,10 @@ static recurrence *copy_of(arena *a, const recurrence *from) {
 }
 
 recurrence *recurrence_with_sums(arena *a, const recurrence *from, recurrence_relatives *found) {
-  finder f = {
-      .memory = a, .from = from, .made = copy_of(a, from), .count = from->body.values.count};
+  finder f = {.memory = a,
+              .from = from,
+              .made = recurrence_copy(a, from),
+              .count = from->body.values.count};
   f.builder = builder_new(a, &f.made->body);
   find_dependence(&f);
   int state = 0;

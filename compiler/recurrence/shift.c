@@ -42,7 +42,7 @@ static axis_set renamed(axis_set axes, const typed_value *v) {
   return axis_in(axes, v->index) ? (axes & ~axis_bit(v->index)) | axis_bit(v->index2) : axes;
 }
 
-static void describe(reader *r, value_id id) {
+static void describe_shifted_value(reader *r, value_id id) {
   const typed_value *v = &r->from->values.items[id];
   for (int k = 0; k < value_arity(v->op); k++) {
     r->made[id] |= r->made[v->args[k]];
@@ -64,7 +64,7 @@ static reader reader_new(arena *memory, const typed_body *from, const int *axis_
   r.made = ARENA_ARRAY(memory, bool, count);
   r.positional = ARENA_ARRAY(memory, axis_set, count);
   r.others = ARENA_ARRAY(memory, axis_set, count);
-  for (int i = 0; i < count; i++) describe(&r, i);
+  for (int i = 0; i < count; i++) describe_shifted_value(&r, i);
   return r;
 }
 
@@ -72,7 +72,7 @@ static reader reader_new(arena *memory, const typed_body *from, const int *axis_
 
 static value_id value_here(reader *r, value_id id);
 
-static void bind(reader *r, int axis, int entry) {
+static void bind_entry(reader *r, int axis, int entry) {
   r->place.bound |= axis_bit(axis);
   r->place.entry[axis] = entry;
 }
@@ -96,7 +96,7 @@ static int first_axis(axis_set axes) {
 }
 
 // Entries differ along axes whose indices the value is made of: there the sum is written out.
-static value_id sum_here(reader *r, value_id id, axis_set over) {
+static value_id sum_entry_by_entry(reader *r, value_id id, axis_set over) {
   axis_set apart = over & r->positional[id];
   if (!apart) return make_sum(r->b, value_here(r, id), over);
   int axis = first_axis(apart);
@@ -105,8 +105,8 @@ static value_id sum_here(reader *r, value_id id, axis_set over) {
   value_id sum = NO_VALUE;
   r->failed |= size == TYPED_RUNTIME_SIZE;
   for (int i = 0; i < size && !r->failed; i++) {
-    bind(r, axis, i);
-    value_id term = sum_here(r, id, over & ~axis_bit(axis));
+    bind_entry(r, axis, i);
+    value_id term = sum_entry_by_entry(r, id, over & ~axis_bit(axis));
     sum = sum == NO_VALUE ? term : make_binary(r->b, VALUE_ADD, sum, term);
     r->place = outer;
   }
@@ -116,7 +116,7 @@ static value_id sum_here(reader *r, value_id id, axis_set over) {
 static value_id renamed_here(reader *r, const typed_value *v) {
   place outer = r->place;
   r->place.bound &= ~axis_bit(v->index);
-  if (axis_in(outer.bound, v->index2)) bind(r, v->index, outer.entry[v->index2]);
+  if (axis_in(outer.bound, v->index2)) bind_entry(r, v->index, outer.entry[v->index2]);
   r->place.bound &= ~axis_bit(v->index2);
   value_id x = value_here(r, v->args[0]);
   r->place = outer;
@@ -127,7 +127,7 @@ static value_id renamed_here(reader *r, const typed_value *v) {
 
 static value_id slice_here(reader *r, const typed_value *v) {
   place outer = r->place;
-  bind(r, v->index, v->steps);
+  bind_entry(r, v->index, v->steps);
   value_id x = value_here(r, v->args[0]);
   r->place = outer;
   return x;
@@ -163,7 +163,7 @@ static value_id value_here(reader *r, value_id id) {
   switch (v.op) {
     case VALUE_INDEX: return make_number(r->b, r->place.entry[v.index]);
     case VALUE_PREVIOUS: return sliced(r, id);
-    case VALUE_SUM: return sum_here(r, v.args[0], v.over);
+    case VALUE_SUM: return sum_entry_by_entry(r, v.args[0], v.over);
     case VALUE_RENAME: return renamed_here(r, &v);
     case VALUE_SLICE: return slice_here(r, &v);
     case VALUE_WHERE: return where_here(r, v);
@@ -174,9 +174,9 @@ static value_id value_here(reader *r, value_id id) {
   return sliced(r, id);
 }
 
-static value_id entry_of(reader *r, value_id id, int axis, int entry) {
+static value_id shift_entry(reader *r, value_id id, int axis, int entry) {
   r->place.bound = 0;
-  bind(r, axis, entry);
+  bind_entry(r, axis, entry);
   return value_here(r, id);
 }
 
@@ -193,8 +193,8 @@ static bool *values_made_of(arena *memory, const typed_body *body, int tensor) {
   return made;
 }
 
-static void find_entry(const typed_body *body, value_id id, int tensor, recurrence_shift *shift,
-                       int entry) {
+static void find_shifted_entry(const typed_body *body, value_id id, int tensor,
+                               recurrence_shift *shift, int entry) {
   const typed_value *v = &body->values.items[id];
   bool slice = v->op == VALUE_SLICE && v->index == shift->axis;
   const typed_value *of = slice ? &body->values.items[v->args[0]] : NULL;
@@ -247,11 +247,11 @@ bool recurrence_is_shift(arena *memory, const typed_body *body, int state,
     if (axis < 0 || (shift->axis >= 0 && axis != shift->axis)) break;
     if (shift->count + 1 >= SHIFT_ENTRIES_MAX) return false;
     shift->axis = axis;
-    find_entry(body, v->args[1], state, shift, shift->count++);
+    find_shifted_entry(body, v->args[1], state, shift, shift->count++);
     id = v->args[2];
   }
   if (shift->axis < 0 || !axis_in(t->axis_set, shift->axis)) return false;
-  find_entry(body, id, state, shift, shift->count++);
+  find_shifted_entry(body, id, state, shift, shift->count++);
   return body->axes.items[shift->axis].size == shift->count && moves_on(shift) &&
          values_are_of_this_step(memory, body, state, shift);
 }
@@ -262,9 +262,9 @@ static value_id written_out(reader *r, int state) {
   int axis = r->axis_of[state];
   value_id update = r->from->tensors.items[state].assigned;
   int last = (int)r->from->axes.items[axis].size - 1;
-  value_id made = entry_of(r, update, axis, last);
+  value_id made = shift_entry(r, update, axis, last);
   for (int entry = last - 1; entry >= 0; entry--) {
-    value_id x = entry_of(r, update, axis, entry);
+    value_id x = shift_entry(r, update, axis, entry);
     value_id index = make_value(r->b, (typed_value){.op = VALUE_INDEX, .index = axis});
     made =
         make_where(r->b, make_binary(r->b, VALUE_EQUAL, index, make_number(r->b, entry)), x, made);
@@ -272,7 +272,7 @@ static value_id written_out(reader *r, int state) {
   return made;
 }
 
-static typed_body copy_of(arena *memory, const typed_body *body) {
+static typed_body body_copy(arena *memory, const typed_body *body) {
   typed_body copy = *body;
   copy.values.items = ARENA_ARRAY(memory, typed_value, body->values.count);
   memcpy(copy.values.items, body->values.items,
@@ -288,7 +288,7 @@ static typed_body copy_of(arena *memory, const typed_body *body) {
 static bool shifts_along(arena *memory, const typed_body *body, int state, int axis, int *axis_of) {
   axis_of[state] = axis;
   reader r = reader_new(memory, body, axis_of);
-  typed_body copy = copy_of(memory, body);
+  typed_body copy = body_copy(memory, body);
   builder b = builder_new(memory, &copy);
   value_id *same = ARENA_ARRAY(memory, value_id, body->values.count);
   for (int i = 0; i < body->values.count; i++) same[i] = i;
@@ -312,7 +312,7 @@ static bool is_rearranged(arena *memory, const typed_body *body, int state) {
   return false;
 }
 
-static bool find_axis(arena *memory, const typed_body *body, int state, int *axis_of) {
+static bool find_shift_axis(arena *memory, const typed_body *body, int state, int *axis_of) {
   const typed_tensor *t = &body->tensors.items[state];
   if (t->kind != TENSOR_STATE || !is_rearranged(memory, body, state)) return false;
   for (int axis = 0; axis < body->axes.count; axis++) {
@@ -346,13 +346,13 @@ static value_id sum_written_out(reader *r, const typed_value *sum, int axis) {
   r->failed = false;
   for (int entry = 0; entry < size; entry++) {
     value_id term =
-        make_sum(r->b, entry_of(r, sum->args[0], axis, entry), sum->over & ~axis_bit(axis));
+        make_sum(r->b, shift_entry(r, sum->args[0], axis, entry), sum->over & ~axis_bit(axis));
     made = made == NO_VALUE ? term : make_binary(r->b, VALUE_ADD, made, term);
   }
   return r->failed ? NO_VALUE : made;
 }
 
-static value_id rewrite(builder *b, const value_id *map, value_id old, void *context) {
+static value_id rewrite_shifted(builder *b, const value_id *map, value_id old, void *context) {
   reader *r = context;
   const typed_value *v = &r->from->values.items[old];
   r->b = b;
@@ -371,13 +371,13 @@ void write_out_shifts(arena *memory, recurrence *r) {
   bool any = false;
   for (int i = 0; i < count; i++) axis_of[i] = found[i] = -1;
   for (int i = 0; i < count; i++) {
-    if (!find_axis(memory, &r->body, i, axis_of)) continue;
+    if (!find_shift_axis(memory, &r->body, i, axis_of)) continue;
     found[i] = axis_of[i];
     axis_of[i] = -1;
     any = true;
   }
   if (!any) return;
   reader all = reader_new(memory, &r->body, found);
-  r->body = body_rewritten(memory, &r->body, rewrite, &all);
+  r->body = body_rewritten(memory, &r->body, rewrite_shifted, &all);
   remove_dead_values(memory, r);
 }

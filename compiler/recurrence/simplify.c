@@ -24,13 +24,15 @@
 
 enum { SEARCH_DEPTH = 12 };  // levels of products that are searched for exponentials
 
-static bool is(const builder *b, value_id id, value_op op) { return value_at(b, id)->op == op; }
+static bool has_op(const builder *b, value_id id, value_op op) { return value_at(b, id)->op == op; }
 
-static value_id operand(const builder *b, value_id id, int k) { return value_at(b, id)->args[k]; }
+static value_id value_operand(const builder *b, value_id id, int k) {
+  return value_at(b, id)->args[k];
+}
 
 static value_id negate(builder *b, value_id x) { return make_unary(b, VALUE_NEG, x); }
 
-static value_id multiply(builder *b, value_id x, value_id y) {
+static value_id multiply_values(builder *b, value_id x, value_id y) {
   return make_binary(b, VALUE_MUL, x, y);
 }
 
@@ -53,7 +55,7 @@ static value_id fold_constants(builder *b, const typed_value *v) {
   if (class != CLASS_REAL && class != CLASS_FIELD && class != CLASS_COMPARE) return NO_VALUE;
   double x[3];
   for (int k = 0; k < value_arity(v->op); k++) {
-    if (!is(b, v->args[k], VALUE_NUMBER)) return NO_VALUE;
+    if (!has_op(b, v->args[k], VALUE_NUMBER)) return NO_VALUE;
     x[k] = value_at(b, v->args[k])->number;
   }
   return make_number(b, real_value(v, x));
@@ -85,17 +87,17 @@ value_id make_gate_log(builder *b, value_id x, bool constants) {
 
 // gate^p for a power that is a value.
 static value_id gate_power(builder *b, value_id gate, value_id power) {
-  if (is(b, gate, VALUE_NUMBER)) return NO_VALUE;
+  if (has_op(b, gate, VALUE_NUMBER)) return NO_VALUE;
   value_id logarithm = gate_log(b, gate, true, 0);
   if (logarithm == NO_VALUE) return NO_VALUE;
-  return make_unary(b, VALUE_EXP, multiply(b, power, logarithm));
+  return make_unary(b, VALUE_EXP, multiply_values(b, power, logarithm));
 }
 
 static value_id one_minus(builder *b, value_id x);
 
 // Is m the value 1 - c?
 static bool completes_to_one(builder *b, value_id c, value_id m) {
-  if (is(b, c, VALUE_NUMBER) && is(b, m, VALUE_NUMBER)) {
+  if (has_op(b, c, VALUE_NUMBER) && has_op(b, m, VALUE_NUMBER)) {
     return fabs(value_at(b, c)->number + value_at(b, m)->number - 1) < 1e-15;
   }
   typed_value v = *value_at(b, m);
@@ -106,19 +108,19 @@ static bool completes_to_one(builder *b, value_id c, value_id m) {
 // 1 - (c + (1 - c) * gate) for the four orders in which that can be written.
 static value_id one_minus_bounded(builder *b, value_id sum) {
   for (int k = 0; k < 4; k++) {
-    value_id c = operand(b, sum, k & 1), product = operand(b, sum, 1 - (k & 1));
-    if (!is(b, product, VALUE_MUL)) continue;
-    value_id m = operand(b, product, k >> 1), gate = operand(b, product, 1 - (k >> 1));
+    value_id c = value_operand(b, sum, k & 1), product = value_operand(b, sum, 1 - (k & 1));
+    if (!has_op(b, product, VALUE_MUL)) continue;
+    value_id m = value_operand(b, product, k >> 1), gate = value_operand(b, product, 1 - (k >> 1));
     if (!completes_to_one(b, c, m)) continue;
     value_id rest = one_minus(b, gate);
-    if (rest != NO_VALUE) return multiply(b, m, rest);
+    if (rest != NO_VALUE) return multiply_values(b, m, rest);
   }
   return NO_VALUE;
 }
 
 // 1 - x for the branches of a choice, which may be numbers.
 static value_id one_minus_branch(builder *b, value_id x) {
-  if (is(b, x, VALUE_NUMBER)) return make_number(b, 1 - value_at(b, x)->number);
+  if (has_op(b, x, VALUE_NUMBER)) return make_number(b, 1 - value_at(b, x)->number);
   return one_minus(b, x);
 }
 
@@ -153,9 +155,10 @@ static value_id one_minus_choice(builder *b, const typed_value *choice) {
 // 1 - 2 sigmoid(x).
 static value_id one_minus_twice(builder *b, value_id product) {
   for (int k = 0; k < 2; k++) {
-    value_id gate = operand(b, product, 1 - k);
-    if (!is_the_number(b, operand(b, product, k), 2) || !is(b, gate, VALUE_SIGMOID)) continue;
-    value_id half = multiply(b, make_number(b, 0.5), operand(b, gate, 0));
+    value_id gate = value_operand(b, product, 1 - k);
+    if (!is_the_number(b, value_operand(b, product, k), 2) || !has_op(b, gate, VALUE_SIGMOID))
+      continue;
+    value_id half = multiply_values(b, make_number(b, 0.5), value_operand(b, gate, 0));
     return make_unary(b, VALUE_TANH, negate(b, half));
   }
   return NO_VALUE;
@@ -172,8 +175,8 @@ static value_id one_minus(builder *b, value_id x) {
     case VALUE_CLAMP:
     case VALUE_WHERE: return one_minus_choice(b, &v);
     case VALUE_NEG:
-      if (!is(b, v.args[0], VALUE_EXPM1)) return NO_VALUE;
-      return make_unary(b, VALUE_EXP, operand(b, v.args[0], 0));
+      if (!has_op(b, v.args[0], VALUE_EXPM1)) return NO_VALUE;
+      return make_unary(b, VALUE_EXP, value_operand(b, v.args[0], 0));
     case VALUE_NUMBER:
     case VALUE_POLAR: return NO_VALUE;
     default: break;
@@ -206,20 +209,20 @@ static taken take_gate(builder *b, value_id id, bool exponential, axis_set besid
     if (t.gate == NO_VALUE) continue;
     value_id other = v.args[1 - k];
     if (t.rest != NO_VALUE)
-      other = k == 0 ? multiply(b, t.rest, other) : multiply(b, other, t.rest);
+      other = k == 0 ? multiply_values(b, t.rest, other) : multiply_values(b, other, t.rest);
     return (taken){t.gate, other};
   }
   return (taken){NO_VALUE, id};
 }
 
-static value_id joined(builder *b, taken x, taken y) {
+static value_id joined_gates(builder *b, taken x, taken y) {
   value_id sum =
       make_binary(b, VALUE_ADD, make_gate_log(b, x.gate, false), make_gate_log(b, y.gate, false));
   value_id gate = make_unary(b, VALUE_EXP, sum);
   if (x.rest == NO_VALUE && y.rest == NO_VALUE) return gate;
-  if (x.rest == NO_VALUE) return multiply(b, gate, y.rest);
-  if (y.rest == NO_VALUE) return multiply(b, x.rest, gate);
-  return multiply(b, multiply(b, x.rest, y.rest), gate);
+  if (x.rest == NO_VALUE) return multiply_values(b, gate, y.rest);
+  if (y.rest == NO_VALUE) return multiply_values(b, x.rest, gate);
+  return multiply_values(b, multiply_values(b, x.rest, y.rest), gate);
 }
 
 // Exponentials over different axes stay apart: exp(a)[K] * exp(b)[V] is an outer product, and
@@ -232,7 +235,7 @@ static value_id join_gates(builder *b, const typed_value *v) {
     if (x.gate == NO_VALUE) continue;
     taken y = take_gate(b, v->args[1 - k], false, value_at(b, x.gate)->axes, 0);
     if (y.gate == NO_VALUE) continue;
-    return k == 0 ? joined(b, x, y) : joined(b, y, x);
+    return k == 0 ? joined_gates(b, x, y) : joined_gates(b, y, x);
   }
   return NO_VALUE;
 }
@@ -251,17 +254,17 @@ static value_id simplify_add(builder *b, const typed_value *v) {
   for (int k = 0; k < 2; k++) {
     value_id x = v->args[k], y = v->args[1 - k];
     if (is_the_number(b, x, 0)) return unless_shape_differs(b, v, y);
-    if (is_the_number(b, x, -1) && is(b, y, VALUE_EXP))
-      return make_unary(b, VALUE_EXPM1, operand(b, y, 0));
-    if (is_the_number(b, x, 1) && is(b, y, VALUE_EXPM1))
-      return make_unary(b, VALUE_EXP, operand(b, y, 0));
-    if (is(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, operand(b, x, 0));
+    if (is_the_number(b, x, -1) && has_op(b, y, VALUE_EXP))
+      return make_unary(b, VALUE_EXPM1, value_operand(b, y, 0));
+    if (is_the_number(b, x, 1) && has_op(b, y, VALUE_EXPM1))
+      return make_unary(b, VALUE_EXP, value_operand(b, y, 0));
+    if (has_op(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, value_operand(b, x, 0));
   }
   return factor_sum(b, v);
 }
 
 static value_id stopped(builder *b, value_id x) {
-  return is(b, x, VALUE_NUMBER) ? x : make_unary(b, VALUE_STOP_GRADIENT, x);
+  return has_op(b, x, VALUE_NUMBER) ? x : make_unary(b, VALUE_STOP_GRADIENT, x);
 }
 
 // The same where no gradient flows through the extreme: all of it through x.
@@ -295,7 +298,7 @@ static value_id simplify_sub(builder *b, const typed_value *v) {
   value_id x = v->args[0], y = v->args[1];
   if (is_the_number(b, y, 0)) return unless_shape_differs(b, v, x);
   if (is_the_number(b, x, 0)) return negate(b, y);
-  if (is(b, y, VALUE_NEG)) return make_binary(b, VALUE_ADD, x, operand(b, y, 0));
+  if (has_op(b, y, VALUE_NEG)) return make_binary(b, VALUE_ADD, x, value_operand(b, y, 0));
   if (is_the_number(b, x, 1)) return one_minus(b, y);
   if (is_the_number(b, y, 1)) {
     value_id rest = one_minus(b, x);
@@ -318,10 +321,12 @@ static value_id simplify_mul(builder *b, const typed_value *v) {
 // f / (f + i) = sigmoid(log f - log i) for gates, among them 1 / (1 + exp(-x)) and softmax over
 // two.
 static value_id share_of_two(builder *b, value_id f, value_id sum) {
-  if (!is(b, sum, VALUE_ADD)) return NO_VALUE;
+  if (!has_op(b, sum, VALUE_ADD)) return NO_VALUE;
   for (int k = 0; k < 2; k++) {
-    value_id other = operand(b, sum, 1 - k);
-    if (operand(b, sum, k) != f || (is(b, f, VALUE_NUMBER) && is(b, other, VALUE_NUMBER))) continue;
+    value_id other = value_operand(b, sum, 1 - k);
+    if (value_operand(b, sum, k) != f ||
+        (has_op(b, f, VALUE_NUMBER) && has_op(b, other, VALUE_NUMBER)))
+      continue;
     if (value_at(b, f)->complex || value_at(b, other)->complex) continue;
     value_id own = gate_log(b, f, true, 0), others = gate_log(b, other, true, 0);
     if (own == NO_VALUE || others == NO_VALUE) continue;
@@ -342,26 +347,26 @@ static value_id simplify_whole_power(builder *b, const typed_value *v) {
 }
 
 static value_id simplify_power(builder *b, const typed_value *v) {
-  if (is(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0) {
+  if (has_op(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0) {
     return make_unary(
         b, VALUE_EXP,
-        multiply(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
+        multiply_values(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
   }
   return gate_power(b, v->args[0], v->args[1]);
 }
 
 static value_id simplify_log(builder *b, const typed_value *v) {
   value_id x = v->args[0];
-  if (!is(b, x, VALUE_NUMBER)) {
+  if (!has_op(b, x, VALUE_NUMBER)) {
     value_id logarithm = gate_log(b, x, true, 0);
     if (logarithm != NO_VALUE) return logarithm;
   }
-  if (is(b, x, VALUE_SUB) && is_the_number(b, operand(b, x, 0), 1)) {
-    return make_unary(b, VALUE_LOG1P, negate(b, operand(b, x, 1)));
+  if (has_op(b, x, VALUE_SUB) && is_the_number(b, value_operand(b, x, 0), 1)) {
+    return make_unary(b, VALUE_LOG1P, negate(b, value_operand(b, x, 1)));
   }
-  for (int k = 0; k < 2 && is(b, x, VALUE_ADD); k++) {
-    if (is_the_number(b, operand(b, x, k), 1))
-      return make_unary(b, VALUE_LOG1P, operand(b, x, 1 - k));
+  for (int k = 0; k < 2 && has_op(b, x, VALUE_ADD); k++) {
+    if (is_the_number(b, value_operand(b, x, k), 1))
+      return make_unary(b, VALUE_LOG1P, value_operand(b, x, 1 - k));
   }
   return NO_VALUE;
 }
@@ -379,19 +384,20 @@ static value_id chosen_product(builder *b, value_id condition, value_id product,
   if (!is_outer(b, product)) return NO_VALUE;
   value_id zero = make_number(b, 0), factor[2];
   for (int k = 0; k < 2; k++) {
-    value_id x = operand(b, product, k);
+    value_id x = value_operand(b, product, k);
     if (value_at(b, condition)->axes & ~value_at(b, x)->axes) return NO_VALUE;
     factor[k] = make_where(b, condition, first ? x : zero, first ? zero : x);
   }
-  return multiply(b, factor[0], factor[1]);
+  return multiply_values(b, factor[0], factor[1]);
 }
 
 static value_id chosen_beside(builder *b, value_id condition, value_id x, value_id sum,
                               bool first) {
-  if (!is(b, sum, VALUE_ADD)) return NO_VALUE;
+  if (!has_op(b, sum, VALUE_ADD)) return NO_VALUE;
   for (int k = 0; k < 2; k++) {
-    value_id y = operand(b, sum, 1 - k), zero;
-    if (operand(b, sum, k) != x || value_at(b, condition)->axes & ~value_at(b, y)->axes) continue;
+    value_id y = value_operand(b, sum, 1 - k), zero;
+    if (value_operand(b, sum, k) != x || value_at(b, condition)->axes & ~value_at(b, y)->axes)
+      continue;
     zero = make_number(b, 0);
     value_id rest = make_where(b, condition, first ? zero : y, first ? y : zero);
     return make_binary(b, VALUE_ADD, x, rest);
@@ -423,13 +429,14 @@ value_id simplify(builder *b, typed_value *v) {
     case VALUE_SQRT: return gate_power(b, x, make_number(b, 0.5));
     case VALUE_RSQRT: return gate_power(b, x, make_number(b, -0.5));
     case VALUE_EXP:
-      return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
-                                         : NO_VALUE;
+      return has_op(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, value_operand(b, x, 0))
+                                             : NO_VALUE;
     case VALUE_LOG: return simplify_log(b, v);
     case VALUE_WHERE: return simplify_where(b, v);
     case VALUE_SUM: return write_out_outer_sum(b, v);
     case VALUE_LOG1P:
-      return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
+      return has_op(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, value_operand(b, x, 0))
+                                     : NO_VALUE;
     default: return NO_VALUE;
   }
 }

@@ -74,7 +74,7 @@ static void close_transitively(state_graph *g) {
 
 // A state lies above every state that it depends on and is not coupled with; lag buffers add no
 // level.
-static void find_levels(state_graph *g) {
+static void find_state_levels(state_graph *g) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < g->count; i++) {
@@ -103,6 +103,6 @@ state_graph state_graph_make(arena *memory, const typed_body *body) {
     }
   }
   close_transitively(&g);
-  find_levels(&g);
+  find_state_levels(&g);
   return g;
 }

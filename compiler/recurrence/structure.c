@@ -37,7 +37,7 @@ typedef struct tropical {
   value_id shift, floor;
 } tropical;
 
-static value_id sum_of(finder *f, value_id x, value_id y) {
+static value_id value_sum(finder *f, value_id x, value_id y) {
   if (x == NO_VALUE) return y;
   return make_binary(&f->builder, VALUE_ADD, x, y);
 }
@@ -58,7 +58,7 @@ static tropical tropical_form(finder *f, const bool *depends, value_id id, value
       t.floor = t.floor == NO_VALUE ? other : make_binary(&f->builder, VALUE_MAX, t.floor, other);
       return t;
     case VALUE_ADD:
-      t.shift = sum_of(f, t.shift, other);
+      t.shift = value_sum(f, t.shift, other);
       if (t.floor != NO_VALUE) t.floor = make_binary(&f->builder, VALUE_ADD, t.floor, other);
       return t;
     case VALUE_SUB:

@@ -15,7 +15,7 @@ static bool axis_legal(const typed_body *body, int axis) {
   return axis >= 0 && axis < body->axes.count;
 }
 
-static const char *check_tensor(const verifier *v, const typed_tensor *tensor) {
+static const char *check_body_tensor(const verifier *v, const typed_tensor *tensor) {
   axis_set set = 0;
   for (int i = 0; i < tensor->axis_count; i++) {
     int axis = tensor->axes[i];
@@ -53,7 +53,7 @@ static const char *check_declarations(const verifier *v) {
     }
   }
   for (int i = 0; i < body->tensors.count; i++) {
-    const char *wrong = check_tensor(v, &body->tensors.items[i]);
+    const char *wrong = check_body_tensor(v, &body->tensors.items[i]);
     if (!wrong && body->tensors.items[i].begin) wrong = check_begin(v, &body->tensors.items[i]);
     if (wrong) return wrong;
   }
@@ -71,7 +71,7 @@ static const char *check_declarations(const verifier *v) {
   return NULL;
 }
 
-static const char *check_leaf(const verifier *v, int id, const typed_value *x) {
+static const char *check_recurrence_leaf(const verifier *v, int id, const typed_value *x) {
   const typed_body *body = v->body;
   static const tensor_kind wanted[] = {
       [VALUE_INPUT] = TENSOR_INPUT, [VALUE_PARAM] = TENSOR_PARAM, [VALUE_PREVIOUS] = TENSOR_STATE};
@@ -153,7 +153,7 @@ static const char *check_kinds(const verifier *v, int id, const typed_value *x) 
   return NULL;
 }
 
-static const char *check_value(const verifier *v, int id) {
+static const char *check_typed_value(const verifier *v, int id) {
   const typed_value *x = &v->body->values.items[id];
   if ((int)x->op < 0 || x->op >= VALUE_OP_COUNT) return WRONG(v, "%%%d: no such operation", id);
   for (int k = 0; k < 3; k++) {
@@ -164,7 +164,7 @@ static const char *check_value(const verifier *v, int id) {
     }
   }
   value_class class = value_op_class(x->op);
-  const char *wrong = class == CLASS_LEAF ? check_leaf(v, id, x)
+  const char *wrong = class == CLASS_LEAF ? check_recurrence_leaf(v, id, x)
                       : class == CLASS_REDUCE || class == CLASS_AXIS
                           ? check_axis_operation(v, id, x)
                           : NULL;
@@ -178,8 +178,8 @@ static const char *check_value(const verifier *v, int id) {
   return NULL;
 }
 
-static const char *check_assigned(const verifier *v, const char *name, value_id id, axis_set axes,
-                                  bool complex) {
+static const char *check_assigned_value(const verifier *v, const char *name, value_id id,
+                                        axis_set axes, bool complex) {
   if (id < 0 || id >= v->body->values.count) return WRONG(v, "'%s' is not assigned", name);
   const typed_value *x = &v->body->values.items[id];
   if (x->axes & ~axes) return WRONG(v, "'%s' is assigned a value with an axis that it lacks", name);
@@ -192,12 +192,12 @@ static const char *check_assignments(const verifier *v) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE && t->kind != TENSOR_OUTPUT) continue;
-    const char *wrong = check_assigned(v, t->name, t->assigned, t->axis_set, t->complex);
+    const char *wrong = check_assigned_value(v, t->name, t->assigned, t->axis_set, t->complex);
     if (wrong) return wrong;
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    const char *wrong = check_assigned(v, lag->name, lag->source, lag->axes, lag->complex);
+    const char *wrong = check_assigned_value(v, lag->name, lag->source, lag->axes, lag->complex);
     if (wrong) return wrong;
   }
   return NULL;
@@ -242,7 +242,7 @@ static const char *check_structure(const verifier *v, const recurrence *r,
 const char *verify_body(arena *a, const typed_body *body) {
   verifier v = {a, body};
   const char *wrong = check_declarations(&v);
-  for (int i = 0; i < body->values.count && !wrong; i++) wrong = check_value(&v, i);
+  for (int i = 0; i < body->values.count && !wrong; i++) wrong = check_typed_value(&v, i);
   return wrong ? wrong : check_assignments(&v);
 }
 

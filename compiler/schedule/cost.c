@@ -67,14 +67,14 @@ static double lanes_filled(const tile_program *p, const tile_value *v) {
 }
 
 // Both factors have rows of their own, which are loaded once for several products.
-static bool is_matrix_product(const tile_program *p, const tile_value *v) {
+static bool is_row_product(const tile_program *p, const tile_value *v) {
   if (v->op != TILE_DOT) return false;
   axis_set x = p->values.items[v->args[0]].axes, y = p->values.items[v->args[1]].axes;
   return (x & ~y) && (y & ~x);
 }
 
 // The entries that an operation goes over: those of its result and of its operands.
-static double points_of(const tile_program *p, const tile_value *v) {
+static double operation_points(const tile_program *p, const tile_value *v) {
   axis_set axes = v->axes;
   for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
   return cost_elements(p, axes);
@@ -95,8 +95,8 @@ static void count_value(const tile_program *p, const tile_section *sections, til
   const tile_value *v = &p->values.items[id];
   bool adds_up = v->op == TILE_ACCUMULATE;
   if (sections[id] != TILE_BODY && !adds_up) return;
-  double points = points_of(p, v);
-  if (is_matrix_product(p, v)) {
+  double points = operation_points(p, v);
+  if (is_row_product(p, v)) {
     points /= lanes_filled(p, v);
     counts->of[COST_PRODUCT] += points;
     counts->of[COST_RESULT] += points / cost_elements(p, v->over);
@@ -164,7 +164,7 @@ double *cost_of_values(arena *a, const tile_program *p, codegen_clone clone) {
 
 // ---- fused steps ----
 
-static bool adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || op == TILE_SUM; }
+static bool tile_adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || op == TILE_SUM; }
 
 // Products whose only reader is a sum: product and sum are one instruction.
 static bool *fused_products(arena *a, const tile_program *p) {
@@ -178,7 +178,7 @@ static bool *fused_products(arena *a, const tile_program *p) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     bool found = false;
-    for (int k = 0; adds(v->op) && k < tile_arity(v->op) && !found; k++) {
+    for (int k = 0; tile_adds(v->op) && k < tile_arity(v->op) && !found; k++) {
       tile_id x = v->args[k];
       found = p->values.items[x].op == TILE_MUL && uses[x] == 1;
       if (found) fused[x] = true;
@@ -219,7 +219,7 @@ cost_counts cost_count_fused(arena *a, const tile_program *p) {
     const tile_value *v = &p->values.items[i];
     bool adds_up = v->op == TILE_ACCUMULATE;
     if (sections[i] != TILE_BODY && !adds_up) continue;
-    double points = points_of(p, v);
+    double points = operation_points(p, v);
     // Cotangents of more numbers than the state, such as those of a rank, lie in memory.
     cost_term plain = back && points > state ? COST_OPERATION : COST_INSTRUCTION;
     if (!fused[i])

@@ -33,11 +33,11 @@ static double numbers_along(const scheduler *s, axis_set axes) {
   return numbers;
 }
 
-static double numbers_of(const scheduler *s, const typed_tensor *t) {
+static double tensor_numbers(const scheduler *s, const typed_tensor *t) {
   return numbers_along(s, t->axis_set);
 }
 
-static bool is_state(const typed_tensor *t) { return t->kind == TENSOR_STATE; }
+static bool is_state_tensor(const typed_tensor *t) { return t->kind == TENSOR_STATE; }
 
 static axis_set axes_of_fixed_size(const scheduler *s) {
   axis_set axes = 0;
@@ -55,13 +55,14 @@ static axis_set state_axes(const scheduler *s) {
   axis_set common = ~(axis_set)0, fixed = axes_of_fixed_size(s);
   double largest = 0;
   for (int i = 0; i < body->tensors.count; i++)
-    if (is_state(&body->tensors.items[i]))
-      largest = fmax(largest, numbers_of(s, &body->tensors.items[i]));
+    if (is_state_tensor(&body->tensors.items[i]))
+      largest = fmax(largest, tensor_numbers(s, &body->tensors.items[i]));
   for (int i = 0; i < body->lags.count; i++)
     largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
-    if (is_state(t)) common &= t->axis_set | (SMALL * numbers_of(s, t) > largest ? 0 : fixed);
+    if (is_state_tensor(t))
+      common &= t->axis_set | (SMALL * tensor_numbers(s, t) > largest ? 0 : fixed);
   }
   for (int i = 0; i < body->lags.count; i++) {
     axis_set axes = body->lags.items[i].axes;
@@ -87,7 +88,8 @@ static double contiguity(const scheduler *s, int axis) {
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
-    if (long_last_axis(s, t) == axis) score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
+    if (long_last_axis(s, t) == axis)
+      score += (t->kind == TENSOR_PARAM ? 1 : 4) * tensor_numbers(s, t);
   }
   return score;
 }

@@ -22,7 +22,7 @@ static void make_relative(arena *a, program_work *w) {
   w->made = schedule_relative(a, w->recurrence, w->from);
 }
 
-static void differentiate(arena *a, program_work *w) {
+static void differentiate_program(arena *a, program_work *w) {
   w->gradient = tile_differentiate(a, w->from);
 }
 static void differentiate_plainly(arena *a, program_work *w) {
@@ -31,11 +31,11 @@ static void differentiate_plainly(arena *a, program_work *w) {
 static void leave_gradients(arena *a, program_work *w) {
   w->made = tile_without_gradients(a, w->from);
 }
-static void save(arena *a, program_work *w) {
+static void save_in_memory(arena *a, program_work *w) {
   w->made = w->from;
   w->spared = save_values(a, &w->made, &w->gradient, w->axes, w->clone, SAVE_IN_MEMORY);
 }
-static void keep(arena *a, program_work *w) {
+static void keep_in_scratch(arena *a, program_work *w) {
   w->made = w->from;
   w->spared = save_values(a, &w->made, &w->gradient, w->axes, w->clone, SAVE_IN_SCRATCH);
 }
@@ -57,7 +57,7 @@ static void cut_tile(arena *a, program_work *w) {
 }
 
 static void simplify(arena *a, program_work *w) { w->made = tile_simplify(a, w->from); }
-static void finish(arena *a, program_work *w) { w->made = tile_finish(a, w->from); }
+static void finish_program(arena *a, program_work *w) { w->made = tile_finish(a, w->from); }
 
 // ---- the table ----
 
@@ -70,13 +70,16 @@ static const struct {
 #undef PROGRAM_PASS
 };
 
-static const char *name_of(int pass) { return passes[pass].name; }
+static const char *program_pass_name(int pass) { return passes[pass].name; }
 
-static bool may_leave_out(int pass) { return pass == PROGRAM_SAVE || pass == PROGRAM_KEEP; }
+static bool may_leave_program_pass_out(int pass) {
+  return pass == PROGRAM_SAVE || pass == PROGRAM_KEEP;
+}
 
-const pass_stage program_stage = {"programs", PROGRAM_PASSES, name_of, may_leave_out};
+const pass_stage program_stage = {"programs", PROGRAM_PASSES, program_pass_name,
+                                  may_leave_program_pass_out};
 
-static int verified(arena *a, program_pass pass, const program_work *w) {
+static int verified_programs(arena *a, program_pass pass, const program_work *w) {
   const tile_program *made[] = {w->made, w->gradient.backward, w->gradient.recompute};
   int count = 0;
   for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
@@ -90,7 +93,7 @@ static int verified(arena *a, program_pass pass, const program_work *w) {
 void program_run(arena *a, program_pass pass, program_work *w) {
   double start = pass_clock();
   passes[pass].run(a, w);
-  int count = verified(a, pass, w);
+  int count = verified_programs(a, pass, w);
   pass_ran(&program_stage, pass, pass_clock() - start, count);
 }
 

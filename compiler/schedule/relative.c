@@ -14,7 +14,7 @@ static const recurrence_relative *find(const recurrence_relatives *all, const ti
   return NULL;
 }
 
-static void mark(const recurrence *r, const recurrence_relatives *all, tile_place *place) {
+static void mark_relative(const recurrence *r, const recurrence_relatives *all, tile_place *place) {
   bool of_state = place->role == TILE_STATE || place->role == TILE_NEXT_STATE;
   const recurrence_relative *found = of_state ? find(all, place) : NULL;
   if (!found) return;
@@ -33,7 +33,7 @@ const tile_program *schedule_relative(arena *a, const recurrence *r, const tile_
                         ? chunk_build_step(a, with)
                         : chunk_build_linear_scan(a, with, forward->chunk, &reason);
   if (!p || p->chunk != forward->chunk || p->grid != forward->grid) return forward;
-  for (int i = 0; i < p->arguments.count; i++) mark(r, &all, &p->arguments.items[i]);
-  for (int i = 0; i < p->results.count; i++) mark(r, &all, &p->results.items[i].place);
+  for (int i = 0; i < p->arguments.count; i++) mark_relative(r, &all, &p->arguments.items[i]);
+  for (int i = 0; i < p->results.count; i++) mark_relative(r, &all, &p->results.items[i].place);
   return p;
 }

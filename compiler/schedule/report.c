@@ -27,7 +27,7 @@ typedef struct amount_term {
 } amount_term;
 typedef VEC(amount_term) amount;
 
-static void add(arena *a, amount *sum, double count, axis_set axes) {
+static void add_amount(arena *a, amount *sum, double count, axis_set axes) {
   for (int i = 0; i < sum->count; i++) {
     if (sum->items[i].axes != axes) continue;
     sum->items[i].count += count;
@@ -36,7 +36,7 @@ static void add(arena *a, amount *sum, double count, axis_set axes) {
   if (count > 0) vec_push(a, sum, ((amount_term){count, axes}));
 }
 
-static const char *count_text(arena *a, double count) {
+static const char *count_with_unit(arena *a, double count) {
   static const char *const units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   while (count >= 1e4 && unit < 4) {
@@ -55,14 +55,14 @@ static const char *amount_text(arena *a, const typed_body *body, const amount *s
       if (axis_in(sum->items[i].axes, axis))
         sizes = arena_printf(a, "%s%s%s", sizes, *sizes ? "*" : " * ", body->axes.items[axis].name);
     }
-    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count),
-                        sizes);
+    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "",
+                        count_with_unit(a, sum->items[i].count), sizes);
   }
   return *text ? text : "0";
 }
 
 // Entries of these axes; run-time ones are handed to `sizes`.
-static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
+static double axis_entries(const typed_body *body, axis_set axes, axis_set *sizes) {
   double count = 1;
   for (int axis = 0; axis < body->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
@@ -75,11 +75,11 @@ static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
   return count;
 }
 
-static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes,
-                        double factor) {
+static void add_entry_amount(arena *a, amount *sum, const typed_body *body, axis_set axes,
+                             double factor) {
   axis_set sizes = 0;
-  double count = entries(body, axes, &sizes);
-  add(a, sum, factor * count, sizes);
+  double count = axis_entries(body, axes, &sizes);
+  add_amount(a, sum, factor * count, sizes);
 }
 
 // ---- operations ----
@@ -109,7 +109,7 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   }
   for (tile_id id = 0; id < p->values.count; id++) {
     if (sections[id] != TILE_BODY) continue;
-    add(a, sum, tile_value_cost(p, id, sizes) / p->chunk, runtime_axes_of(p, id));
+    add_amount(a, sum, tile_value_cost(p, id, sizes) / p->chunk, runtime_axes_of(p, id));
   }
 }
 
@@ -119,15 +119,16 @@ static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kin
                        double bytes) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
-    if (t->kind == kind) add_entries(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
+    if (t->kind == kind)
+      add_entry_amount(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
   }
 }
 
-static void add_states(arena *a, amount *sum, const typed_body *body, double factor) {
+static void add_state_amounts(arena *a, amount *sum, const typed_body *body, double factor) {
   add_tokens(a, sum, body, TENSOR_STATE, factor);
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    add_entries(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
+    add_entry_amount(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
   }
 }
 
@@ -135,7 +136,7 @@ static double token_bytes(number_type dtype) {
   return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4;
 }
 
-static double state_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
+static double state_number_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
 
 // ---- lines ----
 
@@ -147,13 +148,13 @@ typedef struct reporter {
   number_type dtype;
 } reporter;
 
-static const kernel *kernel_of(const reporter *r, kernel_kind kind) {
+static const kernel *reported_kernel(const reporter *r, kernel_kind kind) {
   const kernel *found = schedule_kernel(r->kernels, kind);
   if (!found) ICE("report", "%s has no kernel of kind %d", r->body->name, kind);
   return found;
 }
 
-static const char *text_of(const reporter *r, const amount *sum) {
+static const char *sum_text(const reporter *r, const amount *sum) {
   return amount_text(r->a, r->body, sum);
 }
 
@@ -167,7 +168,7 @@ static const char *explained(const reporter *r) {
 }
 
 // Does the backward read what the steps of a chunk make again?
-static bool steps_again(const tile_program *backward) {
+static bool reads_steps_again(const tile_program *backward) {
   return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
@@ -175,26 +176,26 @@ static const char *backward_operations(const reporter *r, const tile_program *ba
                                        const tile_program *recompute) {
   amount operations = {0};
   add_operations(r->a, &operations, backward, r->body);
-  if (steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
-  return text_of(r, &operations);
+  if (reads_steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
+  return sum_text(r, &operations);
 }
 
 static const char *forward_operations(const reporter *r, const tile_program *forward) {
   amount operations = {0};
   add_operations(r->a, &operations, forward, r->body);
-  return text_of(r, &operations);
+  return sum_text(r, &operations);
 }
 
 static const char *saved_bytes(const reporter *r, int chunk) {
   amount bytes = {0};
-  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
-  return text_of(r, &bytes);
+  add_state_amounts(r->a, &bytes, r->body, state_number_bytes(r->dtype) / chunk);
+  return sum_text(r, &bytes);
 }
 
 // What the cost model said of each form that it looked at (cost.h).
 static void put_alternatives(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
-  int back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  int back = reported_kernel(r, KERNEL_BACKWARD)->program->chunk;
   if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
   for (int i = 0; i < k->alternatives.count; i++) {
     const schedule_alternative *x = &k->alternatives.items[i];
@@ -205,8 +206,8 @@ static void put_alternatives(const reporter *r) {
             steps                        ? x->form
             : x->saved_every == x->chunk ? arena_printf(r->a, "%s of %d", x->form, x->chunk)
                                          : arena_printf(r->a, "%d by %d", x->chunk, x->saved_every),
-            count_text(r->a, cost_of_counts(&x->forward, k->clone)),
-            count_text(r->a, cost_of_counts(&x->backward, k->clone)), taken ? " (taken)" : "",
+            count_with_unit(r->a, cost_of_counts(&x->forward, k->clone)),
+            count_with_unit(r->a, cost_of_counts(&x->backward, k->clone)), taken ? " (taken)" : "",
             forward_operations(r, program_rewritten(r->a, PROGRAM_FINISH, x->program)),
             backward_operations(r, x->gradient.backward, x->gradient.recompute),
             saved_bytes(r, x->saved_every));
@@ -216,12 +217,12 @@ static void put_alternatives(const reporter *r) {
 // Forward in steps, or in chunks of another length than the backward's.
 static void put_mixed(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
-  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk,
-      back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  int forward = reported_kernel(r, KERNEL_FORWARD)->program->chunk,
+      back = reported_kernel(r, KERNEL_BACKWARD)->program->chunk;
   if (k->steps_forward) {
     fprintf(r->out,
             "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
-            count_text(r->a, k->fused_step));
+            count_with_unit(r->a, k->fused_step));
   } else if (forward != back) {
     fprintf(r->out, "  forward in  chunks of %d (taken)\n", forward);
   }
@@ -232,37 +233,38 @@ static void put_toeplitz(const reporter *r) {
   axis_set axes = chunk_toeplitz_axes(r->a, r->kernels->recurrence);
   amount entries = {0};
   if (!axes || strcmp(r->kernels->form, "chunk") != 0 || r->kernels->steps_forward) return;
-  add_entries(r->a, &entries, r->body, axes, 0.5);
+  add_entry_amount(r->a, &entries, r->body, axes, 0.5);
   double scan = 0;
-  const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
+  const tile_program *p = reported_kernel(r, KERNEL_FORWARD)->program;
   const double *costs = cost_of_values(r->a, p, r->kernels->clone);
   for (int i = 0; i < p->values.count; i++)
     scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
   fprintf(r->out,
           "  not taken   Toeplitz blocks of L steps, L * %s multiply-adds a step beside the same "
           "matrices, in place of all that is no product: %s\n",
-          text_of(r, &entries), count_text(r->a, scan));
+          sum_text(r, &entries), count_with_unit(r->a, scan));
 }
 
 // Operations and bytes of one step, forward or backward.
-static const char *step_text(const reporter *r, kernel_kind kind) {
+static const char *step_cost_text(const reporter *r, kernel_kind kind) {
   bool back = kind == KERNEL_BACKWARD,
        states = r->kernels->recurrence->states.count || r->body->lags.count;
-  const kernel *k = kernel_of(r, kind);
+  const kernel *k = reported_kernel(r, kind);
   amount bytes = {0};
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, (back ? 2 : 1) * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
-  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
+  if (states)
+    add_state_amounts(r->a, &bytes, r->body, state_number_bytes(r->dtype) / r->kernels->chunk);
   return arena_printf(
       r->a, "%s operations a step, %s bytes",
       back ? backward_operations(r, k->program, k->recompute) : forward_operations(r, k->program),
-      text_of(r, &bytes));
+      sum_text(r, &bytes));
 }
 
 char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_type dtype,
                            kernel_kind kind) {
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
-  return arena_strdup(a, step_text(&r, kind));
+  return arena_strdup(a, step_cost_text(&r, kind));
 }
 
 // The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry.
@@ -275,7 +277,7 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
     if (result->place.role != TILE_KEEP) continue;
     axis_set axes = 0;
     for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
-    add_entries(r->a, sum, r->body, axes, factor);
+    add_entry_amount(r->a, sum, r->body, axes, factor);
     unnamed += !result->place.name;
     if (result->place.name)
       names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
@@ -293,17 +295,18 @@ static const char *kept_text(const reporter *r, const tile_program *recompute) {
   amount numbers = {0};
   const char *names = kept_names(r, recompute, 1, &numbers);
   if (!*names) return "";
-  return arena_printf(r->a, "; kept meanwhile: %s, %s numbers a step", names, text_of(r, &numbers));
+  return arena_printf(r->a, "; kept meanwhile: %s, %s numbers a step", names,
+                      sum_text(r, &numbers));
 }
 
 // Values of the forward that the backward reads in place of computing them (save.h).
 static void put_saved_values(const reporter *r) {
-  const tile_program *forward = kernel_of(r, KERNEL_FORWARD)->program;
+  const tile_program *forward = reported_kernel(r, KERNEL_FORWARD)->program;
   amount bytes = {0};
-  const char *names = kept_names(r, forward, state_bytes(r->dtype), &bytes);
+  const char *names = kept_names(r, forward, state_number_bytes(r->dtype), &bytes);
   if (!*names) return;
   fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n",
-          names, text_of(r, &bytes), 100 * r->kernels->spared);
+          names, sum_text(r, &bytes), 100 * r->kernels->spared);
 }
 
 static void put_saved(const reporter *r, bool states) {
@@ -313,17 +316,17 @@ static void put_saved(const reporter *r, bool states) {
     fputs("  saved       nothing but inputs\n", r->out);
     return;
   }
-  add_states(r->a, &numbers, r->body, 1);
-  fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
+  add_state_amounts(r->a, &numbers, r->body, 1);
+  fprintf(r->out, "  state       %s numbers a sequence\n", sum_text(r, &numbers));
   fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
           saved_bytes(r, chunk));
   put_saved_values(r);
 }
 
 static void put_again(const reporter *r, bool states) {
-  const kernel *k = kernel_of(r, KERNEL_BACKWARD);
+  const kernel *k = reported_kernel(r, KERNEL_BACKWARD);
   const char *from = states ? " from its saved state" : "";
-  if (steps_again(k->program)) {
+  if (reads_steps_again(k->program)) {
     fprintf(r->out, "  again       the steps of a chunk%s%s\n", from, kept_text(r, k->recompute));
   } else if (k->program->form == TILE_CHUNK) {
     fprintf(r->out, "  again       the values of a chunk%s\n", from);
@@ -332,8 +335,8 @@ static void put_again(const reporter *r, bool states) {
 
 // Which axes are cut into independent instances, which lie in the lanes, which are computed
 // together.
-static void put_axes(const reporter *r) {
-  const kernel *k = kernel_of(r, KERNEL_FORWARD);
+static void report_axes(const reporter *r) {
+  const kernel *k = reported_kernel(r, KERNEL_FORWARD);
   axis_set instances = 0, all = 0;
   for (int i = 0; i < k->grid_count; i++) instances |= axis_bit(k->grid_axes[i]);
   for (int axis = 0; axis < r->body->axes.count; axis++) all |= axis_bit(axis);
@@ -425,11 +428,11 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   put_alternatives(&r);
   put_mixed(&r);
   put_toeplitz(&r);
-  fprintf(r.out, "  forward     %s\n", step_text(&r, KERNEL_FORWARD));
-  fprintf(r.out, "  backward    %s\n", step_text(&r, KERNEL_BACKWARD));
+  fprintf(r.out, "  forward     %s\n", step_cost_text(&r, KERNEL_FORWARD));
+  fprintf(r.out, "  backward    %s\n", step_cost_text(&r, KERNEL_BACKWARD));
   put_saved(&r, states);
   put_again(&r, states);
-  put_axes(&r);
+  report_axes(&r);
   for (int back = 0; back < 2 && kernels->summarises; back++) put_segments(&r, back);
   return text_end(&text, a);
 }
@@ -451,8 +454,8 @@ char *schedule_costs(arena *a, const recurrence_kernels *kernels) {
   r.out = text_begin(&text);
   fprintf(r.out, "%s for %s: %s %d by %d, forward %d; states at least %.6g steps apart\n",
           r.body->name, codegen_clone_name(kernels->clone), kernels->form,
-          kernel_of(&r, KERNEL_BACKWARD)->program->chunk, kernels->chunk,
-          kernel_of(&r, KERNEL_FORWARD)->program->chunk, kernels->spacing);
+          reported_kernel(&r, KERNEL_BACKWARD)->program->chunk, kernels->chunk,
+          reported_kernel(&r, KERNEL_FORWARD)->program->chunk, kernels->spacing);
   for (int i = 0; i < kernels->alternatives.count; i++) {
     const schedule_alternative *x = &kernels->alternatives.items[i];
     put_counts(&r, x, "forward", &x->forward);
@@ -503,17 +506,18 @@ static double work_with_matrix(const kernel *k) {
 
 // Time slices, and what they cost; or why time is not cut.
 static void put_slices(const reporter *r, bool back) {
-  const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+  const kernel *k = reported_kernel(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   fprintf(r->out, "    %-12s", back ? "slices back" : "slices");
   if (!k->summary) {
     fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
     return;
   }
   double cost = cost_of_run(r->a, k->program, r->kernels->clone);
-  const tile_program *again = back ? kernel_of(r, KERNEL_SUMMARY_BACK)->recompute : NULL;
+  const tile_program *again = back ? reported_kernel(r, KERNEL_SUMMARY_BACK)->recompute : NULL;
   double more = again ? cost_of_run(r->a, again, r->kernels->clone) : 0;
-  if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute, r->kernels->clone);
-  if (again && !steps_again(k->program)) cost += more;
+  if (back && reads_steps_again(k->program))
+    cost += cost_of_run(r->a, k->recompute, r->kernels->clone);
+  if (again && !reads_steps_again(k->program)) cost += more;
   fprintf(
       r->out,
       "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a "
@@ -524,8 +528,8 @@ static void put_slices(const reporter *r, bool back) {
 }
 
 static const char *chunks_text(const reporter *r) {
-  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk,
-      back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  int forward = reported_kernel(r, KERNEL_FORWARD)->program->chunk,
+      back = reported_kernel(r, KERNEL_BACKWARD)->program->chunk;
   if (forward == back) return arena_printf(r->a, "%d at a time", forward);
   return arena_printf(r->a, "%d at a time, %d backward", forward, back);
 }
@@ -535,23 +539,23 @@ static void put_times(const reporter *r, codegen_gpu_options options, codegen_gp
   fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:",
           codegen_gpu_target_name(target));
   for (int back = 0; back < 2; back++) {
-    const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+    const kernel *k = reported_kernel(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
     gpu_time time = gpu_time_of(gpu_plan_of(r->a, k, options), target);
     fprintf(r->out, "%s %s, for %s", back ? "; backward" : " forward",
-            count_text(r->a, round(time.cycles)), gpu_limit_text(time.limit));
+            count_with_unit(r->a, round(time.cycles)), gpu_limit_text(time.limit));
     if (time.blocks > 1) fprintf(r->out, ", %d blocks at a time", (int)time.blocks);
   }
   fputc('\n', r->out);
 }
 
 // The blocks of a call, as the runtime counts them.
-static int64_t blocks_of(const kernel *k, int64_t instances) {
+static int64_t kernel_blocks(const kernel *k, int64_t instances) {
   if (k->gpu.lanes == LANES_IN_TURN) return (instances + k->lane_block - 1) / k->lane_block;
   return k->gpu.lanes == LANES_TILE ? instances * gpu_tiles(k) : instances;
 }
 
-static double cycles_of(const kernel *k, int64_t instances, int64_t multiprocessors) {
-  return gpu_cost_of_blocks(blocks_of(k, instances), multiprocessors, k->gpu.cycles_alone,
+static double kernel_cycles(const kernel *k, int64_t instances, int64_t multiprocessors) {
+  return gpu_cost_of_blocks(kernel_blocks(k, instances), multiprocessors, k->gpu.cycles_alone,
                             k->gpu.cycles_each, k->gpu.blocks_each);
 }
 
@@ -559,8 +563,8 @@ static double cycles_of(const kernel *k, int64_t instances, int64_t multiprocess
 static int64_t most_instances(const kernel *few, const kernel *usual, int64_t multiprocessors) {
   enum { ROUNDS = 8 };
   int64_t most = 0;
-  while (most < ROUNDS * multiprocessors &&
-         cycles_of(few, most + 1, multiprocessors) < cycles_of(usual, most + 1, multiprocessors))
+  while (most < ROUNDS * multiprocessors && kernel_cycles(few, most + 1, multiprocessors) <
+                                                kernel_cycles(usual, most + 1, multiprocessors))
     most++;
   return most;
 }
@@ -569,20 +573,20 @@ static int64_t most_instances(const kernel *few, const kernel *usual, int64_t mu
 static void put_few(const reporter *r, const kernel *k, const report_resources *resources,
                     codegen_gpu_target target) {
   enum { STEPS = 64 };
-  const kernel *usual = kernel_of(r, k->kind);
+  const kernel *usual = reported_kernel(r, k->kind);
   fprintf(r->out,
           "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in "
           "place of %s\n",
           k->kind == KERNEL_FORWARD ? "forward" : "backward", resources_text(r, k, resources),
           (int)most_instances(k, usual, machine_device_of(target).multiprocessors),
-          count_text(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
-          count_text(r->a, round(usual->gpu.cycles_alone / (double)STEPS)));
+          count_with_unit(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
+          count_with_unit(r->a, round(usual->gpu.cycles_alone / (double)STEPS)));
 }
 
 // The target whose kernels these are.
-static codegen_gpu_target target_of(const reporter *r, codegen_gpu_options options, int kib) {
+static codegen_gpu_target reported_target(const reporter *r, codegen_gpu_options options, int kib) {
   options.shared_kib = kib;
-  options.warpgroups = kib && kernel_of(r, KERNEL_FORWARD)->gpu.warpgroups;
+  options.warpgroups = kib && reported_kernel(r, KERNEL_FORWARD)->gpu.warpgroups;
   return gpu_target_for(options);
 }
 
@@ -592,16 +596,17 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, codegen_g
   reporter r = {
       .a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
   r.out = text_begin(&text);
-  codegen_gpu_target target = target_of(&r, options, kib);
-  const kernel *forward = kernel_of(&r, KERNEL_FORWARD), *backward = kernel_of(&r, KERNEL_BACKWARD);
+  codegen_gpu_target target = reported_target(&r, options, kib);
+  const kernel *forward = reported_kernel(&r, KERNEL_FORWARD),
+               *backward = reported_kernel(&r, KERNEL_BACKWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form,
           chunks_text(&r), kernels->chunk,
           kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes"
                                         : "a block of threads for each instance");
-  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD),
+  fprintf(r.out, "    forward   %s%s\n", step_cost_text(&r, KERNEL_FORWARD),
           resources_text(&r, forward, resources));
-  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD),
+  fprintf(r.out, "    backward  %s%s\n", step_cost_text(&r, KERNEL_BACKWARD),
           resources_text(&r, backward, resources));
   put_times(&r, options, target);
   for (int i = 0; i < kernels->kernels.count; i++)

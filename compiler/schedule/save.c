@@ -33,7 +33,7 @@ typedef struct saver {
   bool *read;  // by value of the backward: saved, so nothing below is needed
 } saver;
 
-static void count_uses(saver *s) {
+static void count_saved_uses(saver *s) {
   const tile_program *p = s->backward;
   s->uses = ARENA_ARRAY(s->a, int, p->values.count);
   s->read = ARENA_ARRAY(s->a, bool, p->values.count);
@@ -94,14 +94,14 @@ static tile_id best_value(saver *s, double whole) {
   return best;
 }
 
-static double total(const double *costs, int count) {
+static double total_cost(const double *costs, int count) {
   double sum = 0;
   for (int i = 0; i < count; i++) sum += costs[i];
   return sum;
 }
 
-static void choose(saver *s) {
-  double whole = total(s->costs, s->backward->values.count);
+static void choose_saved(saver *s) {
+  double whole = total_cost(s->costs, s->backward->values.count);
   for (tile_id id = best_value(s, whole); id != NO_TILE; id = best_value(s, whole)) {
     take_away(s, id, -1);
     s->read[id] = true;
@@ -115,8 +115,8 @@ double save_values(arena *a, const tile_program **forward, tile_gradient *gradie
   s.costs = cost_of_values(a, backward, clone);
   s.sections = tile_sections(a, *forward);
   s.image = tile_find_equal(a, *forward, backward);
-  count_uses(&s);
-  choose(&s);
+  count_saved_uses(&s);
+  choose_saved(&s);
   tile_id *read = ARENA_ARRAY(a, tile_id, backward->values.count);
   tile_id *kept = ARENA_ARRAY(a, tile_id, backward->values.count);
   int count = 0;

@@ -70,7 +70,7 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
 // One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A
 // single step copies no matrix of parameters, so STEP is a function of its own where FORWARD copies
 // one. Threads with an entry of the lane axis each never copy a matrix.
-static void add_steps(scheduler *s, kernel k) {
+static void add_step_kernel(scheduler *s, kernel k) {
   axis_set heads;
   bool copies = !s->options.gpu || k.lane_axis < 0;
   bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
@@ -89,7 +89,7 @@ static void step_kernels(scheduler *s, const tile_program *forward, const char *
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);
-  add_steps(s, k);
+  add_step_kernel(s, k);
   k.program = gradient.backward;
   k.recompute = gradient.recompute;
   k.cut &= ~scheduler_partial_axes(s->a, gradient.backward);
@@ -206,8 +206,8 @@ static double moved_beyond_cache(const scheduler *s, const tile_program *step, a
 // Forward in single steps may go with a backward in chunks, which reads the same saved states. A
 // step is then one loop over the lanes of the state. Chunks of keys that decay one by one take many
 // small products and exponentials instead.
-static bool steps_forward(const scheduler *s, const kernel *stepwise, const kernel *chunkwise,
-                          const tile_program *chunks) {
+static bool may_step_forward(const scheduler *s, const kernel *stepwise, const kernel *chunkwise,
+                             const tile_program *chunks) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
@@ -261,9 +261,10 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, &stepwise, &k, chunks.forward);
+  s->out->steps_forward =
+      !pointwise && !lanes && may_step_forward(s, &stepwise, &k, chunks.forward);
   if (s->out->steps_forward) {
-    add_steps(s, stepwise);
+    add_step_kernel(s, stepwise);
   } else {
     scheduler_add(s, KERNEL_FORWARD, "forward", k);
     scheduler_add(s, KERNEL_STEP, "step", stepwise);
@@ -308,12 +309,12 @@ static bool try_pointwise(scheduler *s, const tile_program *step) {
 
 // ---- the choice ----
 
-static double total(const scheduler *s, const schedule_alternative *x) {
+static double alternative_cost(const scheduler *s, const schedule_alternative *x) {
   return cost_of_counts(&x->forward, s->out->clone) + cost_of_counts(&x->backward, s->out->clone);
 }
 
 // The numbers of all states, or those of the tokens of a step.
-static double numbers_of(const scheduler *s, const tile_program *program, bool states) {
+static double state_or_token_numbers(const scheduler *s, const tile_program *program, bool states) {
   double numbers = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
@@ -325,8 +326,8 @@ static double numbers_of(const scheduler *s, const tile_program *program, bool s
 
 // Forward writes a state every so many steps, and backward reads it. Where it makes states again
 // before each step or chunk between them, those go through a cache.
-static void add_states(const scheduler *s, schedule_alternative *x, bool again) {
-  double numbers = numbers_of(s, x->program, true);
+static void add_state_traffic(const scheduler *s, schedule_alternative *x, bool again) {
+  double numbers = state_or_token_numbers(s, x->program, true);
   x->backward.of[COST_MEMORY] += 2 * numbers / x->saved_every;
   if (again) x->backward.of[COST_CACHED] += 2 * numbers / x->program->chunk;
 }
@@ -348,7 +349,7 @@ static schedule_alternative alternative(scheduler *s, const char *form,
 }
 
 // Single steps, whose backward makes the states of some steps again.
-static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
+static schedule_alternative step_alternative(scheduler *s, const tile_program *step) {
   schedule_alternative x = alternative(s, "step", step);
   axis_set grid = step->grid & ~scheduler_partial_axes(s->a, x.gradient.backward);
   double beyond = moved_beyond_cache(s, step, grid);
@@ -362,7 +363,7 @@ static schedule_alternative steps_of(scheduler *s, const tile_program *step) {
   again.of[COST_CACHED] += 2 * beyond;
   x.backward = cost_sum(x.backward, 1, again);
   x.saved_every = s->options.chunk ? s->options.chunk : STEP_CHUNK;
-  add_states(s, &x, true);
+  add_state_traffic(s, &x, true);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
 }
@@ -399,14 +400,14 @@ static schedule_alternative grouped(scheduler *s, schedule_alternative x, int sa
   x.grouped = keeps ? w.gradient : x.gradient;
   x.backward = keeps ? kept : plain;
   x.saved_every = saved_every;
-  add_states(s, &x, true);
+  add_state_traffic(s, &x, true);
   return x;
 }
 
 // Chunks with the states before each of them saved.
 static schedule_alternative alone(const scheduler *s, schedule_alternative x) {
   x.saved_every = x.chunk;
-  add_states(s, &x, false);
+  add_state_traffic(s, &x, false);
   return x;
 }
 
@@ -487,7 +488,8 @@ static double least_spacing(const scheduler *s) {
     const schedule_alternative *x = &s->out->alternatives.items[i];
     if (x->program->form != TILE_CHUNK) continue;
     most = fmax(most, x->saved_every);
-    even = numbers_of(s, x->program, true) / numbers_of(s, x->program, false);
+    even =
+        state_or_token_numbers(s, x->program, true) / state_or_token_numbers(s, x->program, false);
   }
   return fmin(most, even);
 }
@@ -505,9 +507,9 @@ static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
       if (x.program->form != TILE_CHUNK || x.saved_every < spacing) continue;
       const schedule_alternative *beside = forward_beside(s, &x);
       x.forward = beside->forward;
-      double costs = total(s, &x);
+      double costs = alternative_cost(s, &x);
       bool fewer = x.saved_every > cost->saved_every,
-           cheaper = x.saved_every == cost->saved_every && costs < total(s, cost);
+           cheaper = x.saved_every == cost->saved_every && costs < alternative_cost(s, cost);
       if (!again) least = fmin(least, costs);
       if (!again || costs > little * least || !(fewer || cheaper)) continue;
       *cost = x;
@@ -534,15 +536,15 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step,
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
   return cost_of_counts(&steps->forward, clone) < cost_of_counts(&chunks->forward, clone) &&
          cost_of_counts(&chunks->backward, clone) < cost_of_counts(&steps->backward, clone) &&
-         total(s, chunks) < slightly_more * total(s, steps);
+         alternative_cost(s, chunks) < slightly_more * alternative_cost(s, steps);
 }
 
 static bool try_linear_scan(scheduler *s, const tile_program *step, const char **reason) {
-  schedule_alternative steps = steps_of(s, step), chunks = {0};
-  s->out->cost = total(s, &steps);
+  schedule_alternative steps = step_alternative(s, step), chunks = {0};
+  s->out->cost = alternative_cost(s, &steps);
   if (!add_chunks(s, reason)) return false;
   chunk_choice best = best_chunks(s, &chunks);
-  double ratio = total(s, &chunks) / total(s, &steps);
+  double ratio = alternative_cost(s, &chunks) / alternative_cost(s, &steps);
   bool has_products = chunk_has_products(best.back);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
                          ratio, has_products ? "" : ", for they have no products");
@@ -558,7 +560,7 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
       s, best, step,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
   if (s->out->steps_forward) chunks.forward = steps.forward;
-  s->out->cost = total(s, &chunks);
+  s->out->cost = alternative_cost(s, &chunks);
   return true;
 }
 

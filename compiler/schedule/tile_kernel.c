@@ -6,7 +6,7 @@
 //   argument 3 state S[H,K,V] tensor 3     tensor 3 of a body that has what the program names, and no values
 #include "compiler/schedule/tile_kernel.h"
 
-static tensor_kind kind_of(tile_role role) {
+static tensor_kind tensor_kind_of_role(tile_role role) {
   switch (role) {
     case TILE_PARAM:
     case TILE_D_PARAM: return TENSOR_PARAM;
@@ -18,24 +18,24 @@ static tensor_kind kind_of(tile_role role) {
   }
 }
 
-static axis_set axes_of(const tile_place *place) {
+static axis_set place_axes(const tile_place *place) {
   axis_set axes = 0;
   for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
   return axes;
 }
 
-static void add_tensor(arena *a, typed_body *body, const tile_place *place) {
+static void add_place_tensor(arena *a, typed_body *body, const tile_place *place) {
   while (body->tensors.count <= place->tensor)
     vec_push(a, &body->tensors, ((typed_tensor){.name = "-", .assigned = -1}));
   typed_tensor *t = &body->tensors.items[place->tensor];
   bool complex = t->complex || place->component;
   int *axes = ARENA_ARRAY(a, int, place->axis_count + 1);
   for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
-  *t = (typed_tensor){.kind = kind_of(place->role),
+  *t = (typed_tensor){.kind = tensor_kind_of_role(place->role),
                       .name = place->name ? place->name : "-",
                       .axis_count = place->axis_count,
                       .axes = axes,
-                      .axis_set = axes_of(place),
+                      .axis_set = place_axes(place),
                       .complex = complex,
                       .assigned = -1};
 }
@@ -45,17 +45,17 @@ static void add_lag(arena *a, typed_body *body, const tile_place *place) {
     vec_push(a, &body->lags, ((typed_lag){.name = "-", .input = -1}));
   typed_lag *lag = &body->lags.items[place->lag];
   lag->name = place->name ? place->name : "-";
-  lag->axes = axes_of(place);
+  lag->axes = place_axes(place);
   lag->complex = lag->complex || place->component;
   if (place->slot >= lag->depth) lag->depth = place->slot + 1;
 }
 
 static void add_place(arena *a, typed_body *body, const tile_place *place) {
-  if (place->tensor >= 0) add_tensor(a, body, place);
+  if (place->tensor >= 0) add_place_tensor(a, body, place);
   if (place->lag >= 0) add_lag(a, body, place);
 }
 
-static const recurrence *recurrence_of(arena *a, const tile_program *program) {
+static const recurrence *tile_recurrence(arena *a, const tile_program *program) {
   recurrence *r = ARENA_NEW(a, recurrence);
   typed_body *body = &r->body;
   body->name = program->name;
@@ -72,7 +72,7 @@ static const recurrence *recurrence_of(arena *a, const tile_program *program) {
   return r;
 }
 
-static bool goes_back(const tile_program *program) {
+static bool program_goes_back(const tile_program *program) {
   for (int i = 0; i < program->results.count; i++) {
     tile_role role = program->results.items[i].place.role;
     if (role == TILE_D_STATE || role == TILE_D_INPUT || role == TILE_D_PARAM) return true;
@@ -82,8 +82,8 @@ static bool goes_back(const tile_program *program) {
 
 kernel *schedule_tile(arena *a, const tile_program *program) {
   kernel *k = ARENA_NEW(a, kernel);
-  *k = (kernel){.kind = goes_back(program) ? KERNEL_BACKWARD : KERNEL_FORWARD,
-                .recurrence = recurrence_of(a, program),
+  *k = (kernel){.kind = program_goes_back(program) ? KERNEL_BACKWARD : KERNEL_FORWARD,
+                .recurrence = tile_recurrence(a, program),
                 .symbol = program->name,
                 .program = program,
                 .chunk = program->chunk,

@@ -4,16 +4,17 @@
 
 #include "compiler/sema/typed.h"
 
-static double evaluate(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
+static double evaluate_axis_value(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
   switch (e->kind) {
     case AST_NUMBER: return e->number.value;
-    case AST_NEGATE: return -evaluate(body, e->negate.operand, sizes);
+    case AST_NEGATE: return -evaluate_axis_value(body, e->negate.operand, sizes);
     case AST_NAME:
       for (int i = 0; i < body->axes.count; i++)
         if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
       return NAN;
     case AST_BINARY: {
-      double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);
+      double a = evaluate_axis_value(body, e->binary.left, sizes),
+             b = evaluate_axis_value(body, e->binary.right, sizes);
       switch (e->binary.op) {
         case AST_ADD: return a + b;
         case AST_SUBTRACT: return a - b;
@@ -28,5 +29,5 @@ static double evaluate(const typed_body *body, const ast_expr *e, const int64_t 
 }
 
 double typed_axis_value(const typed_body *body, int axis, const int64_t *sizes) {
-  return evaluate(body, body->axes.items[axis].size_expr, sizes);
+  return evaluate_axis_value(body, body->axes.items[axis].size_expr, sizes);
 }

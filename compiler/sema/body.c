@@ -95,7 +95,7 @@ static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operan
 }
 
 // The first name that a value gets stays: it is what reports call it. Leaves are what they read.
-static void name_value(body_check *c, sema_operand value, int first_new, const char *name) {
+static void name_first_value(body_check *c, sema_operand value, int first_new, const char *name) {
   if (value.kind != OPERAND_VALUE || value.id < first_new) return;
   typed_value *v = &c->body->values.items[value.id];
   if (!v->name && value_arity(v->op) > 0) v->name = name;
@@ -136,10 +136,10 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
   s->declared = true;
   s->value = value;
   if (value.kind == OPERAND_ERROR) s->used = true;
-  name_value(c, value, first_new, bind->name.text);
+  name_first_value(c, value, first_new, bind->name.text);
 }
 
-static sema_operand check_assigned(body_check *c, const symbol *s, const ast_expr *e) {
+static sema_operand check_assignment_value(body_check *c, const symbol *s, const ast_expr *e) {
   const typed_tensor *tensor = &c->body->tensors.items[s->index];
   sema_operand value = sema_expression(c->scope, e);
   if (value.kind == OPERAND_ERROR) return value;
@@ -165,11 +165,11 @@ static sema_operand check_assigned(body_check *c, const symbol *s, const ast_exp
 
 static void assign(body_check *c, symbol *s, const ast_expr *e) {
   int first_new = c->body->values.count;
-  sema_operand value = check_assigned(c, s, e);
+  sema_operand value = check_assignment_value(c, s, e);
   s->assigned = true;
   s->value = value;
   if (value.kind == OPERAND_ERROR) return;
-  name_value(c, value, first_new, s->name);
+  name_first_value(c, value, first_new, s->name);
   value_id id = sema_value(c->scope, value);
   c->body->tensors.items[s->index].assigned = id;
   if (id < 0) s->value = operand_error;
@@ -331,8 +331,8 @@ static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_te
 }
 
 // One part of a number; it is kept as a float, whose range it must not leave.
-static bool begin_part(const body_check *c, const ast_expr *e, const typed_tensor *state,
-                       double *number) {
+static bool read_begin_part(const body_check *c, const ast_expr *e, const typed_tensor *state,
+                            double *number) {
   const char *what = arena_printf(c->sema->memory, "what the state '%s' starts from", state->name);
   if (!sema_constant(c->scope, e, what, number)) return false;
   if (fabs(*number) <= FLT_MAX) return true;
@@ -360,9 +360,9 @@ static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_
         state->name, state->name);
     return false;
   }
-  if (!complex) return begin_part(c, e, state, &begin->number[0]);
-  return begin_part(c, e->call.args.items[0].value, state, &begin->number[0]) &&
-         begin_part(c, e->call.args.items[1].value, state, &begin->number[1]);
+  if (!complex) return read_begin_part(c, e, state, &begin->number[0]);
+  return read_begin_part(c, e->call.args.items[0].value, state, &begin->number[0]) &&
+         read_begin_part(c, e->call.args.items[1].value, state, &begin->number[1]);
 }
 
 static bool keeps_promise(const body_check *c, const ast_expr *e, const typed_tensor *state,
@@ -493,7 +493,7 @@ static void check_whole(const body_check *c, const ast_item *item) {
 
 // Numbers of a value, as far as their count is known; more than INT32_MAX is more by an amount that
 // does not matter.
-static int64_t numbers_over(const typed_body *body, axis_set axes) {
+static int64_t known_number_count(const typed_body *body, axis_set axes) {
   int64_t numbers = 1;
   for (int i = 0; i < body->axes.count && numbers <= INT32_MAX; i++) {
     int64_t size = body->axes.items[i].size;
@@ -502,10 +502,10 @@ static int64_t numbers_over(const typed_body *body, axis_set axes) {
   return numbers;
 }
 
-static bool check_numbers(const body_check *c, span where, axis_set axes) {
+static bool check_number_count(const body_check *c, span where, axis_set axes) {
   const typed_body *body = c->body;
   const char *sizes = "";
-  if (numbers_over(body, axes) <= INT32_MAX) return true;
+  if (known_number_count(body, axes) <= INT32_MAX) return true;
   for (int i = 0; i < body->axes.count; i++) {
     int64_t size = body->axes.items[i].size;
     if (!axis_in(axes, i) || size == TYPED_RUNTIME_SIZE) continue;
@@ -522,11 +522,11 @@ static bool check_numbers(const body_check *c, span where, axis_set axes) {
 static bool check_all_numbers(const body_check *c) {
   for (int i = 0; i < c->body->tensors.count; i++) {
     const typed_tensor *tensor = &c->body->tensors.items[i];
-    if (!check_numbers(c, tensor->span, tensor->axis_set)) return false;
+    if (!check_number_count(c, tensor->span, tensor->axis_set)) return false;
   }
   for (int i = 0; i < c->body->values.count; i++) {
     const typed_value *v = &c->body->values.items[i];
-    if (!check_numbers(c, v->span, v->axes)) return false;
+    if (!check_number_count(c, v->span, v->axes)) return false;
   }
   return true;
 }

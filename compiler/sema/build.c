@@ -13,11 +13,11 @@
 
 // ---- values that are made once ---------------------------------------------------------------
 
-static bool is_shared(const typed_value *v) {
+static bool is_shared_leaf(const typed_value *v) {
   return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
 }
 
-static bool same_value(const typed_value *a, const typed_value *b) {
+static bool same_built_value(const typed_value *a, const typed_value *b) {
   bool same_number = a->number == b->number && signbit(a->number) == signbit(b->number);
   return a->op == b->op && same_number && a->index == b->index && a->index2 == b->index2 &&
          a->steps == b->steps && (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
@@ -44,12 +44,12 @@ static value_id find_equal(sema_scope *scope, const typed_value *value) {
   const body_state *state = scope->state;
   for (int i = *bucket_of(scope, value); i >= 0; i = state->shared.items[i].next) {
     value_id id = state->shared.items[i].id;
-    if (same_value(&scope->body->values.items[id], value)) return id;
+    if (same_built_value(&scope->body->values.items[id], value)) return id;
   }
   return NO_VALUE;
 }
 
-static void share(sema_scope *scope, value_id id) {
+static void share_value(sema_scope *scope, value_id id) {
   int *bucket = bucket_of(scope, &scope->body->values.items[id]);
   shared_value entry = {.id = id, .next = *bucket};
   *bucket = scope->state->shared.count;
@@ -83,15 +83,15 @@ sema_operand refuse_growth(sema_scope *scope, span where) {
 }
 
 sema_operand build_value(sema_scope *scope, typed_value value) {
-  value_id id = is_shared(&value) ? find_equal(scope, &value) : NO_VALUE;
+  value_id id = is_shared_leaf(&value) ? find_equal(scope, &value) : NO_VALUE;
   if (id >= 0) return operand_of_value(scope, id);
   if (scope->body->values.count >= TYPED_MAX_VALUES) return refuse_growth(scope, value.span);
   id = body_append(scope->sema->memory, scope->body, value);
-  if (is_shared(&value)) share(scope, id);
+  if (is_shared_leaf(&value)) share_value(scope, id);
   return operand_of_value(scope, id);
 }
 
-static value_id value_at(sema_scope *scope, sema_operand a, span where) {
+static value_id operand_value(sema_scope *scope, sema_operand a, span where) {
   if (a.kind == OPERAND_VALUE) return a.id;
   if (a.kind == OPERAND_ERROR) ICE("sema", "value of an operand that is an error");
   return build_value(scope, (typed_value){.op = VALUE_NUMBER, .number = a.number, .span = where})
@@ -99,7 +99,7 @@ static value_id value_at(sema_scope *scope, sema_operand a, span where) {
 }
 
 value_id sema_value(sema_scope *scope, sema_operand operand) {
-  return value_at(scope, operand, (span){0});
+  return operand_value(scope, operand, (span){0});
 }
 
 // The operand with the axes and kind that the source sees.
@@ -131,7 +131,7 @@ sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand 
     return seen_as(operand_constant(result), axes);
   typed_value value = {.op = op, .span = where};
   for (int i = 0; i < arity; i++) {
-    value.args[i] = value_at(scope, args[i], where);
+    value.args[i] = operand_value(scope, args[i], where);
     if (value.args[i] < 0) return operand_error;
   }
   return seen_as(build_value(scope, value), axes);

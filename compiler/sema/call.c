@@ -99,7 +99,7 @@ static sema_operand build_real_part(sema_scope *scope, value_op op, sema_operand
   return zero;
 }
 
-static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, const builtin *b) {
+static sema_operand check_elementwise_call(sema_scope *scope, const ast_expr *e, const builtin *b) {
   if (!check_arity(scope, e, signature_of(scope->sema, b), b->arity))
     return check_arguments_only(scope, e);
   sema_operand args[3];
@@ -179,7 +179,7 @@ static const char *axes_to_suggest(const sema_scope *scope, sema_operand a) {
   return last;
 }
 
-static sema_operand check_reduction(sema_scope *scope, const ast_expr *e, const builtin *b) {
+static sema_operand check_reduction_call(sema_scope *scope, const ast_expr *e, const builtin *b) {
   const char *name = b->name;
   if (!e->call.has_axes) {
     sema_operand a = operand_error;
@@ -217,7 +217,8 @@ static int call_depth(const sema_scope *scope) {
   return depth;
 }
 
-static bool bind_axes(sema_scope *inner, sema_scope *scope, const ast_expr *e, const ast_item *fn) {
+static bool bind_formal_axes(sema_scope *inner, sema_scope *scope, const ast_expr *e,
+                             const ast_item *fn) {
   const ast_names *formal = &fn->fn.axes;
   if (!e->call.has_axes && formal->count > 0) {
     report_missing_axes(scope, e, formal->items[0].text);
@@ -286,7 +287,7 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
                       .caller = scope,
                       .function = fn->name.text,
                       .call = e->span};
-  bool fine = bind_axes(&inner, scope, e, fn);
+  bool fine = bind_formal_axes(&inner, scope, e, fn);
   fine &= bind_parameters(&inner, scope, e, fn);
   if (!fine) return operand_error;
   return check_expression(&inner, fn->fn.value);
@@ -342,11 +343,11 @@ sema_operand check_call(sema_scope *scope, const ast_expr *e) {
   const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
   if (builtin_find(name, BUILTIN_FOLD)) return check_fold(scope, e);
   if (reduction && (e->call.has_axes || !elementwise || e->call.args.count == 1)) {
-    return check_reduction(scope, e, reduction);
+    return check_reduction_call(scope, e, reduction);
   }
   if (elementwise) {
     if (refuse_axes(scope, e, "it works entry by entry")) return check_arguments_only(scope, e);
-    return check_elementwise(scope, e, elementwise);
+    return check_elementwise_call(scope, e, elementwise);
   }
   const typed_name *item = sema_find(scope->file, name);
   if (item) sema_note_item(scope->sema, e->call.callee.span, item->item);

@@ -10,7 +10,7 @@
 #include "compiler/sema/internal.h"
 
 // The form fold[M](s = e0, body); false after a message.
-static bool check_form(sema_scope *scope, const ast_expr *e) {
+static bool check_fold_form(sema_scope *scope, const ast_expr *e) {
   const ast_args *args = &e->call.args;
   if (!e->call.has_axes) {
     report_missing_axes(scope, e, "M");
@@ -62,8 +62,8 @@ static sema_operand fold_step(sema_scope *scope, const ast_expr *body, symbol *b
 
 // The running value has the axes of e0 and of the body together, and is complex if either is. They
 // are found by trying the first step until it adds nothing; what a trial appended is dropped.
-static sema_operand first_step(sema_scope *scope, const ast_expr *body, symbol *binder, int axis,
-                               sema_operand start, axis_set *axes, bool *complex) {
+static sema_operand first_fold_step(sema_scope *scope, const ast_expr *body, symbol *binder,
+                                    int axis, sema_operand start, axis_set *axes, bool *complex) {
   for (;;) {
     int mark = scope->body->values.count;
     sema_operand running = *complex ? build_complex(scope, start) : start;
@@ -86,7 +86,7 @@ static sema_operand check_steps(sema_scope *scope, const ast_expr *e, int axis, 
   if (axis_in(start.axes, axis)) start = build_slice(scope, start, axis, 0, e->span);
   axis_set axes = start.axes;
   bool complex = start.complex;
-  sema_operand running = first_step(scope, body, binder, axis, start, &axes, &complex);
+  sema_operand running = first_fold_step(scope, body, binder, axis, start, &axes, &complex);
   for (int i = 1; i < scope->body->axes.items[axis].size && running.kind != OPERAND_ERROR; i++) {
     if (complex) running = build_complex(scope, running);
     running.axes = axes;
@@ -99,7 +99,7 @@ static sema_operand check_steps(sema_scope *scope, const ast_expr *e, int axis, 
 }
 
 sema_operand check_fold(sema_scope *scope, const ast_expr *e) {
-  if (!check_form(scope, e)) {
+  if (!check_fold_form(scope, e)) {
     for (int i = 0; i < e->call.args.count; i++) scope_use_all(scope, e->call.args.items[i].value);
     return operand_error;
   }

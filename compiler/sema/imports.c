@@ -24,7 +24,7 @@ typedef struct import_check {
 // ---- loading ---------------------------------------------------------------------------------
 
 // Without "./" and "folder/..": equal files get equal texts, links aside.
-static const char *normalise(arena *memory, const char *path) {
+static const char *normalise_path(arena *memory, const char *path) {
   char *out = arena_alloc(memory, strlen(path) + 2);
   size_t length = 0;
   if (path[0] == '/') out[length++] = '/';
@@ -50,7 +50,7 @@ static const char *normalise(arena *memory, const char *path) {
   return out;
 }
 
-static const char *beside(arena *memory, const char *importer, const char *name) {
+static const char *path_beside(arena *memory, const char *importer, const char *name) {
   const char *slash = strrchr(importer, '/');
   if (name[0] == '/' || !slash) return name;
   return arena_printf(memory, "%.*s/%s", (int)(slash - importer), importer, name);
@@ -89,7 +89,7 @@ static const source *load_std(sema *s, const ast_item *item) {
   return program_add_standard(s->all, s->memory, row);
 }
 
-static loaded *find_loaded(const import_check *c, const char *key) {
+static loaded *find_loaded_file(const import_check *c, const char *key) {
   for (int i = 0; i < c->files.count; i++) {
     if (strcmp(c->files.items[i]->key, key) == 0) return c->files.items[i];
   }
@@ -111,14 +111,14 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
   if (!item->import.file) {
     const char *name = standard_name(s, &item->import.path);
     key = name ? arena_printf(s->memory, "std.%s", name) : NULL;
-    loaded *known = key ? find_loaded(c, key) : NULL;
+    loaded *known = key ? find_loaded_file(c, key) : NULL;
     if (known) return known->active ? refuse_cycle(c, item) : known->file;
     text = load_std(s, item);
     if (!text) return NULL;
   } else {
-    const char *path = beside(s->memory, importer->file->source->path, item->import.file);
-    key = normalise(s->memory, path);
-    loaded *known = find_loaded(c, key);
+    const char *path = path_beside(s->memory, importer->file->source->path, item->import.file);
+    key = normalise_path(s->memory, path);
+    loaded *known = find_loaded_file(c, key);
     if (known) return known->active ? refuse_cycle(c, item) : known->file;
     text = sources_find(s->all, key);
     if (!text) text = sources_load_import(s->all, key, &error);
@@ -215,7 +215,7 @@ static const typed_name *find_in_space(const typed_file *file, const ast_item *i
   return found < 0 ? NULL : &file->inits.items[found];
 }
 
-static void add_name(sema *s, typed_file *file, typed_file *home, const ast_item *item) {
+static void add_item_name(sema *s, typed_file *file, typed_file *home, const ast_item *item) {
   typed_name name = {.name = item->name.text, .item = item, .file = home};
   if (item->kind == AST_INIT) {
     name_map_set(s->memory, file->init_index, name.name, file->inits.count);
@@ -241,14 +241,14 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
               item_kind_text(taken->item->kind), taken->name);
     return;
   }
-  add_name(s, file, file, item);
+  add_item_name(s, file, file, item);
 }
 
 static void add_imported(sema *s, typed_file *file, const typed_import *import,
                          const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
   if (!taken) {
-    add_name(s, file, import->file, item);
+    add_item_name(s, file, import->file, item);
     return;
   }
   diag_error(s->messages, import->span,
@@ -302,7 +302,7 @@ static void fill_names(sema *s, typed_file *file) {
 
 void resolve_files(sema *s, const ast_file *ast) {
   import_check c = {.sema = s};
-  s->program->main = load_imports(&c, normalise(s->memory, ast->source->path), ast);
+  s->program->main = load_imports(&c, normalise_path(s->memory, ast->source->path), ast);
 }
 
 const typed_name *sema_find(const typed_file *file, const char *name) {

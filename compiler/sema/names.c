@@ -89,16 +89,16 @@ int name_use_tensor(const name_use *use) {
   return tensor && use->symbol->index < use->body->tensors.count ? use->symbol->index : -1;
 }
 
-static void print_axis(FILE *out, const typed_axis *axis) {
+static void print_named_axis(FILE *out, const typed_axis *axis) {
   fputs(axis->name, out);
   if (axis->size != TYPED_RUNTIME_SIZE && !axis->stands_in)
     fprintf(out, " = %lld", (long long)axis->size);
 }
 
-static void print_axes(FILE *out, const typed_body *body, const int *axes, int count) {
+static void print_named_axes(FILE *out, const typed_body *body, const int *axes, int count) {
   for (int i = 0; i < count; i++) {
     fputs(i ? ", " : "[", out);
-    print_axis(out, &body->axes.items[axes[i]]);
+    print_named_axis(out, &body->axes.items[axes[i]]);
   }
   if (count) fputc(']', out);
 }
@@ -108,11 +108,11 @@ static void print_axes_of_set(FILE *out, const typed_body *body, axis_set set) {
   for (int i = 0; i < body->axes.count; i++) {
     if (axis_in(set, i)) axes[count++] = i;
   }
-  print_axes(out, body, axes, count);
+  print_named_axes(out, body, axes, count);
 }
 
 static void print_tensor_of(FILE *out, const typed_body *body, const typed_tensor *tensor) {
-  print_axes(out, body, tensor->axes, tensor->axis_count);
+  print_named_axes(out, body, tensor->axes, tensor->axis_count);
   print_tensor_kind(out, body, tensor);
 }
 

@@ -10,7 +10,7 @@
 // Marks what states, outputs and used lag buffers need. Operands stand before their users, but a
 // lag buffer's source may stand after the LAG that reads it. The sweep is therefore repeated until
 // no buffer is added.
-static void mark_needed(const typed_body *body, bool *needed, bool *lag_needed) {
+static void mark_needed_values(const typed_body *body, bool *needed, bool *lag_needed) {
   for (int i = 0; i < body->tensors.count; i++) {
     value_id assigned = body->tensors.items[i].assigned;
     if (assigned >= 0) needed[assigned] = true;
@@ -37,7 +37,7 @@ void body_prune(arena *memory, typed_body *body) {
   bool *lag_needed = ARENA_ARRAY(memory, bool, body->lags.count);
   value_id *moved = ARENA_ARRAY(memory, value_id, count);
   int *lag_moved = ARENA_ARRAY(memory, int, body->lags.count);
-  mark_needed(body, needed, lag_needed);
+  mark_needed_values(body, needed, lag_needed);
 
   int kept = 0, kept_lags = 0;
   for (int i = 0; i < body->lags.count; i++) {

@@ -234,7 +234,7 @@ void sema_scope_set_hook(sema_scope *scope, sema_call_hook *hook, void *context)
   scope->hook_context = context;
 }
 
-static bool bind(sema_scope *scope, const char *name, span where, sema_operand value) {
+static bool bind_name(sema_scope *scope, const char *name, span where, sema_operand value) {
   symbol *s = scope_declare(scope, SYMBOL_LET, name, where);
   if (!s) return false;
   s->declared = true;
@@ -243,11 +243,11 @@ static bool bind(sema_scope *scope, const char *name, span where, sema_operand v
 }
 
 bool sema_bind_let(sema_scope *scope, const char *name, span where, value_id value) {
-  return bind(scope, name, where, value < 0 ? operand_error : operand_of_value(scope, value));
+  return bind_name(scope, name, where, value < 0 ? operand_error : operand_of_value(scope, value));
 }
 
 bool sema_bind_constant(sema_scope *scope, const char *name, span where, double number) {
-  return bind(scope, name, where, operand_constant(number));
+  return bind_name(scope, name, where, operand_constant(number));
 }
 
 bool sema_bind_tensor(sema_scope *scope, const typed_tensor *tensor) {

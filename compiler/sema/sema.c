@@ -6,7 +6,7 @@
 
 #include "compiler/sema/internal.h"
 
-static const ast_header *header_of(const ast_item *item) {
+static const ast_header *item_header(const ast_item *item) {
   switch (item->kind) {
     case AST_RECURRENCE:
     case AST_LAYER:
@@ -16,7 +16,7 @@ static const ast_header *header_of(const ast_item *item) {
   }
 }
 
-static bool header_has(const ast_header *header, const char *axis) {
+static bool header_declares(const ast_header *header, const char *axis) {
   for (int i = 0; header && i < header->count; i++) {
     if (strcmp(header->items[i].name.text, axis) == 0) return true;
   }
@@ -26,10 +26,10 @@ static bool header_has(const ast_header *header, const char *axis) {
 static const ast_header *header_named(const typed_program *program, const char *name) {
   const typed_file *file = program->main;
   for (int i = 0; i < file->names.count; i++) {
-    if (strcmp(file->names.items[i].name, name) == 0) return header_of(file->names.items[i].item);
+    if (strcmp(file->names.items[i].name, name) == 0) return item_header(file->names.items[i].item);
   }
   for (int i = 0; i < file->inits.count; i++) {
-    if (strcmp(file->inits.items[i].name, name) == 0) return header_of(file->inits.items[i].item);
+    if (strcmp(file->inits.items[i].name, name) == 0) return item_header(file->inits.items[i].item);
   }
   return NULL;
 }
@@ -49,7 +49,7 @@ static void check_override_of_item(sema *s, size_override *o) {
     diag_error(s->messages, nowhere,
                "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s", o->item, o->axis,
                (long long)o->size, o->item, suggestion_text(s, &found));
-  } else if (!header_has(header, o->axis)) {
+  } else if (!header_declares(header, o->axis)) {
     suggestion found = {.name = o->axis};
     suggest_axes(&found, header);
     diag_error(s->messages, nowhere, "expected an axis of %s in -D %s.%s=%lld, found '%s'%s",
@@ -64,8 +64,8 @@ static void check_override_of_file(sema *s, size_override *o) {
   const ast_file *file = s->program->main->file;
   suggestion found = {.name = o->axis};
   for (int i = 0; i < file->items.count; i++) {
-    const ast_header *header = header_of(file->items.items[i]);
-    if (header_has(header, o->axis)) o->used = true;
+    const ast_header *header = item_header(file->items.items[i]);
+    if (header_declares(header, o->axis)) o->used = true;
     suggest_axes(&found, header);
   }
   if (o->used) return;

@@ -21,9 +21,9 @@ typedef struct header_check {
   typed_body *body;  // its axes are the names so far
 } header_check;
 
-static size evaluate(header_check *c, const ast_expr *e);
+static size evaluate_size(header_check *c, const ast_expr *e);
 
-static size wrong(header_check *c, span where, const char *text) {
+static size wrong_size(header_check *c, span where, const char *text) {
   diag_error(c->sema->messages, where, "%s", text);
   return (size){.kind = SIZE_WRONG};
 }
@@ -42,22 +42,22 @@ static size evaluate_name(header_check *c, const ast_name *name) {
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->header->count; i++) {
     if (c->header->items[i].name.text == name->text) {
-      return wrong(c, name->span,
-                   arena_printf(c->sema->memory,
-                                "expected an earlier name of the header, "
-                                "found '%s', which is not known yet",
-                                name->text));
+      return wrong_size(c, name->span,
+                        arena_printf(c->sema->memory,
+                                     "expected an earlier name of the header, "
+                                     "found '%s', which is not known yet",
+                                     name->text));
     }
     suggest(&found, c->header->items[i].name.text);
   }
-  return wrong(c, name->span,
-               arena_printf(c->sema->memory,
-                            "expected an earlier name of the header, "
-                            "found '%s'%s",
-                            name->text, suggestion_text(c->sema, &found)));
+  return wrong_size(c, name->span,
+                    arena_printf(c->sema->memory,
+                                 "expected an earlier name of the header, "
+                                 "found '%s'%s",
+                                 name->text, suggestion_text(c->sema, &found)));
 }
 
-static size apply(value_op op, const size *args, int count) {
+static size apply_size_op(value_op op, const size *args, int count) {
   double numbers[3] = {0}, result = 0;
   size_kind kind = SIZE_NUMBER;
   for (int i = 0; i < count; i++) {
@@ -71,29 +71,29 @@ static size apply(value_op op, const size *args, int count) {
 
 static size evaluate_binary(header_check *c, const ast_expr *e) {
   if (e->binary.op >= AST_LESS) {
-    return wrong(c, e->binary.op_span,
-                 "expected an arithmetic operator in a size, found a comparison");
+    return wrong_size(c, e->binary.op_span,
+                      "expected an arithmetic operator in a size, found a comparison");
   }
-  size args[2] = {evaluate(c, e->binary.left), evaluate(c, e->binary.right)};
-  return apply(operation_of(e->binary.op), args, 2);
+  size args[2] = {evaluate_size(c, e->binary.left), evaluate_size(c, e->binary.right)};
+  return apply_size_op(operation_of(e->binary.op), args, 2);
 }
 
 static size evaluate_call(header_check *c, const ast_expr *e) {
   const builtin *b = builtin_find(e->call.callee.text, BUILTIN_ELEMENTWISE);
   bool known = b && (b->op == VALUE_MIN || b->op == VALUE_MAX) && !e->call.has_axes;
   if (!known || e->call.args.count != 2) {
-    return wrong(c, e->span,
-                 "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
-                 "found another call");
+    return wrong_size(c, e->span,
+                      "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
+                      "found another call");
   }
-  size args[2] = {evaluate(c, e->call.args.items[0].value),
-                  evaluate(c, e->call.args.items[1].value)};
-  return apply(b->op, args, 2);
+  size args[2] = {evaluate_size(c, e->call.args.items[0].value),
+                  evaluate_size(c, e->call.args.items[1].value)};
+  return apply_size_op(b->op, args, 2);
 }
 
-static size evaluate(header_check *c, const ast_expr *e) {
+static size evaluate_size(header_check *c, const ast_expr *e) {
   if (c->sema->depth >= DEEPEST_NESTING) {
-    return wrong(c, e->span, "expected a simpler size, found a deeply nested one");
+    return wrong_size(c, e->span, "expected a simpler size, found a deeply nested one");
   }
   c->sema->depth++;
   size result;
@@ -101,16 +101,16 @@ static size evaluate(header_check *c, const ast_expr *e) {
     case AST_NUMBER: result = (size){.kind = SIZE_NUMBER, .number = e->number.value}; break;
     case AST_NAME: result = evaluate_name(c, &e->name); break;
     case AST_NEGATE: {
-      size operand = evaluate(c, e->negate.operand);
-      result = apply(VALUE_NEG, &operand, 1);
+      size operand = evaluate_size(c, e->negate.operand);
+      result = apply_size_op(VALUE_NEG, &operand, 1);
       break;
     }
     case AST_BINARY: result = evaluate_binary(c, e); break;
     case AST_CALL: result = evaluate_call(c, e); break;
     default:
-      result = wrong(c, e->span,
-                     "expected a size, found another kind of expression; a size is made of "
-                     "numbers and earlier names, as in E = 2*D");
+      result = wrong_size(c, e->span,
+                          "expected a size, found another kind of expression; a size is made of "
+                          "numbers and earlier names, as in E = 2*D");
       break;
   }
   c->sema->depth--;
@@ -120,7 +120,7 @@ static size evaluate(header_check *c, const ast_expr *e) {
 // The size that a default comes to; 1 after a message, so that the rest can be checked.
 static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   enum { LARGEST = INT32_MAX };
-  size found = evaluate(c, axis->value);
+  size found = evaluate_size(c, axis->value);
   if (found.kind == SIZE_RUNTIME) return TYPED_RUNTIME_SIZE;
   if (found.kind == SIZE_WRONG) return 1;
   if (found.number == floor(found.number) && found.number >= 1 && found.number <= LARGEST) {
@@ -128,7 +128,7 @@ static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   }
   const char *text = number_text(c->sema, found.number);
   bool whole = found.number == floor(found.number);
-  wrong(
+  wrong_size(
       c, axis->value->span,
       arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
                    whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));

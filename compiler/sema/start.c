@@ -35,19 +35,20 @@ typedef struct start_check {
   int *steps;  // expressions checked, repeats by calls included
 } start_check;
 
-static int check(start_check *c, const ast_expr *e);
+static int check_start_value(start_check *c, const ast_expr *e);
 
-static int append(start_check *c, start_value value) {
+static int append_start_value(start_check *c, start_value value) {
   if (c->start->values.count >= TYPED_MAX_VALUES) return WRONG;
   vec_push(c->scope->sema->memory, &c->start->values, value);
   return c->start->values.count - 1;
 }
 
 static int append_number(start_check *c, double number) {
-  return append(c, (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
+  return append_start_value(
+      c, (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
 }
 
-static bool is_number(const start_check *c, int value, double *number) {
+static bool is_start_number(const start_check *c, int value, double *number) {
   const start_value *v = &c->start->values.items[value];
   if (v->kind != START_VALUE || v->op != VALUE_NUMBER) return false;
   *number = v->number;
@@ -63,21 +64,21 @@ static int append_operation(start_check *c, value_op op, const int *args) {
   for (int i = 0; i < arity; i++) {
     if (args[i] == WRONG) return WRONG;
     value.args[i] = args[i];
-    constant &= is_number(c, args[i], &numbers[i]);
+    constant &= is_start_number(c, args[i], &numbers[i]);
     complex |= c->start->values.items[args[i]].complex && !(op == VALUE_WHERE && i == 0);
   }
   if (constant && fold_constant(op, numbers, &result)) return append_number(c, result);
   value.complex =
       op == VALUE_COMPLEX || op == VALUE_POLAR ||
       (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
-  return append(c, value);
+  return append_start_value(c, value);
 }
 
 // ---- names and paths -------------------------------------------------------------------------
 
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e)) {
-    return append(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
+    return append_start_value(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
   }
   scope_error(c->scope, e->span,
               c->paths ? "expected a weight of the layer, found '%s'"
@@ -90,7 +91,8 @@ static int check_draw(start_check *c, const ast_expr *e, const char *path) {
 static int check_axis_size(start_check *c, int axis) {
   int64_t size = c->scope->body->axes.items[axis].size;
   if (size != TYPED_RUNTIME_SIZE) return append_number(c, (double)size);
-  return append(c, (start_value){.kind = START_VALUE, .op = VALUE_AXIS_SIZE, .axis = axis});
+  return append_start_value(
+      c, (start_value){.kind = START_VALUE, .op = VALUE_AXIS_SIZE, .axis = axis});
 }
 
 static int check_name(start_check *c, const ast_expr *e) {
@@ -110,11 +112,11 @@ static int check_name(start_check *c, const ast_expr *e) {
     return append_number(c, known->value.number);
   }
   if (builtin_find(name, BUILTIN_START) && strcmp(name, "identity") == 0) {
-    return append(c, (start_value){.kind = START_IDENTITY});
+    return append_start_value(c, (start_value){.kind = START_IDENTITY});
   }
   bool path = c->paths && !known && c->paths(c->context, e);
   if (!known && !path && !c->function && strcmp(name, layers_name) == 0)
-    return append(c, (start_value){.kind = START_LAYERS});
+    return append_start_value(c, (start_value){.kind = START_LAYERS});
   if (c->paths && !known) return check_draw(c, e, name);
   if (known) {
     known->used = true;
@@ -160,20 +162,21 @@ static int check_legs(start_check *c, const ast_expr *e, const char *name, const
   }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
-  int own = check_axis_size(c, axis), all = size ? check(c, size) : own;
+  int own = check_axis_size(c, axis), all = size ? check_start_value(c, size) : own;
   if (own == WRONG || all == WRONG) return WRONG;
-  bool known = is_number(c, all, &number);
+  bool known = is_start_number(c, all, &number);
   if (known && (number != floor(number) || number < 1 || number > 4096 ||
-                (is_number(c, own, &entries) && entries > number))) {
+                (is_start_number(c, own, &entries) && entries > number))) {
     scope_error(c->scope, size ? size->span : e->span,
                 "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
                 number_text(c->scope->sema, number));
     return WRONG;
   }
-  return append(c, (start_value){.kind = name[5] == 'i' && name[6] == 'm' ? START_LEGS_IMAG
-                                                                          : START_LEGS_INPUT,
-                                 .axis = axis,
-                                 .args = {all}});
+  return append_start_value(
+      c,
+      (start_value){.kind = name[5] == 'i' && name[6] == 'm' ? START_LEGS_IMAG : START_LEGS_INPUT,
+                    .axis = axis,
+                    .args = {all}});
 }
 
 static int check_index(start_check *c, const ast_expr *e) {
@@ -182,7 +185,7 @@ static int check_index(start_check *c, const ast_expr *e) {
   bool layers = axes->count == 1 && strcmp(axes->items[0].text, layers_name) == 0 && !c->function &&
                 !scope_find(c->scope, axes->items[0].text);
   if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX))
-    return append(c, (start_value){.kind = START_LAYER});
+    return append_start_value(c, (start_value){.kind = START_LAYER});
   if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
     scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found %s",
                 short_text(c->scope->sema, e));
@@ -190,7 +193,7 @@ static int check_index(start_check *c, const ast_expr *e) {
   }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
-  return append(c, (start_value){.kind = START_INDEX, .axis = axis});
+  return append_start_value(c, (start_value){.kind = START_INDEX, .axis = axis});
 }
 
 // ---- calls -----------------------------------------------------------------------------------
@@ -203,20 +206,21 @@ static start_kind kind_of_draw(const char *name) {
 }
 
 // What makes no sense for any entry: an empty interval, a logarithm of nothing.
-static bool check_numbers(start_check *c, const ast_expr *e, start_kind kind, const int *args) {
+static bool check_start_numbers(start_check *c, const ast_expr *e, start_kind kind,
+                                const int *args) {
   double a = 0, b = 0;
-  bool both = is_number(c, args[0], &a);
+  bool both = is_start_number(c, args[0], &a);
   if (kind == START_INV_SOFTPLUS) {
     if (!both || a > 0) return true;
     scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s",
                 number_text(c->scope->sema, a));
     return false;
   }
-  both &= is_number(c, args[1], &b);
+  both &= is_start_number(c, args[1], &b);
   const char *wanted = NULL;
   if (kind != START_NORMAL && both && a > b) wanted = "two ends in rising order";
   if (kind == START_LOGUNIFORM && both && !(a > 0)) wanted = "positive ends";
-  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0)
+  if (kind == START_NORMAL && is_start_number(c, args[1], &b) && b < 0)
     wanted = "a standard deviation of at least 0";
   if (!wanted) return true;
   scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted, e->call.callee.text,
@@ -224,12 +228,12 @@ static bool check_numbers(start_check *c, const ast_expr *e, start_kind kind, co
   return false;
 }
 
-static bool check_arguments(start_check *c, const ast_expr *e, const char *signature, int count,
-                            int *args) {
+static bool check_start_arguments(start_check *c, const ast_expr *e, const char *signature,
+                                  int count, int *args) {
   if (!check_arity(c->scope, e, signature, count)) return false;
   bool fine = true;
   for (int i = 0; i < count; i++) {
-    args[i] = check(c, e->call.args.items[i].value);
+    args[i] = check_start_value(c, e->call.args.items[i].value);
     fine &= args[i] != WRONG;
   }
   return fine;
@@ -255,13 +259,13 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
                 b->name, b->name);
     return WRONG;
   }
-  if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
+  if (!check_start_arguments(c, e, signature, b->arity, args)) return WRONG;
   start_kind kind = kind_of_draw(b->name);
-  if (refuse_complex(c, e, b, args) || !check_numbers(c, e, kind, args)) return WRONG;
-  return append(c, (start_value){.kind = kind, .args = {args[0], args[1]}});
+  if (refuse_complex(c, e, b, args) || !check_start_numbers(c, e, kind, args)) return WRONG;
+  return append_start_value(c, (start_value){.kind = kind, .args = {args[0], args[1]}});
 }
 
-static int check_elementwise(start_check *c, const ast_expr *e, const builtin *b) {
+static int check_elementwise_start(start_check *c, const ast_expr *e, const builtin *b) {
   int args[3] = {0};
   if (e->call.has_axes) {
     scope_error(c->scope, e->span,
@@ -274,7 +278,7 @@ static int check_elementwise(start_check *c, const ast_expr *e, const builtin *b
                                        b->arity == 1   ? "x"
                                        : b->arity == 2 ? "a, b"
                                                        : "a, b, c");
-  if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
+  if (!check_start_arguments(c, e, signature, b->arity, args)) return WRONG;
   if (refuse_complex(c, e, b, args)) return WRONG;
   value_op op = b->op;
   bool complex = c->start->values.items[args[0]].complex;
@@ -297,7 +301,7 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   }
   const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
   int *args = ARENA_ARRAY(s->memory, int, formal->count);
-  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args))
+  if (c->calls >= DEEPEST_CALLS || !check_start_arguments(c, e, signature, formal->count, args))
     return WRONG;
   start_check inner = *c;
   inner.parameters = (__typeof__(inner.parameters)){0};
@@ -309,7 +313,7 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   inner.function = fn->name;
   inner.calls++;
   inner.paths = NULL;
-  return check(&inner, fn->item->fn.value);
+  return check_start_value(&inner, fn->item->fn.value);
 }
 
 static int check_start_call(start_check *c, const ast_expr *e) {
@@ -321,7 +325,7 @@ static int check_start_call(start_check *c, const ast_expr *e) {
       e->call.args.items[0].kind == AST_ARG_POSITIONAL)
     return check_legs(c, e, name, &e->call.axes, e->call.args.items[0].value);
   if (draw) return check_draw_call(c, e, draw);
-  if (elementwise) return check_elementwise(c, e, elementwise);
+  if (elementwise) return check_elementwise_start(c, e, elementwise);
   const typed_name *item = sema_find(c->file, name);
   if (item) sema_note_item(c->scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
@@ -343,16 +347,16 @@ static int check_start_call(start_check *c, const ast_expr *e) {
 
 static int check_power(start_check *c, const ast_expr *e, const int *args) {
   double exponent, base;
-  bool constant = is_number(c, args[1], &exponent);
+  bool constant = is_start_number(c, args[1], &exponent);
   bool whole = constant && exponent == floor(exponent) && fabs(exponent) <= INT32_MAX;
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
-  if (whole && is_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
+  if (whole && is_start_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
   if (whole) {
-    return append(c, (start_value){.kind = START_VALUE,
-                                   .op = VALUE_WHOLE_POWER,
-                                   .args = {args[0]},
-                                   .exponent = (int)exponent,
-                                   .complex = complex});
+    return append_start_value(c, (start_value){.kind = START_VALUE,
+                                               .op = VALUE_WHOLE_POWER,
+                                               .args = {args[0]},
+                                               .exponent = (int)exponent,
+                                               .complex = complex});
   }
   if (complex) {
     scope_error(c->scope, e->binary.right->span,
@@ -364,7 +368,7 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
 }
 
 static int check_binary(start_check *c, const ast_expr *e) {
-  int args[3] = {check(c, e->binary.left), check(c, e->binary.right)};
+  int args[3] = {check_start_value(c, e->binary.left), check_start_value(c, e->binary.right)};
   if (args[0] == WRONG || args[1] == WRONG) return WRONG;
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (e->binary.op == AST_POWER) return check_power(c, e, args);
@@ -381,7 +385,7 @@ static int check_any(start_check *c, const ast_expr *e) {
     case AST_NAME: return check_name(c, e);
     case AST_PATH: return check_draw(c, e, names_text(c->scope->sema->memory, &e->path.steps, "."));
     case AST_NEGATE: {
-      int args[3] = {check(c, e->negate.operand)};
+      int args[3] = {check_start_value(c, e->negate.operand)};
       return append_operation(c, VALUE_NEG, args);
     }
     case AST_BINARY: return check_binary(c, e);
@@ -395,7 +399,7 @@ static int check_any(start_check *c, const ast_expr *e) {
   }
 }
 
-static int check(start_check *c, const ast_expr *e) {
+static int check_start_value(start_check *c, const ast_expr *e) {
   if (++*c->steps > MOST_EXPRESSIONS) return WRONG;
   if (c->scope->sema->depth >= DEEPEST_NESTING) {
     scope_error(c->scope, e->span, "expected a simpler start, found a deeply nested one");
@@ -442,7 +446,7 @@ const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_s
                    .context = context,
                    .steps = &steps};
   int errors = diag_error_count(scope->sema->messages);
-  int result = check(&c, e);
+  int result = check_start_value(&c, e);
   if (result != WRONG && diag_error_count(scope->sema->messages) == errors) {
     prune(memory, start, result);
     return start;

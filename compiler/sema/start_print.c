@@ -32,7 +32,7 @@ static const char *exact_number(arena *memory, double number) {
   return arena_printf(memory, "%.17g", number);
 }
 
-static const char *step_text(arena *memory, const typed_body *body, const start_value *v) {
+static const char *start_step_text(arena *memory, const typed_body *body, const start_value *v) {
   static const char *const draws[] = {
       [START_UNIFORM] = "uniform",      [START_LOGUNIFORM] = "loguniform",
       [START_NORMAL] = "normal",        [START_INV_SOFTPLUS] = "inv_softplus",
@@ -60,7 +60,7 @@ char *start_print(arena *memory, const typed_body *body, const typed_start *star
   char *line = arena_strdup(memory, "");
   for (int i = 0; i < start->values.count; i++) {
     line = arena_printf(memory, "%s%s%s", line, i ? "; " : "",
-                        step_text(memory, body, &start->values.items[i]));
+                        start_step_text(memory, body, &start->values.items[i]));
   }
   return line;
 }

@@ -37,7 +37,7 @@ void print_axis_list(FILE *out, const typed_body *body, axis_set axes) {
   fputc(']', out);
 }
 
-static void put_header(FILE *out, arena *a, const typed_body *body) {
+static void put_typed_header(FILE *out, arena *a, const typed_body *body) {
   fprintf(out, "recurrence %s(", body->name);
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
@@ -106,7 +106,8 @@ void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor)
   print_tensor_kind(out, body, tensor);
 }
 
-static void put_tensor(FILE *out, arena *a, const typed_body *body, const typed_tensor *tensor) {
+static void put_typed_tensor(FILE *out, arena *a, const typed_body *body,
+                             const typed_tensor *tensor) {
   print_tensor(out, body, tensor);
   if (tensor->start) fprintf(out, " ~ %s", start_print(a, body, tensor->start));
   if (tensor->assigned >= 0) fprintf(out, " = %%%d", tensor->assigned);
@@ -129,7 +130,7 @@ void print_leaf(FILE *out, const typed_body *body, const typed_value *v) {
   }
 }
 
-static void put_value(FILE *out, const typed_body *body, int id) {
+static void put_typed_value(FILE *out, const typed_body *body, int id) {
   const typed_value *v = &body->values.items[id];
   fprintf(out, "  %%%d ", id);
   print_axis_list(out, body, v->axes);
@@ -149,8 +150,9 @@ static void put_value(FILE *out, const typed_body *body, int id) {
 char *typed_print_body(arena *a, const typed_body *body) {
   text_stream text;
   FILE *out = text_begin(&text);
-  put_header(out, a, body);
-  for (int i = 0; i < body->tensors.count; i++) put_tensor(out, a, body, &body->tensors.items[i]);
+  put_typed_header(out, a, body);
+  for (int i = 0; i < body->tensors.count; i++)
+    put_typed_tensor(out, a, body, &body->tensors.items[i]);
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
     fprintf(out, "  lag %s", lag->name);
@@ -158,6 +160,6 @@ char *typed_print_body(arena *a, const typed_body *body) {
     fprintf(out, "%s depth %d of %%%d\n", lag->complex ? " : complex" : "", lag->depth,
             lag->source);
   }
-  for (int i = 0; i < body->values.count; i++) put_value(out, body, i);
+  for (int i = 0; i < body->values.count; i++) put_typed_value(out, body, i);
   return text_end(&text, a);
 }

@@ -68,7 +68,8 @@ void add_item(builder *b, ast_item *item) {
   if (item) vec_push(b->memory, &b->file->items, item);
 }
 
-static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, const token *name) {
+static ast_item *new_ast_item(builder *b, ast_item_kind kind, const token *word,
+                              const token *name) {
   ast_item *item = ARENA_NEW(b->memory, ast_item);
   item->kind = kind;
   item->span = word->span;
@@ -79,7 +80,7 @@ static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, con
 
 ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name,
                     ast_header *header, ast_stmts *statements, const token *end) {
-  ast_item *item = new_item(b, kind, word, name);
+  ast_item *item = new_ast_item(b, kind, word, name);
   item->span = span_to(item->span, end);
   item->body.has_header = header != NULL;
   if (header) item->body.header = *header;
@@ -88,7 +89,7 @@ ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const tok
 }
 
 ast_item *import_file(builder *b, const token *word, const token *file) {
-  ast_item *item = new_item(b, AST_IMPORT, word, NULL);
+  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL);
   item->span = span_to(item->span, file);
   item->import.file = file->text;
   item->import.target_span = file->span;
@@ -96,7 +97,7 @@ ast_item *import_file(builder *b, const token *word, const token *file) {
 }
 
 ast_item *import_path(builder *b, const token *word, ast_names *path) {
-  ast_item *item = new_item(b, AST_IMPORT, word, NULL);
+  ast_item *item = new_ast_item(b, AST_IMPORT, word, NULL);
   item->import.path = *path;
   item->import.target_span = span_join(path->items[0].span, path->items[path->count - 1].span);
   item->span = span_join(item->span, item->import.target_span);
@@ -105,7 +106,7 @@ ast_item *import_path(builder *b, const token *word, ast_names *path) {
 
 ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes,
                   ast_names *params, ast_expr *value) {
-  ast_item *item = new_item(b, AST_FN, word, name);
+  ast_item *item = new_ast_item(b, AST_FN, word, name);
   item->span = span_join(item->span, value->span);
   item->fn.has_axes = axes != NULL;
   if (axes) item->fn.axes = axes->names;
@@ -116,7 +117,7 @@ ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *a
 
 ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header,
                     const token *target, ast_init_entries *entries, const token *end) {
-  ast_item *item = new_item(b, AST_INIT, word, name);
+  ast_item *item = new_ast_item(b, AST_INIT, word, name);
   item->span = span_to(item->span, end);
   item->init.has_header = header != NULL;
   if (header) item->init.header = *header;
@@ -127,7 +128,7 @@ ast_item *init_item(builder *b, const token *word, const token *name, ast_header
 
 ast_item *train_item(builder *b, const token *word, const token *name, const token *after,
                      ast_settings *settings, const token *end) {
-  ast_item *item = new_item(b, AST_TRAIN, word, name);
+  ast_item *item = new_ast_item(b, AST_TRAIN, word, name);
   item->span = span_to(item->span, end);
   item->train.after = name_of_token(after);
   item->train.settings = *settings;
@@ -136,7 +137,7 @@ ast_item *train_item(builder *b, const token *word, const token *name, const tok
 
 ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after,
                         ast_exprs *tasks, const token *end) {
-  ast_item *item = new_item(b, AST_EVALUATE, word, name);
+  ast_item *item = new_ast_item(b, AST_EVALUATE, word, name);
   item->span = span_to(item->span, end);
   item->evaluate.after = name_of_token(after);
   item->evaluate.tasks = *tasks;

@@ -15,11 +15,12 @@ typedef struct expectation {
 
 static void add_word(expectation *e, const char *word) { e->words[e->count++] = word; }
 
-static void drop(expectation *e, const int *kinds, int count) {
+static void drop_expected(expectation *e, const int *kinds, int count) {
   for (int i = 0; i < count; i++) e->kinds[kinds[i]] = false;
 }
-#define DROP(e, ...) \
-  drop((e), (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+#define DROP(e, ...)                             \
+  drop_expected((e), (const int[]){__VA_ARGS__}, \
+                (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
 
 static bool in_header_or_axes(const parse *p) {
   const token *innermost = count_brackets(p).innermost;

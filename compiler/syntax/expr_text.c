@@ -26,7 +26,7 @@ static const struct {
 #undef BINARY_OP
 };
 
-static level level_of(const ast_expr *e) {
+static level expr_level(const ast_expr *e) {
   switch (e->kind) {
     case AST_NEGATE: return LEVEL_UNARY;
     case AST_MIX: return LEVEL_COMPARISON;
@@ -105,7 +105,7 @@ static void put_mix(FILE *out, const ast_expr *e) {
   fputs(" }", out);
 }
 
-static void put_bare(FILE *out, const ast_expr *e) {
+static void put_bare_expr(FILE *out, const ast_expr *e) {
   switch (e->kind) {
     case AST_NUMBER: fputs(e->number.text, out); break;
     case AST_PERCENT: fputs(e->percent.text, out); break;
@@ -157,9 +157,9 @@ static void put_bare(FILE *out, const ast_expr *e) {
 }
 
 static void put_expr(FILE *out, const ast_expr *e, level place) {
-  bool parentheses = level_of(e) < place;
+  bool parentheses = expr_level(e) < place;
   if (parentheses) fputs("(", out);
-  put_bare(out, e);
+  put_bare_expr(out, e);
   if (parentheses) fputs(")", out);
 }
 

@@ -49,12 +49,12 @@ static int block_depth(const formatter *f) {
 
 // ---- lines --------------------------------------------------------------------------------------
 
-static void put_text(formatter *f, const char *text, size_t length) {
+static void put_source_text(formatter *f, const char *text, size_t length) {
   for (size_t i = 0; i < length; i++) vec_push(f->p.memory, &f->text, text[i]);
 }
 
 static void put_spaces(formatter *f, int count) {
-  for (int i = 0; i < count; i++) put_text(f, " ", 1);
+  for (int i = 0; i < count; i++) put_source_text(f, " ", 1);
 }
 
 static void end_line(formatter *f) {
@@ -120,7 +120,7 @@ static const char *comment_text(const formatter *f, const comment *c) {
 
 // A comment before token i. One behind a token ends its line; one of its own line stands where the
 // token would.
-static void put_comment(formatter *f, const comment *c, int i) {
+static void put_source_comment(formatter *f, const comment *c, int i) {
   if (!c->own_line && f->open && !f->current.comment) {
     f->current.comment = comment_text(f, c);
   } else {
@@ -129,7 +129,7 @@ static void put_comment(formatter *f, const comment *c, int i) {
     start_line(f, indent, c->span.begin,
                follows_open_block(f, i) && !f->current.comment && f->current.class != LINE_COMMENT);
     const char *text = comment_text(f, c);
-    put_text(f, text, strlen(text));
+    put_source_text(f, text, strlen(text));
     f->current.class = LINE_COMMENT;
   }
   f->end = c->span.end;
@@ -139,7 +139,7 @@ static void put_comment(formatter *f, const comment *c, int i) {
 static bool put_comments(formatter *f, int i) {
   bool any = false;
   while (f->next_comment < f->comments.count && f->comments.items[f->next_comment].next <= i) {
-    put_comment(f, &f->comments.items[f->next_comment++], i);
+    put_source_comment(f, &f->comments.items[f->next_comment++], i);
     any = true;
   }
   return any;
@@ -152,7 +152,7 @@ static bool is_declaration_word(int kind) {
 }
 
 // What kind of line token i starts.
-static line_class class_of(const formatter *f, int i) {
+static line_class line_class_of(const formatter *f, int i) {
   const token *t = token_at(f, i);
   if (!f->p.starts[i] && !(follows_open_block(f, i) && f->item == TK_TRAIN)) return LINE_OTHER;
   if (is_declaration_word(t->kind)) return LINE_DECLARATION;
@@ -196,7 +196,7 @@ static void put_token(formatter *f, int i, bool must_break) {
     bool after_open =
         (follows_open_block(f, i) || (t->kind == TK_RC && innermost(f).breaks)) && !must_break;
     bool closes = t->kind == TK_RC && innermost(f).breaks;
-    line_class class = class_of(f, i);
+    line_class class = line_class_of(f, i);
     start_line(f, indent_of(f, i), t->span.begin, after_open || closes);
     f->current.class = class;
     f->current.starts_item = f->p.starts[i] && f->brackets.count == 0;
@@ -205,7 +205,7 @@ static void put_token(formatter *f, int i, bool must_break) {
     put_spaces(f, spaces_before(&f->p, i, where));
   }
   note_sign(f, t);
-  put_text(f, f->p.source->text + t->span.begin, t->span.end - t->span.begin);
+  put_source_text(f, f->p.source->text + t->span.begin, t->span.end - t->span.begin);
   if (breaks && (f->current.class == LINE_DECLARATION || f->current.class == LINE_SETTING)) {
     f->current.word_end = f->text.count;
   }
@@ -243,11 +243,11 @@ static char *join_lines(formatter *f) {
   f->text.count = f->text.capacity = 0;
   for (int i = 0; i < f->lines.count; i++) {
     const line *l = &f->lines.items[i];
-    if (l->blank_before) put_text(f, "\n", 1);
+    if (l->blank_before) put_source_text(f, "\n", 1);
     put_spaces(f, l->indent);
-    put_text(f, l->text, strlen(l->text));
-    if (l->comment) put_text(f, l->comment, strlen(l->comment));
-    put_text(f, "\n", 1);
+    put_source_text(f, l->text, strlen(l->text));
+    if (l->comment) put_source_text(f, l->comment, strlen(l->comment));
+    put_source_text(f, "\n", 1);
   }
   vec_push(f->p.memory, &f->text, 0);
   return f->text.items;

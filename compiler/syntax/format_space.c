@@ -2,16 +2,17 @@
 #include "compiler/syntax/format.h"
 #include "compiler/syntax/parser.h"
 
-static int kind_at(const tokens *all, int index) {
+static int token_kind_at(const tokens *all, int index) {
   return index >= 0 && index < all->count ? all->items[index].kind : 0;
 }
 
 bracket_kind bracket_kind_at(const tokens *all, int index) {
-  int next = kind_at(all, index + 1), after = kind_at(all, index + 2);
-  if (kind_at(all, index) == TK_LC) {
+  int next = token_kind_at(all, index + 1), after = token_kind_at(all, index + 2);
+  if (token_kind_at(all, index) == TK_LC) {
     return next == TK_NAME && after == TK_ARROW ? BRACKET_RENAME : BRACKET_BLOCK;
   }
-  if (kind_at(all, index) != TK_LB || kind_at(all, index - 1) == TK_IN || next != TK_NAME) {
+  if (token_kind_at(all, index) != TK_LB || token_kind_at(all, index - 1) == TK_IN ||
+      next != TK_NAME) {
     return BRACKET_PLAIN;
   }
   if (after == TK_MINUS) return BRACKET_LAG;
@@ -30,20 +31,21 @@ static bool is_setting_name(const parse *p, int index, place where) {
 
 // The token at `index` is the minus of `-x`, not of `a - b`.
 static bool is_prefix(const parse *p, int index, place where) {
-  if (kind_at(&p->tokens, index) != TK_MINUS) return false;
-  return !ends_operand(kind_at(&p->tokens, index - 1)) || is_setting_name(p, index - 1, where);
+  if (token_kind_at(&p->tokens, index) != TK_MINUS) return false;
+  return !ends_operand(token_kind_at(&p->tokens, index - 1)) ||
+         is_setting_name(p, index - 1, where);
 }
 
 // The parenthesis of `repeat depth (x = x0)`.
 static bool opens_carried(const tokens *all, int index) {
   int i = index - 1;
-  if (kind_at(all, i) == TK_RP) {
+  if (token_kind_at(all, i) == TK_RP) {
     for (int depth = 0; i >= 0; i--) {
-      if (kind_at(all, i) == TK_RP) depth++;
-      if (kind_at(all, i) == TK_LP && --depth == 0) break;
+      if (token_kind_at(all, i) == TK_RP) depth++;
+      if (token_kind_at(all, i) == TK_LP && --depth == 0) break;
     }
   }
-  return kind_at(all, i - 1) == TK_REPEAT;
+  return token_kind_at(all, i - 1) == TK_REPEAT;
 }
 
 static bool touches(const token *left, const token *right) {
@@ -66,7 +68,7 @@ static bool is_sign(int kind) {
 
 static int before_parenthesis(const parse *p, int index, place where) {
   const tokens *all = &p->tokens;
-  int before = kind_at(all, index - 1);
+  int before = token_kind_at(all, index - 1);
   if (before == TK_LP || before == TK_LB || is_prefix(p, index - 1, where)) return 0;
   if (opens_carried(all, index) || is_setting_name(p, index - 1, where)) return 1;
   if (is_sign(before)) return is_tight(p, index - 1) ? 0 : 1;
@@ -76,7 +78,7 @@ static int before_parenthesis(const parse *p, int index, place where) {
 int spaces_before(const parse *p, int index, place where) {
   bracket_kind inside = where.inside;
   const tokens *all = &p->tokens;
-  int before = kind_at(all, index - 1), kind = kind_at(all, index);
+  int before = token_kind_at(all, index - 1), kind = token_kind_at(all, index);
   if (kind == TK_COMMA || kind == TK_DOT || before == TK_DOT) return 0;
   if (inside == BRACKET_AXES || inside == BRACKET_LAG) return 0;
   if (before == TK_COMMA) return 1;

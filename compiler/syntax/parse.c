@@ -162,7 +162,7 @@ static void warn_of_continuation(parse *p, const token *t) {
 
 // ---- the loop -----------------------------------------------------------------------------------
 
-static void take_token(parse *p) {
+static void take_parsed_token(parse *p) {
   const token *t = peek(p, 0);
   note_place(p, t);
   warn_of_continuation(p, t);
@@ -284,7 +284,7 @@ static void parse_tokens(parse *p) {
     } else if (mistake_before(p)) {
       continue;
     } else if (fits(p, t->kind)) {
-      take_token(p);
+      take_parsed_token(p);
     } else if (!mistake_at(p)) {
       unexpected(p);
     }

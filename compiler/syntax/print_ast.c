@@ -318,7 +318,7 @@ static void print_after(printer *p, ast_name after) {
   close_node(p);
 }
 
-static void print_train(printer *p, const ast_item *item) {
+static void print_train_ast(printer *p, const ast_item *item) {
   print_after(p, item->train.after);
   for (int i = 0; i < item->train.settings.count; i++) {
     const ast_setting *setting = &item->train.settings.items[i];
@@ -346,7 +346,7 @@ static void print_item(printer *p, const ast_item *item) {
     case AST_FN: print_fn(p, item); break;
     case AST_IMPORT: print_import(p, item); break;
     case AST_INIT: print_init(p, item); break;
-    case AST_TRAIN: print_train(p, item); break;
+    case AST_TRAIN: print_train_ast(p, item); break;
     case AST_EVALUATE:
       print_after(p, item->evaluate.after);
       for (int i = 0; i < item->evaluate.tasks.count; i++) {

@@ -88,13 +88,13 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk, codegen_clone 
 
 // ---- modules ----
 
-static const char *name_of(int pass) {
+static const char *code_pass_name(int pass) {
   static const char *const names[CODE_PASSES] = {
       [CODE_LOWER] = "lower", [CODE_OPTIMISE] = "optimise", [CODE_EMIT] = "emit"};
   return names[pass];
 }
 
-const pass_stage code_stage = {"code", CODE_PASSES, name_of, NULL};
+const pass_stage code_stage = {"code", CODE_PASSES, code_pass_name, NULL};
 
 // One module per clone, so that clones are optimised and emitted side by side. How the work is
 // split does not depend on the machine: equal programs give equal libraries everywhere.
@@ -184,7 +184,7 @@ static void compile_side_by_side(part *parts, int count) {
   for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
 }
 
-static const char *joined(arena *a, const char *first, const char *second) {
+static const char *joined_texts(arena *a, const char *first, const char *second) {
   return first ? arena_printf(a, "%s\n%s", first, second) : arena_strdup(a, second);
 }
 
@@ -193,7 +193,7 @@ static void collect_module(arena *a, codegen_object *object, part *p) {
   unsigned char *bytes = arena_alloc(a, p->size);
   memcpy(bytes, p->bytes, p->size);
   vec_push(a, &object->parts, (link_object){codegen_clone_name(p->clone), bytes, p->size});
-  if (p->assembly) object->assembly = joined(a, object->assembly, p->assembly);
+  if (p->assembly) object->assembly = joined_texts(a, object->assembly, p->assembly);
   pass_ran(&code_stage, CODE_OPTIMISE, p->optimise_seconds, 0);
   pass_ran(&code_stage, CODE_EMIT, p->emit_seconds, 0);
   llvm_module_free(&p->module);
@@ -232,7 +232,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
     count_instructions(a, &parts[i].module, object);
     lines_end(&parts[i].module);
     llvm_verify(&parts[i].module);
-    if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[i].module));
+    if (options.text) object->llvm = joined_texts(a, object->llvm, llvm_text(a, &parts[i].module));
   }
   pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, count);
   processors_give();

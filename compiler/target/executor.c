@@ -90,7 +90,7 @@ static void give_body(simt_module *s, gpu_op op) {
 
 // ---- checks ----
 
-static LLVMValueRef check_function(simt_module *s, const char *name, unsigned space) {
+static LLVMValueRef declare_check(simt_module *s, const char *name, unsigned space) {
   LLVMValueRef found = LLVMGetNamedFunction(s->module, name);
   if (found) return found;
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
@@ -106,7 +106,7 @@ static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef point
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
   const char *name = space == GPU_GLOBAL ? "simt_check_global" : "simt_check_shared";
-  LLVMValueRef function = check_function(s, name, space);
+  LLVMValueRef function = declare_check(s, name, space);
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
   LLVMValueRef args[] = {pointer, LLVMConstInt(i32, LLVMStoreSizeOfType(s->layout, type), 0),
                          LLVMConstInt(i32, LLVMGetAlignment(access), 0),
@@ -151,11 +151,11 @@ static void make_c_function(LLVMValueRef function) {
 
 // ---- counts ----
 
-static LLVMValueRef number32(simt_module *s, int64_t x) {
+static LLVMValueRef int32_constant(simt_module *s, int64_t x) {
   return LLVMConstInt(LLVMInt32TypeInContext(s->context), (unsigned long long)x, 1);
 }
 
-static LLVMValueRef constant(simt_module *s, LLVMValueRef *fields, unsigned count) {
+static LLVMValueRef constant_struct(simt_module *s, LLVMValueRef *fields, unsigned count) {
   LLVMValueRef value = LLVMConstStructInContext(s->context, fields, count, 0);
   LLVMValueRef global = LLVMAddGlobal(s->module, LLVMTypeOf(value), "");
   LLVMSetInitializer(global, value);
@@ -175,17 +175,17 @@ static LLVMValueRef text_constant(simt_module *s, const char *text) {
 
 // simt_segment, simt_place
 static LLVMValueRef row_of_segment(simt_module *s, const simt_segment *segment) {
-  LLVMValueRef fields[2 + SIMT_CLASSES] = {number32(s, segment->number),
-                                           number32(s, segment->issued)};
-  for (int i = 0; i < SIMT_CLASSES; i++) fields[2 + i] = number32(s, segment->counts[i]);
-  return constant(s, fields, 2 + SIMT_CLASSES);
+  LLVMValueRef fields[2 + SIMT_CLASSES] = {int32_constant(s, segment->number),
+                                           int32_constant(s, segment->issued)};
+  for (int i = 0; i < SIMT_CLASSES; i++) fields[2 + i] = int32_constant(s, segment->counts[i]);
+  return constant_struct(s, fields, 2 + SIMT_CLASSES);
 }
 
 static LLVMValueRef row_of_mark(simt_module *s, int number, const mark *m) {
-  LLVMValueRef fields[] = {number32(s, number + 1), number32(s, m->line),
+  LLVMValueRef fields[] = {int32_constant(s, number + 1), int32_constant(s, m->line),
                            text_constant(s, m->kernel), text_constant(s, m->file),
                            text_constant(s, m->text)};
-  return constant(s, fields, 5);
+  return constant_struct(s, fields, 5);
 }
 
 static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLVMValueRef *args,
@@ -199,15 +199,15 @@ static void call_count(simt_module *s, const char *name, LLVMTypeRef *types, LLV
   LLVMBuildCall2(s->b, type, function, args, count, "");
 }
 
-static void count_access(simt_module *s, LLVMValueRef at, LLVMValueRef bytes, int64_t alignment,
-                         bool global) {
+static void emit_access_count(simt_module *s, LLVMValueRef at, LLVMValueRef bytes,
+                              int64_t alignment, bool global) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context),
               pointer = LLVMPointerTypeInContext(s->context, 0);
   at = LLVMBuildPtrToInt(s->b, at, LLVMInt64TypeInContext(s->context), "");
   at = LLVMBuildIntToPtr(s->b, at, pointer, "");
   LLVMTypeRef types[] = {pointer, i32, i32, i32, i32};
-  LLVMValueRef args[] = {at, bytes, number32(s, alignment), number32(s, global),
-                         number32(s, s->site++)};
+  LLVMValueRef args[] = {at, bytes, int32_constant(s, alignment), int32_constant(s, global),
+                         int32_constant(s, s->site++)};
   call_count(s, "simt_count_access", types, args, 5);
 }
 
@@ -215,8 +215,8 @@ static void count_pointer(simt_module *s, LLVMValueRef access, LLVMValueRef poin
                           LLVMTypeRef type) {
   unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
   if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
-  count_access(s, pointer, number32(s, (int64_t)LLVMStoreSizeOfType(s->layout, type)),
-               LLVMGetAlignment(access), space == GPU_GLOBAL);
+  emit_access_count(s, pointer, int32_constant(s, (int64_t)LLVMStoreSizeOfType(s->layout, type)),
+                    LLVMGetAlignment(access), space == GPU_GLOBAL);
 }
 
 static bool calls(LLVMValueRef i, const char *name) {
@@ -228,8 +228,8 @@ static void count_call(simt_module *s, LLVMValueRef i) {
   LLVMTypeRef pointer = LLVMPointerTypeInContext(s->context, 0);
   int bytes = calls(i, "rec.cp_async16") ? 16 : calls(i, "rec.cp_async4") ? 4 : 0;
   if (bytes) {
-    count_access(s, LLVMGetOperand(i, 0), number32(s, bytes), bytes, false);
-    count_access(s, LLVMGetOperand(i, 1), LLVMGetOperand(i, 2), bytes, true);
+    emit_access_count(s, LLVMGetOperand(i, 0), int32_constant(s, bytes), bytes, false);
+    emit_access_count(s, LLVMGetOperand(i, 1), LLVMGetOperand(i, 2), bytes, true);
   }
   if (!calls(i, mark_function)) return;
   int number = (int)LLVMConstIntGetZExtValue(LLVMGetOperand(i, 0));
@@ -276,7 +276,7 @@ static void count_module(arena *a, simt_module *s, const llvm_module *m) {
   LLVMStripModuleDebugInfo(s->module);
 }
 
-static void rewrite(simt_module *s) {
+static void rewrite_for_executor(simt_module *s) {
   for (LLVMValueRef f = LLVMGetFirstFunction(s->module); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
     if (gpu_is_kernel(f)) make_c_function(f);
@@ -302,7 +302,7 @@ link_object simt_object(arena *a, const llvm_module *m, int level, const char **
   }
   LLVMSetModuleDataLayout(copy.module, s.layout);
   LLVMSetTarget(copy.module, LLVMGetTarget(host.module));
-  rewrite(&s);
+  rewrite_for_executor(&s);
   llvm_verify(&copy);
   if (text) *text = llvm_text(a, &copy);
   link_object object = {.name = "simt"};

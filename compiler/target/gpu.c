@@ -137,7 +137,7 @@ void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
     LLVMDisposeModule(order.with_bodies.module);
 }
 
-static const char *hash_of(arena *a, llvm_module *m) {
+static const char *module_hash(arena *a, llvm_module *m) {
   const char *text = llvm_text(a, m);
   return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
 }
@@ -201,7 +201,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   count_functions(a, &m, object);
   lines_end(&m);
   llvm_verify(&m);
-  if (options.text) object->hash = hash_of(a, &m);
+  if (options.text) object->hash = module_hash(a, &m);
   pass_ran(&code_stage, CODE_LOWER, pass_clock() - start, 1);
   gpu_make_images(a, &m, options, object);
   llvm_module_free(&m);

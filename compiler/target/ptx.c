@@ -16,7 +16,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
 
-static void run_passes(const llvm_module *m, const char *passes) {
+static void run_llvm_passes(const llvm_module *m, const char *passes) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
   LLVMDisposePassBuilderOptions(options);
@@ -24,7 +24,7 @@ static void run_passes(const llvm_module *m, const char *passes) {
 }
 
 // The devices that a function is for.
-static device_class class_of(LLVMValueRef function) {
+static device_class device_class_of(LLVMValueRef function) {
   unsigned length = (unsigned)strlen(gpu_class_attribute), digits;
   LLVMAttributeRef devices = LLVMGetStringAttributeAtIndex(
       function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_class_attribute, length);
@@ -35,7 +35,8 @@ static device_class class_of(LLVMValueRef function) {
 bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
   if (gpu_target_of(first)->text_of != gpu_target_of(second)->text_of) return false;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
-    if (codegen_gpu_is_of_class(first, class_of(f)) != codegen_gpu_is_of_class(second, class_of(f)))
+    if (codegen_gpu_is_of_class(first, device_class_of(f)) !=
+        codegen_gpu_is_of_class(second, device_class_of(f)))
       return false;
   return true;
 }
@@ -45,9 +46,9 @@ static void keep_room(const llvm_module *m, codegen_gpu_target target) {
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
     next = LLVMGetNextFunction(f);
-    if (!codegen_gpu_is_of_class(target, class_of(f))) LLVMDeleteFunction(f);
+    if (!codegen_gpu_is_of_class(target, device_class_of(f))) LLVMDeleteFunction(f);
   }
-  run_passes(m, "globaldce");
+  run_llvm_passes(m, "globaldce");
 }
 
 static const char triple[] = "nvptx64-nvidia-cuda";
@@ -174,7 +175,7 @@ typedef struct body {
   unsigned count;
 } body;
 
-static void add_number(body *x, const char *text) {
+static void push_number_argument(body *x, const char *text) {
   if (!*text || *text == '|') return;
   long number = 0;
   sscanf(text, "%ld", &number);
@@ -186,11 +187,11 @@ static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef fu
   unsigned id = LLVMLookupIntrinsicID(row->text, strlen(row->text));
   if (!id) ICE("target", "LLVM has no intrinsic %s", row->text);
   const char *after = strchr(row->constants, '|');
-  add_number(x, row->constants);
+  push_number_argument(x, row->constants);
   unsigned own = LLVMCountParams(function);
   LLVMGetParams(function, x->args + x->count);
   x->count += own;
-  if (after) add_number(x, after + 1);
+  if (after) push_number_argument(x, after + 1);
   LLVMTypeRef overload = row->overload == 1 ? LLVMTypeOf(x->args[0]) : NULL;
   size_t overloads = row->overload ? 1 : 0;
   LLVMValueRef callee = LLVMGetIntrinsicDeclaration(x->module, id, &overload, overloads);
@@ -221,7 +222,7 @@ static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *in
 
 enum { WGMMA_TEXT = 1024 };
 
-static void append(char text[WGMMA_TEXT], const char *more) {
+static void append_asm_text(char text[WGMMA_TEXT], const char *more) {
   strncat(text, more, WGMMA_TEXT - 1 - strlen(text));
 }
 
@@ -229,7 +230,7 @@ static void append_places(char text[WGMMA_TEXT], int first, int count) {
   for (int i = 0; i < count; i++) {
     char place[16];
     snprintf(place, sizeof place, "%s$%d", i ? "," : "", first + i);
-    append(text, place);
+    append_asm_text(text, place);
   }
 }
 
@@ -238,34 +239,34 @@ static void append_places(char text[WGMMA_TEXT], int first, int count) {
 static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef function) {
   char text[WGMMA_TEXT] = "", constraints[WGMMA_TEXT] = "";
   int sums = row->overload, next = 2 * sums;
-  for (int i = 0; i < sums; i++) append(constraints, i ? ",=f" : "=f");
+  for (int i = 0; i < sums; i++) append_asm_text(constraints, i ? ",=f" : "=f");
   for (int i = 0; i < sums; i++) {
     char tied[16];
     snprintf(tied, sizeof tied, ",%d", i);
-    append(constraints, tied);
+    append_asm_text(constraints, tied);
   }
   if (!*row->constraints) {
-    append(text, row->text);
+    append_asm_text(text, row->text);
   } else {
     bool registers = row->constraints[0] == 'r';
-    append(text, "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.");
-    append(text, row->text);
-    append(text, " {");
+    append_asm_text(text, "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.");
+    append_asm_text(text, row->text);
+    append_asm_text(text, " {");
     append_places(text, 0, sums);
-    append(text, registers ? "}, {" : "}, ");
+    append_asm_text(text, registers ? "}, {" : "}, ");
     append_places(text, next, registers ? 4 : 1);
     next += registers ? 4 : 1;
-    append(text, registers ? "}, " : ", ");
+    append_asm_text(text, registers ? "}, " : ", ");
     append_places(text, next, 1);
-    append(text, ", p, ");
+    append_asm_text(text, ", p, ");
     append_places(text, next + 1, 1);
-    append(text, ", 1, ");
+    append_asm_text(text, ", 1, ");
     append_places(text, next + 2, registers ? 1 : 2);
-    append(text, "; }");
-    append(constraints, ",");
-    append(constraints, row->constraints);
+    append_asm_text(text, "; }");
+    append_asm_text(constraints, ",");
+    append_asm_text(constraints, row->constraints);
   }
-  append(constraints, ",~{memory}");
+  append_asm_text(constraints, ",~{memory}");
   return call_assembly(x, function, text, constraints, true);
 }
 
@@ -318,14 +319,14 @@ static const char passes[] =
     "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg,infer-alignment)";
 
-void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
+void gpu_optimise(const llvm_module *m) { run_llvm_passes(m, passes); }
 
 void gpu_assemble(const llvm_module *m) {
-  run_passes(m, "function(load-store-vectorizer,loop-mssa(licm))");
+  run_llvm_passes(m, "function(load-store-vectorizer,loop-mssa(licm))");
 }
 
 // A loop that the assembler shall not unroll either.
-static bool is_kept(LLVMValueRef advice) {
+static bool is_accumulators_loop(LLVMValueRef advice) {
   LLVMValueRef parts[3], word[1];
   unsigned length;
   if (LLVMGetMDNodeNumOperands(advice) != 3) return false;
@@ -344,13 +345,13 @@ static void forget_advice(LLVMModuleRef module) {
     for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
          block = LLVMGetNextBasicBlock(block)) {
       LLVMValueRef end = LLVMGetBasicBlockTerminator(block), advice = LLVMGetMetadata(end, kind);
-      if (advice && !is_kept(advice)) LLVMSetMetadata(end, kind, NULL);
+      if (advice && !is_accumulators_loop(advice)) LLVMSetMetadata(end, kind, NULL);
     }
   }
 }
 
 // Without lines that are comments alone.
-static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
+static const char *ptx_without_comments(arena *a, LLVMMemoryBufferRef buffer) {
   const char *from = LLVMGetBufferStart(buffer), *end = from + LLVMGetBufferSize(buffer);
   char *text = arena_alloc(a, LLVMGetBufferSize(buffer) + 1), *to = text;
   while (from < end) {
@@ -408,7 +409,7 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, with_bodies->module, LLVMAssemblyFile, &message,
                                           &buffer))
     ICE("target", "LLVM: %s", message);
-  const char *text = text_of(a, buffer);
+  const char *text = ptx_without_comments(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeTargetMachine(machine);
   return written == target ? text : nvptx_text_for(a, text, target);
@@ -416,14 +417,14 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
 
 const char *nvptx_plain_text(arena *a, llvm_module *m) {
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(m->module, op);
-  run_passes(m, "always-inline,globaldce");
+  run_llvm_passes(m, "always-inline,globaldce");
   forget_advice(m->module);
   LLVMTargetMachineRef machine = machine_of(GPU_SM_80);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, m->module, LLVMAssemblyFile, &message, &buffer))
     ICE("target", "LLVM: %s", message);
-  const char *text = text_of(a, buffer);
+  const char *text = ptx_without_comments(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeTargetMachine(machine);
   return text;

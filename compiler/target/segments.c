@@ -135,7 +135,7 @@ static const ptx_row ptx_rows[] = {
     {"div.full", SIMT_MUFU},
 };
 
-static simt_class class_of(const char *instruction) {
+static simt_class instruction_class(const char *instruction) {
   for (size_t i = 0; i < sizeof ptx_rows / sizeof *ptx_rows; i++)
     if (strncmp(instruction, ptx_rows[i].word, strlen(ptx_rows[i].word)) == 0)
       return ptx_rows[i].class;
@@ -166,7 +166,7 @@ static int issued_by(const char *instruction, simt_class class) {
 }
 
 static void count_instruction(simt_segment *s, const char *instruction) {
-  simt_class class = class_of(instruction);
+  simt_class class = instruction_class(instruction);
   s->counts[class]++;
   s->issued += issued_by(instruction, class);
 }
@@ -174,7 +174,7 @@ static void count_instruction(simt_segment *s, const char *instruction) {
 static bool is_instruction(const char *word) { return *word >= 'a' && *word <= 'z'; }
 
 // Instructions of a line: inline assembly has several, in braces, with declarations and labels.
-static void count_line(simt_segment *s, const char *line, const char *end) {
+static void count_ptx_line(simt_segment *s, const char *line, const char *end) {
   while (line < end) {
     while (line < end && strchr(" \t{}", *line)) line++;
     if (line >= end) return;
@@ -215,7 +215,7 @@ static text_line line_at(const char *line) {
 
 static bool is_label(text_line line) { return line.end > line.word && line.end[-1] == ':'; }
 
-static const char *next_line(text_line line) { return *line.end ? line.end + 1 : line.end; }
+static const char *next_ptx_line(text_line line) { return *line.end ? line.end + 1 : line.end; }
 
 // Does a block end with this line? What follows a branch is another, also without a label.
 static bool is_branch(text_line line) {
@@ -228,7 +228,7 @@ static bool is_branch(text_line line) {
 static int segment_of_block(const char *text, const segment_list *list) {
   int now = -1, run = 0, best = -1, most = 0;
   for (text_line line = line_at(text); *line.word && !is_label(line);
-       line = line_at(next_line(line))) {
+       line = line_at(next_ptx_line(line))) {
     if (strncmp(line.word, ".loc", 4) == 0) {
       now = segment_of_line(line.word, list), run = 0;
     } else if (now >= 0 && is_code(line.word) && ++run > most) {
@@ -239,24 +239,24 @@ static int segment_of_block(const char *text, const segment_list *list) {
   return best;
 }
 
-static void add_counts(simt_segment *to, const simt_segment *from) {
+static void add_segment_counts(simt_segment *to, const simt_segment *from) {
   for (int i = 0; i < SIMT_CLASSES; i++) to->counts[i] += from->counts[i];
   to->issued += from->issued;
 }
 
 // Instructions without a segment belong to that of their block; those of a block without one to the
 // next block that has one.
-static void count_text(const char *text, segment_list *list) {
+static void count_segment_text(const char *text, segment_list *list) {
   simt_segment before = {0};
   int of_block = -1, now = -1;
-  for (text_line line = line_at(text); *line.word; line = line_at(next_line(line))) {
+  for (text_line line = line_at(text); *line.word; line = line_at(next_ptx_line(line))) {
     bool code = !is_label(line) && is_code(line.word);
-    if (code) count_line(now < 0 ? &before : &list->items[now], line.word, line.end);
-    if (code && is_branch(line) && is_branch(line_at(next_line(line)))) continue;
+    if (code) count_ptx_line(now < 0 ? &before : &list->items[now], line.word, line.end);
+    if (code && is_branch(line) && is_branch(line_at(next_ptx_line(line)))) continue;
     if (is_label(line) || (code && is_branch(line))) {
-      now = of_block = segment_of_block(next_line(line), list);
+      now = of_block = segment_of_block(next_ptx_line(line), list);
       if (now < 0) continue;
-      add_counts(&list->items[now], &before);
+      add_segment_counts(&list->items[now], &before);
       before = (simt_segment){0};
     } else if (strncmp(line.word, ".loc", 4) == 0) {
       now = segment_of_line(line.word, list);
@@ -266,7 +266,7 @@ static void count_text(const char *text, segment_list *list) {
 }
 
 // The PTX of a module, from a clone without marks.
-static const char *text_of(arena *a, const llvm_module *m) {
+static const char *unmarked_text(arena *a, const llvm_module *m) {
   llvm_module copy = module_clone(m);
   marks_erase(copy.module);
   const char *text = nvptx_plain_text(a, &copy);
@@ -278,7 +278,7 @@ segment_list segments_cut(arena *a, const llvm_module *m) {
   segment_list list = {.count = cut_module(m)};
   list.items = ARENA_ARRAY(a, simt_segment, list.count);
   for (int i = 0; i < list.count; i++) list.items[i].number = i;
-  const char *text = text_of(a, m);
-  count_text(text, &list);
+  const char *text = unmarked_text(a, m);
+  count_segment_text(text, &list);
   return list;
 }

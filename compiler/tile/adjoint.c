@@ -84,7 +84,7 @@ static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over) {
   }
 }
 
-static tile_id rewrite(tile_rewrite *s, tile_id id) {
+static tile_id rewrite_adjoint(tile_rewrite *s, tile_id id) {
   tile_value v = *rewritten_value(s, id);
   const tile_value *product = v.op == TILE_SUM ? rewritten_value(s, v.args[0]) : NULL;
   bool alone = product && product->op == TILE_MUL && s->uses[v.args[0]] == 1;
@@ -99,5 +99,5 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
 }
 
 tile_program *tile_swap_sums(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, rewrite);
+  return tile_rewritten(a, program, rewrite_adjoint);
 }

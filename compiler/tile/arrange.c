@@ -116,7 +116,7 @@ static void find_wanted(arranger *r) {
 
 // ---- forming products ------------------------------------------------------------------------
 
-static bool is_free(arranger *r, tile_id id) {
+static bool is_free_of_cost(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
     const tile_value *v = &r->to->values.items[i];
     bool once = !tile_op_is(v->op, TILE_PER_RUN) && v->op != TILE_ACCUMULATE &&
@@ -172,7 +172,7 @@ static int uses_of_pair(const arranger *r, const part *x, const part *y) {
 // or is there. What does not depend on it comes first, so that all of it is one factor in the end:
 // there, too, the smallest results first.
 static double pair_cost(arranger *r, const part *x, const part *y) {
-  bool once = is_free(r, x->value) && is_free(r, y->value);
+  bool once = is_free_of_cost(r, x->value) && is_free_of_cost(r, y->value);
   if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return once ? -3 : -1;
   axis_set axes = r->to->values.items[x->value].axes | r->to->values.items[y->value].axes;
   double count = elements(r->to, axes);
@@ -213,7 +213,7 @@ static void form_pairs(arranger *r, parts *f, int left) {
   }
 }
 
-static tile_id negated(arranger *r, tile_id x) {
+static tile_id negated_tile(arranger *r, tile_id x) {
   const tile_value *v = &r->to->values.items[x];
   if (v->op == TILE_NUMBER) {
     return tile_append_exact(r->to, (tile_value){.op = TILE_NUMBER, .number = -v->number});
@@ -228,15 +228,15 @@ static void apply_sign(arranger *r, parts *f) {
   double best_cost = 0;
   for (int i = 0; i < f->count; i++) {
     tile_id x = f->items[i].value;
-    double cost = is_free(r, x) ? 0 : elements(r->to, r->to->values.items[x].axes);
+    double cost = is_free_of_cost(r, x) ? 0 : elements(r->to, r->to->values.items[x].axes);
     if (i && cost >= best_cost) continue;
     best = i;
     best_cost = cost;
   }
-  f->items[best].value = negated(r, f->items[best].value);
+  f->items[best].value = negated_tile(r, f->items[best].value);
 }
 
-static parts parts_of(arranger *r, const tile_factors *old) {
+static parts factor_parts(arranger *r, const tile_factors *old) {
   parts f = {.items = NULL};
   for (int i = 0; i < old->count; i++) {
     part x = {.value = r->image[old->items[i]]};
@@ -250,13 +250,13 @@ static tile_id form_product(arranger *r, tile_id id, bool negative) {
   const tile_factors *old = &r->factors[id];
   bool sign = old->negative != negative;
   if (lone_negative(r, old, sign)) return r->negative[old->items[0]];
-  parts f = parts_of(r, old);
+  parts f = factor_parts(r, old);
   if (sign && f.count > 1) {
     apply_sign(r, &f);
     sign = false;
   }
   form_pairs(r, &f, 1);
-  return sign ? negated(r, f.items[0].value) : f.items[0].value;
+  return sign ? negated_tile(r, f.items[0].value) : f.items[0].value;
 }
 
 // Both operands of a matrix product have axes that the other lacks.
@@ -268,7 +268,7 @@ static bool is_matrix_product(const arranger *r, tile_id x, tile_id y, axis_set 
 
 static tile_id form_sum(arranger *r, tile_id id) {
   const tile_value *v = arranged_value(r, id);
-  parts f = parts_of(r, &r->factors[id]);
+  parts f = factor_parts(r, &r->factors[id]);
   if (r->factors[id].negative) apply_sign(r, &f);
   if (f.count > 2) form_pairs(r, &f, 2);
   if (f.count == 2 && is_matrix_product(r, f.items[0].value, f.items[1].value, v->over)) {
@@ -287,7 +287,7 @@ static tile_id form(arranger *r, tile_id id, bool negative) {
   if (is_product(&v)) return form_product(r, id, negative);
   if (v.op == TILE_SUM && is_product(arranged_value(r, v.args[0])) && !negative)
     return form_sum(r, id);
-  if (negative && r->sections[id] == TILE_PROLOGUE) return negated(r, r->image[id]);
+  if (negative && r->sections[id] == TILE_PROLOGUE) return negated_tile(r, r->image[id]);
   for (int k = 0; k < tile_arity(v.op); k++) {
     bool takes_sign = negative && !(v.op == TILE_SELECT && k != 1);
     v.args[k] = (takes_sign ? r->negative : r->image)[v.args[k]];
@@ -295,7 +295,7 @@ static tile_id form(arranger *r, tile_id id, bool negative) {
   return tile_append_exact(r->to, v);
 }
 
-static void name_value(arranger *r, tile_id id, tile_id image) {
+static void name_image(arranger *r, tile_id id, tile_id image) {
   const char *name = arranged_value(r, id)->name;
   if (name && !r->to->values.items[image].name) r->to->values.items[image].name = name;
 }
@@ -320,7 +320,7 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
   find_wanted(&r);
   for (int i = 0; i < count; i++) {
     r.to->where = arranged_value(&r, i)->where;
-    if (r.wanted[i]) name_value(&r, i, r.image[i] = form(&r, i, false));
+    if (r.wanted[i]) name_image(&r, i, r.image[i] = form(&r, i, false));
     if (r.wanted_negative[i]) r.negative[i] = form(&r, i, true);
   }
   tile_copy_results(r.to, program, r.image);

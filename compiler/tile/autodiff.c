@@ -126,9 +126,11 @@ static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
 
 // ---- terms -----------------------------------------------------------------------------------
 
-static axis_set axes_of(const gradient *g, tile_id id) { return g->program->values.items[id].axes; }
+static axis_set gradient_axes(const gradient *g, tile_id id) {
+  return g->program->values.items[id].axes;
+}
 
-static void add_term(gradient *g, tile_id target, tile_id term, bool once) {
+static void add_gradient_term(gradient *g, tile_id target, tile_id term, bool once) {
   if (tile_is_number(g->program, term, 0)) return;
   cotangent_terms *terms = once ? &g->epilogue[target] : &g->body[target];
   vec_push(g->program->arena, terms, (cotangent_term){term, partial_of(g, term)});
@@ -146,9 +148,10 @@ void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
   // Where operands broadcast, so does the term, even along axes that it lacks.
   tile_op op = g->forward->values.items[id].op;
   bool broadcasts = tile_elementwise(op) || op == TILE_EXPAND;
-  axis_set all = axes_of(g, term) | (broadcasts ? axes_of(g, id) : 0);
-  axis_set lacking = all & ~axes_of(g, target);
-  add_term(g, target, tile_reduce(g->program, TILE_SUM, term, lacking), happens_once(g, id));
+  axis_set all = gradient_axes(g, term) | (broadcasts ? gradient_axes(g, id) : 0);
+  axis_set lacking = all & ~gradient_axes(g, target);
+  add_gradient_term(g, target, tile_reduce(g->program, TILE_SUM, term, lacking),
+                    happens_once(g, id));
 }
 
 void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor) {
@@ -159,8 +162,9 @@ void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id f
     gradient_give(g, id, k, tile_binary(g->program, TILE_MUL, dy, factor), dy);
     return;
   }
-  axis_set lacking = (axes_of(g, dy) | axes_of(g, factor) | axes_of(g, id)) & ~axes_of(g, target);
-  add_term(g, target, tile_dot(g->program, dy, factor, lacking), happens_once(g, id));
+  axis_set lacking = (gradient_axes(g, dy) | gradient_axes(g, factor) | gradient_axes(g, id)) &
+                     ~gradient_axes(g, target);
+  add_gradient_term(g, target, tile_dot(g->program, dy, factor, lacking), happens_once(g, id));
 }
 
 // A sum that is not partial over an axis is counted in its entry 0 alone.
@@ -176,7 +180,7 @@ static tile_id make_partial(gradient *g, tile_id x, axis_set missing) {
 }
 
 // The sum of all terms: first those that are partial over the same axes.
-static tile_id total(gradient *g, const cotangent_terms *terms) {
+static tile_id cotangent_sum(gradient *g, const cotangent_terms *terms) {
   axis_set all = 0;
   for (int i = 0; i < terms->count; i++) all |= terms->items[i].partial;
   tile_id sum = tile_number(g->program, 0);
@@ -209,16 +213,16 @@ static tile_id accumulate(gradient *g, tile_id x) {
 }
 
 static tile_id cotangent(gradient *g, tile_id id) {
-  tile_id body = total(g, &g->body[id]);
+  tile_id body = cotangent_sum(g, &g->body[id]);
   if (g->sections.items[id] != TILE_PROLOGUE || tile_is_number(g->program, body, 0)) {
     // Nothing comes from the runs.
     if (g->sections.items[id] != TILE_PROLOGUE) return body;
-    return total(g, &g->epilogue[id]);
+    return cotangent_sum(g, &g->epilogue[id]);
   }
   tile_id sum = accumulate(g, body);
   cotangent_terms terms = g->epilogue[id];
   vec_push(g->program->arena, &terms, (cotangent_term){sum, partial_of(g, sum)});
-  return total(g, &terms);
+  return cotangent_sum(g, &terms);
 }
 
 // ---- the sweep -------------------------------------------------------------------------------
@@ -292,7 +296,7 @@ static void seed(gradient *g, partial_states *partial) {
       result.place.partial = *partial_of_place(partial, &result.place);
     }
     tile_id d = tile_argument(g->program, result.place);
-    if (g->wanted[result.value]) add_term(g, result.value, d, false);
+    if (g->wanted[result.value]) add_gradient_term(g, result.value, d, false);
   }
 }
 
@@ -377,12 +381,12 @@ tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
     for (int k = v.op == TILE_SELECT; k < tile_arity(v.op) && gradient_has_rule(v.op); k++)
       g.wanted[id] |= g.wanted[v.args[k]];
   }
-  add_term(&g, y, tile_number(p, 1), false);
+  add_gradient_term(&g, y, tile_number(p, 1), false);
   for (tile_id id = y; id > x; id--) {
-    tile_id dy = g.wanted[id] ? total(&g, &g.body[id]) : tile_number(p, 0);
+    tile_id dy = g.wanted[id] ? cotangent_sum(&g, &g.body[id]) : tile_number(p, 0);
     if (!tile_is_number(p, dy, 0)) gradient_apply_rule(&g, id, dy);
   }
-  tile_id slope = total(&g, &g.body[x]);
+  tile_id slope = cotangent_sum(&g, &g.body[x]);
   arena_free(scratch);
   return slope;
 }

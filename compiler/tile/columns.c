@@ -25,13 +25,13 @@ typedef struct finder {
   column_kind *kinds;
 } finder;
 
-static bool is_zero(const finder *x, tile_id id) { return tile_is_number(x->p, id, 0); }
+static bool tile_is_zero(const finder *x, tile_id id) { return tile_is_number(x->p, id, 0); }
 
 static bool vanishes(const finder *x, tile_id id) {
-  return x->kinds[id] == VANISHES || is_zero(x, id);
+  return x->kinds[id] == VANISHES || tile_is_zero(x, id);
 }
 
-static column_kind of_argument(const finder *x, const tile_value *v) {
+static column_kind argument_column(const finder *x, const tile_value *v) {
   const tile_place *place = tile_place_of(x->p, v);
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
   if (place->role == x->read && place->lag < 0)
@@ -93,16 +93,16 @@ static column_kind unless_along(const finder *x, const tile_value *v, axis_set a
 }
 
 // A condition that knows a state is never linear in it, whatever the branches are.
-static column_kind of_choice(const finder *x, const tile_value *v) {
+static column_kind choice_column(const finder *x, const tile_value *v) {
   column_kind condition = x->kinds[v->args[0]], both = of_both(x, v->args[1], v->args[2]);
   if (condition == LINEAR || condition == OTHER) return OTHER;
   if (condition == SAME || both == OTHER || both == VANISHES) return both;
   return both == LINEAR ? OTHER : STAYS;
 }
 
-static column_kind kind_of(const finder *x, const tile_value *v) {
+static column_kind column_kind_of(const finder *x, const tile_value *v) {
   switch (v->op) {
-    case TILE_ARGUMENT: return of_argument(x, v);
+    case TILE_ARGUMENT: return argument_column(x, v);
     case TILE_NEG:
     case TILE_STOP:
     case TILE_EXPAND: return x->kinds[v->args[0]];
@@ -114,7 +114,7 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
         return OTHER;
       return of_product(x, v->args[0], v->args[1]);
     case TILE_DIV: return of_quotient(x, v->args[0], v->args[1]);
-    case TILE_SELECT: return of_choice(x, v);
+    case TILE_SELECT: return choice_column(x, v);
     case TILE_SUM: return unless_along(x, v, v->over);
     case TILE_RENAME: return unless_along(x, v, axis_bit(tile_renamed_from(v)));
     case TILE_SLICE:
@@ -133,8 +133,9 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
   }
 }
 
-static bool is_linear(finder *x) {
-  for (int i = 0; i < x->p->values.count; i++) x->kinds[i] = kind_of(x, &x->p->values.items[i]);
+static bool is_linear_program(finder *x) {
+  for (int i = 0; i < x->p->values.count; i++)
+    x->kinds[i] = column_kind_of(x, &x->p->values.items[i]);
   for (int i = 0; i < x->p->results.count; i++) {
     const tile_result *r = &x->p->results.items[i];
     if (r->place.transfer || r->place.tensor < 0 || !x->states[r->place.tensor]) continue;
@@ -149,7 +150,7 @@ bool tile_find_columns(arena *a, const tile_program *program, tile_role read, co
   finder x = {.p = program, .read = read, .states = states};
   x.kinds = ARENA_ARRAY(a, column_kind, program->values.count);
   for (x.axis = 0; x.axis < program->axes.count; x.axis++) {
-    if (!axis_in(axes, x.axis) || !is_linear(&x)) continue;
+    if (!axis_in(axes, x.axis) || !is_linear_program(&x)) continue;
     *axis = x.axis;
     return true;
   }

@@ -218,7 +218,7 @@ void tile_find_grid(tile_program *program) {
 // ---- shared values ---------------------------------------------------------------------------
 
 // The axes of a value from its operands by the row's rule, without any check.
-static axis_set shape_of(const tile_program *program, const tile_value *v) {
+static axis_set operation_axes(const tile_program *program, const tile_value *v) {
   axis_set of[3] = {0, 0, 0}, all = 0;
   for (int i = 0; i < rows[v->op].arity; i++) {
     of[i] = program->values.items[v->args[i]].axes;
@@ -270,7 +270,7 @@ static uint64_t number_bits(double number) {
   return bits;
 }
 
-static uint64_t hash_value(const tile_value *v) {
+static uint64_t hash_tile_value(const tile_value *v) {
   uint64_t h = mix(0, (uint64_t)v->op);
   for (int i = 0; i < rows[v->op].arity; i++) h = mix(h, (uint64_t)v->args[i]);
   h = mix(h, v->over);
@@ -280,7 +280,7 @@ static uint64_t hash_value(const tile_value *v) {
   return h;
 }
 
-static bool same_value(const tile_value *a, const tile_value *b) {
+static bool same_tile_value(const tile_value *a, const tile_value *b) {
   if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 ||
       a->index3 != b->index3 || number_bits(a->number) != number_bits(b->number)) {
     return false;
@@ -293,7 +293,7 @@ static bool same_value(const tile_value *a, const tile_value *b) {
 
 static void table_insert(tile_program *program, tile_id id) {
   uint64_t mask = (uint64_t)program->table_size - 1;
-  uint64_t at = hash_value(&program->values.items[id]) & mask;
+  uint64_t at = hash_tile_value(&program->values.items[id]) & mask;
   while (program->table[at]) at = (at + 1) & mask;
   program->table[at] = id + 1;
 }
@@ -307,9 +307,9 @@ static void table_grow(tile_program *program) {
 tile_id tile_find(const tile_program *program, tile_value value) {
   if (!program->table_size) return NO_TILE;
   uint64_t mask = (uint64_t)program->table_size - 1;
-  for (uint64_t at = hash_value(&value) & mask; program->table[at]; at = (at + 1) & mask) {
+  for (uint64_t at = hash_tile_value(&value) & mask; program->table[at]; at = (at + 1) & mask) {
     tile_id found = program->table[at] - 1;
-    if (same_value(&program->values.items[found], &value)) return found;
+    if (same_tile_value(&program->values.items[found], &value)) return found;
   }
   return NO_TILE;
 }
@@ -329,7 +329,7 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
     return found;
   }
   if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
-  value.axes = shape_of(program, &value);
+  value.axes = operation_axes(program, &value);
   if (!value.where.source) value.where = program->where;
   for (int i = arity; i-- > 0 && !value.where.source;)
     value.where = program->values.items[value.args[i]].where;

@@ -81,8 +81,8 @@ static bool is_summed_alone(const tile_program *p, const tile_factors *factors, 
 }
 
 // The factors of the term and those in front of all terms.
-static tile_factors factors_of(const tile_rewrite *s, arena *a, tile_id id,
-                               const tile_factors *front) {
+static tile_factors term_factors(const tile_rewrite *s, arena *a, tile_id id,
+                                 const tile_factors *front) {
   tile_factors all = {.items = NULL};
   tile_collect_factors(s->from, id, a, &all);
   for (int i = 0; i < front->count; i++) vec_push(a, &all, front->items[i]);
@@ -121,7 +121,7 @@ static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, a
   return opened;
 }
 
-static tile_id rewrite(tile_rewrite *s, tile_id id) {
+static tile_id distribute_value(tile_rewrite *s, tile_id id) {
   const tile_value *v = rewritten_value(s, id);
   if (v->op != TILE_SUM) return tile_rewrite_copy(s, id);
   arena *a = s->to->arena;
@@ -133,7 +133,7 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
   collect_terms(s, opened, negative, &all);
   tile_id sum = NO_TILE, rest = NO_TILE;
   for (int i = 0; i < all.count && !all.too_many; i++) {
-    tile_factors factors = factors_of(s, a, all.items[i].value, &front);
+    tile_factors factors = term_factors(s, a, all.items[i].value, &front);
     tile_id x = s->image[all.items[i].value];
     if (!is_summed_alone(s->from, &factors, v->over))
       rest = added(s, rest, x, all.items[i].negative);
@@ -149,5 +149,5 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
 }
 
 tile_program *tile_distribute_sums(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, rewrite);
+  return tile_rewritten(a, program, distribute_value);
 }

@@ -11,7 +11,7 @@ static double root(const double *x) { return sqrt(x[0]); }
 static double sign(const double *x) { return (double)((x[0] > 0) - (x[0] < 0)); }
 static double error_function(const double *x) { return erf(x[0]); }
 static double hypotenuse(const double *x) { return hypot(x[0], x[1]); }
-static double chosen(const double *x) { return x[0] != 0 ? x[1] : x[2]; }
+static double select_number(const double *x) { return x[0] != 0 ? x[1] : x[2]; }
 static double same(const double *x) { return x[0]; }
 
 // 2 pi in two parts, so that n times it keeps the digits that x has.
@@ -21,10 +21,10 @@ static double wrap(const double *x) {
 }
 
 static value_function *const own[TILE_OP_COUNT] = {
-    [TILE_EXP2] = power_of_two,  [TILE_SQRT_KINK] = root,     [TILE_SIGN] = sign,
-    [TILE_ERF] = error_function, [TILE_HYPOT] = hypotenuse,   [TILE_WRAP] = wrap,
-    [TILE_SELECT] = chosen,      [TILE_ROUND] = same,         [TILE_STOP] = same,
-    [TILE_ACCUMULATE] = same,    [TILE_WITH_GRADIENT] = same,
+    [TILE_EXP2] = power_of_two,    [TILE_SQRT_KINK] = root,     [TILE_SIGN] = sign,
+    [TILE_ERF] = error_function,   [TILE_HYPOT] = hypotenuse,   [TILE_WRAP] = wrap,
+    [TILE_SELECT] = select_number, [TILE_ROUND] = same,         [TILE_STOP] = same,
+    [TILE_ACCUMULATE] = same,      [TILE_WITH_GRADIENT] = same,
 };
 
 value_function *tile_function_of(tile_op op) {

@@ -32,14 +32,14 @@ static const tile_value *finished_value(const finisher *f, tile_id id) {
 // ---- products along time ----
 
 // An entry of the operand for each entry, perhaps with the other sign.
-static bool is_view(tile_op op) {
+static bool is_view_op(tile_op op) {
   return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_JOIN || op == TILE_RENAME ||
          op == TILE_EXPAND || op == TILE_NEG;
 }
 
 // What a value is a view of; `negative`: of its opposite.
-static tile_id viewed(const finisher *f, tile_id id, bool *negative) {
-  for (; is_view(finished_value(f, id)->op); id = finished_value(f, id)->args[0])
+static tile_id finished_view(const finisher *f, tile_id id, bool *negative) {
+  for (; is_view_op(finished_value(f, id)->op); id = finished_value(f, id)->args[0])
     *negative ^= finished_value(f, id)->op == TILE_NEG;
   return id;
 }
@@ -55,7 +55,7 @@ static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *
   const tile_value *sums = finished_value(f, id);
   if (sums->op != TILE_PREFIX) return NO_TILE;
   if (f->from->axes.items[tile_step_axis(sums)].size > MOST_STEPS) return NO_TILE;
-  *factor = viewed(f, sums->args[0], negative);
+  *factor = finished_view(f, sums->args[0], negative);
   bool below =
       *negative ? tile_is_not_negative(f->from, *factor) : tile_is_not_positive(f->from, *factor);
   return below ? id : NO_TILE;
@@ -65,7 +65,7 @@ static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *
 static tile_id exponential(finisher *f, tile_id id, bool negative) {
   tile_value v = *finished_value(f, id);
   if (v.op == TILE_NEG) return exponential(f, v.args[0], !negative);
-  if (is_view(v.op)) {
+  if (is_view_op(v.op)) {
     v.args[0] = exponential(f, v.args[0], negative);
     return tile_append_exact(f->to, v);
   }
@@ -97,7 +97,7 @@ static tile_id with_product_along_time(finisher *f, const bool *factors, tile_id
         exponential(f, product.args[0], finished_value(f, v->args[0])->op == TILE_NEG);
     return tile_append_exact(f->to, product);
   }
-  if (v->op == TILE_EXP && factors[viewed(f, v->args[0], &opposite)])
+  if (v->op == TILE_EXP && factors[finished_view(f, v->args[0], &opposite)])
     return exponential(f, v->args[0], false);
   tile_value same = *v;
   for (int k = 0; k < tile_arity(v->op); k++) same.args[k] = f->image[v->args[k]];
@@ -120,7 +120,9 @@ static const tile_program *with_products_along_time(arena *a, const tile_program
 
 // ---- base 2 ----
 
-static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
+static bool is_fixed_value(const finisher *f, tile_id id) {
+  return f->sections[id] == TILE_PROLOGUE;
+}
 
 // The operand through which a factor of a value goes down; NO_TILE if it goes no further.
 static tile_id way_down(const finisher *f, tile_id id, int *position) {
@@ -136,7 +138,7 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
     case TILE_MUL:
       // Constants stand first; of two factors of the body the first may be a product with a fixed
       // one.
-      *position = is_fixed(f, v->args[1]) ? 1 : 0;
+      *position = is_fixed_value(f, v->args[1]) ? 1 : 0;
       return v->args[*position];
     default: return NO_TILE;
   }
@@ -152,7 +154,7 @@ static bool is_between_sums(const finisher *f, tile_id id) {
 
 static bool reaches_fixed(const finisher *f, tile_id id) {
   int position;
-  while (id != NO_TILE && !is_fixed(f, id)) {
+  while (id != NO_TILE && !is_fixed_value(f, id)) {
     if (is_between_sums(f, id) && !reaches_fixed(f, finished_value(f, id)->args[1])) return false;
     id = is_between_sums(f, id) ? finished_value(f, id)->args[0] : way_down(f, id, &position);
   }
@@ -160,10 +162,10 @@ static bool reaches_fixed(const finisher *f, tile_id id) {
 }
 
 // The value times log2(e): the same operations from the fixed factor up.
-static tile_id scaled(finisher *f, tile_id id) {
+static tile_id scaled_by_log2_e(finisher *f, tile_id id) {
   static const double log2_e = 1.44269504088896340736;
   tile_value v = *finished_value(f, id);
-  if (is_fixed(f, id)) {
+  if (is_fixed_value(f, id)) {
     tile_value factor = {.op = TILE_NUMBER, .number = log2_e};
     if (v.op == TILE_NUMBER) {
       factor.number *= v.number;
@@ -174,11 +176,11 @@ static tile_id scaled(finisher *f, tile_id id) {
     return tile_append_exact(f->to, product);
   }
   if (is_between_sums(f, id)) {
-    for (int k = 0; k < 2; k++) v.args[k] = scaled(f, v.args[k]);
+    for (int k = 0; k < 2; k++) v.args[k] = scaled_by_log2_e(f, v.args[k]);
     return tile_append_exact(f->to, v);
   }
   int position;
-  tile_id below = scaled(f, way_down(f, id, &position));
+  tile_id below = scaled_by_log2_e(f, way_down(f, id, &position));
   for (int k = 0; k < tile_arity(v.op); k++)
     v.args[k] = k == position ? below : f->image[v.args[k]];
   return tile_append_exact(f->to, v);
@@ -214,9 +216,9 @@ tile_program *tile_finish(arena *a, const tile_program *differentiable) {
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     f.to->where = v.where;
-    if (v.op == TILE_EXP && !is_fixed(&f, i) && reaches_fixed(&f, v.args[0])) {
+    if (v.op == TILE_EXP && !is_fixed_value(&f, i) && reaches_fixed(&f, v.args[0])) {
       v.op = TILE_EXP2;
-      v.args[0] = scaled(&f, v.args[0]);
+      v.args[0] = scaled_by_log2_e(&f, v.args[0]);
     } else {
       for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = f.image[v.args[k]];
     }

@@ -18,16 +18,16 @@
 
 // Values move when the program grows: a copy, not a pointer.
 static tile_value folded_value(tile_program *p, tile_id x) { return p->values.items[x]; }
-static tile_op op_of(tile_program *p, tile_id x) { return p->values.items[x].op; }
+static tile_op tile_op_of(tile_program *p, tile_id x) { return p->values.items[x].op; }
 static tile_id arg_of(tile_program *p, tile_id x, int i) { return p->values.items[x].args[i]; }
-static axis_set axes_of(tile_program *p, tile_id x) { return p->values.items[x].axes; }
-static double number_of(tile_program *p, tile_id x) { return p->values.items[x].number; }
-static bool is(tile_program *p, tile_id x, double n) { return tile_is_number(p, x, n); }
-static bool is_number(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NUMBER; }
-static bool is_neg(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NEG; }
+static axis_set operand_axes(tile_program *p, tile_id x) { return p->values.items[x].axes; }
+static double constant_value(tile_program *p, tile_id x) { return p->values.items[x].number; }
+static bool is_constant(tile_program *p, tile_id x, double n) { return tile_is_number(p, x, n); }
+static bool is_number(tile_program *p, tile_id x) { return tile_op_of(p, x) == TILE_NUMBER; }
+static bool is_neg(tile_program *p, tile_id x) { return tile_op_of(p, x) == TILE_NEG; }
 
 static tile_id exact(tile_program *p, tile_value v) { return tile_append_exact(p, v); }
-static tile_id number(tile_program *p, double n) { return tile_number(p, n); }
+static tile_id folded_number(tile_program *p, double n) { return tile_number(p, n); }
 static tile_id unary(tile_program *p, tile_op op, tile_id x) { return tile_unary(p, op, x); }
 static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) {
   return tile_binary(p, op, x, y);
@@ -41,7 +41,7 @@ static tile_id expand(tile_program *p, tile_id x, axis_set over) {
 }
 
 // The number and the rest of `number * rest`.
-static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
+static bool is_scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
   tile_value v = folded_value(p, x);
   if (v.op == TILE_NEG) {
     *scale = -1;
@@ -49,7 +49,7 @@ static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
     return true;
   }
   if (v.op == TILE_MUL && is_number(p, v.args[0])) {
-    *scale = number_of(p, v.args[0]);
+    *scale = constant_value(p, v.args[0]);
     *rest = v.args[1];
     return true;
   }
@@ -74,7 +74,7 @@ static tile_id fold_neg(tile_program *p, tile_value v) {
     case TILE_SUB: return binary(p, TILE_SUB, x.args[1], x.args[0]);
     case TILE_MUL:
       if (!is_number(p, x.args[0])) return exact(p, v);
-      return binary(p, TILE_MUL, number(p, -number_of(p, x.args[0])), x.args[1]);
+      return binary(p, TILE_MUL, folded_number(p, -constant_value(p, x.args[0])), x.args[1]);
     default: return exact(p, v);
   }
 }
@@ -83,7 +83,7 @@ static tile_id fold_neg(tile_program *p, tile_value v) {
 static tile_id fold_exp(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
   if (x.op == TILE_LOG_SIGMOID) return unary(p, TILE_SIGMOID, x.args[0]);
-  if (x.op == TILE_NEG && op_of(p, x.args[0]) == TILE_SOFTPLUS) {
+  if (x.op == TILE_NEG && tile_op_of(p, x.args[0]) == TILE_SOFTPLUS) {
     return unary(p, TILE_SIGMOID, neg(p, arg_of(p, x.args[0], 0)));
   }
   return exact(p, v);
@@ -99,7 +99,7 @@ static tile_id fold_unary(tile_program *p, tile_value v) {
     case TILE_SILU: return binary(p, TILE_MUL, x, unary(p, TILE_SIGMOID, x));
     case TILE_ABS:
     case TILE_WRAP:
-    case TILE_STOP: return op_of(p, x) == v.op ? x : exact(p, v);
+    case TILE_STOP: return tile_op_of(p, x) == v.op ? x : exact(p, v);
     default: return exact(p, v);
   }
 }
@@ -126,9 +126,9 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
                         tile_inner_axis(&x));
   }
   if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
-    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
-                 (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
-                (is(p, x.args[2], 0) || is(p, y.args[2], 0));
+    bool meet = (is_constant(p, x.args[1], 0) || is_constant(p, y.args[1], 0) ||
+                 (is_constant(p, x.args[2], 0) && is_constant(p, y.args[2], 0))) &&
+                (is_constant(p, x.args[2], 0) || is_constant(p, y.args[2], 0));
     if (meet) {
       return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]),
                          binary(p, TILE_ADD, x.args[2], y.args[2]));
@@ -139,9 +139,9 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
 
 static tile_id fold_add(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
-  if (is(p, x, 0)) return y;
-  if (is(p, y, 0)) return x;
-  if (x == y) return binary(p, TILE_MUL, number(p, 2), x);
+  if (is_constant(p, x, 0)) return y;
+  if (is_constant(p, y, 0)) return x;
+  if (x == y) return binary(p, TILE_MUL, folded_number(p, 2), x);
   if (is_neg(p, x) && is_neg(p, y)) {
     return neg(p, binary(p, TILE_ADD, arg_of(p, x, 0), arg_of(p, y, 0)));
   }
@@ -152,8 +152,8 @@ static tile_id fold_add(tile_program *p, tile_value v) {
 
 static tile_id fold_sub(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
-  if (is(p, y, 0)) return x;
-  if (is(p, x, 0)) return neg(p, y);
+  if (is_constant(p, y, 0)) return x;
+  if (is_constant(p, x, 0)) return neg(p, y);
   if (is_neg(p, y)) return binary(p, TILE_ADD, x, arg_of(p, y, 0));
   if (is_neg(p, x)) return neg(p, binary(p, TILE_ADD, arg_of(p, x, 0), y));
   return exact(p, v);
@@ -169,26 +169,27 @@ static bool is_finite(tile_program *p, tile_id x) {
 
 static tile_id fold_mul(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
-  if ((is(p, x, 0) && is_finite(p, y)) || (is(p, y, 0) && is_finite(p, x))) return number(p, 0);
-  if (is(p, x, 1)) return y;
-  if (is(p, y, 1)) return x;
+  if ((is_constant(p, x, 0) && is_finite(p, y)) || (is_constant(p, y, 0) && is_finite(p, x)))
+    return folded_number(p, 0);
+  if (is_constant(p, x, 1)) return y;
+  if (is_constant(p, y, 1)) return x;
   if (is_neg(p, x)) return neg(p, binary(p, TILE_MUL, arg_of(p, x, 0), y));
   if (is_neg(p, y)) return neg(p, binary(p, TILE_MUL, x, arg_of(p, y, 0)));
-  if (is(p, x, -1)) return neg(p, y);
-  if (is(p, y, -1)) return neg(p, x);
+  if (is_constant(p, x, -1)) return neg(p, y);
+  if (is_constant(p, y, -1)) return neg(p, x);
   // Constants stand first, and one constant is left of a product.
   if (is_number(p, y)) return binary(p, TILE_MUL, y, x);
   double scale;
   tile_id rest;
-  if (scaled(p, y, &scale, &rest)) {
+  if (is_scaled(p, y, &scale, &rest)) {
     if (is_number(p, x)) {
-      double product = number_of(p, x) * scale;
-      return isfinite(product) ? binary(p, TILE_MUL, number(p, product), rest) : exact(p, v);
+      double product = constant_value(p, x) * scale;
+      return isfinite(product) ? binary(p, TILE_MUL, folded_number(p, product), rest) : exact(p, v);
     }
-    return binary(p, TILE_MUL, number(p, scale), binary(p, TILE_MUL, x, rest));
+    return binary(p, TILE_MUL, folded_number(p, scale), binary(p, TILE_MUL, x, rest));
   }
-  if (!is_number(p, x) && scaled(p, x, &scale, &rest)) {
-    return binary(p, TILE_MUL, number(p, scale), binary(p, TILE_MUL, rest, y));
+  if (!is_number(p, x) && is_scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, folded_number(p, scale), binary(p, TILE_MUL, rest, y));
   }
   return exact(p, v);
 }
@@ -196,8 +197,8 @@ static tile_id fold_mul(tile_program *p, tile_value v) {
 static tile_id fold_div(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
   if (is_number(p, y)) {
-    double reciprocal = 1 / number_of(p, y);
-    if (isnormal(reciprocal)) return binary(p, TILE_MUL, number(p, reciprocal), x);
+    double reciprocal = 1 / constant_value(p, y);
+    if (isnormal(reciprocal)) return binary(p, TILE_MUL, folded_number(p, reciprocal), x);
   }
   if (is_neg(p, x)) return neg(p, binary(p, TILE_DIV, arg_of(p, x, 0), y));
   if (is_neg(p, y)) return neg(p, binary(p, TILE_DIV, x, arg_of(p, y, 0)));
@@ -206,16 +207,17 @@ static tile_id fold_div(tile_program *p, tile_value v) {
 
 static tile_id fold_select(tile_program *p, tile_value v) {
   tile_id c = v.args[0], x = v.args[1], y = v.args[2];
-  if (is_number(p, c)) return number_of(p, c) != 0 ? x : y;
+  if (is_number(p, c)) return constant_value(p, c) != 0 ? x : y;
   if (x == y) return x;
-  if (op_of(p, x) == TILE_SELECT && arg_of(p, x, 0) == c) {
+  if (tile_op_of(p, x) == TILE_SELECT && arg_of(p, x, 0) == c) {
     return tile_select(p, c, arg_of(p, x, 1), y);
   }
-  if (op_of(p, y) == TILE_SELECT && arg_of(p, y, 0) == c) {
+  if (tile_op_of(p, y) == TILE_SELECT && arg_of(p, y, 0) == c) {
     return tile_select(p, c, x, arg_of(p, y, 2));
   }
   bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
-  if ((minus_x || minus_y) && (minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
+  if ((minus_x || minus_y) && (minus_x || is_constant(p, x, 0)) &&
+      (minus_y || is_constant(p, y, 0))) {
     tile_id positive =
         tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
     return neg(p, positive);
@@ -225,11 +227,11 @@ static tile_id fold_select(tile_program *p, tile_value v) {
 
 static tile_id fold_accumulate(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
-  if (is(p, x, 0)) return x;
+  if (is_constant(p, x, 0)) return x;
   double scale;
   tile_id rest;
-  if (scaled(p, x, &scale, &rest)) {
-    return binary(p, TILE_MUL, number(p, scale), unary(p, TILE_ACCUMULATE, rest));
+  if (is_scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, folded_number(p, scale), unary(p, TILE_ACCUMULATE, rest));
   }
   return exact(p, v);
 }
@@ -240,18 +242,18 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
   bool expanded = false, constant = v.op != TILE_ACCUMULATE;
   double numbers[3] = {0, 0, 0};
   for (int i = 0; i < arity; i++) {
-    all |= axes_of(p, v.args[i]);
-    expanded |= op_of(p, v.args[i]) == TILE_EXPAND;
+    all |= operand_axes(p, v.args[i]);
+    expanded |= tile_op_of(p, v.args[i]) == TILE_EXPAND;
     constant &= is_number(p, v.args[i]);
-    numbers[i] = number_of(p, v.args[i]);
+    numbers[i] = constant_value(p, v.args[i]);
   }
   if (expanded) {
     for (int i = 0; i < arity; i++) {
-      if (op_of(p, v.args[i]) == TILE_EXPAND) v.args[i] = arg_of(p, v.args[i], 0);
+      if (tile_op_of(p, v.args[i]) == TILE_EXPAND) v.args[i] = arg_of(p, v.args[i], 0);
     }
     return expand(p, tile_append(p, v), all);
   }
-  if (constant) return number(p, tile_function_of(v.op)(numbers));
+  if (constant) return folded_number(p, tile_function_of(v.op)(numbers));
   // One order of operands for what commutes, constants first.
   if (tile_op_is(v.op, TILE_COMMUTES) && v.args[0] > v.args[1] && !is_number(p, v.args[0])) {
     tile_id x = v.args[0];
@@ -275,9 +277,9 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
 // are apart: there a sum of one entry says which instance counts it.
 static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *axis) {
   tile_value v = folded_value(p, condition);
-  if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX)
+  if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || tile_op_of(p, v.args[1]) != TILE_INDEX)
     return -1;
-  double entry = number_of(p, v.args[0]);
+  double entry = constant_value(p, v.args[0]);
   *axis = tile_index_axis(&p->values.items[v.args[1]]);
   int64_t size = p->axes.items[*axis].size;
   bool apart = !axis_in(axes, *axis) || axis_in(p->grid, *axis) || size == TILE_RUNTIME_SIZE;
@@ -287,15 +289,15 @@ static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *ax
 
 static tile_id fold_sum(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
-  axis_set missing = v.over & ~axes_of(p, x);
+  axis_set missing = v.over & ~operand_axes(p, x);
   v.over &= ~missing;
   if (missing) return times_sizes(p, reduce(p, TILE_SUM, x, v.over), missing);
   if (!v.over) return x;
   tile_value inner = folded_value(p, x);
   double scale;
   tile_id rest;
-  if (scaled(p, x, &scale, &rest)) {
-    return binary(p, TILE_MUL, number(p, scale), reduce(p, TILE_SUM, rest, v.over));
+  if (is_scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, folded_number(p, scale), reduce(p, TILE_SUM, rest, v.over));
   }
   switch (inner.op) {
     case TILE_SUM: return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
@@ -316,8 +318,9 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
       if (!axis_in(v.over, tile_entry_axis(&inner))) break;
       return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(tile_entry_axis(&inner)));
     case TILE_SELECT: {
-      int axis = -1,
-          entry = is(p, inner.args[2], 0) ? only_entry(p, inner.args[0], v.over, &axis) : -1;
+      int axis = -1, entry = is_constant(p, inner.args[2], 0)
+                                 ? only_entry(p, inner.args[0], v.over, &axis)
+                                 : -1;
       if (entry < 0) break;
       tile_id there = tile_indexed(p, TILE_SLICE, inner.args[1], axis, entry);
       return reduce(p, TILE_SUM, there, v.over & ~axis_bit(axis));
@@ -326,8 +329,8 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
       for (int i = 0; i < 2; i++) {
         tile_id factor = inner.args[i], other = inner.args[1 - i];
         // Of several axes, those that the factor lacks are summed first.
-        axis_set free = v.over & ~axes_of(p, factor);
-        if (!free || axes_of(p, factor) == 0) {
+        axis_set free = v.over & ~operand_axes(p, factor);
+        if (!free || operand_axes(p, factor) == 0) {
           if (!free) continue;
           return binary(p, TILE_MUL, factor, reduce(p, TILE_SUM, other, v.over));
         }
@@ -343,13 +346,13 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
 static tile_id fold_dot(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
   for (int i = 0; i < 2; i++) {
-    if (op_of(p, v.args[i]) == TILE_EXPAND) {
-      axis_set all = (axes_of(p, x) | axes_of(p, y)) & ~v.over;
+    if (tile_op_of(p, v.args[i]) == TILE_EXPAND) {
+      axis_set all = (operand_axes(p, x) | operand_axes(p, y)) & ~v.over;
       tile_id stripped = arg_of(p, v.args[i], 0), other = v.args[1 - i];
       return expand(p, tile_dot(p, stripped, other, v.over), all);
     }
   }
-  axis_set only_x = v.over & ~axes_of(p, y), only_y = v.over & ~axes_of(p, x);
+  axis_set only_x = v.over & ~operand_axes(p, y), only_y = v.over & ~operand_axes(p, x);
   if (only_x | only_y) {
     axis_set both = v.over & ~(only_x | only_y);
     // An axis that neither has counts once.
@@ -357,7 +360,8 @@ static tile_id fold_dot(tile_program *p, tile_value v) {
     return tile_dot(p, a, c, both);
   }
   if (!v.over) return binary(p, TILE_MUL, x, y);
-  if ((is(p, x, 0) && is_finite(p, y)) || (is(p, y, 0) && is_finite(p, x))) return number(p, 0);
+  if ((is_constant(p, x, 0) && is_finite(p, y)) || (is_constant(p, y, 0) && is_finite(p, x)))
+    return folded_number(p, 0);
   // A sign moves out; a constant stays on its operand, which may serve several products.
   for (int i = 0; i < 2; i++) {
     if (!is_neg(p, v.args[i])) continue;
@@ -371,19 +375,19 @@ static tile_id fold_dot(tile_program *p, tile_value v) {
 }
 
 static tile_id fold_extreme(tile_program *p, tile_value v) {
-  v.over &= axes_of(p, v.args[0]);
+  v.over &= operand_axes(p, v.args[0]);
   if (!v.over) return v.args[0];
-  if (op_of(p, v.args[0]) == TILE_EXPAND) {
-    axis_set kept = axes_of(p, v.args[0]) & ~v.over;
+  if (tile_op_of(p, v.args[0]) == TILE_EXPAND) {
+    axis_set kept = operand_axes(p, v.args[0]) & ~v.over;
     return expand(p, reduce(p, v.op, arg_of(p, v.args[0], 0), v.over), kept);
   }
   return exact(p, v);
 }
 
 static tile_id fold_expand(tile_program *p, tile_value v) {
-  v.over &= ~axes_of(p, v.args[0]);
+  v.over &= ~operand_axes(p, v.args[0]);
   if (!v.over) return v.args[0];
-  if (op_of(p, v.args[0]) == TILE_EXPAND) {
+  if (tile_op_of(p, v.args[0]) == TILE_EXPAND) {
     tile_value inner = folded_value(p, v.args[0]);
     return expand(p, inner.args[0], v.over | inner.over);
   }
@@ -413,7 +417,7 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
       return tile_append(p, x);
     case TILE_JOIN:
       if (tile_renamed_from(&v) != tile_whole_axis(&x) ||
-          axis_in(axes_of(p, x.args[0]), tile_renamed_to(&v)))
+          axis_in(operand_axes(p, x.args[0]), tile_renamed_to(&v)))
         break;
       x.index = tile_renamed_to(&v);
       return tile_append(p, x);
@@ -442,10 +446,10 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
   if (!axis_in(x.axes, tile_entry_axis(&v))) return v.args[0];
   switch (x.op) {
-    case TILE_INDEX: return number(p, tile_entry(&v));
+    case TILE_INDEX: return folded_number(p, tile_entry(&v));
     case TILE_PLACE:
       if (tile_entry_axis(&x) != tile_entry_axis(&v)) break;
-      return tile_entry(&x) == tile_entry(&v) ? x.args[0] : number(p, 0);
+      return tile_entry(&x) == tile_entry(&v) ? x.args[0] : folded_number(p, 0);
     case TILE_EXPAND: {
       tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v));
       return expand(p, sliced, x.axes & ~axis_bit(tile_entry_axis(&v)));
@@ -463,7 +467,7 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
 
 static tile_id fold_place(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
-  if (is(p, v.args[0], 0)) return v.args[0];
+  if (is_constant(p, v.args[0], 0)) return v.args[0];
   if (axis_in(x.axes, tile_entry_axis(&v))) ICE("tile", "place on an axis that the value has");
   if (x.op == TILE_NEG) {
     return neg(p, tile_indexed(p, TILE_PLACE, x.args[0], tile_entry_axis(&v), tile_entry(&v)));
@@ -473,8 +477,8 @@ static tile_id fold_place(tile_program *p, tile_value v) {
 
 // An operand that is the same along an axis that the operation needs: the expansion must stay
 // visible to the verifier.
-static tile_id with_axes(tile_program *p, tile_id x, axis_set needed) {
-  axis_set missing = needed & ~axes_of(p, x);
+static tile_id with_needed_axes(tile_program *p, tile_id x, axis_set needed) {
+  axis_set missing = needed & ~operand_axes(p, x);
   if (!missing) return x;
   return exact(p, (tile_value){.op = TILE_EXPAND, .args = {x}, .over = missing});
 }
@@ -488,15 +492,15 @@ static tile_id applied_to(tile_program *p, tile_value v, tile_id x) {
 // Sums along time, and shifts: linear, so signs and constants move out.
 static tile_id fold_along_time(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
-  if (is(p, x, 0)) return x;
+  if (is_constant(p, x, 0)) return x;
   double scale;
   tile_id rest;
-  if (scaled(p, x, &scale, &rest)) {
-    return binary(p, TILE_MUL, number(p, scale), applied_to(p, v, rest));
+  if (is_scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, folded_number(p, scale), applied_to(p, v, rest));
   }
   axis_set needed = axis_bit(v.op == TILE_SHIFT ? tile_shift_axis(&v) : tile_step_axis(&v));
   if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(tile_other_step_axis(&v));
-  v.args[0] = with_axes(p, x, needed);
+  v.args[0] = with_needed_axes(p, x, needed);
   return exact(p, v);
 }
 
@@ -505,7 +509,7 @@ static tile_id fold_shift(tile_program *p, tile_value v) {
   int64_t size = p->axes.items[tile_shift_axis(&v)].size;
   int distance = tile_shift_distance(&v);
   if (distance == 0) return v.args[0];
-  if (size != TILE_RUNTIME_SIZE && llabs((long long)distance) >= size) return number(p, 0);
+  if (size != TILE_RUNTIME_SIZE && llabs((long long)distance) >= size) return folded_number(p, 0);
   if (x.op == TILE_SHIFT && tile_shift_axis(&x) == tile_shift_axis(&v) &&
       (tile_shift_distance(&x) > 0) == (distance > 0))
     return tile_indexed(p, TILE_SHIFT, x.args[0], tile_shift_axis(&v),
@@ -526,12 +530,12 @@ static tile_id fold_split(tile_program *p, tile_value v) {
       if (same_regrouping(&x, &v)) return x.args[0];
       break;
     case TILE_RENAME:
-      if (tile_renamed_to(&x) != tile_whole_axis(&v) || (axes_of(p, x.args[0]) & parts)) break;
+      if (tile_renamed_to(&x) != tile_whole_axis(&v) || (operand_axes(p, x.args[0]) & parts)) break;
       v.index = tile_renamed_from(&x);
       return applied_to(p, v, x.args[0]);
     case TILE_INDEX: {
       int64_t inner = p->axes.items[tile_inner_axis(&v)].size;
-      tile_id first = binary(p, TILE_MUL, number(p, (double)inner),
+      tile_id first = binary(p, TILE_MUL, folded_number(p, (double)inner),
                              tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
       return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, tile_inner_axis(&v)));
     }
@@ -553,7 +557,7 @@ static tile_id fold_join(tile_program *p, tile_value v) {
       if (same_regrouping(&x, &v)) return x.args[0];
       break;
     case TILE_RENAME:
-      if (axis_in(axes_of(p, x.args[0]), tile_whole_axis(&v))) break;
+      if (axis_in(operand_axes(p, x.args[0]), tile_whole_axis(&v))) break;
       if (tile_renamed_to(&x) != tile_outer_axis(&v) && tile_renamed_to(&x) != tile_inner_axis(&v))
         break;
       if (p->axes.items[tile_renamed_from(&x)].size != p->axes.items[tile_renamed_to(&x)].size)
@@ -565,35 +569,37 @@ static tile_id fold_join(tile_program *p, tile_value v) {
       return applied_to(p, v, x.args[0]);
     case TILE_EXPAND: {
       axis_set to = (x.axes & ~parts) | whole;
-      if (!(axes_of(p, x.args[0]) & parts)) return expand(p, x.args[0], to);
+      if (!(operand_axes(p, x.args[0]) & parts)) return expand(p, x.args[0], to);
       if (!(x.over & ~parts)) break;
       return expand(p, applied_to(p, v, expand(p, x.args[0], x.over & parts)), to);
     }
     case TILE_NEG: return neg(p, applied_to(p, v, x.args[0]));
     default: break;
   }
-  v.args[0] = with_axes(p, v.args[0], parts);
+  v.args[0] = with_needed_axes(p, v.args[0], parts);
   return exact(p, v);
 }
 
 static tile_id fold_solve(tile_program *p, tile_value v) {
   tile_id matrix = v.args[0], r = v.args[1];
-  if (is(p, matrix, 0) || is(p, r, 0)) return r;
+  if (is_constant(p, matrix, 0) || is_constant(p, r, 0)) return r;
   if (is_neg(p, r)) {
     v.args[1] = arg_of(p, r, 0);
     return neg(p, tile_append(p, v));
   }
-  v.args[0] = with_axes(p, matrix, axis_bit(tile_row_axis(&v)) | axis_bit(tile_column_axis(&v)));
-  v.args[1] = with_axes(p, r, axis_bit(tile_row_axis(&v)));
+  v.args[0] =
+      with_needed_axes(p, matrix, axis_bit(tile_row_axis(&v)) | axis_bit(tile_column_axis(&v)));
+  v.args[1] = with_needed_axes(p, r, axis_bit(tile_row_axis(&v)));
   return exact(p, v);
 }
 
 static tile_id fold_scan(tile_program *p, tile_value v) {
   bool zero = true;
-  for (int k = 1; k < tile_arity(v.op); k++) zero = zero && is(p, v.args[k], 0);
+  for (int k = 1; k < tile_arity(v.op); k++) zero = zero && is_constant(p, v.args[k], 0);
   if (zero) return v.args[1];
-  if (v.op == TILE_SCAN && is(p, v.args[0], 0)) return v.args[1];
-  if (v.op == TILE_SCAN_PAIR) v.args[0] = with_axes(p, v.args[0], axis_bit(tile_part_axis(&v)));
+  if (v.op == TILE_SCAN && is_constant(p, v.args[0], 0)) return v.args[1];
+  if (v.op == TILE_SCAN_PAIR)
+    v.args[0] = with_needed_axes(p, v.args[0], axis_bit(tile_part_axis(&v)));
   return exact(p, v);
 }
 
@@ -609,7 +615,7 @@ tile_id tile_append(tile_program *program, tile_value v) {
     switch (v.op) {
       case TILE_AXIS_SIZE: {
         int64_t size = program->axes.items[tile_index_axis(&v)].size;
-        id = size == TILE_RUNTIME_SIZE ? exact(program, v) : number(program, (double)size);
+        id = size == TILE_RUNTIME_SIZE ? exact(program, v) : folded_number(program, (double)size);
         break;
       }
       case TILE_SUM: id = fold_sum(program, v); break;
@@ -631,7 +637,7 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_SEGMENT_ADJOINT: id = fold_along_time(program, v); break;
       case TILE_FIRST_MAX:
       case TILE_FIRST_MIN: {
-        axis_set missing = v.over & ~axes_of(program, v.args[0]);
+        axis_set missing = v.over & ~operand_axes(program, v.args[0]);
         if (missing) {
           v.args[0] =
               exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});

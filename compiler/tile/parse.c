@@ -54,10 +54,10 @@ static void scan(reader *r, uint32_t from) {
   }
 }
 
-static void next(reader *r) { scan(r, r->end); }
+static void next_tile_token(reader *r) { scan(r, r->end); }
 
 // The first token of the next line that has one; false at the end of the text.
-static bool next_line(reader *r) {
+static bool next_token_line(reader *r) {
   const char *text = r->text->text;
   do {
     uint32_t i = r->end;
@@ -91,11 +91,11 @@ static bool here(reader *r, const char *word) {
 
 static bool take_word(reader *r, const char *word) {
   if (!here(r, word)) return false;
-  next(r);
+  next_tile_token(r);
   return true;
 }
 
-static void need(reader *r, const char *word) {
+static void need_word(reader *r, const char *word) {
   if (!take_word(r, word)) expected(r, word);
 }
 
@@ -105,7 +105,7 @@ static const char *need_name(reader *r, const char *what) {
     return "";
   }
   const char *name = token(r);
-  next(r);
+  next_tile_token(r);
   return name;
 }
 
@@ -117,7 +117,7 @@ static int need_whole(reader *r, const char *what) {
     expected(r, what);
     return 0;
   }
-  next(r);
+  next_tile_token(r);
   return (int)value;
 }
 
@@ -129,7 +129,7 @@ static int need_signed(reader *r, const char *what) {
     expected(r, what);
     return 0;
   }
-  next(r);
+  next_tile_token(r);
   return (int)value;
 }
 
@@ -140,14 +140,14 @@ static double need_number(reader *r) {
   char *end;
   double value = strtod(r->text->text + r->at, &end);
   if (r->at == r->end || end != r->text->text + r->end) expected(r, "a number");
-  next(r);
+  next_tile_token(r);
   return value;
 }
 
 static int need_axis(reader *r) {
   for (int i = 0; i < r->program->axes.count; i++) {
     if (here(r, r->program->axes.items[i].name)) {
-      next(r);
+      next_tile_token(r);
       return i;
     }
   }
@@ -157,7 +157,7 @@ static int need_axis(reader *r) {
 
 static tile_id need_value(reader *r) {
   uint32_t begin = r->at, end = r->end;
-  need(r, "%");
+  need_word(r, "%");
   int id = need_whole(r, "the number of a value");
   if (!r->failed && id >= r->program->values.count) {
     r->at = begin;
@@ -175,7 +175,7 @@ static axis_set need_axis_set(reader *r) {
   return set;
 }
 
-static void read_axis(reader *r, const char *kind) {
+static void read_tile_axis(reader *r, const char *kind) {
   tile_program *p = r->program;
   int position = p->axes.count;
   if (position == TILE_MAX_AXES) {
@@ -203,7 +203,7 @@ static void read_axis(reader *r, const char *kind) {
   vec_push(p->arena, &p->axes, axis);
 }
 
-static tile_place read_place(reader *r) {
+static tile_place read_tile_place(reader *r) {
   tile_place place = {.tensor = -1, .lag = -1, .stash = -1};
   int role = 0;
   while (role <= TILE_D_STATE && !here(r, tile_role_text((tile_role)role))) role++;
@@ -211,12 +211,12 @@ static tile_place read_place(reader *r) {
     expected(r, "a role, as 'input' or 'd.param'");
     return place;
   }
-  next(r);
+  next_tile_token(r);
   place.role = (tile_role)role;
   if (!take_word(r, "-")) place.name = need_name(r, "a name");
-  need(r, "[");
+  need_word(r, "[");
   while (!r->failed && !take_word(r, "]")) {
-    if (place.axis_count) need(r, ",");
+    if (place.axis_count) need_word(r, ",");
     if (place.axis_count == TYPED_MAX_AXES) {
       expected(r, "fewer axes");
       break;
@@ -227,7 +227,7 @@ static tile_place read_place(reader *r) {
   if (take_word(r, "tensor")) place.tensor = need_whole(r, "the number of a tensor");
   if (take_word(r, "lag")) {
     place.lag = need_whole(r, "the number of a lag buffer");
-    need(r, "slot");
+    need_word(r, "slot");
     place.slot = need_whole(r, "a slot");
   }
   if (take_word(r, "stash")) place.stash = need_whole(r, "the number of a stash");
@@ -239,11 +239,11 @@ static tile_place read_place(reader *r) {
   return place;
 }
 
-static void read_argument(reader *r) {
+static void read_tile_argument(reader *r) {
   if (need_whole(r, "the number of the argument") != r->program->arguments.count) {
     expected(r, "arguments numbered from 0");
   }
-  tile_place place = read_place(r);
+  tile_place place = read_tile_place(r);
   if (!r->failed) vec_push(r->program->arena, &r->program->arguments, place);
 }
 
@@ -251,7 +251,7 @@ static void read_argument(reader *r) {
 static void read_along(reader *r, tile_value *v, bool pairs) {
   if (take_word(r, "along")) {
     v->index2 = need_axis(r);
-    if (pairs) need(r, ",");
+    if (pairs) need_word(r, ",");
     if (pairs) v->index3 = need_axis(r);
     return;
   }
@@ -264,7 +264,7 @@ static void read_along(reader *r, tile_value *v, bool pairs) {
 }
 
 // One word or letter of what ops.def says about the text behind the operands.
-static void read_part(reader *r, tile_value *v, const char *part) {
+static void read_value_part(reader *r, tile_value *v, const char *part) {
   switch (part[1] ? '\0' : *part) {
     case 'A': v->index = need_axis(r); break;
     case 'B': v->index2 = need_axis(r); break;
@@ -283,34 +283,34 @@ static void read_part(reader *r, tile_value *v, const char *part) {
     case 'T': v->index3 = take_word(r, "transposed"); break;
     case 'X': v->index |= take_word(r, "exclusive"); break;
     case 'R': v->index |= 2 * take_word(r, "reverse"); break;
-    default: need(r, part);
+    default: need_word(r, part);
   }
 }
 
 static void read_detail(reader *r, tile_value *v) {
   for (const char *part = tile_op_detail(v->op); *part && !r->failed;) {
     size_t length = strcspn(part, " ");
-    read_part(r, v, arena_strndup(r->program->arena, part, length));
+    read_value_part(r, v, arena_strndup(r->program->arena, part, length));
     part += length + (part[length] == ' ');
   }
   if (r->text->text[r->at] == '"' && r->end - r->at >= 2) {
     v->name = intern_n(r->names, r->text->text + r->at + 1, r->end - r->at - 2);
-    next(r);
+    next_tile_token(r);
   }
 }
 
-static void read_value(reader *r) {
+static void read_tile_value(reader *r) {
   tile_program *p = r->program;
   if (need_whole(r, "the number of the value") != p->values.count) {
     expected(r, "values numbered from 0, without gaps");
   }
   axis_set axes = 0;
-  need(r, "[");
+  need_word(r, "[");
   if (!take_word(r, "]")) {
     axes = need_axis_set(r);
-    need(r, "]");
+    need_word(r, "]");
   }
-  need(r, "=");
+  need_word(r, "=");
   if (r->failed) return;
   tile_value v = {.op = tile_op_find(token(r))};
   if (v.op == TILE_OP_COUNT) {
@@ -322,7 +322,7 @@ static void read_value(reader *r) {
     expected(r, "an operation of a step program");
     return;
   }
-  next(r);
+  next_tile_token(r);
   for (int i = 0; i < tile_arity(v.op) && !r->failed; i++) v.args[i] = need_value(r);
   if (!r->failed) read_detail(r, &v);
   if (r->failed) return;
@@ -336,8 +336,8 @@ static void read_value(reader *r) {
 }
 
 static void read_result(reader *r) {
-  tile_place place = read_place(r);
-  need(r, "=");
+  tile_place place = read_tile_place(r);
+  need_word(r, "=");
   tile_id value = r->failed ? NO_TILE : need_value(r);
   if (!r->failed) {
     vec_push(r->program->arena, &r->program->results,
@@ -345,14 +345,14 @@ static void read_result(reader *r) {
   }
 }
 
-static void read_header(reader *r) {
-  need(r, "program");
+static void read_program_header(reader *r) {
+  need_word(r, "program");
   r->program->name = need_name(r, "the name of the program");
   if (take_word(r, "step")) {
     r->program->form = TILE_STEP;
     r->program->chunk = 1;
   } else {
-    need(r, "chunk");
+    need_word(r, "chunk");
     r->program->form = TILE_CHUNK;
     r->program->chunk = need_whole(r, "the length of a chunk");
   }
@@ -363,21 +363,21 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
   program->arena = a;
   program->time_axis = program->pair_axis = -1;
   reader r = {.text = text, .messages = messages, .names = names, .program = program};
-  next_line(&r);
-  read_header(&r);
+  next_token_line(&r);
+  read_program_header(&r);
   while (!r.failed) {
     if (r.at != r.end) expected(&r, "the end of the line");
-    if (r.failed || !next_line(&r)) break;
+    if (r.failed || !next_token_line(&r)) break;
     if (here(&r, "axis") || here(&r, "time") || here(&r, "pair") || here(&r, "local")) {
       const char *kind = token(&r);
-      next(&r);
-      read_axis(&r, kind);
+      next_tile_token(&r);
+      read_tile_axis(&r, kind);
     } else if (take_word(&r, "argument")) {
-      read_argument(&r);
+      read_tile_argument(&r);
     } else if (take_word(&r, "result")) {
       read_result(&r);
     } else if (take_word(&r, "%")) {
-      read_value(&r);
+      read_tile_value(&r);
     } else {
       expected(&r, "an axis, an argument, a value or a result");
     }

@@ -24,7 +24,7 @@ static void put_axis_list(FILE *out, const tile_program *p, axis_set set) {
   }
 }
 
-static void put_place(FILE *out, const tile_program *p, const tile_place *place) {
+static void put_tile_place(FILE *out, const tile_program *p, const tile_place *place) {
   fprintf(out, "%s %s[", tile_role_text(place->role), place->name ? place->name : "-");
   for (int i = 0; i < place->axis_count; i++) {
     fprintf(out, "%s%s", i ? "," : "", axis_name(p, place->axes[i]));
@@ -50,8 +50,8 @@ static void put_along(FILE *out, const tile_program *p, const tile_value *v, boo
   if (!steps && pairs) fprintf(out, ",%s", axis_name(p, tile_other_step_axis(v)));
 }
 
-static void put_part(FILE *out, const tile_program *p, const tile_value *v, const char *part,
-                     int length) {
+static void put_value_part(FILE *out, const tile_program *p, const tile_value *v, const char *part,
+                           int length) {
   switch (length == 1 ? *part : '\0') {
     case 'A': fputs(axis_name(p, v->index), out); break;
     case 'B': fputs(axis_name(p, v->index2), out); break;
@@ -79,14 +79,14 @@ static void put_detail(FILE *out, const tile_program *p, const tile_value *v) {
       case 'R': fputs(tile_is_from_end(v) ? " reverse" : "", out); break;
       default:
         if (!comma && *part != ',') fputc(' ', out);
-        put_part(out, p, v, part, length);
+        put_value_part(out, p, v, part, length);
     }
     comma = *part == ',';
     part += length + (part[length] == ' ');
   }
 }
 
-static void put_axes(FILE *out, const tile_program *p) {
+static void put_program_axes(FILE *out, const tile_program *p) {
   for (int i = 0; i < p->axes.count; i++) {
     const tile_axis *axis = &p->axes.items[i];
     const char *kind = i == p->time_axis     ? "time"
@@ -112,10 +112,10 @@ char *tile_print(arena *a, const tile_program *program) {
   } else {
     fprintf(out, "chunk %d\n", program->chunk);
   }
-  put_axes(out, program);
+  put_program_axes(out, program);
   for (int i = 0; i < program->arguments.count; i++) {
     fprintf(out, "argument %d ", i);
-    put_place(out, program, &program->arguments.items[i]);
+    put_tile_place(out, program, &program->arguments.items[i]);
     fprintf(out, "\n");
   }
   for (int i = 0; i < program->values.count; i++) {
@@ -130,7 +130,7 @@ char *tile_print(arena *a, const tile_program *program) {
   }
   for (int i = 0; i < program->results.count; i++) {
     fprintf(out, "result ");
-    put_place(out, program, &program->results.items[i].place);
+    put_tile_place(out, program, &program->results.items[i].place);
     fprintf(out, " = %%%d\n", program->results.items[i].value);
   }
   return text_end(&text, a);

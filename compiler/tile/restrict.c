@@ -5,7 +5,7 @@
 // Arguments that nothing reads any more are dropped; the others keep their order.
 #include "compiler/tile/tile.h"
 
-static void mark(const tile_program *program, bool *needed) {
+static void mark_operands_needed(const tile_program *program, bool *needed) {
   for (int i = program->values.count - 1; i >= 0; i--) {
     const tile_value *v = &program->values.items[i];
     for (int k = 0; needed[i] && k < tile_arity(v->op); k++) needed[v->args[k]] = true;
@@ -30,13 +30,14 @@ static void copy_needed(tile_program *kept, const tile_program *program, const b
   }
 }
 
-static tile_program *keep(arena *a, const tile_program *program, unsigned roles, bool arguments) {
+static tile_program *keep_roles(arena *a, const tile_program *program, unsigned roles,
+                                bool arguments) {
   bool *needed = ARENA_ARRAY(a, bool, program->values.count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *result = &program->results.items[i];
     if (roles >> result->place.role & 1) needed[result->value] = true;
   }
-  mark(program, needed);
+  mark_operands_needed(program, needed);
   bool *read = ARENA_ARRAY(a, bool, program->arguments.count);
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
@@ -55,11 +56,11 @@ static tile_program *keep(arena *a, const tile_program *program, unsigned roles,
 }
 
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) {
-  return keep(a, program, roles, false);
+  return keep_roles(a, program, roles, false);
 }
 
 tile_program *tile_drop_unused(arena *a, const tile_program *program) {
-  return keep(a, program, ~0u, true);
+  return keep_roles(a, program, ~0u, true);
 }
 
 bool tile_takes(const tile_program *program, unsigned roles) {

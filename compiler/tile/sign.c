@@ -9,13 +9,13 @@ enum { DEEPEST = 16 };
 
 typedef enum sign { UNKNOWN, NOT_NEGATIVE, POSITIVE } sign;
 
-static sign sign_of(const tile_program *p, tile_id id, int depth);
+static sign tile_sign(const tile_program *p, tile_id id, int depth);
 
 static sign lesser(sign x, sign y) { return x < y ? x : y; }
 static sign greater(sign x, sign y) { return x > y ? x : y; }
 
 static sign sign_of_two(const tile_program *p, const tile_value *v, int depth) {
-  sign x = sign_of(p, v->args[0], depth), y = sign_of(p, v->args[1], depth);
+  sign x = tile_sign(p, v->args[0], depth), y = tile_sign(p, v->args[1], depth);
   bool square = v->args[0] == v->args[1];
   switch (v->op) {
     case TILE_ADD: return x && y ? greater(x, y) : UNKNOWN;
@@ -27,7 +27,7 @@ static sign sign_of_two(const tile_program *p, const tile_value *v, int depth) {
 }
 
 // Products and exponentials of finite numbers may vanish: not negative is all that they are.
-static sign sign_of(const tile_program *p, tile_id id, int depth) {
+static sign tile_sign(const tile_program *p, tile_id id, int depth) {
   const tile_value *v = &p->values.items[id];
   if (depth > DEEPEST) return UNKNOWN;
   switch (v->op) {
@@ -42,13 +42,13 @@ static sign sign_of(const tile_program *p, tile_id id, int depth) {
     case TILE_SQRT:
     case TILE_SQRT_KINK:
     case TILE_SUM:
-    case TILE_RENAME: return sign_of(p, v->args[0], depth + 1);
+    case TILE_RENAME: return tile_sign(p, v->args[0], depth + 1);
     case TILE_ADD:
     case TILE_MUL:
     case TILE_MAX:
     case TILE_DOT: return sign_of_two(p, v, depth + 1);
     case TILE_SELECT:
-      return lesser(sign_of(p, v->args[1], depth + 1), sign_of(p, v->args[2], depth + 1));
+      return lesser(tile_sign(p, v->args[1], depth + 1), tile_sign(p, v->args[2], depth + 1));
     default: return UNKNOWN;
   }
 }
@@ -61,7 +61,7 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
     case TILE_LOG_SIGMOID:
     case TILE_PREFIX:
     case TILE_SEGMENT: return true;
-    case TILE_NEG: return sign_of(p, v->args[0], depth + 1) != UNKNOWN;
+    case TILE_NEG: return tile_sign(p, v->args[0], depth + 1) != UNKNOWN;
     case TILE_SUM:
     case TILE_RENAME: return not_positive(p, v->args[0], depth + 1);
     case TILE_ADD:
@@ -70,7 +70,7 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
       return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
     case TILE_MUL:
       for (int k = 0; k < 2; k++) {
-        if (not_positive(p, v->args[k], depth + 1) && sign_of(p, v->args[1 - k], depth + 1))
+        if (not_positive(p, v->args[k], depth + 1) && tile_sign(p, v->args[1 - k], depth + 1))
           return true;
       }
       return false;
@@ -101,11 +101,11 @@ bool tile_may_overflow(const tile_program *p, tile_id id) {
   return !is_over_steps(p, exponent, 0) && !not_positive(p, exponent, 0);
 }
 
-bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }
+bool tile_is_positive(const tile_program *p, tile_id id) { return tile_sign(p, id, 0) == POSITIVE; }
 
 bool tile_is_not_positive(const tile_program *p, tile_id id) { return not_positive(p, id, 0); }
 
-bool tile_is_not_negative(const tile_program *p, tile_id id) { return sign_of(p, id, 0); }
+bool tile_is_not_negative(const tile_program *p, tile_id id) { return tile_sign(p, id, 0); }
 
 bool tile_padding_is_1(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];

@@ -33,7 +33,7 @@ void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_fact
   }
 }
 
-static tile_id multiply(tile_program *p, const tile_factors *factors) {
+static tile_id multiplied_factors(tile_program *p, const tile_factors *factors) {
   tile_id product = tile_number(p, factors->negative ? -1 : 1);
   for (int i = 0; i < factors->count; i++) {
     product = tile_binary(p, TILE_MUL, product, factors->items[i]);
@@ -74,8 +74,8 @@ static tile_id rewrite_sum(rewriter *r, tile_value v) {
     vec_push(r->arena, inside ? &in : &out, all.items[i]);
   }
   if (!out.count || !in.count) return tile_append(p, v);
-  tile_id sum = tile_reduce(p, TILE_SUM, multiply(p, &in), v.over);
-  return tile_binary(p, TILE_MUL, multiply(p, &out), sum);
+  tile_id sum = tile_reduce(p, TILE_SUM, multiplied_factors(p, &in), v.over);
+  return tile_binary(p, TILE_MUL, multiplied_factors(p, &out), sum);
 }
 
 // Factors that are the same in all runs move out. In step form a partial sum waits for the end of
@@ -95,8 +95,8 @@ static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
     vec_push(r->arena, inside ? &in : &out, all.items[i]);
   }
   if (!out.count) return tile_append(p, v);
-  tile_id sum = tile_unary(p, TILE_ACCUMULATE, multiply(p, &in));
-  return tile_binary(p, TILE_MUL, multiply(p, &out), sum);
+  tile_id sum = tile_unary(p, TILE_ACCUMULATE, multiplied_factors(p, &in));
+  return tile_binary(p, TILE_MUL, multiplied_factors(p, &out), sum);
 }
 
 static bool is_causal_mask(const tile_program *p, tile_id id) {
@@ -133,7 +133,7 @@ static tile_id rewrite_segment_adjoint(rewriter *r, tile_value v) {
   return tile_append(p, v);
 }
 
-static tile_id rewrite(rewriter *r, tile_value v) {
+static tile_id simplify_value(rewriter *r, tile_value v) {
   switch (v.op) {
     case TILE_SUM: return rewrite_sum(r, v);
     case TILE_ACCUMULATE: return rewrite_accumulate(r, v);
@@ -151,7 +151,7 @@ static tile_program *rebuild(arena *a, const tile_program *program) {
     tile_value v = program->values.items[i];
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
     r.program->where = v.where;
-    image[i] = rewrite(&r, v);
+    image[i] = simplify_value(&r, v);
   }
   tile_add_results(r.program, program, image);
   return tile_drop_unused(a, r.program);

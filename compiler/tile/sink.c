@@ -10,10 +10,10 @@
 static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_RENAME; }
 
 // The maps from the value `below` up to the slice `top`, in the new program, over x.
-static tile_id mapped(tile_rewrite *s, tile_id top, tile_id below, tile_id x) {
+static tile_id mapped_through(tile_rewrite *s, tile_id top, tile_id below, tile_id x) {
   if (top == below) return x;
   tile_value v = *rewritten_value(s, top);
-  v.args[0] = mapped(s, v.args[0], below, x);
+  v.args[0] = mapped_through(s, v.args[0], below, x);
   v.name = NULL;
   return tile_append(s->to, v);
 }
@@ -26,13 +26,13 @@ static bool may_sink(const tile_rewrite *s, tile_id id) {
 
 // The maps over a value: on its operands, as far down as it is used here alone.
 static tile_id sunk(tile_rewrite *s, tile_id top, tile_id below, tile_id id) {
-  if (!may_sink(s, id)) return mapped(s, top, below, s->image[id]);
+  if (!may_sink(s, id)) return mapped_through(s, top, below, s->image[id]);
   tile_value v = *rewritten_value(s, id);
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = sunk(s, top, below, v.args[k]);
   return tile_append(s->to, v);
 }
 
-static tile_id rewrite(tile_rewrite *s, tile_id id) {
+static tile_id sink_value(tile_rewrite *s, tile_id id) {
   tile_value v = *rewritten_value(s, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
@@ -43,7 +43,7 @@ static tile_id rewrite(tile_rewrite *s, tile_id id) {
   return tile_rewrite_copy(s, id);
 }
 
-static int *count_uses(arena *a, const tile_program *program) {
+static int *count_program_uses(arena *a, const tile_program *program) {
   int *uses = ARENA_ARRAY(a, int, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
@@ -63,7 +63,7 @@ tile_program *tile_rewritten(arena *a, const tile_program *program,
                              tile_id (*rule)(tile_rewrite *r, tile_id id)) {
   tile_rewrite r = {.from = program,
                     .to = tile_program_like(a, program->name, program),
-                    .uses = count_uses(a, program),
+                    .uses = count_program_uses(a, program),
                     .image = ARENA_ARRAY(a, tile_id, program->values.count)};
   for (int i = 0; i < program->values.count; i++) {
     r.to->where = program->values.items[i].where;
@@ -74,5 +74,5 @@ tile_program *tile_rewritten(arena *a, const tile_program *program,
 }
 
 tile_program *tile_sink_slices(arena *a, const tile_program *program) {
-  return tile_rewritten(a, program, rewrite);
+  return tile_rewritten(a, program, sink_value);
 }

@@ -40,7 +40,7 @@ static tile_place stash_place(const tile_program *p, tile_id id, tile_role role,
 
 // Forward values to keep: needed by the backward, costly, from the body. Their stashes are called
 // like them at first.
-static int *choose(arena *a, const tile_program *forward, const tile_program *derived) {
+static int *choose_stashed(arena *a, const tile_program *forward, const tile_program *derived) {
   int count = forward->values.count;
   bool *needed = ARENA_ARRAY(a, bool, derived->values.count);
   int *numbers = ARENA_ARRAY(a, int, derived->values.count);
@@ -77,7 +77,7 @@ static tile_program *read_stash(arena *a, const tile_program *derived, const int
 }
 
 // The same values, with the results of some roles.
-static tile_program *copy_of(arena *a, const tile_program *program, unsigned roles) {
+static tile_program *program_copy(arena *a, const tile_program *program, unsigned roles) {
   tile_program *copy = tile_program_like(a, program->name, program);
   for (int i = 0; i < program->values.count; i++) {
     tile_append_exact(copy, program->values.items[i]);
@@ -93,7 +93,7 @@ static tile_program *copy_of(arena *a, const tile_program *program, unsigned rol
 // order.
 static tile_program *keep_for(arena *a, const tile_program *program, unsigned roles,
                               tile_program *reader, int *count) {
-  tile_program *keeps = copy_of(a, program, roles);
+  tile_program *keeps = program_copy(a, program, roles);
   for (int i = 0; i < reader->arguments.count; i++) {
     tile_place *place = &reader->arguments.items[i];
     if (place->role != TILE_STASH) continue;
@@ -107,7 +107,7 @@ static tile_program *keep_for(arena *a, const tile_program *program, unsigned ro
 
 tile_gradient stash_forward_values(arena *a, const tile_program *forward,
                                    const tile_program *derived) {
-  tile_program *backward = read_stash(a, derived, choose(a, forward, derived));
+  tile_program *backward = read_stash(a, derived, choose_stashed(a, forward, derived));
   // What is read after simplification is kept.
   backward = tile_restrict(a, tile_simplify(a, backward), ~0u);
   int count = 0;
@@ -120,8 +120,8 @@ tile_gradient stash_forward_values(arena *a, const tile_program *forward,
 // ---- values without an axis --------------------------------------------------------------------
 
 // Is the value the same along the axis, and does it follow from tokens, not from states?
-static bool is_apart(const tile_program *p, tile_id id, int axis, const bool *apart,
-                     tile_section section) {
+static bool is_apart_along(const tile_program *p, tile_id id, int axis, const bool *apart,
+                           tile_section section) {
   const tile_value *v = &p->values.items[id];
   if (axis_in(v->axes | v->over, axis) || section == TILE_EPILOGUE) return false;
   if (v->op == TILE_ARGUMENT) {
@@ -141,7 +141,7 @@ tile_program *tile_values_without(arena *a, const tile_program *program, int axi
   const tile_section *sections = tile_sections(a, program);
   for (int i = 0; i < values; i++) {
     const tile_value *v = &program->values.items[i];
-    apart[i] = is_apart(program, i, axis, apart, sections[i]);
+    apart[i] = is_apart_along(program, i, axis, apart, sections[i]);
     dear[i] = sections[i] == TILE_BODY && cost_per_element(program, i) >= WORTH_KEEPING;
     for (int k = 0; k < tile_arity(v->op); k++) dear[i] |= dear[v->args[k]];
     bool kept = apart[i] && dear[i] && !tile_op_is(v->op, TILE_COPIES);
@@ -164,7 +164,7 @@ tile_program *tile_read_stashes(arena *a, const tile_program *backward, const ti
 
 tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values,
                                 int count) {
-  tile_program *p = copy_of(a, forward, ~0u);
+  tile_program *p = program_copy(a, forward, ~0u);
   for (int i = 0; i < count; i++) {
     tile_result result = {stash_place(forward, values[i], TILE_KEEP, i), values[i]};
     vec_push(a, &p->results, result);

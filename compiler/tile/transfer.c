@@ -37,7 +37,7 @@ static const char *name_of_state(const tile_place *place) {
 static uint64_t bit_of(int argument) { return (uint64_t)1 << (argument < 63 ? argument : 63); }
 
 // Which states enter each value.
-static void find_states(transfer *x, tile_role read) {
+static void find_entering_states(transfer *x, tile_role read) {
   tile_program *p = x->program;
   x->states = ARENA_ARRAY(x->arena, uint64_t, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
@@ -116,7 +116,7 @@ static bool makes_earlier_steps(const transfer *x) {
   return !any || p->form == TILE_CHUNK;
 }
 
-static bool reads_state(const tile_program *p, tile_role read, int tensor) {
+static bool reads_tensor_state(const tile_program *p, tile_role read, int tensor) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
     if (place->role == read && place->lag < 0 && place->tensor == tensor) return true;
@@ -134,7 +134,7 @@ static tile_program *with_cotangents(arena *a, const tile_program *program,
   bool *read = ARENA_ARRAY(a, bool, program->results.count), any = false;
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
-    read[i] = place->lag < 0 && (!all || reads_state(all, TILE_D_NEXT_STATE, place->tensor));
+    read[i] = place->lag < 0 && (!all || reads_tensor_state(all, TILE_D_NEXT_STATE, place->tensor));
     any = any || read[i];
   }
   p.results.items = ARENA_ARRAY(a, tile_result, program->results.count);
@@ -210,7 +210,8 @@ static tile_place place_of_factor(tile_place place, tile_role role, axis_set axe
   return made;
 }
 
-static void add_factor(transfer *x, const pair *state, tile_role read, const tile_id factor[2]) {
+static void add_state_factor(transfer *x, const pair *state, tile_role read,
+                             const tile_id factor[2]) {
   tile_program *p = x->program;
   axis_set axes = 0;
   tile_id value[2] = {NO_TILE, NO_TILE}, by[2];
@@ -269,12 +270,12 @@ static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set
 }
 
 // *mixed: there is none, for entries depend on others.
-static void make_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
+static void make_state_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
   tile_id factor[2] = {NO_TILE, NO_TILE};
   x->of.bent = false;
   find_shares(x, state, x->values);
   *mixed = !find_factor(x, state, factor);
-  if (!*mixed) add_factor(x, state, read, factor);
+  if (!*mixed) add_state_factor(x, state, read, factor);
 }
 
 // ---- states that are made of each other ------------------------------------------------------
@@ -400,7 +401,7 @@ static bool make_operators(transfer *x, tile_role read) {
     int count;
     bool mixed = false;
     if (!parts_of_group(x, read, results, group, of, &parts, &count)) return false;
-    if (count == 1) make_factor(x, &parts, read, &mixed);
+    if (count == 1) make_state_factor(x, &parts, read, &mixed);
     if (count > 1 && !find_operator(x, &parts, count, &made)) return false;
     if (count > 1) add_operator(x, &parts, count, read, &made);
     if (mixed) return false;
@@ -408,32 +409,32 @@ static bool make_operators(transfer *x, tile_role read) {
   return true;
 }
 
-static void begin(transfer *x, tile_program *p, tile_role read) {
+static void begin_transfer(transfer *x, tile_program *p, tile_role read) {
   x->program = p;
-  find_states(x, read);
+  find_entering_states(x, read);
   x->values = p->values.count;
   x->of = (share_list){.program = p, .shares = ARENA_ARRAY(x->arena, share, x->values)};
 }
 
 // The summary of the states that are results of `p`.
-static tile_program *summary_of(transfer x, tile_program *p, tile_role read, axis_set column_axes,
-                                int *value_axis, const char **why) {
+static tile_program *state_summary(transfer x, tile_program *p, tile_role read,
+                                   axis_set column_axes, int *value_axis, const char **why) {
   *why = who_else_has_it(p);
   if (*why) return NULL;
   const tile_program *alone = tile_drop_unused(x.arena, p);
-  begin(&x, p, read);
+  begin_transfer(&x, p, read);
   int results = p->results.count;
   bool *mixed = ARENA_ARRAY(x.arena, bool, tensors_of(p));
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->component || place->lag >= 0 || place->relative) continue;
     pair state = find_pair(p, place->tensor, read, results);
-    make_factor(&x, &state, read, &mixed[place->tensor]);
+    make_state_factor(&x, &state, read, &mixed[place->tensor]);
   }
   *value_axis = -1;
   if (has_columns(&x, read, mixed, column_axes, value_axis)) return p;
   *why = x.why;
-  begin(&x, tile_drop_unused(x.arena, alone), read);
+  begin_transfer(&x, tile_drop_unused(x.arena, alone), read);
   return make_operators(&x, read) ? x.program : NULL;
 }
 
@@ -444,14 +445,15 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   tile_role read = back ? TILE_D_NEXT_STATE : TILE_STATE;
   tile_program *p = tile_restrict(a, tile_without_gradients(a, program), 1u << states);
   transfer x = {.arena = a, .program = p, .earlier_given = earlier_given};
-  find_states(&x, read);
+  find_entering_states(&x, read);
   *why = "earlier steps are states, too";
   if (back ? !makes_earlier_steps(&x) : !knows_earlier_steps(&x)) return NULL;
   // A segment without steps hands on a cotangent that no step reads. Segments have it where it can
   // be summarised.
   tile_program *whole =
-      back ? summary_of(x, with_cotangents(a, p, NULL), read, column_axes, value_axis, why) : NULL;
+      back ? state_summary(x, with_cotangents(a, p, NULL), read, column_axes, value_axis, why)
+           : NULL;
   if (whole) return whole;
-  return summary_of(x, back ? with_cotangents(a, p, program) : p, read, column_axes, value_axis,
-                    why);
+  return state_summary(x, back ? with_cotangents(a, p, program) : p, read, column_axes, value_axis,
+                       why);
 }

@@ -10,7 +10,7 @@
 #include "compiler/tile/tile.h"
 
 // The axis whose entry 0 this condition asks for, or -1.
-static int first_of(const tile_program *p, tile_id condition) {
+static int axis_of_first_entry(const tile_program *p, tile_id condition) {
   const tile_value *v = &p->values.items[condition];
   for (int k = 0; v->op == TILE_EQUAL && k < 2; k++) {
     const tile_value *index = &p->values.items[v->args[k]];
@@ -24,7 +24,7 @@ static int first_of(const tile_program *p, tile_id condition) {
 static tile_id counted_once(const tile_program *p, tile_id id, axis_set axes, int *axis) {
   const tile_value *v = &p->values.items[id];
   if (v->op != TILE_SELECT || !tile_is_number(p, v->args[2], 0)) return NO_TILE;
-  *axis = first_of(p, v->args[0]);
+  *axis = axis_of_first_entry(p, v->args[0]);
   if (*axis < 0 || !axis_in(axes, *axis)) return NO_TILE;
   return axis_in(p->values.items[v->args[1]].axes, *axis) ? NO_TILE : v->args[1];
 }

@@ -113,7 +113,7 @@ static bool is_product_of_axes(const checker *c, const tile_value *v) {
          size % of_outer == 0;
 }
 
-static const char *check_leaf(const checker *c, const tile_value *v) {
+static const char *check_tile_leaf(const checker *c, const tile_value *v) {
   const tile_program *p = c->program;
   switch (v->op) {
     case TILE_NUMBER: return v->axes ? "a number has no axes" : NULL;
@@ -147,7 +147,7 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
   }
 }
 
-static const char *check_elementwise(const checker *c, const tile_value *v) {
+static const char *check_elementwise_axes(const checker *c, const tile_value *v) {
   axis_set all = 0;
   for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
   if (v->axes != all) return "the axes are not those of the operands together";
@@ -156,7 +156,7 @@ static const char *check_elementwise(const checker *c, const tile_value *v) {
                                              : "the operand of accumulate is not in the body";
 }
 
-static const char *check_reduction(const checker *c, const tile_value *v) {
+static const char *check_reduction_axes(const checker *c, const tile_value *v) {
   axis_set x = arg_axes(c, v, 0);
   if (!v->over) return "no axis to reduce";
   if (!within(v->over, x)) return "the operand lacks an axis that is reduced";
@@ -319,7 +319,7 @@ static const char *check_partial(const checker *c, const tile_value *v) {
   }
 }
 
-static const char *check_value(const checker *c, tile_id id) {
+static const char *check_tile_value(const checker *c, tile_id id) {
   const tile_value *v = &c->program->values.items[id];
   for (int k = 0; k < tile_arity(v->op); k++) {
     if (v->args[k] < 0 || v->args[k] >= id) return "an operand does not stand above its user";
@@ -332,15 +332,15 @@ static const char *check_value(const checker *c, tile_id id) {
   const char *wrong = check_partial(c, v);
   if (wrong) return wrong;
   if (c->partial[id] & v->axes) return "partial over an axis that it has";
-  if (tile_arity(v->op) == 0) return check_leaf(c, v);
-  if (tile_elementwise(v->op)) return check_elementwise(c, v);
+  if (tile_arity(v->op) == 0) return check_tile_leaf(c, v);
+  if (tile_elementwise(v->op)) return check_elementwise_axes(c, v);
   switch (v->op) {
     case TILE_SUM:
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
     case TILE_FIRST_MAX:
     case TILE_FIRST_MIN:
-    case TILE_DOT: return check_reduction(c, v);
+    case TILE_DOT: return check_reduction_axes(c, v);
     case TILE_PREFIX:
     case TILE_RUNNING_PRODUCT:
     case TILE_SEGMENT:
@@ -414,7 +414,7 @@ const char *tile_verify(arena *a, const tile_program *program) {
   c.section = tile_sections(a, program);
   c.partial = tile_partial(a, program);
   for (int i = 0; i < program->values.count; i++) {
-    const char *wrong = check_value(&c, i);
+    const char *wrong = check_tile_value(&c, i);
     if (wrong)
       return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
   }

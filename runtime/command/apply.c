@@ -73,7 +73,7 @@ static int apply_module(const apply_request *a, const rec_device *device) {
   return status;
 }
 
-static int apply(words *w) {
+static int run_apply(words *w) {
   apply_request a = {.device_name = "host", .module = module_request_of(w)};
   int status = read_words(w, &a);
   if (status) return status;
@@ -105,4 +105,4 @@ const subcommand apply_command = {
         "cu_seqlens.\n"
         "Outputs: every output by its name, final states hT.S.\n",
     .options = options,
-    .run = apply};
+    .run = run_apply};

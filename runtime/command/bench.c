@@ -108,7 +108,7 @@ static int check_defines(const bench *b, const rec_module *module) {
   return status;
 }
 
-static int choose_sizes(bench *b) {
+static int choose_bench_sizes(bench *b) {
   b->axis_sizes = calloc((size_t)b->signature->axis_count + 1, sizeof *b->axis_sizes);
   if (!b->axis_sizes) return EXIT_USAGE;
   const recurrence *program;
@@ -129,7 +129,7 @@ static int choose_sizes(bench *b) {
 }
 
 // A buffer of small numbers of both signs, the same in each run.
-static void *make_tensor(const bench *b, int variable, uint64_t *state) {
+static void *make_bench_tensor(const bench *b, int variable, uint64_t *state) {
   rec_dtype type = rec_compiled_type(b->signature, &b->signature->variables[variable]);
   int64_t numbers;
   if (!rec_call_numbers(b->signature, variable, &b->call, &numbers)) return NULL;
@@ -152,8 +152,8 @@ static bool make_call(bench *b) {
     const rec_variable *v = &b->signature->variables[i];
     bool carried = rec_is_carried(v);
     void **kept = carried ? &b->call.final[i] : &b->call.value[i];
-    *kept = make_tensor(b, i, &state);
-    if (!*kept || !(b->call.gradient[i] = make_tensor(b, i, &state))) return false;
+    *kept = make_bench_tensor(b, i, &state);
+    if (!*kept || !(b->call.gradient[i] = make_bench_tensor(b, i, &state))) return false;
     if (!rec_is_token(v)) continue;
     b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) *
                         (double)(b->time * b->batch) *
@@ -182,14 +182,14 @@ typedef struct turns {
   int count;
 } turns;
 
-static int by_size(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
 static double median(turns *t, const double *list) {
   memcpy(t->scratch, list, (size_t)t->count * sizeof *list);
-  qsort(t->scratch, (size_t)t->count, sizeof *list, by_size);
+  qsort(t->scratch, (size_t)t->count, sizeof *list, compare_doubles);
   return t->count % 2 ? t->scratch[t->count / 2]
                       : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
 }
@@ -205,7 +205,7 @@ static rec_status take_summaries(bench *b, const rec_host_session *s) {
   return status;
 }
 
-static double least(const turns *t, const double *list) {
+static double least_time(const turns *t, const double *list) {
   double found = INFINITY;
   for (int i = 0; i < t->count; i++) found = fmin(found, list[i]);
   return found;
@@ -227,13 +227,13 @@ static rec_status time_run(const bench *b, const rec_host_session *s,
   return REC_OK;
 }
 
-static rec_status run_forward(const bench *b, const rec_host_session *s) {
+static rec_status bench_forward(const bench *b, const rec_host_session *s) {
   return (void)b, rec_host_forward(s);
 }
-static rec_status run_backward(const bench *b, const rec_host_session *s) {
+static rec_status bench_backward(const bench *b, const rec_host_session *s) {
   return (void)b, rec_host_backward(s);
 }
-static rec_status run_step(const bench *b, const rec_host_session *s) {
+static rec_status bench_step(const bench *b, const rec_host_session *s) {
   return (void)b, rec_host_step(s);
 }
 
@@ -252,10 +252,10 @@ static rec_status take_turn(const bench *b, const rec_host_session *alone,
                             const rec_host_session *training, turns *t) {
   int i = t->count++;
   t->peak[i] = rec_machine_peak(b->threads, 0.02);
-  rec_status status = time_run(b, alone, run_forward, &t->forward[i]);
+  rec_status status = time_run(b, alone, bench_forward, &t->forward[i]);
   if (!status && b->summary[false]) status = time_run(b, alone, run_summary, &t->summary[false][i]);
-  if (!status && training) status = time_run(b, training, run_forward, &t->saving[i]);
-  if (!status && training) status = time_run(b, training, run_backward, &t->backward[i]);
+  if (!status && training) status = time_run(b, training, bench_forward, &t->saving[i]);
+  if (!status && training) status = time_run(b, training, bench_backward, &t->backward[i]);
   if (!status && training && b->summary[true])
     status = time_run(b, training, run_summary_backward, &t->summary[true][i]);
   return status;
@@ -290,8 +290,8 @@ static void summarize(const bench *b, turns *t, figures *f) {
   f->forward = median(t, t->forward);
   f->saving = median(t, t->saving);
   f->backward = median(t, t->backward);
-  f->least_saving = least(t, t->saving);
-  f->least_backward = least(t, t->backward);
+  f->least_saving = least_time(t, t->saving);
+  f->least_backward = least_time(t, t->backward);
   f->both = median(t, both);
   f->forward_fraction = median(t, fractions);
   f->both_fraction = median(t, both_fractions);
@@ -309,7 +309,7 @@ static rec_status measure_step(const bench *b, figures *f) {
   if (status) return status;
   turns t = {0};
   for (; t.count < ROUNDS_LEAST && !status; t.count++)
-    status = time_run(b, &s, run_step, &t.forward[t.count]);
+    status = time_run(b, &s, bench_step, &t.forward[t.count]);
   f->step = median(&t, t.forward);
   rec_host_close(&s);
   return status;
@@ -327,7 +327,7 @@ static rec_status take_turns(const bench *b, const rec_host_session *alone,
   return status;
 }
 
-static rec_status measure(bench *b, figures *f) {
+static rec_status measure_figures(bench *b, figures *f) {
   static turns t;
   rec_host_session alone, training;
   rec_run_options options = {.threads = b->threads};
@@ -459,7 +459,7 @@ static int read_words(words *w, bench *b) {
 
 static int run_bench(bench *b) {
   figures f = {0};
-  int status = choose_sizes(b);
+  int status = choose_bench_sizes(b);
   if (!status && rec_machine_threads(b->threads, &b->threads)) status = report_failure("bench");
   if (!status && !make_call(b)) {
     fprintf(stderr, "rec bench: out of memory\n");
@@ -467,7 +467,7 @@ static int run_bench(bench *b) {
   }
   if (!status && b->module.device == REC_DEVICE_SIMT)
     status = bench_on_simt(b->recurrence, &b->call, b->target, !b->forward_only);
-  else if (!status && measure(b, &f))
+  else if (!status && measure_figures(b, &f))
     status = report_failure("bench");
   bool timed = !status && b->module.device == REC_DEVICE_HOST;
   if (timed && b->json) show_json(b, &f);

@@ -12,7 +12,7 @@ static const option options[] = {
     TEXT("-o", "DIR", folder, "where the page is written (default: compare)"), AGAIN(again),
     OPTIONS_END};
 
-static int compare(words *w) {
+static int run_compare(words *w) {
   compare_request r = {.folder = "compare"};
   if (read_options(w, options, &r)) return EXIT_USAGE;
   if (!w->given_count) return usage_error(w, "expected RUN, a folder of runs");
@@ -31,4 +31,4 @@ const subcommand compare_command = {
         "and DIR their points as CSV.\n"
         "A RUN is a folder that `rec train --runs` wrote, or the folder of one block in it.\n",
     .options = options,
-    .run = compare};
+    .run = run_compare};

@@ -33,14 +33,14 @@ static void remove_folder(const char *folder) {
   rmdir(folder);
 }
 
-static bool make_folder(char *folder, size_t size) {
+static bool make_build_folder(char *folder, size_t size) {
   const char *parent = getenv("TMPDIR");
   if (!parent || !*parent) parent = "/tmp";
   return snprintf(folder, size, "%s/rec.XXXXXX", parent) < (int)size && mkdtemp(folder);
 }
 
 // Waits for the child; a signal that would end this program ends the child first.
-static int wait_for(pid_t child, const sigset_t *signals, int *ending_signal) {
+static int wait_for_child(pid_t child, const sigset_t *signals, int *ending_signal) {
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
     int number = sigwaitinfo(signals, NULL);
@@ -71,7 +71,7 @@ static int run_program(char **program, int *ending_signal) {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child;
   int error = posix_spawn(&child, program[0], NULL, &attributes, program, environ), status = 0;
-  if (!error) status = wait_for(child, &taken, ending_signal);
+  if (!error) status = wait_for_child(child, &taken, ending_signal);
   posix_spawnattr_destroy(&attributes);
   sigprocmask(SIG_SETMASK, &before, NULL);
   sigaction(SIGCHLD, &child_before, NULL);
@@ -213,7 +213,7 @@ static int make_shared_library(const module_request *request, const rec_module *
 static int compile(const module_request *request, const rec_module *carrier, bool exported,
                    rec_module **module) {
   char folder[PATH_MAX];
-  bool made = make_folder(folder, sizeof folder);
+  bool made = make_build_folder(folder, sizeof folder);
   rec_status failed =
       made ? REC_OK
            : rec_fail(REC_ERROR_FILE, "cannot make a temporary folder: %s", strerror(errno));
@@ -245,7 +245,7 @@ static int compile_again(const module_request *request, bool exported, rec_modul
   return status;
 }
 
-static int open_source(const module_request *request, rec_module **module) {
+static int open_module_source(const module_request *request, rec_module **module) {
   rec_dtype dtype = REC_F32;
   if (request->dtype) rec_number_type(request->dtype, &dtype);
   rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
@@ -287,7 +287,7 @@ static void tell_variant(const module_request *request, const rec_module *module
 int open_module(const module_request *request, rec_module **module) {
   *module = NULL;
   bool program = is_source(request->file);
-  if (program && request->reference) return open_source(request, module);
+  if (program && request->reference) return open_module_source(request, module);
   int status = 0;
   if (program)
     status = compile(request, NULL, false, module);

@@ -75,7 +75,7 @@ static rec_status export_tensor(exported *e, const trained_model *of, const char
   return status;
 }
 
-static rec_status make_folder(const char *folder) {
+static rec_status make_export_folder(const char *folder) {
   return mkdir(folder, 0777) && errno != EEXIST ? rec_file_failed(folder) : REC_OK;
 }
 
@@ -99,7 +99,7 @@ static rec_status export_tensors(const trained_model *of, const char *weights, r
                       "written (--as bf16 or f32 has larger "
                       "numbers than f16, --anyway writes these)",
                       r->folder, e.endless);
-  if (!status) status = make_folder(r->folder);
+  if (!status) status = make_export_folder(r->folder);
   if (!status)
     status = rec_file_write(rec_path("%s/model.safetensors", r->folder).text, e.tensors, e.count,
                             metadata, 4);
@@ -133,8 +133,8 @@ static rec_status find_config(const session *s, const train_block *block, const 
 // ---- the command --------------------------------------------------------------------------------
 
 // The last block that has ended, or the one that is named, with its weights.
-static rec_status load(const session *s, const char *name, const train_block **block,
-                       void **weights) {
+static rec_status load_block_weights(const session *s, const char *name, const train_block **block,
+                                     void **weights) {
   const train_program *p = s->program;
   rec_status status = REC_OK;
   *block = name ? train_program_block(p, name) : NULL;
@@ -179,8 +179,8 @@ static rec_status check_model(const char *path, const char *exported_text) {
   return status;
 }
 
-static rec_status check_folder(const export_request *r, const char *tensors, const char *settings,
-                               const char *exported_text) {
+static rec_status check_export_folder(const export_request *r, const char *tensors,
+                                      const char *settings, const char *exported_text) {
   const output_proof config = {.noted_in = tensors};
   rec_status status = allow_output(tensors, r->module.file, r->again);
   if (!status) status = whole_file_allowed(settings, &config, r->again);
@@ -201,7 +201,7 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   rec_status status = exported_text_of(of.model, block, &exported_text);
   if (!status && r->like) status = tensor_folder_open(r->like, &like);
   if (!status) status = find_config(s, block, of.model, &config);
-  if (!status) status = check_folder(r, tensors.text, settings.text, exported_text.text);
+  if (!status) status = check_export_folder(r, tensors.text, settings.text, exported_text.text);
   if (!status) output_note(noted, "config.json", config, strlen(config));
   if (!status) status = export_tensors(&of, weights, type, like, exported_text.text, noted, r);
   if (!status) status = whole_file_write(settings.text, config, strlen(config));
@@ -217,7 +217,8 @@ static int export_block(session *s, void *request) {
   const export_request *r = request;
   const train_block *block;
   void *weights = NULL;
-  bool failed = load(s, r->block, &block, &weights) || write_folder(s, r, block, weights);
+  bool failed =
+      load_block_weights(s, r->block, &block, &weights) || write_folder(s, r, block, weights);
   free(weights);
   return failed ? report_failure("export") : 0;
 }

@@ -8,7 +8,7 @@
 #include "runtime/command/command.h"
 
 // An interrupted run leaves the old text. The file keeps its mode, and a symbolic link stays one.
-static int replace(const char *path, const char *text) {
+static int replace_file(const char *path, const char *text) {
   struct stat about;
   output file;
   bool good = !stat(path, &about) && output_open(&file, path, OUTPUT_FOLLOW);
@@ -41,7 +41,7 @@ static int format_file(const char *path, bool check) {
   } else if (strcmp(path, "-") == 0) {
     fputs(text, stdout);
   } else if (strcmp(text, s->text) != 0) {
-    status = replace(path, text);
+    status = replace_file(path, text);
   }
   arena_free(memory);
   return status;

@@ -116,8 +116,8 @@ typedef struct model_of_text {
 } model_of_text;
 
 // A file that rec import kept for the block, or for one that it goes back to.
-static bool find_kept(const session *s, const train_block *block,
-                      bool (*find)(const char *folder, file_path *path), file_path *path) {
+static bool find_imported_file(const session *s, const train_block *block,
+                               bool (*find)(const char *folder, file_path *path), file_path *path) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL)
     if (find(rec_path("%s/%s", s->options.runs, block->name).text, path)) return true;
   return false;
@@ -133,7 +133,7 @@ static rec_status read_ends(const session *s, const train_block *block, model_of
   file_path path;
   cJSON *config = NULL;
   if (tokenizer_ends_by_zero(m->words)) m->ends[m->end_count++] = 0;
-  if (!find_kept(s, block, has_config, &path)) return REC_OK;
+  if (!find_imported_file(s, block, has_config, &path)) return REC_OK;
   rec_status status = folder_read_json(path.text, "config.json", &config);
   const cJSON *ends = json_get(config, "eos_token_id"), *end;
   if (cJSON_IsNumber(ends)) m->ends[m->end_count++] = ends->valueint;
@@ -144,11 +144,12 @@ static rec_status read_ends(const session *s, const train_block *block, model_of
   return status;
 }
 
-static rec_status find_words(const generate_request *r, const session *s, const train_block *block,
-                             model_of_text *m) {
+static rec_status find_tokenizer(const generate_request *r, const session *s,
+                                 const train_block *block, model_of_text *m) {
   file_path path;
   bool none = r->tokenizer && !strcmp(r->tokenizer, "none");
-  if (none || (!r->tokenizer && !find_kept(s, block, tokenizer_in_folder, &path))) return REC_OK;
+  if (none || (!r->tokenizer && !find_imported_file(s, block, tokenizer_in_folder, &path)))
+    return REC_OK;
   rec_status status = tokenizer_open(r->tokenizer ? r->tokenizer : path.text, &m->words);
   if (status) return status;
   m->kind = TEXT_WORDS;
@@ -178,7 +179,7 @@ static rec_status load_model(const generate_request *r, const session *s, model_
     return rec_fail(REC_ERROR_UNSUPPORTED,
                     "expected a model of bytes, of at most %d symbols, found %" PRId64, MOST_BYTES,
                     m->of.model->vocabulary);
-  return numbers ? find_words(r, s, block, m) : REC_OK;
+  return numbers ? find_tokenizer(r, s, block, m) : REC_OK;
 }
 
 // ---- the text -----------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ static void close_writer(writer *w) {
 }
 
 // A signal ends the text after the token at hand; it interrupts the reading of a prompt.
-static int write_text(session *s, void *request) {
+static int generate_text(session *s, void *request) {
   const generate_request *r = request;
   model_of_text m = {0};
   writer w = {0};
@@ -289,7 +290,7 @@ static int generate(words *w) {
   generate_request r = {
       .module = module_request_of(w), .temperature = 1, .top_p = 1, .seed = 1, .tokens = 200};
   int status = read_words(w, &r);
-  return status ? status : with_session(&r.module, &r.options, write_text, &r);
+  return status ? status : with_session(&r.module, &r.options, generate_text, &r);
 }
 
 const subcommand generate_command = {

@@ -46,17 +46,17 @@ typedef struct described {
   manual_option *rows;
 } described;
 
-static void forget(described *d) {
+static void free_described(described *d) {
   free(d->commands);
   free(d->rows);
 }
 
-static bool describe(const subcommand *const *commands, described *d) {
+static bool describe_commands(const subcommand *const *commands, described *d) {
   size_t count = 0, rows = 0;
   for (; commands[count]; count++) rows += count_options(commands[count]);
   manual_option *row = calloc(rows, sizeof *row);
   *d = (described){.commands = calloc(count, sizeof *d->commands), .rows = row};
-  if (!row || !d->commands) return forget(d), rec_no_memory(), false;
+  if (!row || !d->commands) return free_described(d), rec_no_memory(), false;
   for (size_t i = 0; i < count; i++) {
     const subcommand *c = commands[i];
     d->commands[i] = (manual_command){.name = c->name,
@@ -89,17 +89,17 @@ void print_help(FILE *out, const subcommand *const *commands) {
 int print_command_help(const subcommand *c) {
   const subcommand *const alone[] = {c, NULL};
   described d;
-  if (!describe(alone, &d)) return report_failure(c->name);
+  if (!describe_commands(alone, &d)) return report_failure(c->name);
   manual_print_help(stdout, &d.manual, d.commands);
-  forget(&d);
+  free_described(&d);
   return 0;
 }
 
 int print_manual(const char *kind, const subcommand *const *commands) {
   described d;
-  if (!describe(commands, &d)) return report_failure("--manual");
+  if (!describe_commands(commands, &d)) return report_failure("--manual");
   bool known = manual_print(stdout, &d.manual, kind);
-  forget(&d);
+  free_described(&d);
   if (known) return 0;
   fprintf(stderr, "rec: expected man, bash, zsh or fish after `--manual`, found `%s`\n", kind);
   return EXIT_USAGE;

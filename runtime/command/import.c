@@ -105,7 +105,7 @@ static void find_extra(fitting *f) {
   }
 }
 
-static rec_status fit_all(fitting *f, const import_request *r) {
+static rec_status fit_all_weights(fitting *f, const import_request *r) {
   const train_model *m = f->of.model;
   rec_status status = REC_OK;
   for (int i = 0; !status && i < m->parameter_count; i++) status = fit(f, &m->parameters[i]);
@@ -204,7 +204,7 @@ static int import_into(session *s, void *request) {
   const train_block *block = train_program_block(s->program, "imported");
   fitting f = {.folder = r->tensors, .of = session_model(s, block)};
   f.weights = calloc((size_t)f.of.model->parameter_elements + 1, (size_t)f.of.n->element_size);
-  rec_status status = f.weights ? fit_all(&f, r) : rec_no_memory();
+  rec_status status = f.weights ? fit_all_weights(&f, r) : rec_no_memory();
   if (!status) status = write_run(s, block, &f, r);
   free(f.weights);
   return status ? report_failure("import") : 0;

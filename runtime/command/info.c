@@ -46,7 +46,7 @@ static void print_tensors(const cJSON *recurrence, const char *kind, const char 
   if (any) printf("\n");
 }
 
-static void print_axes(const cJSON *recurrence) {
+static void print_recurrence_axes(const cJSON *recurrence) {
   const cJSON *axes = json_get(recurrence, "axes"), *axis;
   bool run_time = false;
   printf("  %-12s", "axes");
@@ -84,7 +84,7 @@ static void print_segments(const cJSON *recurrence) {
   printf(*backward ? "; backward: %s\n" : "; backward: none%s\n", backward);
 }
 
-static void print_recurrence(const cJSON *recurrence) {
+static void print_recurrence_info(const cJSON *recurrence) {
   const char *doc = json_text(recurrence, "doc");
   const char *whole = json_text(recurrence, "variant_of");
   printf("\n%s", json_text(recurrence, *whole ? "symbol" : "name"));
@@ -93,7 +93,7 @@ static void print_recurrence(const cJSON *recurrence) {
            json_text(recurrence, "dtype"));
   if (*doc) printf("  %.*s", (int)strcspn(doc, "\n"), doc);
   printf("\n");
-  print_axes(recurrence);
+  print_recurrence_axes(recurrence);
   print_tensors(recurrence, "input", "inputs");
   print_tensors(recurrence, "param", "parameters");
   print_tensors(recurrence, "state", "states");
@@ -124,7 +124,7 @@ static void print_summary(const char *path, const cJSON *manifest) {
   printf("%-12s", "sources");
   cJSON_ArrayForEach(item, json_get(manifest, "sources")) printf("%s ", json_text(item, "path"));
   printf("\n");
-  cJSON_ArrayForEach(item, list) print_recurrence(item);
+  cJSON_ArrayForEach(item, list) print_recurrence_info(item);
   print_program(manifest);
 }
 
@@ -151,7 +151,7 @@ static rec_status print_json(const char *path, cJSON *manifest) {
   return REC_OK;
 }
 
-static rec_status show(const char *path, const char *text, const info_request *r) {
+static rec_status show_manifest(const char *path, const char *text, const info_request *r) {
   if (r->manifest) {
     printf("%s\n", text);
     return REC_OK;
@@ -178,7 +178,7 @@ static int info(words *w) {
   if (w->given_count > 1) return usage_error(w, "expected one FILE.so, found `%s`", w->given[1]);
   if (!w->given_count) return usage_error(w, "expected FILE.so");
   rec_status status = library_read_manifest(w->given[0], false, &text);
-  if (!status) status = show(w->given[0], text, &r);
+  if (!status) status = show_manifest(w->given[0], text, &r);
   free(text);
   return status ? report_failure("info") : 0;
 }

@@ -6,29 +6,29 @@
 #include "compiler/abi/json.h"
 #include "runtime/command/command.h"
 
-static double number_of(const cJSON *object, const char *key) {
+static double number_item(const cJSON *object, const char *key) {
   const cJSON *item = json_get(object, key);
   return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-static double elements_of(const cJSON *parameter) {
+static double json_elements(const cJSON *parameter) {
   double elements = 1;
   const cJSON *size;
   cJSON_ArrayForEach(size, json_get(parameter, "shape")) elements *= size->valuedouble;
   return elements;
 }
 
-static double weights_of(const cJSON *model) {
+static double model_weights(const cJSON *model) {
   double weights = 0;
   const cJSON *item;
-  cJSON_ArrayForEach(item, json_get(model, "parameters")) weights += elements_of(item);
+  cJSON_ArrayForEach(item, json_get(model, "parameters")) weights += json_elements(item);
   return weights;
 }
 
 static double carried_of(const cJSON *model) {
   double carried = 0;
   const cJSON *item;
-  cJSON_ArrayForEach(item, json_get(model, "states")) carried += number_of(item, "elements");
+  cJSON_ArrayForEach(item, json_get(model, "states")) carried += number_item(item, "elements");
   return carried;
 }
 
@@ -37,7 +37,7 @@ static void print_model(const cJSON *model) {
   printf(
       "\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in "
       "training\n",
-      json_text(model, "text"), weights_of(model), carried_of(model), number_of(model, "row"));
+      json_text(model, "text"), model_weights(model), carried_of(model), number_item(model, "row"));
   cJSON_ArrayForEach(item, json_get(model, "parameters")) {
     const char *separator = "[";
     printf("    %s ", json_text(item, "name"));
@@ -59,18 +59,19 @@ static void print_optimizer(const char *name) {
   }
 }
 
-static void print_train(const cJSON *program, const cJSON *train) {
+static void print_train_info(const cJSON *program, const cJSON *train) {
   const cJSON *model =
-      cJSON_GetArrayItem(json_get(program, "models"), (int)number_of(train, "model"));
+      cJSON_GetArrayItem(json_get(program, "models"), (int)number_item(train, "model"));
   printf("\ntrain %s%s%s: %s%s%s\n", json_text(train, "name"),
          *json_text(train, "after") ? " after " : "", json_text(train, "after"),
          json_text(model, "text"), *json_text(train, "init") ? ", init " : "",
          json_text(train, "init"));
-  printf("  context %.0f", number_of(train, "context"));
-  if (number_of(train, "segments") > 1) printf(" in %.0f segments", number_of(train, "segments"));
+  printf("  context %.0f", number_item(train, "context"));
+  if (number_item(train, "segments") > 1)
+    printf(" in %.0f segments", number_item(train, "segments"));
   if (*json_text(train, "exchange")) printf(" by %s", json_text(train, "exchange"));
-  printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "batch"),
-         number_of(train, "steps"), number_of(train, "seed"), number_of(train, "lr"));
+  printf(", batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_item(train, "batch"),
+         number_item(train, "steps"), number_item(train, "seed"), number_item(train, "lr"));
   const cJSON *task = json_get(train, "task");
   print_optimizer(json_text(train, "optimizer"));
   if (cJSON_IsObject(task))
@@ -81,24 +82,25 @@ static void print_train(const cJSON *program, const cJSON *train) {
 
 static void print_evaluate(const cJSON *e) {
   printf("\nevaluate %s after %s:", json_text(e, "name"), json_text(e, "after"));
-  if (number_of(e, "perplexity") > 0) printf(" perplexity until %.0f", number_of(e, "perplexity"));
-  if (number_of(e, "state_norm") > 0)
-    printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "",
-           number_of(e, "state_norm"));
+  if (number_item(e, "perplexity") > 0)
+    printf(" perplexity until %.0f", number_item(e, "perplexity"));
+  if (number_item(e, "state_norm") > 0)
+    printf("%s state_norm until %.0f", number_item(e, "perplexity") > 0 ? "," : "",
+           number_item(e, "state_norm"));
   const cJSON *lengths = json_get(e, "accuracy"), *length;
   cJSON_ArrayForEach(length, lengths) printf(
       "%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ", length->valuedouble);
-  if (number_of(e, "remembrance") > 0)
+  if (number_item(e, "remembrance") > 0)
     printf("%s remembrance at %.0f by %s",
-           number_of(e, "perplexity") > 0 || number_of(e, "state_norm") > 0 ? "," : "",
-           number_of(e, "remembrance"), json_text(e, "distance"));
+           number_item(e, "perplexity") > 0 || number_item(e, "state_norm") > 0 ? "," : "",
+           number_item(e, "remembrance"), json_text(e, "distance"));
   printf("\n");
 }
 
 void count_program(void *manifest) {
   cJSON *model;
   cJSON_ArrayForEach(model, json_get(json_get(manifest, "program"), "models")) {
-    cJSON_AddNumberToObject(model, "weight_count", weights_of(model));
+    cJSON_AddNumberToObject(model, "weight_count", model_weights(model));
     cJSON_AddNumberToObject(model, "carried_count", carried_of(model));
   }
 }
@@ -106,6 +108,6 @@ void count_program(void *manifest) {
 void print_program(const void *manifest) {
   const cJSON *program = json_get(manifest, "program"), *item;
   cJSON_ArrayForEach(item, json_get(program, "models")) print_model(item);
-  cJSON_ArrayForEach(item, json_get(program, "trains")) print_train(program, item);
+  cJSON_ArrayForEach(item, json_get(program, "trains")) print_train_info(program, item);
   cJSON_ArrayForEach(item, json_get(program, "evaluates")) print_evaluate(item);
 }

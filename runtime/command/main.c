@@ -44,7 +44,7 @@ static int run_command(const subcommand *c, int count, char **list) {
   return status;
 }
 
-static int run(int count, char **list) {
+static int dispatch_command(int count, char **list) {
   if (count < 2) {
     print_help(stderr, commands);
     return 2;
@@ -104,5 +104,5 @@ __attribute__((section(".preinit_array"), used)) static initializer *const befor
 int main(int count, char **list) {
   start_program("rec", EXIT_USAGE);
   rec_map_report_faults();
-  return end_output(run(count, list));
+  return end_output(dispatch_command(count, list));
 }

@@ -120,7 +120,7 @@ static rec_status find_times(const plan_command_request *r, const predicted_prog
                           times);
 }
 
-static rec_status show(const plan_command_request *r, const shown_predictions *s) {
+static rec_status show_predictions(const plan_command_request *r, const shown_predictions *s) {
   bool drawn;
   rec_status status = REC_OK;
   if (r->json)
@@ -150,8 +150,8 @@ static rec_status plan_block(session *s, const plan_command_request *r, const tr
   status = memory.failed || !instances ? rec_no_memory() : find_times(r, &program, &times);
   if (!status) status = predict(&request, &found);
   if (!status)
-    status = show(r, &(shown_predictions){&program, &request, &found, r->times,
-                                          r->measures ? NULL : r->network});
+    status = show_predictions(r, &(shown_predictions){&program, &request, &found, r->times,
+                                                      r->measures ? NULL : r->network});
   predictions_free(&found);
   op_times_free(&times);
   rec_blocks_free(&memory);
@@ -167,7 +167,7 @@ static int run_session(session *s, void *request) {
 }
 
 // Before anything is measured.
-static rec_status check_outputs(const plan_command_request *r) {
+static rec_status check_plan_outputs(const plan_command_request *r) {
   output_note_input_path(r->times);
   return r->plot ? predictions_may_draw(r->plot, r->again) : REC_OK;
 }
@@ -184,7 +184,7 @@ static rec_status find_network(plan_command_request *r, bool *speaks) {
   return status;
 }
 
-static int run(words *w) {
+static int run_plan(words *w) {
   plan_command_request r = {.module = module_request_of(w), .ranks = "1..64"};
   bool speaks;
   int status = read_words(w, &r);
@@ -194,7 +194,7 @@ static int run(words *w) {
   r.measures = !strcmp(r.network, "measured");
   rec_status found = find_network(&r, &speaks);
   if (!speaks) return 0;
-  if (!found) found = check_outputs(&r);
+  if (!found) found = check_plan_outputs(&r);
   return found ? report_failure("plan") : with_session(&r.module, &r.options, run_session, &r);
 }
 
@@ -207,4 +207,4 @@ const subcommand plan_command = {
         "ranks x time ranks: time,\n"
         "efficiency, memory, and what is lost to what. Nothing is trained.\n",
     .options = options,
-    .run = run};
+    .run = run_plan};

@@ -99,7 +99,7 @@ static void end_progress(const tokenizing *z) {
   if (z->shown > z->start && isatty(STDERR_FILENO) == 1) fprintf(stderr, "\r\x1b[K");
 }
 
-static rec_status put(tokenizing *z, const void *bytes, size_t size) {
+static rec_status put_output_bytes(tokenizing *z, const void *bytes, size_t size) {
   return output_put(&z->file, bytes, size)
              ? REC_OK
              : rec_file_failed(z->request->out ? z->request->out : "standard output");
@@ -117,7 +117,7 @@ static rec_status put_tokens(tokenizing *z, const token_id *tokens, size_t count
       memcpy(z->numbers + 2 * i, &narrow, 2);
   }
   z->tokens += (int64_t)count;
-  return put(z, z->numbers, count * (z->wide ? 4 : 2));
+  return put_output_bytes(z, z->numbers, count * (z->wide ? 4 : 2));
 }
 
 static rec_status put_separator(tokenizing *z, bool wanted) {
@@ -235,7 +235,7 @@ static rec_status find_separator(tokenizing *z) {
 }
 
 // Numbers of files have their lowest byte first, as the processors rec runs on.
-static void put_number(unsigned char **to, int64_t number, size_t bytes) {
+static void put_file_number(unsigned char **to, int64_t number, size_t bytes) {
   memcpy(*to, &number, bytes);
   *to += bytes;
 }
@@ -251,7 +251,7 @@ static rec_status put_llmc_header(tokenizing *z) {
              : rec_file_failed(z->request->out);
 }
 
-static file_path index_path(const char *out) {
+static file_path index_file_path(const char *out) {
   size_t length = strlen(out);
   return rec_path("%.*s.idx", (int)(length - (rec_ends_with(out, ".bin") ? 4 : 0)), out);
 }
@@ -265,16 +265,16 @@ static rec_status put_index(const tokenizing *z) {
   if (!bytes) return rec_no_memory();
   memcpy(at, "MMIDIDX\0", 9);
   at += 9;
-  put_number(&at, 1, 8);
-  put_number(&at, z->wide ? 4 : 8, 1);
-  put_number(&at, z->documents, 8);
-  put_number(&at, z->documents + 1, 8);
-  for (size_t i = 0; i < count; i++) put_number(&at, z->lengths[i], 4);
+  put_file_number(&at, 1, 8);
+  put_file_number(&at, z->wide ? 4 : 8, 1);
+  put_file_number(&at, z->documents, 8);
+  put_file_number(&at, z->documents + 1, 8);
+  for (size_t i = 0; i < count; i++) put_file_number(&at, z->lengths[i], 4);
   for (size_t i = 0; i < count; place += z->lengths[i++] * (z->wide ? 4 : 2))
-    put_number(&at, place, 8);
-  for (size_t i = 0; i <= count; i++) put_number(&at, (int64_t)i, 8);
+    put_file_number(&at, place, 8);
+  for (size_t i = 0; i <= count; i++) put_file_number(&at, (int64_t)i, 8);
   const struct iovec part = {bytes, size};
-  file_path path = index_path(z->request->out);
+  file_path path = index_file_path(z->request->out);
   bool good = output_write(path.text, &part, 1, OUTPUT_FOLLOW);
   free(bytes);
   return good ? REC_OK : rec_file_failed(path.text);
@@ -296,11 +296,11 @@ static rec_status tokenize_texts(tokenizing *z, words *w) {
   z->behind = !strcmp(r->format, "megatron");
   z->wide = tokenizer_size(z->t) > NARROW_SYMBOLS;
   rec_status status = find_separator(z);
-  if (!status && z->behind) status = check_output(index_path(r->out).text, r->again);
+  if (!status && z->behind) status = check_output(index_file_path(r->out).text, r->again);
   if (!status) status = encoder_new(z->t, &z->e);
   if (!status && asprintf(&mark, r->line ? "\n%s\n" : "%s", r->line ? r->line : "") < 0)
     status = rec_no_memory();
-  if (!status && llmc) status = put(z, zeros, sizeof zeros);
+  if (!status && llmc) status = put_output_bytes(z, zeros, sizeof zeros);
   for (int i = 1; !status && !stopped && i < w->given_count; i++)
     status = read_text(z, w->given[i], mark);
   if (!status && !stopped && llmc) status = put_llmc_header(z);
@@ -335,10 +335,10 @@ static rec_status decode_file(tokenizing *z, const char *path) {
     count = file.count - at < 4096 ? file.count - at : 4096;
     token_file_copy(&file, at, count, INT32_MAX, tokens);
     status = decoder_take(z->d, tokens, (size_t)count, &bytes, &size);
-    if (!status) status = put(z, bytes, size);
+    if (!status) status = put_output_bytes(z, bytes, size);
   }
   if (!status) status = decoder_end(z->d, &bytes, &size);
-  if (!status) status = put(z, bytes, size);
+  if (!status) status = put_output_bytes(z, bytes, size);
   token_file_close(&file);
   return status;
 }
@@ -367,7 +367,7 @@ static void note_inputs(tokenizing *z, words *w) {
   if (!known) z->total = 0;
 }
 
-static rec_status open_file(tokenizing *z) {
+static rec_status open_token_output(tokenizing *z) {
   const char *out = z->request->out ? z->request->out : "/dev/stdout";
   rec_status status = check_output(out, z->request->again);
   return status || output_open(&z->file, out, OUTPUT_FOLLOW) ? status : rec_file_failed(out);
@@ -384,7 +384,7 @@ static int tokenize(words *w) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   rec_status status = tokenizer_open(r.tokenizer, &z.t);
-  if (!status) status = open_file(&z);
+  if (!status) status = open_token_output(&z);
   if (!status) status = r.decode ? decode_files(&z, w) : tokenize_texts(&z, w);
   end_progress(&z);
   if (!status && !stopped && !output_finish(&z.file, 0))

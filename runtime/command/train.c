@@ -68,7 +68,7 @@ static int read_words(words *w, const option *options, train_request *r) {
   return 0;
 }
 
-static bool is_asked_for(const train_request *r, const char *name) {
+static bool is_named_block(const train_request *r, const char *name) {
   for (int i = 0; i < r->block_count; i++)
     if (!strcmp(r->blocks[i], name)) return true;
   return r->block_count == 0;
@@ -78,7 +78,7 @@ static bool is_asked_for(const train_request *r, const char *name) {
 static bool speaks(const train_request *r) { return ranks_number(r->options.ranks) == 0; }
 
 // There must be something to do, and every name must be that of a block.
-static int check_names(const train_request *r, const session *s) {
+static int check_block_names(const train_request *r, const session *s) {
   const train_program *p = s->program;
   int count = r->train ? p->block_count : p->evaluate_count;
   if (!count) {
@@ -109,7 +109,7 @@ static rec_status check_new(const train_request *r, const session *s) {
   if (!speaks(r) || r->options.resume || r->options.again) return REC_OK;
   for (int i = 0; i < s->program->block_count && !status; i++) {
     const train_block *b = &s->program->blocks[i];
-    if (is_asked_for(r, b->name)) status = session_check_new(s, b);
+    if (is_named_block(r, b->name)) status = session_check_new(s, b);
   }
   return status;
 }
@@ -121,7 +121,7 @@ static int train_blocks(const train_request *r, session *s) {
   int status = report_agreed(job, "train", check_new(r, s));
   for (int i = 0; i < s->program->block_count && !stopped && !status; i++) {
     const train_block *b = &s->program->blocks[i];
-    if (is_asked_for(r, b->name))
+    if (is_named_block(r, b->name))
       status = report_agreed(job, "train", session_train(s, b, &stopped));
   }
   if (status) return status;
@@ -136,7 +136,7 @@ static int evaluate_blocks(const train_request *r, session *s) {
   int status = 0;
   for (int i = 0; i < s->program->evaluate_count && !status; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    if (is_asked_for(r, e->name)) status = report_agreed(job, "evaluate", session_evaluate(s, e));
+    if (is_named_block(r, e->name)) status = report_agreed(job, "evaluate", session_evaluate(s, e));
   }
   if (!status) status = report_agreed(job, "evaluate", speaks(r) ? session_report(s) : REC_OK);
   if (!status) printf("report: %s\n", session_path(s, NULL, "report.html").text);
@@ -158,9 +158,9 @@ int with_session(const module_request *module, const session_options *options,
   return status;
 }
 
-static int run_blocks(session *s, void *request) {
+static int run_train_blocks(session *s, void *request) {
   const train_request *r = request;
-  int status = check_names(r, s);
+  int status = check_block_names(r, s);
   rec_status locked = status || !speaks(r) ? REC_OK : session_lock(s, r->train);
   if (!status && !locked && speaks(r)) locked = session_check_report(s);
   if (!status) status = report_agreed(r->options.ranks, r->module.command, locked);
@@ -182,7 +182,7 @@ static int run_opened(train_request *r) {
   if (ranks_number(job) && !freopen("/dev/null", "w", stdout))
     ranks_abort(job, "/dev/null cannot be opened");
   int status = report_agreed(job, command, share_processors(r));
-  return status ? status : with_session(&r->module, &r->options, run_blocks, r);
+  return status ? status : with_session(&r->module, &r->options, run_train_blocks, r);
 }
 
 static int run_rank(train_request *r, bool was_launched) {
@@ -200,7 +200,7 @@ static int run_rank(train_request *r, bool was_launched) {
   return status;
 }
 
-static int run(words *w, const option *options, bool train) {
+static int run_training(words *w, const option *options, bool train) {
   train_request r = {.module = module_request_of(w), .seed = -1, .train = train};
   launched by;
   int status = read_words(w, options, &r);
@@ -212,8 +212,8 @@ static int run(words *w, const option *options, bool train) {
              : status;
 }
 
-static int run_train(words *w) { return run(w, train_options, true); }
-static int run_evaluate(words *w) { return run(w, evaluate_options, false); }
+static int run_train(words *w) { return run_training(w, train_options, true); }
+static int run_evaluate(words *w) { return run_training(w, evaluate_options, false); }
 
 const subcommand train_command = {.name = "train",
                                   .purpose = "trains the models of a program",

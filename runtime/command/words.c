@@ -33,7 +33,7 @@ static bool take_option(words *w, const option *o, const char **value) {
   return true;
 }
 
-static int64_t read_number(words *w, const option *o, const char *text) {
+static int64_t read_option_number(words *w, const option *o, const char *text) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
@@ -80,9 +80,9 @@ static void read_option(words *w, const option *o, const char *text, void *to) {
   switch (o->kind) {
     case OPTION_FLAG: *(bool *)to = true; break;
     case OPTION_TEXT: *(const char **)to = text; break;
-    case OPTION_NUMBER: *(int64_t *)to = read_number(w, o, text); break;
+    case OPTION_NUMBER: *(int64_t *)to = read_option_number(w, o, text); break;
     case OPTION_THREADS:
-      number = read_number(w, o, text);
+      number = read_option_number(w, o, text);
       *(int *)to = number < REC_MOST_THREADS ? (int)number : REC_MOST_THREADS;
       break;
     case OPTION_REAL: *(double *)to = read_real(w, o, text); break;

@@ -84,7 +84,7 @@ static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
 
 // What was encoded goes through the decoder as well: what is written behind the prompt continues
 // it.
-static rec_status take_words(writer *w) {
+static rec_status decode_words(writer *w) {
   encoded *e = encoder_tokens(w->encoder);
   const char *text;
   size_t size;
@@ -94,14 +94,14 @@ static rec_status take_words(writer *w) {
   return status;
 }
 
-static rec_status read_words(writer *w, const char *bytes, size_t count) {
+static rec_status encode_words(writer *w, const char *bytes, size_t count) {
   rec_status status = encoder_take(w->encoder, bytes, count);
-  return status ? status : take_words(w);
+  return status ? status : decode_words(w);
 }
 
 static rec_status end_words(writer *w) {
   rec_status status = encoder_end(w->encoder);
-  if (!status) status = take_words(w);
+  if (!status) status = decode_words(w);
   if (status || !encoder_tokens(w->encoder)->broken) return status;
   return rec_fail(REC_ERROR_ARGUMENT,
                   "expected a prompt of whole characters in UTF-8, found bytes that are none; is "
@@ -109,7 +109,7 @@ static rec_status end_words(writer *w) {
 }
 
 // What the tokenizer puts before each text.
-static rec_status read_first(writer *w) {
+static rec_status write_first_text(writer *w) {
   const token_id *first;
   int count = tokenizer_first(w->words, &first);
   const char *text;
@@ -118,21 +118,21 @@ static rec_status read_first(writer *w) {
   return status || !count ? status : take_tokens(w, first, count);
 }
 
-static rec_status read_block(writer *w, const char *bytes, size_t count) {
+static rec_status take_prompt_block(writer *w, const char *bytes, size_t count) {
   return w->kind == TEXT_BYTES        ? read_bytes(w, bytes, count)
-         : w->kind == TEXT_WORDS      ? read_words(w, bytes, count)
+         : w->kind == TEXT_WORDS      ? encode_words(w, bytes, count)
          : w->kind == TEXT_CHARACTERS ? read_characters(w, bytes, count)
                                       : read_numbers(w, bytes, count);
 }
 
-static rec_status read_file(writer *w, const char *path) {
+static rec_status read_input_file(writer *w, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   FILE *file = standard ? stdin : fopen(path, "rb");
   if (!file) return rec_file_failed(path);
   char bytes[BLOCK_OF_PROMPT];
   rec_status status = REC_OK;
   for (size_t size; !status && !*w->stopped && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
-    status = read_block(w, bytes, size);
+    status = take_prompt_block(w, bytes, size);
   if (!status && !*w->stopped && ferror(file)) status = rec_file_failed(path);
   if (!standard) fclose(file);
   return status;
@@ -143,13 +143,13 @@ static rec_status read_text(writer *w, const char *text) {
   for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0;
        left -= size, text += size) {
     size = left < BLOCK_OF_PROMPT ? left : BLOCK_OF_PROMPT;
-    status = read_block(w, text, size);
+    status = take_prompt_block(w, text, size);
   }
   return status;
 }
 
 // Nothing can be foretold before something was read.
-static rec_status read_start(writer *w) {
+static rec_status feed_start_token(writer *w) {
   token_id start = w->kind == TEXT_BYTES ? '\n' : 0;
   if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1)
     start = 0;
@@ -161,8 +161,8 @@ static rec_status read_start(writer *w) {
 rec_status writer_read(writer *w, const char *text, const char *path) {
   double begin = clock_seconds(CLOCK_MONOTONIC);
   w->number = -1;
-  rec_status status = w->kind == TEXT_WORDS ? read_first(w) : REC_OK;
-  if (!status) status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
+  rec_status status = w->kind == TEXT_WORDS ? write_first_text(w) : REC_OK;
+  if (!status) status = path ? read_input_file(w, path) : text ? read_text(w, text) : REC_OK;
   if (!status && w->kind == TEXT_WORDS && !*w->stopped) status = end_words(w);
   if (!status && w->part_size && !*w->stopped)
     status = rec_fail(
@@ -171,14 +171,14 @@ rec_status writer_read(writer *w, const char *text, const char *path) {
         " of them",
         w->read);
   if (!status && w->number >= 0) status = read_numbers(w, " ", 1);
-  if (!status && !w->read && !*w->stopped) status = read_start(w);
+  if (!status && !w->read && !*w->stopped) status = feed_start_token(w);
   w->read_seconds = clock_seconds(CLOCK_MONOTONIC) - begin;
   return status;
 }
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static bool print(const char *bytes, size_t size) {
+static bool print_bytes(const char *bytes, size_t size) {
   return fwrite(bytes, 1, size, stdout) == size && !fflush(stdout);
 }
 
@@ -190,8 +190,8 @@ static size_t begun_stop(const utf8_text *text, const char *stop) {
   return most;
 }
 
-static bool put_text(writer *w, const char *bytes, size_t size) {
-  if (!w->stop) return !size || print(bytes, size);
+static bool write_held_text(writer *w, const char *bytes, size_t size) {
+  if (!w->stop) return !size || print_bytes(bytes, size);
   text_add(&w->held, bytes, size);
   if (w->held.failed) return false;
   const char *found =
@@ -199,7 +199,7 @@ static bool put_text(writer *w, const char *bytes, size_t size) {
   w->ended = w->cut = found != NULL;
   size_t ready =
       found ? (size_t)(found - w->held.bytes) : w->held.size - begun_stop(&w->held, w->stop);
-  bool good = !ready || print(w->held.bytes, ready);
+  bool good = !ready || print_bytes(w->held.bytes, ready);
   w->held.size -= ready;
   if (ready) memmove(w->held.bytes, w->held.bytes + ready, w->held.size);
   return good;
@@ -210,10 +210,10 @@ static bool put_words(writer *w, token_id token, bool ends) {
   size_t size;
   rec_status status = ends ? decoder_end(w->decoder, &bytes, &size)
                            : decoder_take(w->decoder, &token, 1, &bytes, &size);
-  return !status && put_text(w, bytes, size);
+  return !status && write_held_text(w, bytes, size);
 }
 
-static bool put(writer *w, int token) {
+static bool write_next_token(writer *w, int token) {
   int size = 1;
   const char byte = (char)token, *text = &byte;
   for (int i = 0; i < w->end_count; i++) w->ended = w->ended || w->ends[i] == token;
@@ -222,7 +222,7 @@ static bool put(writer *w, int token) {
     return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
   if (w->kind == TEXT_WORDS) return put_words(w, token, false);
   if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
-  return put_text(w, text, (size_t)size);
+  return write_held_text(w, text, (size_t)size);
 }
 
 // What was held back.
@@ -230,7 +230,7 @@ static bool put_rest(writer *w) {
   if (w->kind == TEXT_NUMBERS) return !w->written || (putchar('\n') >= 0 && !fflush(stdout));
   if (w->cut) return true;
   bool good = w->kind != TEXT_WORDS || put_words(w, 0, true);
-  return good && (w->cut || !w->held.size || print(w->held.bytes, w->held.size));
+  return good && (w->cut || !w->held.size || print_bytes(w->held.bytes, w->held.size));
 }
 
 static rec_status write_token(writer *w, int64_t count) {
@@ -242,7 +242,8 @@ static rec_status write_token(writer *w, int64_t count) {
   if (w->logits)
     memcpy(w->logits + w->written * w->sampler.count, logits,
            (size_t)w->sampler.count * sizeof *logits);
-  if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
+  if (!write_next_token(w, token))
+    return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
   if (w->ended || w->written == count) return REC_OK;
   const token_id next = (token_id)token;

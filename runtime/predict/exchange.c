@@ -24,18 +24,19 @@ static int64_t node_end(const exchange *x, int64_t rank) {
 }
 
 // When message number 0 to another node would leave, if all messages of this rank went there.
-static double start_of(const exchange *x, int64_t rank) {
+static double message_start(const exchange *x, int64_t rank) {
   double neighbours = (double)(node_end(x, rank) - 1 - rank);
   return x->ready[rank] + neighbours * (x->within - x->between) - (double)rank * x->between;
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double larger_time(double a, double b) { return a > b ? a : b; }
 
 static void find_starts(exchange *x) {
   for (int64_t i = 0; i < x->count; i++)
-    x->before[i] = larger(start_of(x, i), i ? x->before[i - 1] : -INFINITY);
+    x->before[i] = larger_time(message_start(x, i), i ? x->before[i - 1] : -INFINITY);
   for (int64_t i = x->count; i-- > 0;)
-    x->behind[i] = larger(start_of(x, i), i + 1 < x->count ? x->behind[i + 1] : -INFINITY);
+    x->behind[i] =
+        larger_time(message_start(x, i), i + 1 < x->count ? x->behind[i + 1] : -INFINITY);
 }
 
 // From a rank of the same node.
@@ -49,11 +50,11 @@ static double neighbour_arrival(const exchange *x, int64_t from, int64_t to) {
 static double last_arrival(const exchange *x, int64_t to) {
   int64_t first = to / x->n->node * x->n->node, end = node_end(x, to);
   double last = x->ready[to], far = x->n->between.latency;
-  if (first > 0) last = larger(last, x->before[first - 1] + (double)to * x->between + far);
+  if (first > 0) last = larger_time(last, x->before[first - 1] + (double)to * x->between + far);
   if (end < x->count)
-    last = larger(last, x->behind[end] + (double)(to + x->count) * x->between + far);
+    last = larger_time(last, x->behind[end] + (double)(to + x->count) * x->between + far);
   for (int64_t from = first; from < end; from++)
-    if (from != to) last = larger(last, neighbour_arrival(x, from, to));
+    if (from != to) last = larger_time(last, neighbour_arrival(x, from, to));
   return last;
 }
 

@@ -59,8 +59,8 @@ static rec_status activations_of(const predicted_program *p, const rank_grid *gr
   return status;
 }
 
-static rec_status memory_of(const predicted_program *p, const rank_grid *grid,
-                            predicted_memory *memory) {
+static rec_status predict_memory(const predicted_program *p, const rank_grid *grid,
+                                 predicted_memory *memory) {
   const train_model *m = p->of.model;
   const leaves *l = &p->leaves;
   const executor_form form = {.batch = largest_shard(l),
@@ -83,7 +83,7 @@ int64_t predicted_memory_bytes(const predicted_memory *m) {
 
 // ---- one grid -----------------------------------------------------------------------------------
 
-static network without(const network *n, bool latency, bool bandwidth) {
+static network network_without(const network *n, bool latency, bool bandwidth) {
   network free = *n;
   if (latency) free.within.latency = free.between.latency = 0;
   if (bandwidth) free.within.bandwidth = free.between.bandwidth = INFINITY;
@@ -92,8 +92,8 @@ static network without(const network *n, bool latency, bool bandwidth) {
 
 // What each cause costs: the time with it, less the time without.
 static rec_status find_losses(const prediction_request *r, double one_rank, prediction *p) {
-  const network no_latency = without(r->network, true, false),
-                none = without(r->network, true, true);
+  const network no_latency = network_without(r->network, true, false),
+                none = network_without(r->network, true, true);
   double at_once, unlimited, busiest, all, share = one_rank / (double)p->ranks;
   rec_status status = simulate_step(r->program, &p->grid, &no_latency, &at_once);
   if (!status) status = simulate_step(r->program, &p->grid, &none, &unlimited);
@@ -119,7 +119,7 @@ static rec_status find_memory(const prediction_request *r, prediction *p) {
   p->grid.under_way = r->under_way;
   for (;; p->grid.under_way--) {
     p->grid.under_way = shards_under_way(r->program, &p->grid);
-    status = memory_of(r->program, &p->grid, &p->memory);
+    status = predict_memory(r->program, &p->grid, &p->memory);
     p->fits = !r->memory || predicted_memory_bytes(&p->memory) <= r->memory;
     if (status || p->fits || p->grid.under_way == 1) return status;
     p->fewer = true;

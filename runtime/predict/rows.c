@@ -64,7 +64,7 @@ static queue *queue_of(row *r, int64_t from, int beside) {
   return beside > 0 ? &r->ranks[from].up : &r->ranks[from].down;
 }
 
-static bool send(row *r, int64_t number, const rank_event *e) {
+static bool send_row_message(row *r, int64_t number, const rank_event *e) {
   row_rank *rank = &r->ranks[number];
   const network_link *link =
       network_between(r->n, r->first + number, r->first + number + e->beside);
@@ -81,7 +81,7 @@ static bool has_event(const row *r, row_rank *rank) {
 }
 
 // Runs a rank until it waits for a message that has not been sent. False: no memory.
-static bool advance(row *r, int64_t number) {
+static bool advance_rank(row *r, int64_t number) {
   row_rank *rank = &r->ranks[number];
   for (; has_event(r, rank); rank->events.first++, rank->run++) {
     const rank_event *e = &r->schedule->events[rank->events.first];
@@ -91,7 +91,7 @@ static bool advance(row *r, int64_t number) {
     if (e->kind == EVENT_COMPUTE) {
       rank->at.now += e->seconds;
     } else if (e->kind == EVENT_SEND) {
-      if (!send(r, number, e)) return false;
+      if (!send_row_message(r, number, e)) return false;
     } else {
       if (!queue_take(queue_of(r, beside, -e->beside), e->tag, &time)) return true;
       if (time > rank->at.now) rank->at.now = time;
@@ -100,7 +100,7 @@ static bool advance(row *r, int64_t number) {
   return true;
 }
 
-static void begin(row *r) {
+static void begin_row_ranks(row *r) {
   for (int64_t i = 0; i < r->count; i++)
     r->ranks[i].turns = schedule_turns(r->schedule, i, r->count);
 }
@@ -114,13 +114,13 @@ static int64_t events_run(const row *r) {
 // Forward goes up the row, backward down.
 static rec_status run_row(row *r) {
   bool memory = true;
-  begin(r);
+  begin_row_ranks(r);
   for (int64_t before = -1, run = 0; memory && run < r->count * r->schedule->count;
        run = events_run(r)) {
     if (run == before) return rec_fail(REC_ERROR_INTERNAL, "rec plan: all ranks of a row wait");
     before = run;
-    for (int64_t i = 0; memory && i < r->count; i++) memory = advance(r, i);
-    for (int64_t i = r->count; memory && i-- > 0;) memory = advance(r, i);
+    for (int64_t i = 0; memory && i < r->count; i++) memory = advance_rank(r, i);
+    for (int64_t i = r->count; memory && i-- > 0;) memory = advance_rank(r, i);
   }
   return memory ? REC_OK : rec_no_memory();
 }
@@ -172,7 +172,8 @@ static rec_status run_whole_row(const predicted_program *p, const rank_grid *gri
 
 // ---- rows that do the same ----------------------------------------------------------------------
 
-static int64_t sequences_of(const predicted_program *p, const rank_grid *grid, int64_t data) {
+static int64_t data_rank_sequences(const predicted_program *p, const rank_grid *grid,
+                                   int64_t data) {
   leaf_range shards = rank_grid_shards(p, grid, data);
   return leaves_first_sequence(&p->leaves, shards.end) -
          leaves_first_sequence(&p->leaves, shards.first);
@@ -182,7 +183,7 @@ static bool same_row(const predicted_program *p, const rank_grid *grid, const ne
                      int64_t b) {
   leaf_range x = rank_grid_shards(p, grid, a), y = rank_grid_shards(p, grid, b);
   return x.end - x.first == y.end - y.first &&
-         sequences_of(p, grid, a) == sequences_of(p, grid, b) &&
+         data_rank_sequences(p, grid, a) == data_rank_sequences(p, grid, b) &&
          a * grid->time % n->node == b * grid->time % n->node;
 }
 

@@ -57,14 +57,14 @@ double schedule_seconds(const rank_schedule *s, int64_t place, int64_t places) {
 
 // ---- shards -------------------------------------------------------------------------------------
 
-static int level_of(int64_t count) {
+static int tree_levels(int64_t count) {
   int level = 0;
   while (((int64_t)1 << level) < count) level++;
   return level;
 }
 
 leaf_range rank_grid_shards(const predicted_program *p, const rank_grid *grid, int64_t data) {
-  return tree_range((tree_node){p->leaves.shards, level_of(grid->data), (int)data});
+  return tree_range((tree_node){p->leaves.shards, tree_levels(grid->data), (int)data});
 }
 
 // ---- operations ---------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ static void summarise_segments(const walk *w, int behind, double seconds) {
   add_computing(w->s, w->cut, behind, seconds);
 }
 
-static int64_t state_bytes(const walk *w, int state) {
+static int64_t message_state_bytes(const walk *w, int state) {
   return w->p->of.model->states[state].elements * w->rows * w->p->of.n->element_size;
 }
 
@@ -112,21 +112,21 @@ typedef struct block_range {
 static const block_range whole_state = {0, 0, 1, 1};
 
 // On its way to or from a rank beside this one. No other message between two ranks has its tag.
-static void add_message(const walk *w, rank_event_kind kind, int beside, int state, bool backward,
-                        block_range block) {
+static void add_rank_message(const walk *w, rank_event_kind kind, int beside, int state,
+                             bool backward, block_range block) {
   int64_t number = (w->shard * w->p->of.model->state_count + state) * 2 + backward;
-  add_event(w->s,
-            (rank_event){.kind = kind,
-                         .message = kind_of_message(w, state, backward),
-                         .beside = beside,
-                         .tag = number * CHAIN_BLOCKS + block.number,
-                         .bytes = state_bytes(w, state) / block.of * (block.end - block.first)});
+  add_event(w->s, (rank_event){.kind = kind,
+                               .message = kind_of_message(w, state, backward),
+                               .beside = beside,
+                               .tag = number * CHAIN_BLOCKS + block.number,
+                               .bytes = message_state_bytes(w, state) / block.of *
+                                        (block.end - block.first)});
 }
 
 static void add_messages(const walk *w, rank_event_kind kind, int beside, const model_op *op,
                          bool backward, block_range block) {
   for (int i = 0; i < op->state_count; i++)
-    add_message(w, kind, beside, op->states[i], backward, block);
+    add_rank_message(w, kind, beside, op->states[i], backward, block);
 }
 
 // The states come from the rank before, and go to the rank behind; their gradients the other way.
@@ -164,24 +164,24 @@ bool schedule_chains(const predicted_program *p, int op) {
   return p->instances && p->instances[op] && p->times->of[op].summary > 0 && p->leaves.segments > 1;
 }
 
-static void operation(const walk *w, int number, bool backward) {
+static void schedule_operation(const walk *w, int number, bool backward) {
   if (w->grid->exchange == EXCHANGE_CHAIN && schedule_chains(w->p, number))
     chain(w, number, backward);
   else
     pipeline(w, number, backward);
 }
 
-static void run_shard(walk *w) {
+static void schedule_shard(walk *w) {
   const train_model *m = w->p->of.model;
   int64_t *begins = w->s->begins + w->shard * (m->op_count + 1);
   for (int i = 0; i < m->op_count; i++) {
     if (i == 0 || m->ops[i].state_count) w->cut = w->s->count;
     begins[i] = w->s->count;
-    operation(w, i, false);
+    schedule_operation(w, i, false);
   }
   begins[m->op_count] = w->cut = w->s->count;
   for (int i = 0; i < m->step_count; i++)
-    if (m->steps[i].kind == STEP_OF) operation(w, m->steps[i].op, true);
+    if (m->steps[i].kind == STEP_OF) schedule_operation(w, m->steps[i].op, true);
 }
 
 rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, leaf_range shards,
@@ -200,7 +200,7 @@ rec_status schedule_shards(const predicted_program *p, const rank_grid *grid, le
               .rows = leaves_first_sequence(l, i + 1) - leaves_first_sequence(l, i),
               .segments = l->segments / grid->time,
               .steps = p->block->context / l->segments};
-    run_shard(&w);
+    schedule_shard(&w);
   }
   made->begins[made->shards * (p->of.model->op_count + 1)] = made->count;
   if (!made->failed) return REC_OK;

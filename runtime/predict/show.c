@@ -26,7 +26,7 @@ static void print_network(FILE *out, const shown_predictions *s) {
   fputc('\n', out);
 }
 
-static void print_head(FILE *out, const shown_predictions *s) {
+static void print_prediction_head(FILE *out, const shown_predictions *s) {
   const predicted_program *p = s->program;
   const train_block *b = p->block;
   fprintf(out,
@@ -63,7 +63,7 @@ static void print_losses(FILE *out, const prediction *p) {
   fprintf(out, "%s\n", p->fits ? shown ? "" : "-" : shown ? "; memory" : "memory");
 }
 
-static void print_row(FILE *out, const prediction *p) {
+static void print_prediction(FILE *out, const prediction *p) {
   char grid[48];
   snprintf(grid, sizeof grid, "%" PRId64 " x %" PRId64, p->grid.data, p->grid.time);
   fprintf(out, "%7" PRId64 " %12s  %-8s %12.3f %10.1f %% %11.1f  ", p->ranks, grid, exchange_of(p),
@@ -79,7 +79,7 @@ static void print_rows(FILE *out, const shown_predictions *s) {
   for (int64_t i = 0; i < all->count; i++) {
     if (i && all->list[i].ranks == all->list[i - 1].ranks) continue;
     const prediction *best = predictions_best(all, all->list[i].ranks);
-    print_row(out, best ? best : &all->list[i]);
+    print_prediction(out, best ? best : &all->list[i]);
   }
 }
 
@@ -176,7 +176,7 @@ static void print_conclusions(FILE *out, const shown_predictions *s) {
 }
 
 void predictions_print(FILE *out, const shown_predictions *s) {
-  print_head(out, s);
+  print_prediction_head(out, s);
   print_rows(out, s);
   print_conclusions(out, s);
 }
@@ -261,7 +261,7 @@ static bool is_chain(const predictions *all, const prediction *p) {
   return (void)all, p->grid.data == 1 && p->grid.exchange == EXCHANGE_CHAIN;
 }
 
-static void put_curve(plot *p, const char *name, const predictions *all, chosen *which) {
+static void put_prediction_curve(plot *p, const char *name, const predictions *all, chosen *which) {
   made_text points;
   if (!text_open(&points)) return;
   for (int64_t i = 0; i < all->count; i++)
@@ -285,9 +285,9 @@ rec_status predictions_may_draw(const char *folder, bool again) {
 rec_status predictions_draw(const shown_predictions *s, const char *folder, bool *drawn) {
   plot p;
   if (!plot_open(&p)) return rec_no_memory();
-  put_curve(&p, "best grid", s->found, is_best);
-  put_curve(&p, "data ranks alone", s->found, is_data);
-  put_curve(&p, "time ranks alone, pipeline", s->found, is_pipeline);
-  put_curve(&p, "time ranks alone, chain", s->found, is_chain);
+  put_prediction_curve(&p, "best grid", s->found, is_best);
+  put_prediction_curve(&p, "data ranks alone", s->found, is_data);
+  put_prediction_curve(&p, "time ranks alone, pipeline", s->found, is_pipeline);
+  put_prediction_curve(&p, "time ranks alone, chain", s->found, is_chain);
   return plot_close(&p, &efficiency, folder, drawn);
 }

@@ -31,17 +31,17 @@ static void send_from(job *j, int64_t from, int64_t to, int64_t bytes) {
   j->arrival[from] = network_arrival(link, j->begin[from], bytes, &j->ranks[from].link_free);
 }
 
-static void wait_for(job *j, int64_t rank, int64_t from) {
+static void wait_for_rank(job *j, int64_t rank, int64_t from) {
   if (j->arrival[from] > j->ranks[rank].now) j->ranks[rank].now = j->arrival[from];
 }
 
-static void gather(job *j, int64_t bytes) {
+static void simulate_gather(job *j, int64_t bytes) {
   gather_round round;
   for (int k = 0; ranks_gather_round((int)j->count, k, &round); k++) {
     begin_to_send(j);
     for (int64_t i = 0; i < j->count; i++)
       send_from(j, i, (i + j->count - round.ahead) % j->count, round.blocks * bytes);
-    for (int64_t i = 0; i < j->count; i++) wait_for(j, i, (i + round.ahead) % j->count);
+    for (int64_t i = 0; i < j->count; i++) wait_for_rank(j, i, (i + round.ahead) % j->count);
   }
 }
 
@@ -52,7 +52,7 @@ static owner_grid owner_place(const job *j, int64_t rank) {
                       (int)(rank % j->grid->time)};
 }
 
-static int64_t numbers_of(const job *j, slot_range slots) {
+static int64_t slot_numbers(const job *j, slot_range slots) {
   return piece_list_numbers(&j->p->pieces, slots, (int)j->count).count;
 }
 
@@ -66,11 +66,11 @@ static rank_round round_of(const job *j, int64_t rank, int number) {
   owner_grid place = owner_place(j, rank);
   owner_round round = owners_round(&place, number);
   return (rank_round){round.partner * j->grid->time + rank % j->grid->time,
-                      numbers_of(j, round.keeps), numbers_of(j, round.gives)};
+                      slot_numbers(j, round.keeps), slot_numbers(j, round.gives)};
 }
 
 // How much of the window that begins at number `first` there is.
-static int64_t window_of(int64_t all, int64_t first, int64_t window) {
+static int64_t window_length(int64_t all, int64_t first, int64_t window) {
   int64_t left = all - first;
   return left < 0 ? 0 : left < window ? left : window;
 }
@@ -90,12 +90,12 @@ static void round_of_gradients(job *j, const rank_round *rounds) {
   begin_to_send(j);
   for (int64_t first = 0; first < most; first += window) {
     for (int64_t i = 0; i < j->count; i++) {
-      int64_t given = window_of(rounds[i].gives, first, window);
+      int64_t given = window_length(rounds[i].gives, first, window);
       if (given) send_from(j, i, rounds[i].partner, given * j->size);
     }
     for (int64_t i = 0; i < j->count; i++) {
-      int64_t added = window_of(rounds[i].keeps, first, window);
-      if (added) wait_for(j, i, rounds[i].partner);
+      int64_t added = window_length(rounds[i].keeps, first, window);
+      if (added) wait_for_rank(j, i, rounds[i].partner);
       j->ranks[i].now += (double)added * j->p->times->sum;
     }
   }
@@ -121,14 +121,14 @@ static void round_of_weights(job *j, const rank_round *rounds) {
   for (int64_t i = 0; i < j->count; i++)
     if (rounds[i].keeps) send_from(j, i, rounds[i].partner, rounds[i].keeps * j->size);
   for (int64_t i = 0; i < j->count; i++)
-    if (rounds[i].gives) wait_for(j, i, rounds[i].partner);
+    if (rounds[i].gives) wait_for_rank(j, i, rounds[i].partner);
 }
 
 // The slot that a rank of a row owns.
-static int64_t slot_of(const job *j, int64_t rank) {
+static int64_t owned_slot(const job *j, int64_t rank) {
   owner_grid place = owner_place(j, rank);
   int first = owners_left(&place).first + place.time;
-  return numbers_of(j, (slot_range){first, first + 1});
+  return slot_numbers(j, (slot_range){first, first + 1});
 }
 
 // What the busiest rank of a row sends to each other one, of the slots that they own: those of the
@@ -136,7 +136,7 @@ static int64_t slot_of(const job *j, int64_t rank) {
 static int64_t busiest_of_row(const job *j, int64_t first, bool weights) {
   int64_t times = j->grid->time, most = 0, least = INT64_MAX, all = 0;
   for (int64_t i = first; i < first + times; i++) {
-    int64_t slot = slot_of(j, i);
+    int64_t slot = owned_slot(j, i);
     if (slot > most) most = slot;
     if (slot < least) least = slot;
     all += slot;
@@ -170,7 +170,7 @@ static rec_status exchange_gradients(job *j, rank_round *rounds) {
   }
   rec_status status = exchange_in_rows(j, own, false);
   for (int64_t i = 0; i < j->count; i++)
-    j->ranks[i].now += (double)((segments - 1) * slot_of(j, i)) * j->p->times->sum;
+    j->ranks[i].now += (double)((segments - 1) * owned_slot(j, i)) * j->p->times->sum;
   return status;
 }
 
@@ -204,23 +204,23 @@ static void sum_own(job *j) {
 
 static void step_own(job *j) {
   for (int64_t i = 0; i < j->count; i++)
-    j->ranks[i].now += (double)slot_of(j, i) * j->p->times->step;
+    j->ranks[i].now += (double)owned_slot(j, i) * j->p->times->step;
 }
 
-static rec_status run_step(job *j, rank_round *rounds) {
+static rec_status simulate_job_step(job *j, rank_round *rounds) {
   const step_gathers sizes = step_gathers_of(j->p, j->grid);
-  for (int i = 0; i < sizes.fittings; i++) gather(j, sizes.fits);
-  gather(j, sizes.starts);
+  for (int i = 0; i < sizes.fittings; i++) simulate_gather(j, sizes.fits);
+  simulate_gather(j, sizes.starts);
   rec_status status = rows_run(j->p, j->grid, j->n, j->ranks);
   sum_own(j);
-  gather(j, sizes.shards);
+  simulate_gather(j, sizes.shards);
   if (!status) status = exchange_gradients(j, rounds);
-  gather(j, sizes.squares);
-  gather(j, sizes.ends);
+  simulate_gather(j, sizes.squares);
+  simulate_gather(j, sizes.ends);
   step_own(j);
   if (!status) status = exchange_weights(j, rounds);
-  for (int i = 0; i < sizes.agreements; i++) gather(j, sizes.shards);
-  gather(j, sizes.going_on);
+  for (int i = 0; i < sizes.agreements; i++) simulate_gather(j, sizes.shards);
+  simulate_gather(j, sizes.going_on);
   return status;
 }
 
@@ -240,9 +240,10 @@ rec_status simulate_step(const predicted_program *p, const rank_grid *grid, cons
   j.ranks = calloc((size_t)count, sizeof *j.ranks);
   j.begin = calloc((size_t)count * 3, sizeof *j.begin);
   j.arrival = j.begin + count, j.before = j.arrival + count;
-  rec_status status = rounds && j.ranks && j.begin ? run_step(&j, rounds) : rec_no_memory();
+  rec_status status =
+      rounds && j.ranks && j.begin ? simulate_job_step(&j, rounds) : rec_no_memory();
   double first = status ? 0 : end_of(&j);
-  if (!status) status = run_step(&j, rounds);
+  if (!status) status = simulate_job_step(&j, rounds);
   *seconds = status ? 0 : end_of(&j) - first;
   free(rounds);
   free(j.ranks);

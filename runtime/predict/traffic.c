@@ -62,7 +62,7 @@ static void count_carried(const counting *c, leaf_range shards) {
 }
 
 // Each message of a schedule is sent by all ranks of a row but one.
-static rec_status count_row(const counting *c, int64_t data) {
+static rec_status count_data_row(const counting *c, int64_t data) {
   rank_schedule s;
   leaf_range shards = rank_grid_shards(c->p, c->grid, data);
   rec_status status = schedule_shards(c->p, c->grid, shards, &s);
@@ -78,13 +78,13 @@ static rec_status count_row(const counting *c, int64_t data) {
 static rec_status count_rows(const counting *c) {
   rec_status status = REC_OK;
   for (int64_t d = 0; !status && c->grid->time > 1 && d < c->grid->data; d++)
-    status = count_row(c, d);
+    status = count_data_row(c, d);
   return status;
 }
 
 // ---- gradients and weights ----------------------------------------------------------------------
 
-static int64_t numbers_of(const counting *c, slot_range slots) {
+static int64_t slot_numbers(const counting *c, slot_range slots) {
   return piece_list_numbers(&c->p->pieces, slots, c->count).count;
 }
 
@@ -93,7 +93,7 @@ static void count_rounds(const counting *c, const owner_grid *place) {
   const int64_t segments = c->p->leaves.segments / c->grid->time, size = c->p->of.n->element_size;
   for (int i = 0; i < owners_round_count(place); i++) {
     owner_round round = owners_round(place, i);
-    int64_t gives = numbers_of(c, round.gives), keeps = numbers_of(c, round.keeps);
+    int64_t gives = slot_numbers(c, round.gives), keeps = slot_numbers(c, round.keeps);
     int64_t windows = (gives + EXCHANGE_WINDOW - 1) / EXCHANGE_WINDOW;
     count_messages(c, MESSAGE_GRADIENTS, segments * windows, segments * gives * size);
     count_messages(c, MESSAGE_WEIGHTS, keeps > 0, keeps * size);
@@ -105,7 +105,7 @@ static void count_slots(const counting *c, const owner_grid *place) {
   const int64_t segments = c->p->leaves.segments / c->grid->time, size = c->p->of.n->element_size;
   int first = owners_left(place).first;
   for (int other = 0; other < place->time_count; other++) {
-    int64_t slot = numbers_of(c, (slot_range){first + other, first + other + 1}),
+    int64_t slot = slot_numbers(c, (slot_range){first + other, first + other + 1}),
             others = place->time_count - 1;
     if (other == place->time)
       count_messages(c, MESSAGE_WEIGHTS, slot > 0 ? others : 0, others * slot * size);

@@ -34,7 +34,7 @@ static const struct {
     {LAUNCHER_PMIX, "PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
 };
 
-static int64_t number_in(const char *variable, int64_t otherwise) {
+static int64_t environment_number(const char *variable, int64_t otherwise) {
   const char *text = getenv(variable);
   char *end = NULL;
   long long number = text ? strtoll(text, &end, 10) : 0;
@@ -45,13 +45,14 @@ rec_status launch_find(launched *found) {
   *found = (launched){LAUNCHER_NONE, 1, 0};
   for (size_t i = 0; i < sizeof told / sizeof *told && !found->by; i++)
     if (getenv(told[i].rank))
-      *found = (launched){told[i].by, number_in(told[i].count, 0), number_in(told[i].rank, 0)};
-  int64_t tasks = number_in("SLURM_STEP_NUM_TASKS", 1);
+      *found = (launched){told[i].by, environment_number(told[i].count, 0),
+                          environment_number(told[i].rank, 0)};
+  int64_t tasks = environment_number("SLURM_STEP_NUM_TASKS", 1);
   if (found->by == LAUNCHER_PMI && found->count == tasks &&
-      found->number == number_in("SLURM_PROCID", -1))
+      found->number == environment_number("SLURM_PROCID", -1))
     found->by = LAUNCHER_SLURM;
   if (found->by || tasks == 1) return REC_OK;
-  found->number = number_in("SLURM_PROCID", 0);
+  found->number = environment_number("SLURM_PROCID", 0);
   return rec_fail(REC_ERROR_DEVICE,
                   "srun has started %lld processes that cannot find each other; srun --mpi=list "
                   "shows what there is: take pmix "
@@ -67,7 +68,7 @@ bool launch_speaks(void) {
 
 // ---- starting one ----------------------------------------------------------------------------
 
-static bool in_path(const char *name, char *file, size_t size) {
+static bool find_program_in_path(const char *name, char *file, size_t size) {
   const char *path = getenv("PATH");
   for (const char *next = path ? path : ""; *next;) {
     size_t length = strcspn(next, ":");
@@ -113,7 +114,7 @@ void launch_outlast(int seconds) {
 void launch_cancel_step(void) {
   char program[PATH_MAX];
   const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-  if (!job || !step || !in_path("scancel", program, sizeof program)) return;
+  if (!job || !step || !find_program_in_path("scancel", program, sizeof program)) return;
   file_path name = rec_path("%s.%s", job, step);
   pid_t child = fork();
   if (child == 0) {
@@ -124,7 +125,7 @@ void launch_cancel_step(void) {
 }
 
 bool launch_program(char *file, size_t size) {
-  return in_path("mpirun", file, size) || in_path("mpiexec", file, size);
+  return find_program_in_path("mpirun", file, size) || find_program_in_path("mpiexec", file, size);
 }
 
 // What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the

@@ -32,19 +32,19 @@ _Noreturn static void abort_job(mover *v) {
 }
 
 // On the thread. Calls of MPI that fail leave nothing to go on with.
-_Noreturn static void fail(mover *v, const char *text) {
+_Noreturn static void end_job(mover *v, const char *text) {
   fprintf(stderr, "rec: rank %d of %d: %s; the job ends\n", v->number, v->count, text);
   let_it_be_read();
   abort_job(v);
 }
 
-static void check(mover *v, mpi_result result, const char *call) {
+static void check_mpi(mover *v, mpi_result result, const char *call) {
   char text[MPI_TEXT] = "", line[MPI_TEXT + 64];
   int length = 0;
   if (result == 0) return;
   v->mpi.error_text(result, text, &length);
   snprintf(line, sizeof line, "%s: %s", call, text);
-  fail(v, line);
+  end_job(v, line);
 }
 
 // ---- the parts of a message ------------------------------------------------------------------
@@ -59,41 +59,43 @@ int mover_parts(const mover *v, int64_t size) {
   return (int)parts + v->stamped;
 }
 
-static part part_of(const mover *v, message *m, int i) {
+static part message_part(const mover *v, message *m, int i) {
   bool stamped = v->stamped && m->role == OF_CALLER;
   if (stamped && i == 0) return (part){&m->stamp, sizeof m->stamp};
   int64_t begin = (i - stamped) * v->largest, rest = m->size - begin;
   return (part){m->bytes + begin, (int)(rest < v->largest ? rest : v->largest)};
 }
 
-static void begin_part(mover *v, message *m, int i) {
-  part p = part_of(v, m, i);
+static void begin_message_part(mover *v, message *m, int i) {
+  part p = message_part(v, m, i);
   if (m->receives)
-    check(v,
-          v->mpi.receive(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
-          "MPI_Irecv");
+    check_mpi(
+        v,
+        v->mpi.receive(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
+        "MPI_Irecv");
   else
-    check(v, v->mpi.send(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
-          "MPI_Isend");
+    check_mpi(
+        v, v->mpi.send(p.bytes, p.size, v->mpi.byte, m->peer, m->tag, v->mpi.world, &m->parts[i]),
+        "MPI_Isend");
 }
 
 static void check_size(mover *v, message *m, int i, const mpi_status *status) {
   char line[256];
-  int found = 0, expected = part_of(v, m, i).size;
-  check(v, v->mpi.count(status, v->mpi.byte, &found), "MPI_Get_count");
+  int found = 0, expected = message_part(v, m, i).size;
+  check_mpi(v, v->mpi.count(status, v->mpi.byte, &found), "MPI_Get_count");
   if (found == expected) return;
   snprintf(line, sizeof line,
            "expected %d bytes of %s from rank %d, found %d; all ranks must run the same rec on the "
            "same program",
            expected, message_kind_name(m->kind), m->peer, found);
-  fail(v, line);
+  end_job(v, line);
 }
 
 static bool all_parts_arrived(mover *v, message *m) {
   while (m->open_parts) {
     int i = m->part_count - m->open_parts, done = 0;
     mpi_status status;
-    check(v, v->mpi.test(&m->parts[i], &done, &status), "MPI_Test");
+    check_mpi(v, v->mpi.test(&m->parts[i], &done, &status), "MPI_Test");
     if (!done) return false;
     if (m->receives) check_size(v, m, i, &status);
     m->open_parts--;
@@ -103,9 +105,9 @@ static bool all_parts_arrived(mover *v, message *m) {
 
 // ---- the thread ------------------------------------------------------------------------------
 
-static void begin(mover *v, message *m) {
+static void begin_message(mover *v, message *m) {
   m->open_parts = m->part_count;
-  for (int i = 0; i < m->part_count; i++) begin_part(v, m, i);
+  for (int i = 0; i < m->part_count; i++) begin_message_part(v, m, i);
 }
 
 static message *take_posted(mover *v) {
@@ -119,7 +121,7 @@ static void add_to_moving(mover *v, message *list) {
   message **last = &v->moving;
   while (*last) last = &(*last)->next;
   *last = list;
-  for (; list; list = list->next) begin(v, list);
+  for (; list; list = list->next) begin_message(v, list);
 }
 
 // ---- questions -------------------------------------------------------------------------------
@@ -160,11 +162,11 @@ static int take_question(mover *v) {
   int from = -1, done = 0;
   mpi_request request;
   mpi_status status;
-  check(v,
-        v->mpi.receive(&from, sizeof from, v->mpi.byte, v->mpi.any_rank, QUESTION_TAG, v->mpi.world,
-                       &request),
-        "MPI_Irecv");
-  while (!done) check(v, v->mpi.test(&request, &done, &status), "MPI_Test");
+  check_mpi(v,
+            v->mpi.receive(&from, sizeof from, v->mpi.byte, v->mpi.any_rank, QUESTION_TAG,
+                           v->mpi.world, &request),
+            "MPI_Irecv");
+  while (!done) check_mpi(v, v->mpi.test(&request, &done, &status), "MPI_Test");
   return from;
 }
 
@@ -176,8 +178,8 @@ static void look_for_questions(mover *v, double now) {
   mpi_status status;
   if (v->moving && now - v->looked < often) return;
   v->looked = now;
-  check(v, v->mpi.probe(v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &found, &status),
-        "MPI_Iprobe");
+  check_mpi(v, v->mpi.probe(v->mpi.any_rank, QUESTION_TAG, v->mpi.world, &found, &status),
+            "MPI_Iprobe");
   if (!found) return;
   message *answer = message_of(ANSWER_GIVEN, take_question(v), ANSWER_TAG, MOVER_ANSWER);
   if (!answer) return;
@@ -195,7 +197,7 @@ static void take_answer(mover *v, const message *m) {
 
 // ---- arrivals --------------------------------------------------------------------------------
 
-static void finish(mover *v, message *m) {
+static void finish_message(mover *v, message *m) {
   if (m->role == OF_CALLER) {
     pthread_mutex_lock(&v->lock);
     m->done = true;
@@ -218,7 +220,7 @@ static bool test_all(mover *v) {
     }
     *at = m->next;
     any = true;
-    finish(v, m);
+    finish_message(v, m);
   }
   return any;
 }
@@ -267,16 +269,16 @@ static void move_messages(mover *v) {
 
 static void start_mpi(mover *v) {
   int provided = 0, found = 0, *largest = NULL;
-  check(v, v->mpi.init(NULL, NULL, v->mpi.one_thread, &provided), "MPI_Init_thread");
-  check(v, v->mpi.rank(v->mpi.world, &v->number), "MPI_Comm_rank");
-  check(v, v->mpi.size(v->mpi.world, &v->count), "MPI_Comm_size");
-  check(v, v->mpi.on_error(v->mpi.world, v->mpi.errors_return), "MPI_Comm_set_errhandler");
-  check(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found),
-        "MPI_Comm_get_attr");
-  if (found && largest && *largest < ANSWER_TAG) fail(v, "this MPI has too few tags");
+  check_mpi(v, v->mpi.init(NULL, NULL, v->mpi.one_thread, &provided), "MPI_Init_thread");
+  check_mpi(v, v->mpi.rank(v->mpi.world, &v->number), "MPI_Comm_rank");
+  check_mpi(v, v->mpi.size(v->mpi.world, &v->count), "MPI_Comm_size");
+  check_mpi(v, v->mpi.on_error(v->mpi.world, v->mpi.errors_return), "MPI_Comm_set_errhandler");
+  check_mpi(v, v->mpi.attribute(v->mpi.world, v->mpi.largest_tag, &largest, &found),
+            "MPI_Comm_get_attr");
+  if (found && largest && *largest < ANSWER_TAG) end_job(v, "this MPI has too few tags");
 }
 
-static void say(mover *v, bool *what) {
+static void tell_waiters(mover *v, bool *what) {
   pthread_mutex_lock(&v->lock);
   *what = true;
   pthread_cond_broadcast(&v->done);
@@ -284,15 +286,15 @@ static void say(mover *v, bool *what) {
 }
 
 // Naps end when they should, not 50 microseconds later.
-static void *run(void *argument) {
+static void *run_mover(void *argument) {
   mover *v = argument;
   prctl(PR_SET_NAME, "rec messages");
   prctl(PR_SET_TIMERSLACK, 1000UL);
   start_mpi(v);
-  say(v, &v->ready);
+  tell_waiters(v, &v->ready);
   move_messages(v);
   v->mpi.finalize();
-  say(v, &v->ended);
+  tell_waiters(v, &v->ended);
   return NULL;
 }
 
@@ -319,7 +321,7 @@ static rec_status start_thread(mover *v) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  int failed = pthread_create(&v->thread, NULL, run, v);
+  int failed = pthread_create(&v->thread, NULL, run_mover, v);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return failed ? rec_fail(REC_ERROR_MEMORY, "a thread for messages: %s", strerror(failed))
                 : REC_OK;

@@ -34,7 +34,7 @@ static void *open_beside_launcher(const char *name) {
 }
 
 // Open MPI's plugins look for its functions among those that all libraries see.
-static void *open_file(const char *name) {
+static void *open_mpi_library(const char *name) {
   void *library = strchr(name, '/') ? NULL : open_beside_launcher(name);
   return library ? library : dlopen(name, RTLD_NOW | RTLD_GLOBAL);
 }
@@ -44,7 +44,7 @@ static rec_status open_any(launcher by, mpi *m, void **library) {
   size_t length = 0;
   for (size_t i = 0; i < sizeof files_of[by] / sizeof *files_of[by] && files_of[by][i]; i++) {
     snprintf(m->name, sizeof m->name, "%s", files_of[by][i]);
-    if ((*library = open_file(m->name))) return REC_OK;
+    if ((*library = open_mpi_library(m->name))) return REC_OK;
     if (length < sizeof tried)
       length += (size_t)snprintf(tried + length, sizeof tried - length, "; %s", dlerror());
   }
@@ -134,7 +134,7 @@ rec_status mpi_open(launcher by, const char *name, mpi *m) {
   *m = (mpi){0};
   if (name) {
     snprintf(m->name, sizeof m->name, "%s", name);
-    library = open_file(name);
+    library = open_mpi_library(name);
     if (!library)
       status = rec_fail(REC_ERROR_DEVICE, "expected an MPI library in %s: %s", name, dlerror());
   } else {

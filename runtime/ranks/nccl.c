@@ -45,20 +45,20 @@ struct nccl {
 
 // ---- failures --------------------------------------------------------------------------------
 
-static rec_status refuse(nccl *n, nccl_result result, const char *call) {
+static rec_status nccl_failed(nccl *n, nccl_result result, const char *call) {
   const char *more = n->last_error(n->comm);
   return rec_fail(REC_ERROR_DEVICE, "%s: %s (%d)%s%s", call, n->error_text(result), result,
                   more && *more ? ": " : "", more ? more : "");
 }
 
-static bool goes_on(nccl_result result) {
+static bool nccl_goes_on(nccl_result result) {
   return result == NCCL_DONE || result == NCCL_IN_PROGRESS;
 }
 
 // Calls of NCCL that fail leave nothing to go on with.
-static void check(nccl *n, nccl_result result, const char *call) {
-  if (goes_on(result)) return;
-  refuse(n, result, call);
+static void check_nccl(nccl *n, nccl_result result, const char *call) {
+  if (nccl_goes_on(result)) return;
+  nccl_failed(n, result, call);
   ranks_abort(n->settings.job, "%s; the job ends", rec_message());
 }
 
@@ -117,8 +117,8 @@ static bool sleep_second(nccl *n) {
 
 static void look_for_error(nccl *n) {
   nccl_result found = NCCL_DONE;
-  check(n, n->async_error(n->comm, &found), "ncclCommGetAsyncError");
-  check(n, found, "NCCL");
+  check_nccl(n, n->async_error(n->comm, &found), "ncclCommGetAsyncError");
+  check_nccl(n, found, "NCCL");
 }
 
 // The thread that computes may be inside the driver, which waits for ever for a rank that does not
@@ -147,7 +147,7 @@ static rec_status start_watch(nccl *n) {
 
 // ---- lists of messages -----------------------------------------------------------------------
 
-static bool has_room(nccl *n) {
+static bool queue_has_room(nccl *n) {
   pthread_mutex_lock(&n->lock);
   drop_done(n);
   bool room = n->begun - n->done < MOST_ON_THEIR_WAY;
@@ -161,8 +161,8 @@ static const device_message *waited_for(const device_message *list, int count) {
   return list;
 }
 
-static move *begin(nccl *n, const device_message *list, int count, message_place place) {
-  while (!has_room(n)) usleep(NAP_MICROSECONDS);
+static move *begin_move(nccl *n, const device_message *list, int count, message_place place) {
+  while (!queue_has_room(n)) usleep(NAP_MICROSECONDS);
   pthread_mutex_lock(&n->lock);
   move *m = &n->moves[n->begun++ % MOST_ON_THEIR_WAY];
   const device_message *first = waited_for(list, count);
@@ -190,12 +190,12 @@ static nccl_result issue(nccl *n, const device_message *m) {
 
 void nccl_move(nccl *n, const device_message *list, int count, message_place place) {
   if (count == 0) return;
-  move *m = begin(n, list, count, place);
+  move *m = begin_move(n, list, count, place);
   check_driver(n, n->driver->event_record(m->before, NULL), "cuEventRecord");
-  check(n, n->group_start(), "ncclGroupStart");
+  check_nccl(n, n->group_start(), "ncclGroupStart");
   for (int i = 0; i < count; i++)
-    check(n, issue(n, &list[i]), list[i].receives ? "ncclRecv" : "ncclSend");
-  check(n, settle(n, n->group_end()), "ncclGroupEnd");
+    check_nccl(n, issue(n, &list[i]), list[i].receives ? "ncclRecv" : "ncclSend");
+  check_nccl(n, settle(n, n->group_end()), "ncclGroupEnd");
   check_driver(n, n->driver->event_record(m->after, NULL), "cuEventRecord");
   issued(n, m);
 }
@@ -223,7 +223,7 @@ static rec_status take_functions(void *library, const char *name, nccl *n) {
 }
 
 // It stays open: it has threads of its own.
-static rec_status open_library(nccl *n) {
+static rec_status open_nccl_library(nccl *n) {
   const char *name = getenv("REC_NCCL");
   int version = 0;
   if (!name) name = "libnccl.so.2";
@@ -275,7 +275,7 @@ rec_status nccl_open(const nccl_settings *settings, nccl **made) {
   if (!status)
     status =
         cuda_check(n->driver, n->driver->context_current(&n->context), "cuCtxGetCurrent", NULL);
-  if (!status) status = open_library(n);
+  if (!status) status = open_nccl_library(n);
   if (!status) status = make_events(n);
   if (status)
     nccl_close(n);
@@ -286,7 +286,7 @@ rec_status nccl_open(const nccl_settings *settings, nccl **made) {
 
 rec_status nccl_new_id(nccl *n, nccl_id *id) {
   nccl_result result = n->new_id(id);
-  return result ? refuse(n, result, "ncclGetUniqueId") : REC_OK;
+  return result ? nccl_failed(n, result, "ncclGetUniqueId") : REC_OK;
 }
 
 rec_status nccl_device(const nccl *n, char uuid[16]) {
@@ -310,10 +310,10 @@ static rec_status await_others(nccl *n, nccl_result result) {
       return rec_fail(REC_ERROR_DEVICE, "waited %lld seconds for NCCL to connect the GPUs",
                       (long long)n->settings.patience);
     nccl_result asked = n->async_error(n->comm, &result);
-    if (asked) return refuse(n, asked, "ncclCommGetAsyncError");
+    if (asked) return nccl_failed(n, asked, "ncclCommGetAsyncError");
     usleep(NAP_MICROSECONDS);
   }
-  return result ? refuse(n, result, "ncclCommInitRankConfig") : REC_OK;
+  return result ? nccl_failed(n, result, "ncclCommInitRankConfig") : REC_OK;
 }
 
 rec_status nccl_join(nccl *n, const nccl_id *id) {
@@ -341,17 +341,17 @@ void nccl_give_up(nccl *n) {
 }
 
 // All ranks come to the end of all lists; the watch is there meanwhile.
-static void leave(nccl *n) {
+static void leave_ranks(nccl *n) {
   const device_message others = {.receives = true, .peer = ranks_number(n->settings.job) == 0};
-  begin(n, &others, 1, (message_place){-1, -1, "the end"});
-  check(n, settle(n, n->finalize(n->comm)), "ncclCommFinalize");
+  begin_move(n, &others, 1, (message_place){-1, -1, "the end"});
+  check_nccl(n, settle(n, n->finalize(n->comm)), "ncclCommFinalize");
   end_watch(n);
-  check(n, n->destroy(n->comm), "ncclCommDestroy");
+  check_nccl(n, n->destroy(n->comm), "ncclCommDestroy");
 }
 
 void nccl_close(nccl *n) {
   if (!n) return;
-  if (n->comm) leave(n);
+  if (n->comm) leave_ranks(n);
   for (int i = 0; i < MOST_ON_THEIR_WAY; i++) {
     n->settings.end(n->settings.job, &n->moves[i].wait);
     if (n->moves[i].before) n->driver->event_destroy(n->moves[i].before);

@@ -25,7 +25,7 @@ bool neighbour_is_here(const neighbour *self, const neighbour *other) {
 }
 
 // The letter after the name of the program, which stands in brackets and may have brackets itself.
-static char letter_of(const char *text) {
+static char process_letter(const char *text) {
   const char *end = strrchr(text, ')');
   return end && end[1] == ' ' ? end[2] : '\0';
 }
@@ -44,7 +44,7 @@ process_state neighbour_process(const neighbour *self, const neighbour *other) {
   size_t size = fread(text, 1, sizeof text - 1, file);
   fclose(file);
   if (!size) return PROCESS_ENDED;  // between the two calls
-  switch (letter_of(text)) {
+  switch (process_letter(text)) {
     case 'Z':  // nobody has asked how it has ended
     case 'X': return PROCESS_ENDED;
     case 'T':

@@ -20,7 +20,7 @@ static bool computes(const patience *p, const rank_wait *w) {
          (w->seconds == a->since || computed > 0.02 * (double)(w->seconds - a->since));
 }
 
-static rank_answer describe(const rank_wait *w) {
+static rank_answer describe_wait(const rank_wait *w) {
   rank_answer a = {.receives = w->receives,
                    .peer = w->peer,
                    .kind = w->kind,
@@ -39,7 +39,7 @@ void patience_answer(void *context, void *answer) {
   for (const rank_wait *w = p->waits; w; w = w->next)
     if (!longest || w->seconds > longest->seconds) longest = w;
   if (longest) {
-    *a = describe(longest);
+    *a = describe_wait(longest);
     a->waits = true;
     a->computes = computes(p, longest);
   }
@@ -69,7 +69,7 @@ static int64_t answer_time(const patience *p) {
   return half < 1 ? 1 : half > MOST ? MOST : half;
 }
 
-static process_state state_of(const patience *p, int rank) {
+static process_state process_state_of(const patience *p, int rank) {
   return p->ranks ? neighbour_process(&p->ranks[p->mover->number], &p->ranks[rank])
                   : PROCESS_UNKNOWN;
 }
@@ -81,7 +81,7 @@ static int64_t pause(const patience *p) {
   return rest < 2 ? 2 : rest;
 }
 
-static void note(patience *p, rank_wait *w) {
+static void note_activity(patience *p, rank_wait *w) {
   const double processor = p->processor(p->context);
   w->ask_at = pause(p);
   w->recent = (rank_activity){w->seconds, w->seconds, processor, processor};
@@ -96,7 +96,7 @@ static void watch_activity(const patience *p, rank_wait *w) {
   *a = (rank_activity){a->until, w->seconds, a->processor_until, p->processor(p->context)};
 }
 
-static verdict ask(rank_wait *w, int rank) {
+static verdict ask_rank(rank_wait *w, int rank) {
   w->asked = rank;
   w->ask_at = w->seconds;
   w->answered = false;
@@ -125,16 +125,16 @@ static verdict judge_answer(const patience *p, rank_wait *w) {
     return IS_OVER;
   if (waits && !long_enough) return ask_later(w, 1);
   if (!waits || closes || ++w->links >= p->mover->count) return ask_later(w, pause(p));
-  return ask(w, a->peer);
+  return ask_rank(w, a->peer);
 }
 
 // A process may have sent a message and ended in order. It has arrived a second later.
-static verdict judge(const patience *p, rank_wait *w) {
+static verdict judge_wait(const patience *p, rank_wait *w) {
   enum { GONE = 2 };
-  w->gone = state_of(p, w->peer) == PROCESS_ENDED ? w->gone + 1 : 0;
+  w->gone = process_state_of(p, w->peer) == PROCESS_ENDED ? w->gone + 1 : 0;
   if (w->gone == GONE) return IS_OVER;
   if (w->seconds < w->ask_at) return GOES_ON;
-  if (w->seconds == w->ask_at) return ask(w, w->peer);
+  if (w->seconds == w->ask_at) return ask_rank(w, w->peer);
   if (w->answered && w->seconds >= p->seconds) return judge_answer(p, w);
   if (w->seconds < w->ask_at + answer_time(p)) return GOES_ON;
   return w->asked == w->peer ? IS_OVER : ask_later(w, pause(p));
@@ -142,9 +142,9 @@ static verdict judge(const patience *p, rank_wait *w) {
 
 bool patience_second(patience *p, rank_wait *w) {
   pthread_mutex_lock(&p->lock);
-  if (!w->seconds++) note(p, w);
+  if (!w->seconds++) note_activity(p, w);
   watch_activity(p, w);
-  verdict v = judge(p, w);
+  verdict v = judge_wait(p, w);
   pthread_mutex_unlock(&p->lock);
   if (v == ASKS) mover_ask(p->mover, w->asked);
   return v != IS_OVER;
@@ -177,7 +177,7 @@ static void put_what(char text[TEXT], const rank_answer *a) {
 static void put_silence(const patience *p, int peer, char text[TEXT]) {
   const char *machine = p->ranks ? p->ranks[peer].machine : "its machine";
   long process = p->ranks ? (long)p->ranks[peer].process : 0;
-  switch (state_of(p, peer)) {
+  switch (process_state_of(p, peer)) {
     case PROCESS_STOPPED:
       snprintf(text, TEXT, "does not answer: its process %ld is stopped", process);
       return;
@@ -212,7 +212,7 @@ static void put_reason(const patience *p, const rank_wait *w, char text[TEXT]) {
 }
 
 void patience_explain(patience *p, const rank_wait *w, char *text, size_t size) {
-  const rank_answer own = describe(w);
+  const rank_answer own = describe_wait(w);
   char what[TEXT], reason[TEXT] = "";
   put_what(what, &own);
   pthread_mutex_lock(&p->lock);

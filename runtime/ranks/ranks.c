@@ -128,7 +128,7 @@ bool ranks_gather_round(int count, int number, gather_round *round) {
 
 // Of a round of an exchange. Ranks that come to exchanges of different names wait for each other,
 // and say what for: none takes the bytes of the other exchange.
-static int64_t tag_of(message_place place, int round) {
+static int64_t exchange_tag(message_place place, int round) {
   enum { ROUNDS = 32 };
   uint32_t hash = 2166136261u;  // FNV-1a
   for (const char *c = place.what; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
@@ -139,7 +139,7 @@ static void gather_rounds(ranks *r, char *blocks, int64_t size, message_place pl
   int count = ranks_count(r), number = ranks_number(r);
   gather_round round;
   for (int i = 0; ranks_gather_round(count, i, &round); i++) {
-    int64_t bytes = round.blocks * size, tag = tag_of(place, i);
+    int64_t bytes = round.blocks * size, tag = exchange_tag(place, i);
     message *in = ranks_receive(r, (number + round.ahead) % count, MESSAGE_NUMBERS, tag,
                                 blocks + round.ahead * size, bytes);
     message *out =
@@ -166,7 +166,7 @@ void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, messag
 // smaller and smaller k.
 void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place) {
   int count = ranks_count(r), behind = (ranks_number(r) + count - from) % count, half = 1;
-  const int64_t tag = tag_of(place, 0);
+  const int64_t tag = exchange_tag(place, 0);
   while (half < count) half *= 2;
   for (; half; half /= 2) {
     int to = behind + half, before = behind - half;
@@ -311,7 +311,7 @@ static rec_status check_grid(const ranks_settings *s, int64_t count) {
 }
 
 // A library that does not understand the launcher starts jobs of one rank.
-static rec_status check_count(const ranks *r, const launched *by) {
+static rec_status check_rank_count(const ranks *r, const launched *by) {
   int count = ranks_count(r);
   if (by->count == 0 || by->count == count) return REC_OK;
   return rec_fail(
@@ -355,7 +355,7 @@ static rec_status fill_defaults(ranks_settings *s) {
   return status;
 }
 
-static rec_status join(const launched *by, const ranks_settings *settings, ranks **made) {
+static rec_status join_ranks(const launched *by, const ranks_settings *settings, ranks **made) {
   ranks *r = calloc(1, sizeof *r);
   if (!r) return rec_no_memory();
   r->patience = (patience){
@@ -370,7 +370,7 @@ static rec_status join(const launched *by, const ranks_settings *settings, ranks
   }
   r->time_count = (int)settings->time_count;
   *made = r;
-  status = check_count(r, by);
+  status = check_rank_count(r, by);
   if (!status) status = check_grid(settings, ranks_count(r));
   if (!status) find_neighbours(r);
   return status ? status : open_clock(r);
@@ -384,7 +384,7 @@ rec_status ranks_open(const ranks_settings *given, ranks **made) {
   if (!status) status = launch_find(&by);
   if (status) return status;
   if (by.by == LAUNCHER_NONE || by.count == 1) return check_grid(&settings, 1);
-  return join(&by, &settings, made);
+  return join_ranks(&by, &settings, made);
 }
 
 // All answers have been taken before the end, so that no rank is asked after it. MPI_Finalize of

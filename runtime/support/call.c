@@ -84,7 +84,7 @@ static double size_expression(const call *c, const rec_table_axis *axis) {
   return stack[0];
 }
 
-static rec_status read_axis(call *c, int index) {
+static rec_status read_axis_size(call *c, int index) {
   const rec_table_axis *axis = table_axis(c->table, index);
   const char *name = table_text(c->table, axis->name_at);
   int64_t given = read_size(c, axis->field);
@@ -193,7 +193,7 @@ rec_status call_read_size_fields(call *c, const rec_table *table, const char *en
                      "batch = %lld, sequences = %lld",
                      (long long)c->batch, (long long)c->sequences);
   for (int i = 0; i < table->axis_count; i++) {
-    rec_status status = read_axis(c, i);
+    rec_status status = read_axis_size(c, i);
     if (status != REC_OK) return status;
   }
   return check_totals(c);

@@ -9,21 +9,23 @@
 #include "compiler/abi/library.h"
 #include "runtime/support/error.h"
 
-static const void *at(const void *table, int32_t offset) { return (const char *)table + offset; }
+static const void *table_place(const void *table, int32_t offset) {
+  return (const char *)table + offset;
+}
 
-static const rec_table_axis *axis_of(const rec_table *table, int32_t axis) {
-  return (const rec_table_axis *)at(table, table->axes_at) + axis;
+static const rec_table_axis *table_axis_at(const rec_table *table, int32_t axis) {
+  return (const rec_table_axis *)table_place(table, table->axes_at) + axis;
 }
 
 static int64_t size_in(const void *arguments, const rec_table_axis *axis) {
   int64_t size;
-  memcpy(&size, at(arguments, axis->field), sizeof size);
+  memcpy(&size, table_place(arguments, axis->field), sizeof size);
   return size;
 }
 
-static int fits(const rec_choice *choice, const rec_table *table, const void *arguments) {
+static int variant_fits(const rec_choice *choice, const rec_table *table, const void *arguments) {
   for (int32_t i = 0; i < choice->axis_count; i++) {
-    const rec_table_axis *axis = axis_of(table, choice->axes[i].axis);
+    const rec_table_axis *axis = table_axis_at(table, choice->axes[i].axis);
     int64_t size = size_in(arguments, axis);
     if (size != 0 && size != axis->size) return 0;
   }
@@ -37,16 +39,16 @@ typedef struct message {
   size_t length;
 } message;
 
-static void add_text(message *m, const char *text) {
+static void add_message_text(message *m, const char *text) {
   int written = snprintf(m->text + m->length, sizeof m->text - m->length, "%s", text);
   m->length += (size_t)written;
   if (m->length >= sizeof m->text) m->length = sizeof m->text - 1;
 }
 
-static void add_number(message *m, int64_t number) {
+static void add_number_text(message *m, int64_t number) {
   char text[24];
   snprintf(text, sizeof text, "%lld", (long long)number);
-  add_text(m, text);
+  add_message_text(m, text);
 }
 
 // The sizes of an axis, each once. Returns whether `wanted` is among them.
@@ -54,12 +56,12 @@ static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const c
                      int64_t wanted) {
   int found = 0;
   for (int32_t i = 0; i < choice->count; i++) {
-    int64_t size = axis_of(choice->tables[i], axis)->size;
+    int64_t size = table_axis_at(choice->tables[i], axis)->size;
     int before = 0;
-    for (int32_t k = 0; k < i; k++) before |= axis_of(choice->tables[k], axis)->size == size;
+    for (int32_t k = 0; k < i; k++) before |= table_axis_at(choice->tables[k], axis)->size == size;
     if (before) continue;
-    if (i) add_text(m, separator);
-    add_number(m, size);
+    if (i) add_message_text(m, separator);
+    add_number_text(m, size);
     found |= size == wanted;
   }
   return found;
@@ -69,109 +71,109 @@ static int add_sizes(message *m, const rec_choice *choice, int32_t axis, const c
 static void add_expectation(message *m, const rec_choice *choice, int32_t index,
                             const void *arguments) {
   const rec_table *first = choice->tables[0];
-  const rec_table_axis *axis = axis_of(first, choice->axes[index].axis);
-  add_text(m, index ? "; " : "expected ");
-  add_text(m, at(first, axis->name_at));
-  add_text(m, " of ");
+  const rec_table_axis *axis = table_axis_at(first, choice->axes[index].axis);
+  add_message_text(m, index ? "; " : "expected ");
+  add_message_text(m, table_place(first, axis->name_at));
+  add_message_text(m, " of ");
   add_sizes(m, choice, choice->axes[index].axis, " or ", 0);
-  add_text(m, ", found ");
-  add_number(m, size_in(arguments, axis));
+  add_message_text(m, ", found ");
+  add_number_text(m, size_in(arguments, axis));
 }
 
 // The command that adds the variant.
 static void add_command(message *m, const rec_choice *choice, const void *arguments) {
-  add_text(m, at(choice, choice->command_at));
+  add_message_text(m, table_place(choice, choice->command_at));
   for (int32_t i = 0; i < choice->axis_count; i++) {
-    int64_t size = size_in(arguments, axis_of(choice->tables[0], choice->axes[i].axis));
-    add_text(m, " -D ");
-    add_text(m, at(choice, choice->axes[i].define_at));
-    add_text(m, "=");
+    int64_t size = size_in(arguments, table_axis_at(choice->tables[0], choice->axes[i].axis));
+    add_message_text(m, " -D ");
+    add_message_text(m, table_place(choice, choice->axes[i].define_at));
+    add_message_text(m, "=");
     if (add_sizes(m, choice, choice->axes[i].axis, ",", size) || size < 1) continue;
-    add_text(m, ",");
-    add_number(m, size);
+    add_message_text(m, ",");
+    add_number_text(m, size);
   }
 }
 
-static rec_status refuse(const rec_choice *choice, const char *entry, const void *arguments,
-                         int fitting) {
+static rec_status refuse_sizes(const rec_choice *choice, const char *entry, const void *arguments,
+                               int fitting) {
   message m = {.length = 0};
   for (int32_t i = 0; i < choice->axis_count; i++) add_expectation(&m, choice, i, arguments);
   if (!fitting) {
-    add_text(&m, "; ");
+    add_message_text(&m, "; ");
     add_command(&m, choice, arguments);
-    add_text(&m, " adds it");
+    add_message_text(&m, " adds it");
   }
-  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s", (const char *)at(choice, choice->name_at),
-                  entry, m.text);
+  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: %s",
+                  (const char *)table_place(choice, choice->name_at), entry, m.text);
 }
 
 // Finds the variant that has the sizes of a call. Arguments that cannot be read go to the first
 // variant, which refuses them.
-static rec_status choose(const rec_choice *choice, const char *entry, const void *arguments,
-                         const rec_table **table) {
+static rec_status choose_variant(const rec_choice *choice, const char *entry, const void *arguments,
+                                 const rec_table **table) {
   *table = choice->tables[0];
   uint64_t size = 0;
   if (arguments) memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)(*table)->arguments_size) return REC_OK;
   int fitting = 0;
   for (int32_t i = 0; i < choice->count; i++) {
-    if (!fits(choice, choice->tables[i], arguments)) continue;
+    if (!variant_fits(choice, choice->tables[i], arguments)) continue;
     *table = choice->tables[i];
     fitting++;
   }
-  return fitting == 1 ? REC_OK : refuse(choice, entry, arguments, fitting);
+  return fitting == 1 ? REC_OK : refuse_sizes(choice, entry, arguments, fitting);
 }
 
 // ---- the entry points ------------------------------------------------------------------------
 
 int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
   const rec_table *table;
-  rec_status status = choose(choice, "forward", arguments, &table);
+  rec_status status = choose_variant(choice, "forward", arguments, &table);
   return status ? (int)status : rec_forward_entry(table, arguments, launch);
 }
 
 int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
   const rec_table *table;
-  rec_status status = choose(choice, "backward", arguments, &table);
+  rec_status status = choose_variant(choice, "backward", arguments, &table);
   return status ? (int)status : rec_backward_entry(table, arguments, launch);
 }
 
 int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
   const rec_table *table;
-  rec_status status = choose(choice, "step", arguments, &table);
+  rec_status status = choose_variant(choice, "step", arguments, &table);
   return status ? (int)status : rec_step_entry(table, arguments, launch);
 }
 
 int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes) {
   const rec_table *table;
-  rec_status status = choose(choice, "sizes", arguments, &table);
+  rec_status status = choose_variant(choice, "sizes", arguments, &table);
   return status ? (int)status : rec_sizes_entry(table, arguments, sizes);
 }
 
 int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
                        void *summary) {
   const rec_table *table;
-  rec_status status = choose(choice, "summary", arguments, &table);
+  rec_status status = choose_variant(choice, "summary", arguments, &table);
   return status ? (int)status : rec_summary_entry(table, arguments, launch, summary);
 }
 
 int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments,
                                 const rec_launch *launch, void *summary) {
   const rec_table *table;
-  rec_status status = choose(choice, "summary_backward", arguments, &table);
+  rec_status status = choose_variant(choice, "summary_backward", arguments, &table);
   return status ? (int)status : rec_summary_backward_entry(table, arguments, launch, summary);
 }
 
 int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
                     const rec_segments *segments) {
   const rec_table *table;
-  rec_status status = choose(choice, "fold", arguments, &table);
+  rec_status status = choose_variant(choice, "fold", arguments, &table);
   return status ? (int)status : rec_fold_entry(table, arguments, launch, segments);
 }
 
 int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
                        const rec_segments *segments, void *summary) {
   const rec_table *table;
-  rec_status status = choose(choice, "combine", arguments, &table);
+  rec_status status = choose_variant(choice, "combine", arguments, &table);
   return status ? (int)status : rec_combine_entry(table, arguments, launch, segments, summary);
 }

@@ -118,7 +118,7 @@ rec_status rec_cpu_clone(int *clone) {
 
 // A number of at least 1 that fills the text; 0: it is none. Newer C libraries have another symbol
 // for strtol.
-static int64_t whole_number(const char *text) {
+static int64_t positive_whole(const char *text) {
   int64_t number = 0;
   while (*text >= '0' && *text <= '9' && number < INT64_MAX / 16)
     number = 10 * number + (*text++ - '0');
@@ -132,7 +132,7 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   }
   const char *asked = getenv("REC_NUM_THREADS");
   if (asked && *asked) {
-    int64_t number = whole_number(asked);
+    int64_t number = positive_whole(asked);
     if (number < 1)
       return rec_fail(REC_ERROR_ARGUMENT,
                       "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'",

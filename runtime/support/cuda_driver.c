@@ -28,8 +28,8 @@ static const named_function functions[] = {
 #undef CUDA_LATER_ROW
 };
 
-__attribute__((format(printf, 2, 3))) static void refuse(rec_status status, const char *format,
-                                                         ...) {
+__attribute__((format(printf, 2, 3))) static void refuse_driver(rec_status status,
+                                                                const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(opened.message, sizeof opened.message, format, arguments);
@@ -38,8 +38,8 @@ __attribute__((format(printf, 2, 3))) static void refuse(rec_status status, cons
 }
 
 // The call, what it was about, the driver's name for the error and the driver's text.
-static void describe(const cuda_driver *d, cuda_result result, const char *call, const char *about,
-                     char text[REC_ERROR_TEXT_MAX]) {
+static void describe_cuda_failure(const cuda_driver *d, cuda_result result, const char *call,
+                                  const char *about, char text[REC_ERROR_TEXT_MAX]) {
   const char *name = NULL, *words = NULL;
   d->error_name(result, &name);
   d->error_text(result, &words);
@@ -52,15 +52,15 @@ static void describe(const cuda_driver *d, cuda_result result, const char *call,
 static void open_driver(void) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    refuse(REC_ERROR_DEVICE, "expected an NVIDIA driver, found none: %s", dlerror());
+    refuse_driver(REC_ERROR_DEVICE, "expected an NVIDIA driver, found none: %s", dlerror());
     return;
   }
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     void *found = dlsym(library, functions[i].symbol);
     if (!found && !functions[i].later) {
-      refuse(REC_ERROR_DEVICE,
-             "expected an NVIDIA driver of CUDA 12 or later, found one without %s",
-             functions[i].symbol);
+      refuse_driver(REC_ERROR_DEVICE,
+                    "expected an NVIDIA driver of CUDA 12 or later, found one without %s",
+                    functions[i].symbol);
       return;
     }
     *(void **)functions[i].place = found;
@@ -68,8 +68,8 @@ static void open_driver(void) {
   char what[REC_ERROR_TEXT_MAX];
   cuda_result result = opened.functions.init(0);
   if (result == 0) return;
-  describe(&opened.functions, result, "cuInit", NULL, what);
-  refuse(REC_ERROR_DEVICE, "expected a GPU, found none: %s", what);
+  describe_cuda_failure(&opened.functions, result, "cuInit", NULL, what);
+  refuse_driver(REC_ERROR_DEVICE, "expected a GPU, found none: %s", what);
 }
 
 rec_status cuda_driver_open(const cuda_driver **driver) {
@@ -84,7 +84,7 @@ rec_status cuda_check(const cuda_driver *d, cuda_result result, const char *call
   enum { CUDA_OUT_OF_MEMORY = 2 };
   char what[REC_ERROR_TEXT_MAX];
   if (result == 0) return REC_OK;
-  describe(d, result, call, about, what);
+  describe_cuda_failure(d, result, call, about, what);
   return rec_fail(result == CUDA_OUT_OF_MEMORY ? REC_ERROR_MEMORY : REC_ERROR_DEVICE, "%s", what);
 }
 

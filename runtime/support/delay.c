@@ -45,7 +45,7 @@ static bool is_used(const rec_table_memory *memory, bool backward) {
   return (backward ? memory->backward_use : memory->forward_use) != REC_UNUSED;
 }
 
-static bool is_in(const rec_table_rows *rows, bool backward) {
+static bool rows_apply(const rec_table_rows *rows, bool backward) {
   switch (rows->when) {
     case REC_ROWS_BEFORE: return true;
     case REC_ROWS_AFTER_FORWARD: return !backward;
@@ -68,7 +68,7 @@ static void copy_field(char *to, int32_t to_field, const char *from, int32_t fro
 }
 
 // Sizes and sequences: those of the caller.
-static void put_sizes(const rec_table *table, const char *from, char *to) {
+static void put_inner_sizes(const rec_table *table, const char *from, char *to) {
   const rec_table *inner = table->inner;
   uint64_t size = (uint64_t)inner->arguments_size;
   memset(to, 0, size);
@@ -96,18 +96,18 @@ static int64_t own_bytes(const call *outer, const call *inner, bool backward) {
   }
   for (int i = 0; i < table->rows_count; i++) {
     const rec_table_rows *rows = table_rows(table, i);
-    if (is_in(rows, backward) && is_after(rows) && rows->rows)
+    if (rows_apply(rows, backward) && is_after(rows) && rows->rows)
       bytes += bytes_of_memory(outer, table_memory(table, rows->memory));
   }
   return bytes;
 }
 
 // Is any result wanted that these rows are part of?
-static bool is_wanted(const delay *d, int memory) {
+static bool wants_rows(const delay *d, int memory) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->rows_count; i++) {
     const rec_table_rows *rows = table_rows(table, i);
-    if (!is_after(rows) || !is_in(rows, d->backward)) continue;
+    if (!is_after(rows) || !rows_apply(rows, d->backward)) continue;
     if (!call_data(d->outer, table_memory(table, rows->memory))) continue;
     for (int k = 0; k < rows->source_count; k++) {
       const rec_table_row_source *source = table_row_source(table, rows, k);
@@ -118,7 +118,7 @@ static bool is_wanted(const delay *d, int memory) {
 }
 
 // Is there anything that these rows are made of?
-static bool is_there(const delay *d, int memory) {
+static bool has_sources(const delay *d, int memory) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->rows_count; i++) {
     const rec_table_rows *rows = table_rows(table, i);
@@ -133,11 +133,11 @@ static bool is_there(const delay *d, int memory) {
 }
 
 // An optional memory is left out where nobody has use for it.
-static bool is_needed(const delay *d, int memory) {
+static bool is_memory_needed(const delay *d, int memory) {
   const rec_table_memory *m = table_memory(d->inner.table, memory);
   int32_t use = d->backward ? m->backward_use : m->forward_use;
-  if (use == REC_WRITE_OPTIONAL) return is_wanted(d, memory);
-  return use != REC_READ_OPTIONAL || is_there(d, memory);
+  if (use == REC_WRITE_OPTIONAL) return wants_rows(d, memory);
+  return use != REC_READ_OPTIONAL || has_sources(d, memory);
 }
 
 static void *place_own(delay *d, int64_t bytes) {
@@ -147,7 +147,7 @@ static void *place_own(delay *d, int64_t bytes) {
 }
 
 // Where each memory of the kernels is: the caller's, or in the workspace.
-static void put_memories(delay *d, char *arguments) {
+static void put_inner_memories(delay *d, char *arguments) {
   const rec_table *table = d->outer->table;
   for (int i = 0; i < table->inner->memory_count; i++) {
     const rec_table_memory *memory = table_memory(table->inner, i);
@@ -161,7 +161,7 @@ static void put_memories(delay *d, char *arguments) {
       copy_field(arguments, memory->time_stride_field, d->outer->arguments, own->time_stride_field);
     } else if (is_used(memory, d->backward)) {
       void *data = place_own(d, bytes_of_memory(&d->inner, memory));
-      if (!is_needed(d, i)) data = NULL;
+      if (!is_memory_needed(d, i)) data = NULL;
       put_field(arguments, memory->data_field, &data);
     }
   }
@@ -236,7 +236,7 @@ static int64_t bytes_of_side(const row_run *r, const rec_gpu_row_side *side) {
   return side->stored == REC_STORED_NUMBER ? r->number_bytes : 2;
 }
 
-static int64_t begin_of(const rec_gpu_rows *x, int64_t entry) {
+static int64_t entry_begin(const rec_gpu_rows *x, int64_t entry) {
   return x->cu_seqlens ? x->cu_seqlens[entry] : 0;
 }
 
@@ -244,8 +244,8 @@ static int64_t steps_in_entry(const rec_gpu_rows *x, int64_t entry) {
   return x->cu_seqlens ? x->cu_seqlens[entry + 1] - x->cu_seqlens[entry] : x->time;
 }
 
-static char *row_of(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
-  if (!side->rows) row += begin_of(r->rows, entry);
+static char *side_row(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
+  if (!side->rows) row += entry_begin(r->rows, entry);
   return (char *)side->data +
          (entry * side->entry_stride + row * side->row_stride) * bytes_of_side(r, side);
 }
@@ -264,8 +264,8 @@ static void add_numbers(double *to, const void *from, int64_t count, int64_t sto
   }
 }
 
-static void store_numbers(void *to, const double *from, int64_t count, int64_t stored,
-                          int64_t number_bytes) {
+static void store_row_numbers(void *to, const double *from, int64_t count, int64_t stored,
+                              int64_t number_bytes) {
   float narrowed[ADDED_AT_ONCE];
   if (stored == REC_STORED_NUMBER && number_bytes == 8) {
     memcpy(to, from, sizeof *from * (size_t)count);
@@ -281,13 +281,13 @@ static const char *source_row(const row_run *r, const rec_gpu_row_side *side, in
                               int64_t row) {
   int64_t steps = steps_in_entry(r->rows, entry), from = row + side->offset + side->ends * steps;
   if (!side->data || from < 0 || from >= (side->rows ? side->rows : steps)) return NULL;
-  return side->stored == REC_ROWS_ONE ? (const char *)side->data : row_of(r, side, entry, from);
+  return side->stored == REC_ROWS_ONE ? (const char *)side->data : side_row(r, side, entry, from);
 }
 
-static void add_row(const row_run *r, int64_t entry, int64_t row) {
+static void sum_into_row(const row_run *r, int64_t entry, int64_t row) {
   const rec_gpu_rows *x = r->rows;
   double sums[ADDED_AT_ONCE];
-  char *to = row_of(r, &x->to, entry, row);
+  char *to = side_row(r, &x->to, entry, row);
   for (int64_t first = 0; first < x->numbers; first += ADDED_AT_ONCE) {
     int64_t count = smaller(ADDED_AT_ONCE, x->numbers - first);
     memset(sums, 0, sizeof sums);
@@ -298,8 +298,8 @@ static void add_row(const row_run *r, int64_t entry, int64_t row) {
         add_numbers(sums, from + first * bytes_of_side(r, side), count, side->stored,
                     r->number_bytes);
     }
-    store_numbers(to + first * bytes_of_side(r, &x->to), sums, count, x->to.stored,
-                  r->number_bytes);
+    store_row_numbers(to + first * bytes_of_side(r, &x->to), sums, count, x->to.stored,
+                      r->number_bytes);
   }
 }
 
@@ -315,9 +315,9 @@ static void make_row(const row_run *r, int64_t entry, int64_t row) {
     found += x->from[k].stored == x->to.stored ? 1 : 2;
   }
   if (found == 1)
-    memcpy(row_of(r, &x->to, entry, row), only, (size_t)(x->numbers * bytes_of_side(r, &x->to)));
+    memcpy(side_row(r, &x->to, entry, row), only, (size_t)(x->numbers * bytes_of_side(r, &x->to)));
   else
-    add_row(r, entry, row);
+    sum_into_row(r, entry, row);
 }
 
 static void run_items(void *argument, int64_t lane) {
@@ -381,7 +381,7 @@ static rec_status run_all_rows(delay *d, bool after) {
   rec_status status = REC_OK;
   for (int i = 0; i < table->rows_count && status == REC_OK; i++) {
     const rec_table_rows *rows = table_rows(table, i);
-    if (is_after(rows) == after && is_in(rows, d->backward)) status = run_rows(d, rows);
+    if (is_after(rows) == after && rows_apply(rows, d->backward)) status = run_rows(d, rows);
   }
   return status;
 }
@@ -405,7 +405,7 @@ rec_status delay_sizes_of(const rec_table *table, const void *arguments, rec_siz
   rec_status status = call_read_size_fields(&outer, table, "sizes", arguments);
   if (status != REC_OK) return status;
   char own[table->inner->arguments_size];
-  put_sizes(table, arguments, own);
+  put_inner_sizes(table, arguments, own);
   status = rec_sizes_entry(table->inner, own, sizes);
   if (status == REC_OK) status = load_rows(&outer, sizes);
   if (status == REC_OK) status = call_read_size_fields(&inner, table->inner, "sizes", own);
@@ -454,12 +454,12 @@ rec_status delay_call(const rec_table *table, const void *arguments, const rec_l
   if (status == REC_OK) status = check_workspace(&c, kind);
   if (status != REC_OK) return status;
   char own[table->inner->arguments_size];
-  put_sizes(table, arguments, own);
+  put_inner_sizes(table, arguments, own);
   status = call_read_size_fields(&d.inner, table->inner, entry_names[kind], own);
   if (status != REC_OK) return status;
   int64_t taken = own_bytes(&c, &d.inner, d.backward);
   d.free_memory = launch->workspace;
-  put_memories(&d, own);
+  put_inner_memories(&d, own);
   status = run_all_rows(&d, false);
   if (status == REC_OK) status = run_inner(&d, kind, taken);
   return status == REC_OK ? run_all_rows(&d, true) : status;

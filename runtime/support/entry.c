@@ -29,7 +29,7 @@ typedef struct needs {
   int64_t saved, chunk_numbers, chunks;  // call_room
 } needs;
 
-static const rec_table_kernel *kernel_of(const call *c, int kind) {
+static const rec_table_kernel *entry_kernel(const call *c, int kind) {
   return &c->table->kernels[kind];
 }
 
@@ -45,16 +45,16 @@ static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
 }
 
 // How the kernels' work is cut.
-static void plan(call *c) {
-  call_flatten(c, kernel_of(c, REC_KERNEL_FORWARD));
+static void plan_call(call *c) {
+  call_flatten(c, entry_kernel(c, REC_KERNEL_FORWARD));
   split_plan(c);
   alone_plan(c);
 }
 
-static needs needs_of(const call *c, int kind) {
+static needs entry_needs(const call *c, int kind) {
   needs n = {0};
-  if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, kernel_of(c, kind));
-  if (!kernel_of(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
+  if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, entry_kernel(c, kind));
+  if (!entry_kernel(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
   call_room saved = call_saved_room(c);
   n.saved = saved.bytes, n.chunk_numbers = saved.chunk_numbers, n.chunks = saved.chunks;
   return n;
@@ -62,18 +62,18 @@ static needs needs_of(const call *c, int kind) {
 
 static int64_t workspace_of(const call *c, int kind, bool recompute) {
   if (call_is_empty(c)) return 0;
-  needs n = needs_of(c, kind);
+  needs n = entry_needs(c, kind);
   if (c->slices) {
     bool backward = kind == REC_KERNEL_BACKWARD;
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
   int64_t steps = kind == REC_KERNEL_BACKWARD ? window_steps(c) : 0;
   int64_t stage =
-      n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, kernel_of(c, kind)));
+      n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, entry_kernel(c, kind)));
   if (kind != REC_KERNEL_STEP)
     stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
   if (!recompute || n.saved == 0) return stage;
-  return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
+  return n.saved + larger(stage, stage_bytes(c, entry_kernel(c, REC_KERNEL_STATES)));
 }
 
 // Promises about states are verified before the call itself, with the same workspace.
@@ -86,8 +86,8 @@ static void host_sizes(call *c, rec_sizes *sizes) {
   call one = *c;
   one.time = smaller(c->time, c->packed ? c->sequences : 1);
   sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
-  plan(c);
-  sizes->saved = needs_of(c, REC_KERNEL_BACKWARD).saved;
+  plan_call(c);
+  sizes->saved = entry_needs(c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of_forward(c, REC_KERNEL_FORWARD);
   sizes->workspace_backward = workspace_of(c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(c, REC_KERNEL_BACKWARD, true);
@@ -147,8 +147,8 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
 
 // The best clone that was compiled and that the processor runs.
 static rec_status choose_clone(call *c, int kind) {
-  while (c->clone > 0 && !kernel_of(c, kind)->functions[c->clone]) c->clone--;
-  if (kernel_of(c, kind)->functions[c->clone]) return REC_OK;
+  while (c->clone > 0 && !entry_kernel(c, kind)->functions[c->clone]) c->clone--;
+  if (entry_kernel(c, kind)->functions[c->clone]) return REC_OK;
   return call_fail(c, REC_ERROR_DEVICE,
                    "expected code for this processor, found only code for newer ones");
 }
@@ -169,7 +169,7 @@ static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t 
     memset(data + at, 0, bytes);
 }
 
-static bool is_result(const rec_table_memory *memory, bool backward) {
+static bool is_result_memory(const rec_table_memory *memory, bool backward) {
   int32_t use = backward ? memory->backward_use : memory->forward_use;
   return use == REC_WRITE || use == REC_WRITE_OPTIONAL;
 }
@@ -178,7 +178,7 @@ static bool is_result(const rec_table_memory *memory, bool backward) {
 static void run_empty(const call *c, bool backward) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
-    if (is_result(memory, backward)) copy_or_zero(c, memory, 0, call_total(c, memory));
+    if (is_result_memory(memory, backward)) copy_or_zero(c, memory, 0, call_total(c, memory));
   }
 }
 
@@ -186,7 +186,7 @@ static void run_empty(const call *c, bool backward) {
 static void run_empty_sequences(const call *c, bool backward) {
   for (int i = 0; c->packed && i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
-    if (!is_result(memory, backward) || !stage_is_state(memory)) continue;
+    if (!is_result_memory(memory, backward) || !stage_is_state(memory)) continue;
     int64_t numbers = call_numbers(c, memory);
     for (int64_t s = 0; s < c->sequences; s++)
       if (c->cu_seqlens[s] == c->cu_seqlens[s + 1]) copy_or_zero(c, memory, s * numbers, numbers);
@@ -216,9 +216,9 @@ static void run_forward_kernels(call *c, int kind, stage_saved saved, char *work
     split_forward_call(c, saved, workspace);
     return;
   }
-  const rec_table_kernel *kernel = kernel_of(c, kind);
+  const rec_table_kernel *kernel = entry_kernel(c, kind);
   replace_states(c, kernel, workspace);
-  stage_run(c, kernel, saved, STAGE_ALL, NULL, workspace + needs_of(c, kind).replaced);
+  stage_run(c, kernel, saved, STAGE_ALL, NULL, workspace + entry_needs(c, kind).replaced);
 }
 
 static void run_sequence_forward(call *one, stage_saved saved, bool recompute, char *workspace) {
@@ -231,12 +231,13 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
     split_backward_call(c, saved, recompute, workspace);
     return;
   }
-  if (recompute) stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
+  if (recompute)
+    stage_run(c, entry_kernel(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
   int64_t steps = window_steps(c);
   if (steps)
     window_run(c, steps, saved, workspace);
   else
-    stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
+    stage_run(c, entry_kernel(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
 static rec_status run_on_gpu(const call *c, int kind) {
@@ -310,7 +311,7 @@ static void clear_saved(const call *c, const needs *n, char *saved) {
 static rec_status open_saved(const call *c, int kind, const needs *n, stage_saved *saved) {
   const rec_launch *launch = c->launch;
   *saved = (stage_saved){0};
-  if (!kernel_of(c, kind)->writes_saved || !launch->saved || n->saved == 0) return REC_OK;
+  if (!entry_kernel(c, kind)->writes_saved || !launch->saved || n->saved == 0) return REC_OK;
   rec_status status = call_check_buffer(c, "saved", launch->saved, launch->saved_bytes, n->saved);
   if (status != REC_OK) return status;
   *saved = (stage_saved){launch->saved, n->chunks * n->chunk_numbers, n->chunk_numbers};
@@ -318,8 +319,8 @@ static rec_status open_saved(const call *c, int kind, const needs *n, stage_save
   return REC_OK;
 }
 
-static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
-                       int kind) {
+static int run_forward_entry(const rec_table *table, const void *arguments,
+                             const rec_launch *launch, int kind) {
   const char *entry = kind == REC_KERNEL_STEP ? "step" : "forward";
   call c;
   rec_status status = call_read(&c, table, entry, arguments, launch);
@@ -331,8 +332,8 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   if (status == REC_OK) status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
   const call whole = c;  // with the sequences as the caller counts them
-  if (kind == REC_KERNEL_FORWARD) plan(&c);
-  needs n = needs_of(&c, kind);
+  if (kind == REC_KERNEL_FORWARD) plan_call(&c);
+  needs n = entry_needs(&c, kind);
   stage_saved saved;
   status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                              workspace_of_forward(&c, kind));
@@ -351,7 +352,8 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   return promise_check_outputs(&whole);
 }
 
-static int run_backward(const rec_table *table, const void *arguments, const rec_launch *launch) {
+static int run_backward_entry(const rec_table *table, const void *arguments,
+                              const rec_launch *launch) {
   call c;
   rec_status status = call_read(&c, table, "backward", arguments, launch);
   if (status == REC_OK) status = call_check_instances(&c);
@@ -366,8 +368,8 @@ static int run_backward(const rec_table *table, const void *arguments, const rec
   }
   status = choose_clone(&c, REC_KERNEL_BACKWARD);
   if (status != REC_OK) return status;
-  plan(&c);
-  needs n = needs_of(&c, REC_KERNEL_BACKWARD);
+  plan_call(&c);
+  needs n = entry_needs(&c, REC_KERNEL_BACKWARD);
   bool recompute = n.saved > 0 && !launch->saved;
   if (n.saved > 0 && launch->saved) {
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
@@ -408,8 +410,8 @@ static int run_given(const rec_table *table, begin_entry entry, operands of) {
   if (entry == BEGIN_SUMMARY || back)
     return summarise_segment(table, of.arguments, of.launch, back, of.summary);
   if (table->inner) return delay_call(table, of.arguments, of.launch, kind);
-  return entry == BEGIN_BACKWARD ? run_backward(table, of.arguments, of.launch)
-                                 : run_forward(table, of.arguments, of.launch, kind);
+  return entry == BEGIN_BACKWARD ? run_backward_entry(table, of.arguments, of.launch)
+                                 : run_forward_entry(table, of.arguments, of.launch, kind);
 }
 
 static int run_entry(const rec_table *table, begin_entry entry, operands of) {

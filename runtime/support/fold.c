@@ -101,9 +101,9 @@ static const void *behind(const folding *f, const void *data, int64_t number) {
 }
 
 // A part that lies at a place behind `data`, by the axes of the part that is made.
-static rec_fold_operand operand_at(const folding *f, const rec_table_part *made,
-                                   const rec_table_part *part, const void *data,
-                                   segment_place place) {
+static rec_fold_operand fold_operand_at(const folding *f, const rec_table_part *made,
+                                        const rec_table_part *part, const void *data,
+                                        segment_place place) {
   const segment_layout *l = f->layout;
   const int32_t *axes = segment_axes(l, part), *wanted = segment_axes(l, made);
   rec_fold_operand x = {.data = behind(f, data, place.at)};
@@ -120,8 +120,8 @@ static rec_fold_operand operand_at(const folding *f, const rec_table_part *made,
 
 static rec_fold_operand in_summary(const folding *f, const rec_table_part *made, int index,
                                    const void *summary) {
-  return operand_at(f, made, segment_part(f->layout, index), summary,
-                    segment_place_of(f->layout, index));
+  return fold_operand_at(f, made, segment_part(f->layout, index), summary,
+                         segment_place_of(f->layout, index));
 }
 
 // A state as the caller has it: complex numbers are pairs.
@@ -130,11 +130,11 @@ static rec_fold_operand in_state(const folding *f, const rec_table_part *made, i
   const rec_table_part *part = segment_part(f->layout, index);
   const call *c = f->layout->call;
   const rec_table_memory *memory = table_memory(c->table, part->memory);
-  return operand_at(f, made, part, state,
-                    (segment_place){.at = part->component,
-                                    .entry_stride = call_numbers(c, memory),
-                                    .number_stride = memory->factor,
-                                    .left_out = -1});
+  return fold_operand_at(f, made, part, state,
+                         (segment_place){.at = part->component,
+                                         .entry_stride = call_numbers(c, memory),
+                                         .number_stride = memory->factor,
+                                         .left_out = -1});
 }
 
 static rec_fold_operand in_states(const folding *f, const rec_table_part *made, int index,
@@ -151,8 +151,8 @@ static rec_fold_operand before_segment(const folding *f, const rec_table_part *m
 // The rows of a state's matrix, of their first columns.
 static rec_fold_operand in_rows(const folding *f, const rec_table_part *made, int index,
                                 const void *summary) {
-  return operand_at(f, made, segment_part(f->layout, index), summary,
-                    segment_rows_of(f->layout, index).place);
+  return fold_operand_at(f, made, segment_part(f->layout, index), summary,
+                         segment_rows_of(f->layout, index).place);
 }
 
 static void open_part(folding *f, const rec_table_part *made) {

@@ -61,7 +61,7 @@ static void fold_on_host(folding *f, const rec_segments *segments) {
 
 // ---- calls -----------------------------------------------------------------------------------
 
-static rec_status check_segments(const call *c, const rec_segments *segments) {
+static rec_status check_call_segments(const call *c, const rec_segments *segments) {
   if (!segments) return call_fail(c, REC_ERROR_ARGUMENT, "expected rec_segments, found NULL");
   if (segments->size < sizeof *segments)
     return call_fail(c, REC_ERROR_ABI,
@@ -120,7 +120,7 @@ static rec_status open_call(fold_call *x, const rec_table *table, const char *en
                             const void *arguments, const rec_launch *launch,
                             const rec_segments *segments) {
   rec_status status = call_read(&x->c, table, entry, arguments, launch);
-  if (status == REC_OK) status = check_segments(&x->c, segments);
+  if (status == REC_OK) status = check_call_segments(&x->c, segments);
   if (status != REC_OK) return status;
   bool on_host = launch->device_kind == REC_DEVICE_HOST;
   if (!on_host) status = gpu_device_find(&x->c, launch->device_kind, &x->device);

@@ -64,8 +64,9 @@ static const char *recurrence_name(const foreign_call *f) {
   return (const char *)f->recurrence + f->recurrence->name_at;
 }
 
-__attribute__((format(printf, 3, 4))) static rec_status fail(foreign_call *f, foreign_fault fault,
-                                                             const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static rec_status fail_foreign(foreign_call *f,
+                                                                     foreign_fault fault,
+                                                                     const char *format, ...) {
   char text[REC_ERROR_TEXT_MAX];
   va_list arguments;
   va_start(arguments, format);
@@ -141,17 +142,19 @@ static bool same_dtype(foreign_dtype a, foreign_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-static int depth_of(const rec_table_memory *memory) { return memory->depth ? memory->depth : 1; }
+static int memory_depth(const rec_table_memory *memory) {
+  return memory->depth ? memory->depth : 1;
+}
 
-static bool is_complex(const rec_table_memory *memory) {
-  return memory->factor == 2 * depth_of(memory);
+static bool has_complex_numbers(const rec_table_memory *memory) {
+  return memory->factor == 2 * memory_depth(memory);
 }
 
 // A tensor whose elements are complex, in place of a last axis of two.
 static bool has_complex_type(const rec_table *table, const rec_table_memory *memory,
                              const foreign_tensor *x) {
   foreign_dtype real = foreign_stored(table, memory);
-  return is_complex(memory) && real.code == FOREIGN_FLOAT &&
+  return has_complex_numbers(memory) && real.code == FOREIGN_FLOAT &&
          same_dtype(x->dtype, (foreign_dtype){FOREIGN_COMPLEX, (uint8_t)(2 * real.bits), 1});
 }
 
@@ -159,7 +162,7 @@ static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory,
                               const foreign_tensor *x) {
   foreign_dtype expected = foreign_stored(f->table, memory);
   if (same_dtype(x->dtype, expected) || has_complex_type(f->table, memory, x)) return REC_OK;
-  return fail(
+  return fail_foreign(
       f, FOREIGN_WRONG_TYPE,
       "expected %s for %s, found %s; convert it, or compile the library with another --dtype",
       dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
@@ -176,8 +179,8 @@ static rec_status check_types(foreign_call *f, int *fitting) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
     const foreign_tensor *x = tensor_at(f, &at);
     if (!x && is_required(f, memory))
-      return fail(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none",
-                  title_of(f, memory).text);
+      return fail_foreign(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none",
+                          title_of(f, memory).text);
     rec_status status = x ? check_dtype(f, memory, x) : REC_OK;
     if (status != REC_OK) return status;
     ++*fitting;
@@ -222,17 +225,18 @@ static rec_status refuse_size(foreign_call *f, int memory, dimension d, int64_t 
         shape = numbers_text(x->shape, x->rank);
   long long size = *d.size;
   if (d.fixed)
-    return fail(f, FOREIGN_WRONG_VALUE,
-                "expected %s = %lld, its compile-time size, for %s, found %lld in shape %s; "
-                "compile the library with -D %s=%lld",
-                d.word, size, title.text, (long long)found, shape.text, d.word, (long long)found);
+    return fail_foreign(
+        f, FOREIGN_WRONG_VALUE,
+        "expected %s = %lld, its compile-time size, for %s, found %lld in shape %s; "
+        "compile the library with -D %s=%lld",
+        d.word, size, title.text, (long long)found, shape.text, d.word, (long long)found);
   if (*d.teller < 0)
-    return fail(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s", d.word,
-                size, (long long)found, shape.text, title.text);
-  return fail(f, FOREIGN_WRONG_VALUE,
-              "expected %s = %lld, as %s has it, found %lld in shape %s of %s", d.word, size,
-              title_of(f, table_memory(f->table, *d.teller)).text, (long long)found, shape.text,
-              title.text);
+    return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s",
+                        d.word, size, (long long)found, shape.text, title.text);
+  return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                      "expected %s = %lld, as %s has it, found %lld in shape %s of %s", d.word,
+                      size, title_of(f, table_memory(f->table, *d.teller)).text, (long long)found,
+                      shape.text, title.text);
 }
 
 static rec_status read_size(foreign_call *f, int memory, dimension d, int64_t found,
@@ -246,7 +250,7 @@ static rec_status read_size(foreign_call *f, int memory, dimension d, int64_t fo
 
 static int expected_rank(const foreign_call *f, const rec_table_memory *memory) {
   int leading = memory->per_batch + (memory->token && f->kind != REC_KERNEL_STEP);
-  return leading + (memory->depth > 0) + memory->axis_count + is_complex(memory);
+  return leading + (memory->depth > 0) + memory->axis_count + has_complex_numbers(memory);
 }
 
 // The size of an axis that has one value in this call: the depth of a lag buffer, or the parts of a
@@ -257,13 +261,14 @@ static rec_status read_constant(foreign_call *f, int memory, const char *word, i
   return read_size(f, memory, (dimension){word, &size, &nobody, false}, found, x);
 }
 
-static rec_status read_shape(foreign_call *f, tellers *t, int index, const foreign_tensor *x) {
+static rec_status read_foreign_shape(foreign_call *f, tellers *t, int index,
+                                     const foreign_tensor *x) {
   const rec_table_memory *memory = table_memory(f->table, index);
   const int32_t *axes = table_at(f->table, memory->axes_at);
   int rank = expected_rank(f, memory) - has_complex_type(f->table, memory, x), at = 0;
   if (x->rank != rank)
-    return fail(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank,
-                title_of(f, memory).text, x->rank, numbers_text(x->shape, x->rank).text);
+    return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank,
+                        title_of(f, memory).text, x->rank, numbers_text(x->shape, x->rank).text);
   rec_status status = REC_OK;
   if (memory->per_batch && (memory->token || !f->packed))
     status =
@@ -303,13 +308,13 @@ static void end_sizes(foreign_call *f) {
     if (f->axis_size[i] < 0) f->axis_size[i] = 0;
 }
 
-static rec_status read_sizes(foreign_call *f, int *fitting) {
+static rec_status read_foreign_sizes(foreign_call *f, int *fitting) {
   tellers t;
   begin_sizes(f, &t);
   foreign_cursor at = {0};
   while (foreign_next(f->table, f->kind, &at)) {
     const foreign_tensor *x = tensor_at(f, &at);
-    rec_status status = x ? read_shape(f, &t, at.memory, x) : REC_OK;
+    rec_status status = x ? read_foreign_shape(f, &t, at.memory, x) : REC_OK;
     if (status != REC_OK) return status;
     ++*fitting;
   }
@@ -323,14 +328,16 @@ static rec_status read_offsets(foreign_call *f) {
   f->sequences = 0;
   if (!x) return REC_OK;
   if (!same_dtype(x->dtype, (foreign_dtype){FOREIGN_INT, 32, 1}))
-    return fail(f, FOREIGN_WRONG_TYPE, "expected int32 for cu_seqlens, found %s; convert it",
-                dtype_text(x->dtype).text);
+    return fail_foreign(f, FOREIGN_WRONG_TYPE,
+                        "expected int32 for cu_seqlens, found %s; convert it",
+                        dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
-    return fail(f, FOREIGN_WRONG_VALUE,
-                "expected one dense axis of cu_seqlens, with the offsets of all sequences and "
-                "their end, found shape %s, strides %s",
-                numbers_text(x->shape, x->rank).text,
-                x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
+    return fail_foreign(
+        f, FOREIGN_WRONG_VALUE,
+        "expected one dense axis of cu_seqlens, with the offsets of all sequences and "
+        "their end, found shape %s, strides %s",
+        numbers_text(x->shape, x->rank).text,
+        x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
   f->sequences = x->shape[0] - 1;
   return REC_OK;
 }
@@ -342,7 +349,7 @@ static rec_status try_variant(foreign_call *f, int variant, int *fitting) {
   f->table = f->recurrence->tables[variant];
   *fitting = 0;
   rec_status status = check_types(f, fitting);
-  return status == REC_OK ? read_sizes(f, fitting) : status;
+  return status == REC_OK ? read_foreign_sizes(f, fitting) : status;
 }
 
 // " (variants: gla_f32, gla_bf16)", behind the message.
@@ -387,13 +394,14 @@ static bool same_device(foreign_device a, foreign_device b) {
 static rec_status check_device(foreign_call *f, const char *title, const foreign_tensor *x,
                                const char *first) {
   if (!on_host(x->device) && !on_cuda(x->device))
-    return fail(f, FOREIGN_WRONG_VALUE, "expected %s on a CPU or a CUDA GPU, found it on %s", title,
-                device_text(x->device).text);
+    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                        "expected %s on a CPU or a CUDA GPU, found it on %s", title,
+                        device_text(x->device).text);
   if (!*first) f->device = x->device;
   if (same_device(f->device, x->device)) return REC_OK;
-  return fail(f, FOREIGN_WRONG_VALUE,
-              "expected %s on %s, where %s is, found it on %s; move it there", title,
-              device_text(f->device).text, first, device_text(x->device).text);
+  return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                      "expected %s on %s, where %s is, found it on %s; move it there", title,
+                      device_text(f->device).text, first, device_text(x->device).text);
 }
 
 int foreign_free_axes(int kind, const rec_table_memory *memory) {
@@ -412,15 +420,16 @@ static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor,
   if (good && !overlaps) return REC_OK;
   words title = title_of(f, memory), found = numbers_text(x->strides, x->rank);
   if (good)
-    return fail(f, FOREIGN_WRONG_VALUE,
-                "expected a result %s whose entries do not overlap, found strides %s", title.text,
-                found.text);
-  return fail(f, FOREIGN_WRONG_VALUE,
-              "expected %s of %s that lie densely, found strides %s; hand over a contiguous copy",
-              leading ? "steps" : "entries", title.text, found.text);
+    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                        "expected a result %s whose entries do not overlap, found strides %s",
+                        title.text, found.text);
+  return fail_foreign(
+      f, FOREIGN_WRONG_VALUE,
+      "expected %s of %s that lie densely, found strides %s; hand over a contiguous copy",
+      leading ? "steps" : "entries", title.text, found.text);
 }
 
-static rec_status check_places(foreign_call *f) {
+static rec_status check_tensor_places(foreign_call *f) {
   words first = {""};
   foreign_cursor at = {0};
   while (foreign_next(f->table, f->kind, &at)) {
@@ -441,7 +450,7 @@ rec_status foreign_read(foreign_call *f) {
   f->table = f->recurrence->tables[0];
   rec_status status = read_offsets(f);
   if (status == REC_OK) status = choose_variant(f);
-  return status == REC_OK ? check_places(f) : status;
+  return status == REC_OK ? check_tensor_places(f) : status;
 }
 
 int foreign_shape(const foreign_call *f, int index, int64_t shape[FOREIGN_RANK_MAX]) {
@@ -452,49 +461,52 @@ int foreign_shape(const foreign_call *f, int index, int64_t shape[FOREIGN_RANK_M
   if (memory->token && f->kind != REC_KERNEL_STEP) shape[rank++] = f->time;
   if (memory->depth > 0) shape[rank++] = memory->depth;
   for (int i = 0; i < memory->axis_count; i++) shape[rank++] = f->axis_size[axes[i]];
-  if (is_complex(memory)) shape[rank++] = 2;
+  if (has_complex_numbers(memory)) shape[rank++] = 2;
   return rank;
 }
 
 // ---- the arguments of the entry point --------------------------------------------------------
 
-static void put(char *arguments, int32_t field, int64_t value) {
+static void put_field(char *arguments, int32_t field, int64_t value) {
   memcpy(arguments + field, &value, sizeof value);
 }
 
-static void *data_of(const foreign_tensor *x) {
+static void *foreign_data(const foreign_tensor *x) {
   return x->data ? (char *)x->data + x->byte_offset : NULL;
 }
 
 // 0, dense, stands for the stride of an axis that has one entry.
-static int64_t stride_of(const foreign_tensor *x, int axis, int64_t parts) {
+static int64_t tensor_stride(const foreign_tensor *x, int axis, int64_t parts) {
   if (!x->strides || x->shape[axis] <= 1) return 0;
   return x->strides[axis] == 0 ? REC_STRIDE_BROADCAST : x->strides[axis] * parts;
 }
 
-static void put_tensor(const foreign_call *f, char *arguments, int index, const foreign_tensor *x) {
+static void put_tensor_fields(const foreign_call *f, char *arguments, int index,
+                              const foreign_tensor *x) {
   const rec_table_memory *memory = table_memory(f->table, index);
   int64_t parts = has_complex_type(f->table, memory, x) ? 2 : 1;
-  put(arguments, memory->data_field, (int64_t)(intptr_t)data_of(x));
+  put_field(arguments, memory->data_field, (int64_t)(intptr_t)foreign_data(x));
   if (!memory->token) return;
-  put(arguments, memory->batch_stride_field, stride_of(x, 0, parts));
-  if (f->kind != REC_KERNEL_STEP) put(arguments, memory->time_stride_field, stride_of(x, 1, parts));
+  put_field(arguments, memory->batch_stride_field, tensor_stride(x, 0, parts));
+  if (f->kind != REC_KERNEL_STEP)
+    put_field(arguments, memory->time_stride_field, tensor_stride(x, 1, parts));
 }
 
-static void fill(const foreign_call *f, char *arguments) {
+static void fill_foreign_arguments(const foreign_call *f, char *arguments) {
   const rec_table *table = f->table;
   memset(arguments, 0, (size_t)table->arguments_size);
-  put(arguments, 0, table->arguments_size);
-  put(arguments, table->batch_field, f->batch);
-  put(arguments, table->time_field, f->time);
-  put(arguments, table->sequences_field, f->sequences);
-  if (f->packed) put(arguments, table->cu_seqlens_field, (int64_t)(intptr_t)data_of(f->cu_seqlens));
+  put_field(arguments, 0, table->arguments_size);
+  put_field(arguments, table->batch_field, f->batch);
+  put_field(arguments, table->time_field, f->time);
+  put_field(arguments, table->sequences_field, f->sequences);
+  if (f->packed)
+    put_field(arguments, table->cu_seqlens_field, (int64_t)(intptr_t)foreign_data(f->cu_seqlens));
   for (int i = 0; i < table->axis_count; i++)
-    put(arguments, table_axis(table, i)->field, f->axis_size[i]);
+    put_field(arguments, table_axis(table, i)->field, f->axis_size[i]);
   foreign_cursor at = {0};
   while (foreign_next(table, f->kind, &at)) {
     const foreign_tensor *x = tensor_at(f, &at);
-    if (x) put_tensor(f, arguments, at.memory, x);
+    if (x) put_tensor_fields(f, arguments, at.memory, x);
   }
 }
 
@@ -524,8 +536,8 @@ static rec_status grow_kept(foreign_call *f, int64_t bytes) {
   kept.bytes = kept.memory ? bytes : 0;
   pthread_setspecific(kept_key, kept.memory);
   if (kept.memory) return REC_OK;
-  fail(f, FOREIGN_REFUSED, "expected %lld bytes of memory for the workspace, found less",
-       (long long)bytes);
+  fail_foreign(f, FOREIGN_REFUSED, "expected %lld bytes of memory for the workspace, found less",
+               (long long)bytes);
   return REC_ERROR_MEMORY;
 }
 
@@ -540,8 +552,8 @@ static rec_status run_entry(const foreign_call *f, const char *arguments,
   }
 }
 
-static rec_status measure(const foreign_call *f, const char *arguments, const rec_launch *launch,
-                          int64_t *bytes) {
+static rec_status measure_workspace(const foreign_call *f, const char *arguments,
+                                    const rec_launch *launch, int64_t *bytes) {
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = launch->device_kind,
                      .device_number = launch->device_number};
@@ -561,7 +573,7 @@ static rec_status run_on_host(foreign_call *f, const char *arguments, rec_launch
   launch->workspace_bytes = kept.bytes;
   rec_status status = run_entry(f, arguments, launch);
   int64_t bytes = 0;
-  if (status != REC_ERROR_WORKSPACE || measure(f, arguments, launch, &bytes) != REC_OK ||
+  if (status != REC_ERROR_WORKSPACE || measure_workspace(f, arguments, launch, &bytes) != REC_OK ||
       bytes <= kept.bytes)
     return status;
   status = grow_kept(f, bytes);
@@ -575,14 +587,15 @@ static rec_status run_on_cuda(foreign_call *f, const char *arguments, rec_launch
   launch->device_kind = REC_DEVICE_CUDA;
   launch->device_number = f->device.number;
   launch->stream = f->stream;
-  rec_status status = measure(f, arguments, launch, &launch->workspace_bytes);
+  rec_status status = measure_workspace(f, arguments, launch, &launch->workspace_bytes);
   if (status != REC_OK || launch->workspace_bytes == 0)
     return status == REC_OK ? run_entry(f, arguments, launch) : status;
   launch->workspace =
       f->allocate ? f->allocate(f->allocate_context, launch->workspace_bytes) : NULL;
   if (launch->workspace) return run_entry(f, arguments, launch);
-  fail(f, FOREIGN_REFUSED, "expected %lld bytes of GPU memory for the workspace, found none",
-       (long long)launch->workspace_bytes);
+  fail_foreign(f, FOREIGN_REFUSED,
+               "expected %lld bytes of GPU memory for the workspace, found none",
+               (long long)launch->workspace_bytes);
   return REC_ERROR_MEMORY;
 }
 
@@ -597,26 +610,26 @@ static rec_status check_saved(foreign_call *f) {
   if (!x) return REC_OK;
   rec_status status = check_device(f, "saved", x, "the first tensor");
   if (status != REC_OK || foreign_is_dense(x, 0)) return status;
-  return fail(f, FOREIGN_WRONG_VALUE, "expected dense bytes of saved, found strides %s",
-              numbers_text(x->strides, x->rank).text);
+  return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected dense bytes of saved, found strides %s",
+                      numbers_text(x->strides, x->rank).text);
 }
 
 // A library takes NULL for an output that is not wanted. A framework that leaves one out has made a
 // mistake.
-static rec_status check_outputs(foreign_call *f) {
+static rec_status check_wanted_outputs(foreign_call *f) {
   foreign_cursor at = {0};
   while (f->kind != REC_KERNEL_BACKWARD && foreign_next(f->table, f->kind, &at)) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
     if (memory->forward_use == REC_WRITE && !tensor_at(f, &at))
-      return fail(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none",
-                  title_of(f, memory).text);
+      return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none",
+                          title_of(f, memory).text);
   }
   return REC_OK;
 }
 
 rec_status foreign_saved_bytes(const foreign_call *f, int64_t *bytes) {
   int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
-  fill(f, (char *)fields);
+  fill_foreign_arguments(f, (char *)fields);
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = on_cuda(f->device) ? REC_DEVICE_CUDA : REC_DEVICE_HOST,
                      .device_number = f->device.number};
@@ -627,10 +640,10 @@ rec_status foreign_saved_bytes(const foreign_call *f, int64_t *bytes) {
 
 rec_status foreign_run(foreign_call *f) {
   rec_status status = check_saved(f);
-  if (status == REC_OK) status = check_outputs(f);
+  if (status == REC_OK) status = check_wanted_outputs(f);
   if (status != REC_OK) return status;
   int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
-  fill(f, (char *)fields);
+  fill_foreign_arguments(f, (char *)fields);
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
                        .abi_minor = REC_ABI_MINOR,
@@ -638,7 +651,7 @@ rec_status foreign_run(foreign_call *f) {
                        .parallel_for = f->parallel_for,
                        .parallel_context = f->parallel_context};
   if (f->saved) {
-    launch.saved = data_of(f->saved);
+    launch.saved = foreign_data(f->saved);
     launch.saved_bytes = bytes_of_tensor(f->saved);
   }
   f->fault = FOREIGN_REFUSED;

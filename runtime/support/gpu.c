@@ -137,7 +137,7 @@ static double share_of_lanes(const call *c, const rec_table_kernel *base) {
 }
 
 // The modelled time of a call, in cycles of 64 steps.
-static double cycles_of(const call *c, const gpu_device *device, const gpu_form *form) {
+static double form_cycles(const call *c, const gpu_device *device, const gpu_form *form) {
   const rec_table_gpu_kernel *kernel = form->kernel;
   gpu_time_cut whole = {.slices = 1, .slice_steps = c->time};
   gpu_pass p = plan_pass(c, device, kernel, whole);
@@ -160,7 +160,7 @@ static gpu_form form_of(const call *c, const gpu_device *device, int kind) {
   if (!gpu_kernel_of(device, place)->symbol_at) return usual;
   gpu_form few = cut_form(c, device, kind, place);
   if (device->form != GPU_FORM_BY_TIME) return device->form == GPU_FORM_FEW ? few : usual;
-  return cycles_of(c, device, &few) < cycles_of(c, device, &usual) ? few : usual;
+  return form_cycles(c, device, &few) < form_cycles(c, device, &usual) ? few : usual;
 }
 
 // Elements of a slice summary, in whole cache lines.
@@ -287,7 +287,7 @@ typedef struct pass_run {
   gpu_sums sums;
 } pass_run;
 
-static bool is_asked_for(const pass_run *r, const rec_table_memory *memory) {
+static bool is_wanted_result(const pass_run *r, const rec_table_memory *memory) {
   const call *c = r->pass->call;
   return r->results == GPU_ALL ||
          (r->results == GPU_STATES && c->replaced[memory - table_memory(c->table, 0)]);
@@ -305,7 +305,7 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   const char *name = table_text(c->table, memory->name_at);
   rec_slot s = call_slot(c, memory);
-  if (slot->written && !is_asked_for(r, memory)) s.data = NULL;
+  if (slot->written && !is_wanted_result(r, memory)) s.data = NULL;
   int64_t bytes = extent_bytes(c, memory, s);
   *placed = (rec_gpu_slot){before_steps(r, memory, s), s.batch_stride, s.time_stride, 0};
   if (gpu_has_copies(p, slot)) {

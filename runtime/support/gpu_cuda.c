@@ -46,14 +46,14 @@ typedef struct entered {
   int pushed;
 } entered;
 
-static rec_status enter(const call *c, entered *e) {
+static rec_status enter_device(const call *c, entered *e) {
   rec_status status = cuda_driver_open(&e->d);
   if (status == REC_OK) status = cuda_enter(e->d, c->device_number, &e->context, &e->pushed);
   return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
 }
 
 // Leaves the context. Returns the status, with a message of the call.
-static rec_status leave(const call *c, const entered *e, rec_status status) {
+static rec_status leave_device(const call *c, const entered *e, rec_status status) {
   cuda_leave(e->d, e->pushed);
   return status == REC_OK ? REC_OK : call_fail(c, status, "%s", rec_error());
 }
@@ -84,7 +84,7 @@ static bool is_cubin(const rec_gpu_image *image) {
   return image->devices == REC_GPU_CUBIN || image->devices == REC_GPU_EXACT_CUBIN;
 }
 
-static bool is_for(const rec_gpu_image *image, int capability) {
+static bool image_is_for(const rec_gpu_image *image, int capability) {
   switch (image->devices) {
     case REC_GPU_LATER: return image->capability <= capability;
     case REC_GPU_CUBIN:
@@ -93,8 +93,8 @@ static bool is_for(const rec_gpu_image *image, int capability) {
   }
 }
 
-static bool fits(const rec_gpu_image *image, device_limits limits) {
-  return is_for(image, limits.capability) && image->shared_bytes <= limits.shared_bytes;
+static bool image_fits(const rec_gpu_image *image, device_limits limits) {
+  return image_is_for(image, limits.capability) && image->shared_bytes <= limits.shared_bytes;
 }
 
 // Is the image better than the other? One for a higher capability is; of two for the same, a cubin.
@@ -110,7 +110,7 @@ static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limi
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
-    if (!fits(image, limits) || (before && !is_better(before, image))) continue;
+    if (!image_fits(image, limits) || (before && !is_better(before, image))) continue;
     if (!best || is_better(image, best)) best = image;
   }
   return best;
@@ -241,8 +241,9 @@ static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const
 
 // Finds, or loads, the module of the context and a kernel. A call may be captured once everything
 // is loaded.
-static rec_status find_loaded(const call *c, const entered *e, const char *name, int shared_bytes,
-                              loaded_module **module, cuda_function *function) {
+static rec_status find_loaded_kernel(const call *c, const entered *e, const char *name,
+                                     int shared_bytes, loaded_module **module,
+                                     cuda_function *function) {
   pthread_mutex_lock(&modules_lock);
   rec_status status = find_module(e->d, c->table->gpu_images, e->context, module);
   if (status == REC_OK && name) status = find_kernel(e->d, *module, name, shared_bytes, function);
@@ -256,7 +257,7 @@ static rec_status launch_entered(const call *c, const entered *e, const gpu_laun
   loaded_module *module = NULL;
   cuda_function function = NULL;
   int most = launch->kernel ? gpu_most_shared_bytes(launch->kernel) : launch->shared_bytes;
-  rec_status status = find_loaded(c, e, launch->name, most, &module, &function);
+  rec_status status = find_loaded_kernel(c, e, launch->name, most, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
   return cuda_check(
@@ -268,14 +269,14 @@ static rec_status launch_entered(const call *c, const entered *e, const gpu_laun
 
 static rec_status launch_on_cuda(const call *c, const gpu_launch *launch) {
   entered e;
-  rec_status status = enter(c, &e);
-  return status == REC_OK ? leave(c, &e, launch_entered(c, &e, launch)) : status;
+  rec_status status = enter_device(c, &e);
+  return status == REC_OK ? leave_device(c, &e, launch_entered(c, &e, launch)) : status;
 }
 
 // A call without steps: copies `from`, or zeros without one.
 static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_t bytes) {
   entered e;
-  rec_status status = enter(c, &e);
+  rec_status status = enter_device(c, &e);
   if (status != REC_OK) return status;
   cuda_pointer at = (cuda_pointer)(uintptr_t)to, source = (cuda_pointer)(uintptr_t)from;
   cuda_stream stream = c->launch->stream;
@@ -283,7 +284,7 @@ static rec_status fill_on_cuda(const call *c, void *to, const void *from, int64_
       from
           ? cuda_check(e.d, e.d->copy(at, source, (size_t)bytes, stream), "cuMemcpyDtoDAsync", NULL)
           : cuda_check(e.d, e.d->clear(at, 0, (size_t)bytes, stream), "cuMemsetD8Async", NULL);
-  return leave(c, &e, status);
+  return leave_device(c, &e, status);
 }
 
 static rec_status clear_on_cuda(const call *c, void *at, int64_t bytes) {
@@ -299,22 +300,23 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   entered e;
   loaded_module *module;
   cuda_function function;
-  rec_status status = enter(c, &e);
+  rec_status status = enter_device(c, &e);
   if (status != REC_OK) return status;
   for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
     const rec_table_gpu_kernel *k = &device->code->kernels[kind];
     if (!k->symbol_at) continue;
-    status = find_loaded(c, &e, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k),
-                         &module, &function);
+    status = find_loaded_kernel(c, &e, table_text(c->table, k->symbol_at), gpu_most_shared_bytes(k),
+                                &module, &function);
   }
   const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
-  if (status == REC_OK) status = find_loaded(c, &e, others, 0, &module, &function);
+  if (status == REC_OK) status = find_loaded_kernel(c, &e, others, 0, &module, &function);
   if (status == REC_OK && c->table->begin_count)
-    status = find_loaded(c, &e, "rec_gpu_spread", 0, &module, &function);
+    status = find_loaded_kernel(c, &e, "rec_gpu_spread", 0, &module, &function);
   bool folds =
       device->code->kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at;
-  if (status == REC_OK && folds) status = find_loaded(c, &e, "rec_gpu_fold", 0, &module, &function);
-  return leave(c, &e, status);
+  if (status == REC_OK && folds)
+    status = find_loaded_kernel(c, &e, "rec_gpu_fold", 0, &module, &function);
+  return leave_device(c, &e, status);
 }
 
 // How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of
@@ -327,8 +329,9 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
                      "expected a library with PTX, found none; compile it with --target sm_80");
   entered e;
   loaded_module *module;
-  rec_status status = enter(c, &e);
-  if (status == REC_OK) status = leave(c, &e, find_loaded(c, &e, NULL, 0, &module, NULL));
+  rec_status status = enter_device(c, &e);
+  if (status == REC_OK)
+    status = leave_device(c, &e, find_loaded_kernel(c, &e, NULL, 0, &module, NULL));
   if (status != REC_OK) return status;
   device->blocks = (int64_t)GPU_COST_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;

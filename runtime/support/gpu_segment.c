@@ -18,7 +18,7 @@ static gpu_time_cut cut_of(const segment_layout *l) {
   return (gpu_time_cut){.slices = SLICES, .slice_steps = steps, .maker = l->maker};
 }
 
-static gpu_outside outside_of(const segment_layout *l) {
+static gpu_outside steps_outside(const segment_layout *l) {
   if (!l->back) return (gpu_outside){.behind = 1};
   return (gpu_outside){.before = l->call->time + l->maker->warm_up_steps};
 }
@@ -82,13 +82,13 @@ static rec_status run_sequence(const segment_layout *l, gpu_saved saved, char *s
 
 static int64_t slices_bytes(const segment_layout *l) { return SLICES * segment_bytes(l); }
 
-static rec_status run_steps(const segment_layout *l, gpu_saved saved, char *summary,
-                            char *workspace) {
+static rec_status run_segment_steps(const segment_layout *l, gpu_saved saved, char *summary,
+                                    char *workspace) {
   gpu_kernel_run run = {.kernel = l->maker,
                         .saved = reads_saved(l) ? saved : (gpu_saved){0},
                         .results = GPU_SAVED,
                         .cut = cut_of(l),
-                        .outside = outside_of(l)};
+                        .outside = steps_outside(l)};
   run.summaries = (rec_gpu_summaries){.data = (float *)(void *)workspace, .stride = l->stride};
   rec_status status = l->device->clear(l->call, workspace, slices_bytes(l));
   if (status == REC_OK)
@@ -129,7 +129,7 @@ static rec_status open_gpu_saved(const segment_layout *l, bool recompute, gpu_sa
   return gpu_run_kind(&one, l->device, REC_KERNEL_STATES, GPU_SAVED, *saved, *workspace);
 }
 
-static rec_status make(const segment_layout *l, char *summary) {
+static rec_status make_segment_summary(const segment_layout *l, char *summary) {
   const rec_launch *launch = l->call->launch;
   bool recompute = l->back && !launch->saved;
   gpu_saved saved;
@@ -138,7 +138,7 @@ static rec_status make(const segment_layout *l, char *summary) {
                                         gpu_segment_workspace(l, recompute));
   if (status == REC_OK) status = open_gpu_saved(l, recompute, &saved, &workspace);
   if (status != REC_OK) return status;
-  return is_alone(l->call) ? run_steps(l, saved, summary, workspace)
+  return is_alone(l->call) ? run_segment_steps(l, saved, summary, workspace)
                            : run_sequence(l, saved, summary, workspace);
 }
 
@@ -153,5 +153,5 @@ rec_status gpu_summarise_segment(const call *call_read, bool back, void *summary
   status = segment_check(&l);
   if (status == REC_OK) status = segment_check_memory(&c, summary);
   if (status == REC_OK) status = segment_check_operands(&l, &l.maker->base);
-  return status == REC_OK && l.entries > 0 ? make(&l, summary) : status;
+  return status == REC_OK && l.entries > 0 ? make_segment_summary(&l, summary) : status;
 }

@@ -40,7 +40,7 @@ static void run_lane_of_blocks(void *argument, int64_t lane) {
   }
 }
 
-static void run_blocks(const call *c, simt_task *t) {
+static void run_simt_blocks(const call *c, simt_task *t) {
   if (t->launch.watched)
     t->answers[0] = t->table->simt_run(&t->launch, 0, t->launch.blocks, t->counts, t->messages[0]);
   else if (t->counts || t->launch.cost)
@@ -152,7 +152,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   if (t.launch.cost) note_kernel(t.launch.cost, launch);
   bool opened = !t.counts || open_stamps(&t.launch, &stamps);
   if (opened && t.counts) t.launch.stamps = &stamps;
-  if (opened) run_blocks(c, &t);
+  if (opened) run_simt_blocks(c, &t);
   if (t.launch.stamps) report_regions(options, &t.launch);
   close_stamps(&stamps);
   if (!opened)

@@ -32,7 +32,7 @@ int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
 
 // ---- sums ------------------------------------------------------------------------------------
 
-static int64_t entries_of(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
+static int64_t task_entries(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
   return t->of == REC_GPU_OF_STEP ? list->batch : t->of == REC_GPU_OF_ENTRY ? list->entries : 1;
 }
 
@@ -40,8 +40,8 @@ static int64_t steps_in(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t)
   return t->of == REC_GPU_OF_STEP ? list->steps : 1;
 }
 
-static int64_t total_of(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
-  return entries_of(list, t) * steps_in(list, t) * t->numbers;
+static int64_t task_total(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
+  return task_entries(list, t) * steps_in(list, t) * t->numbers;
 }
 
 rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_slot *slot,
@@ -76,7 +76,7 @@ rec_status gpu_place_copies(gpu_sums *sums, const gpu_pass *p, const rec_table_s
   *placed = (rec_gpu_slot){.data = copies,
                            .batch_stride = memory->per_batch ? steps_in(list, t) * numbers : 0,
                            .time_stride = memory->token ? numbers : 0,
-                           .copy_stride = total_of(list, t)};
+                           .copy_stride = task_total(list, t)};
   return REC_OK;
 }
 
@@ -86,7 +86,7 @@ static int regions_of(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASK
   int count = 0;
   for (int i = 0; i < list->count; i++) {
     const rec_gpu_sum_task *t = &sums->all.tasks[i];
-    int64_t last = (entries_of(list, t) - 1) * t->to_entry_stride +
+    int64_t last = (task_entries(list, t) - 1) * t->to_entry_stride +
                    (steps_in(list, t) - 1) * t->to_step_stride;
     int64_t bytes = t->stored == REC_STORED_NUMBER ? 4 : 2;
     if (!t->to || t->numbers == 0) continue;
@@ -96,7 +96,7 @@ static int regions_of(const gpu_sums *sums, simt_region regions[REC_GPU_SUM_TASK
 }
 
 static int64_t bytes_of_copies(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
-  return round_up(total_of(list, t) * t->copies * (int64_t)sizeof(float), REC_ALIGNMENT);
+  return round_up(task_total(list, t) * t->copies * (int64_t)sizeof(float), REC_ALIGNMENT);
 }
 
 rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *p) {
@@ -105,7 +105,7 @@ rec_status gpu_run_sums(const gpu_sums *sums, const gpu_pass *p) {
   int64_t most = 0, bytes = 0;
   if (!sums->wanted) return REC_OK;
   for (int i = 0; i < list->count; i++) {
-    most = larger(most, total_of(list, &sums->all.tasks[i]));
+    most = larger(most, task_total(list, &sums->all.tasks[i]));
     bytes += bytes_of_copies(list, &sums->all.tasks[i]);
   }
   int count = regions_of(sums, regions);

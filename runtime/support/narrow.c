@@ -6,7 +6,7 @@
 
 // Below 2^-14 the addition of 0.5 rounds: its last bit is the least half. Otherwise exponent and
 // fraction are rounded as one number, after larger numbers have become infinity.
-static uint16_t half_of(float x) {
+static uint16_t float_to_half(float x) {
   uint32_t bits = rec_float_bits(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   uint32_t limited = size < 0x47800000 ? size : 0x47800000;
   uint32_t normal = (limited - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
@@ -20,7 +20,7 @@ void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored) {
   if (stored == REC_STORED_BF16) {
     for (int64_t i = 0; i < count; i++) to[i] = rec_narrow_bf16(from[i]);
   } else {
-    for (int64_t i = 0; i < count; i++) to[i] = half_of(from[i]);
+    for (int64_t i = 0; i < count; i++) to[i] = float_to_half(from[i]);
   }
 }
 

@@ -36,7 +36,7 @@ enum { WORKERS_MAX = 1023 };
 
 static _Atomic(pool *) current;
 
-static job *joinable(pool *p) {
+static job *joinable_job(pool *p) {
   for (job *j = p->jobs; j; j = j->next)
     if (j->begun < j->lanes && j->helpers > 0) return j;
   return NULL;
@@ -46,7 +46,7 @@ static void *worker(void *pointer) {
   pool *p = pointer;
   pthread_mutex_lock(&p->lock);
   for (;;) {
-    job *j = joinable(p);
+    job *j = joinable_job(p);
     if (!j) {
       pthread_cond_wait(&p->work, &p->lock);
       continue;
@@ -78,7 +78,7 @@ static pool *own_pool(void) {
 }
 
 // Starts workers until there are `wanted`; fewer if the system refuses. Called with the lock held.
-static void grow(pool *p, int64_t wanted) {
+static void grow_pool(pool *p, int64_t wanted) {
   if (p->workers >= wanted) return;
   // Workers block the signals of the program, except for those of a fault in the worker itself.
   sigset_t all, before;
@@ -120,7 +120,7 @@ void rec_pool_run(int64_t threads, int64_t lanes, rec_task lane, void *argument)
               .helpers = helpers,
               .done = &done};
   pthread_mutex_lock(&p->lock);
-  grow(p, helpers);
+  grow_pool(p, helpers);
   mine.next = p->jobs;
   p->jobs = &mine;
   if (helpers >= p->workers) {

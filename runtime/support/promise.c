@@ -14,8 +14,8 @@
 #include "runtime/support/narrow.h"
 #include "runtime/support/stage.h"
 
-static double number_of(const call *c, const rec_table_memory *memory, const void *data,
-                        int64_t index) {
+static double stored_number(const call *c, const rec_table_memory *memory, const void *data,
+                            int64_t index) {
   if (memory->stored != REC_STORED_NUMBER)
     return (double)rec_widen(((const uint16_t *)data)[index], memory->stored);
   return c->table->number_bytes == 8 ? ((const double *)data)[index]
@@ -52,8 +52,8 @@ static void place_text(const call *c, const rec_table_memory *memory, int64_t in
 }
 
 // step -1: the memory has none.
-static rec_status refuse(const call *c, const rec_table_memory *memory, double found, int64_t entry,
-                         int64_t step, int64_t index) {
+static rec_status report_broken_promise(const call *c, const rec_table_memory *memory, double found,
+                                        int64_t entry, int64_t step, int64_t index) {
   char place[160], where[96] = "";
   const char *of = c->packed ? "sequence" : "batch entry";
   place_text(c, memory, index, place, sizeof place);
@@ -68,32 +68,33 @@ static rec_status refuse(const call *c, const rec_table_memory *memory, double f
 }
 
 // The numbers of one entry or step. `step` stands in the message.
-static rec_status check_numbers(const call *c, const rec_table_memory *memory, const void *data,
-                                int64_t entry, int64_t step) {
+static rec_status check_promised_numbers(const call *c, const rec_table_memory *memory,
+                                         const void *data, int64_t entry, int64_t step) {
   int64_t numbers = call_numbers(c, memory);
   double low = bound_of(c, memory, memory->low), high = bound_of(c, memory, memory->high);
   for (int64_t k = 0; k < numbers; k++) {
-    double x = number_of(c, memory, data, k);
-    if (!(x >= low && x <= high)) return refuse(c, memory, x, entry, step, k);
+    double x = stored_number(c, memory, data, k);
+    if (!(x >= low && x <= high)) return report_broken_promise(c, memory, x, entry, step, k);
   }
   return REC_OK;
 }
 
-static int64_t steps_of(const call *c, int64_t entry) {
+static int64_t entry_steps(const call *c, int64_t entry) {
   return c->packed ? (int64_t)c->cu_seqlens[entry + 1] - c->cu_seqlens[entry] : c->time;
 }
 
-static int64_t first_step_of(const call *c, int64_t entry) {
+static int64_t first_step_in_entry(const call *c, int64_t entry) {
   return c->packed ? c->cu_seqlens[entry] : 0;
 }
 
-static rec_status check_tokens(const call *c, const rec_table_memory *memory) {
+static rec_status check_promised_tokens(const call *c, const rec_table_memory *memory) {
   rec_slot slot = call_slot(c, memory);
   rec_status status = REC_OK;
   for (int64_t e = 0; e < call_entries(c) && status == REC_OK; e++) {
-    int64_t at = (c->packed ? 0 : e) * slot.batch_stride + first_step_of(c, e) * slot.time_stride;
-    for (int64_t t = 0; t < steps_of(c, e) && status == REC_OK; t++)
-      status = check_numbers(
+    int64_t at =
+        (c->packed ? 0 : e) * slot.batch_stride + first_step_in_entry(c, e) * slot.time_stride;
+    for (int64_t t = 0; t < entry_steps(c, e) && status == REC_OK; t++)
+      status = check_promised_numbers(
           c, memory,
           (const char *)slot.data + (at + t * slot.time_stride) * table_bytes(c->table, memory), e,
           t);
@@ -104,11 +105,11 @@ static rec_status check_tokens(const call *c, const rec_table_memory *memory) {
 static rec_status check_memory(const call *c, const rec_table_memory *memory) {
   const char *data = call_data(c, memory);
   if (!memory->promised || !data || call_total(c, memory) == 0) return REC_OK;
-  if (memory->token) return check_tokens(c, memory);
+  if (memory->token) return check_promised_tokens(c, memory);
   int64_t bytes = call_numbers(c, memory) * table_bytes(c->table, memory);
   rec_status status = REC_OK;
   for (int64_t e = 0; e < (memory->per_batch ? call_entries(c) : 1) && status == REC_OK; e++)
-    status = check_numbers(c, memory, data + e * bytes, e, -1);
+    status = check_promised_numbers(c, memory, data + e * bytes, e, -1);
   return status;
 }
 
@@ -146,7 +147,7 @@ static bool promises_states(const call *c) {
   return false;
 }
 
-static int64_t entry_bytes(const call *c, const rec_table_memory *memory) {
+static int64_t promise_entry_bytes(const call *c, const rec_table_memory *memory) {
   return round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
 }
 
@@ -154,12 +155,13 @@ static int64_t entry_bytes(const call *c, const rec_table_memory *memory) {
 static int64_t all_bytes(const call *c) {
   int64_t bytes = 0;
   for (int i = 0; i < c->table->memory_count; i++)
-    if (is_final(table_memory(c->table, i))) bytes += entry_bytes(c, table_memory(c->table, i));
+    if (is_final(table_memory(c->table, i)))
+      bytes += promise_entry_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
 // A call of single steps of one entry.
-static call single(const call *c) {
+static call single_step_call(const call *c) {
   call one = *c;
   one.packed = false;
   one.batch = 1;
@@ -170,7 +172,7 @@ static call single(const call *c) {
 
 int64_t promise_bytes(const call *c) {
   if (!promises_states(c)) return 0;
-  call one = single(c);
+  call one = single_step_call(c);
   return stage_pointers_bytes(c) + 2 * all_bytes(c) +
          stage_bytes(&one, &c->table->kernels[REC_KERNEL_STEP]);
 }
@@ -182,7 +184,7 @@ typedef struct walk {
 } walk;
 
 // States before the first step.
-static void start(const walk *w, int64_t entry) {
+static void start_walk(const walk *w, int64_t entry) {
   const call *c = w->call;
   char *to = w->before;
   for (int i = 0; i < c->table->memory_count; i++) {
@@ -194,7 +196,7 @@ static void start(const walk *w, int64_t entry) {
       memcpy(to, initial + (size_t)entry * bytes, bytes);
     else
       memset(to, 0, bytes);
-    to += entry_bytes(c, final);
+    to += promise_entry_bytes(c, final);
   }
 }
 
@@ -207,7 +209,7 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
     if (!is_final(final)) continue;
     w->replaced[final->copy_from] = w->before + at;
     w->replaced[i] = w->after + at;
-    at += entry_bytes(c, final);
+    at += promise_entry_bytes(c, final);
   }
   stage_run(one, &c->table->kernels[REC_KERNEL_STEP], (stage_saved){0}, STAGE_STATES, NULL,
             w->stage);
@@ -215,7 +217,7 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
   for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (is_final(final) && final->promised)
-      status = check_numbers(c, final, w->replaced[i], entry, step);
+      status = check_promised_numbers(c, final, w->replaced[i], entry, step);
   }
   char *before = w->before;
   w->before = w->after;
@@ -230,14 +232,14 @@ rec_status promise_check_states(const call *c, void *workspace) {
   w.after = w.before + all_bytes(c);
   w.stage = w.after + all_bytes(c);
   memset(w.replaced, 0, sizeof *w.replaced * (size_t)c->table->memory_count);
-  call one = single(c);
+  call one = single_step_call(c);
   one.replaced = w.replaced;
   rec_status status = REC_OK;
   for (int64_t e = 0; e < call_entries(c) && status == REC_OK; e++) {
-    start(&w, e);
+    start_walk(&w, e);
     one.first_entry = c->packed ? 0 : e;
-    for (int64_t t = 0; t < steps_of(c, e) && status == REC_OK; t++) {
-      one.first_step = first_step_of(c, e) + t;
+    for (int64_t t = 0; t < entry_steps(c, e) && status == REC_OK; t++) {
+      one.first_step = first_step_in_entry(c, e) + t;
       status = walk_step(&w, &one, e, t);
     }
   }

@@ -127,8 +127,8 @@ static void *whole_state(void *context, int memory, int64_t slice) {
   return slice == (result != back ? c->slices - 1 : 0) ? call_data(c, m) : NULL;
 }
 
-static void run_pass(split *s, int kind, stage_saved saved, stage_results results, int64_t first,
-                     int64_t last, void *(*state)(void *, int, int64_t)) {
+static void run_split_pass(split *s, int kind, stage_saved saved, stage_results results,
+                           int64_t first, int64_t last, void *(*state)(void *, int, int64_t)) {
   stage_slices slices = {.first = first, .last = last, .state = state, .context = s};
   stage_run(s->call, split_kernel(s->call, kind), saved, results, &slices, s->stage);
 }
@@ -137,11 +137,11 @@ static void run_pass(split *s, int kind, stage_saved saved, stage_results result
 
 // Finds the states of every slice; false: a summary is out of range. Decays above 1 may have a
 // product without a number where the states, step by step, stay finite.
-static bool find_states(split *s, stage_saved saved) {
+static bool find_slice_states(split *s, stage_saved saved) {
   bool back = s->layout.back;
   int64_t slices = s->call->slices, from = back ? slices - 1 : 0, step = back ? -1 : 1;
-  run_pass(s, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, back,
-           slices - !back, summary_state);
+  run_split_pass(s, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, back,
+                 slices - !back, summary_state);
   folding f = fold_open(&s->layout, NULL);
   f.from = s->states + from * s->stride;
   fold_read_states(&f);
@@ -169,8 +169,8 @@ static void run_slices(const call *c, int kind, stage_saved saved, stage_results
                        void *workspace) {
   split s = split_new(c, false, workspace);
   call whole = uncut(c);
-  if (find_states(&s, (stage_saved){0}))
-    run_pass(&s, kind, saved, results, 0, c->slices, whole_state);
+  if (find_slice_states(&s, (stage_saved){0}))
+    run_split_pass(&s, kind, saved, results, 0, c->slices, whole_state);
   else
     stage_run(&whole, split_kernel(c, kind), saved, results, NULL, s.stage);
 }
@@ -183,8 +183,8 @@ void split_backward_call(const call *c, stage_saved saved, bool recompute, void 
   if (recompute) run_slices(c, REC_KERNEL_STATES, saved, STAGE_SAVED, workspace);
   split s = split_new(c, true, workspace);
   call whole = uncut(c);
-  if (find_states(&s, saved))
-    run_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_ALL, 0, c->slices, whole_state);
+  if (find_slice_states(&s, saved))
+    run_split_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_ALL, 0, c->slices, whole_state);
   else
     stage_run(&whole, split_kernel(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, s.stage);
 }

@@ -68,7 +68,7 @@ static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block -
 
 // How many tasks of equal work the batch entries make; sequences make no more than the longest of
 // them fits into all steps.
-static int64_t side_by_side(const call *c) {
+static int64_t equal_tasks(const call *c) {
   return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch);
 }
 
@@ -81,7 +81,7 @@ static bool is_regular(const call *c) {
 }
 
 // Sequences that a kernel takes together make one task: not where no other would be left.
-static int64_t sequences_of(const call *c, const rec_table_kernel *kernel, int64_t groups) {
+static int64_t task_sequences(const call *c, const rec_table_kernel *kernel, int64_t groups) {
   bool enough = call_entries(c) * groups >= TASKS_LEAST * kernel->sequences;
   return kernel->sequences && enough && is_regular(c) ? kernel->sequences : 1;
 }
@@ -90,7 +90,7 @@ static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t
   stage_cut cut = {.instances = count_instances(c, kernel, UINT64_MAX)};
   cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, groups));
   cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
-  cut.sequences = sequences_of(c, kernel, cut.groups);
+  cut.sequences = task_sequences(c, kernel, cut.groups);
   cut.strips = smaller(in_blocks(call_entries(c), cut.sequences), STRIPS_MAX);
   cut.slices = 1;
   cut.slice_steps = c->time;
@@ -114,7 +114,7 @@ static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t
 }
 
 stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
-  return cut_into(c, kernel, larger(1, TASKS_WANTED / side_by_side(c)));
+  return cut_into(c, kernel, larger(1, TASKS_WANTED / equal_tasks(c)));
 }
 
 // Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
@@ -138,7 +138,7 @@ static int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const
 
 // Sums are formed in numbers: where the caller stores something narrower, even a single copy lies
 // in the workspace.
-static bool is_apart(const call *c, const rec_table_slot *slot, int64_t copies) {
+static bool needs_workspace_sum(const call *c, const rec_table_slot *slot, int64_t copies) {
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   return copies > 1 || (slot->accumulated && memory->stored != REC_STORED_NUMBER);
 }
@@ -157,7 +157,7 @@ static int64_t cut_bytes(const call *c, const rec_table_kernel *kernel, stage_cu
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     int64_t copies = stage_copies(c, kernel, &cut, slot);
-    if (is_apart(c, slot, copies)) bytes += copies_bytes(c, memory, copies);
+    if (needs_workspace_sum(c, slot, copies)) bytes += copies_bytes(c, memory, copies);
   }
   return bytes;
 }
@@ -178,7 +178,7 @@ int64_t stage_step_copies(const call *c, const rec_table_kernel *kernel) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     int64_t copies = stage_copies(c, kernel, &cut, slot);
-    if (memory->token && is_apart(c, slot, copies))
+    if (memory->token && needs_workspace_sum(c, slot, copies))
       bytes += c->batch * call_numbers(c, memory) * copies * c->table->number_bytes;
   }
   return bytes;
@@ -207,25 +207,26 @@ static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
   return memory->token ? c->batch : call_entries(c);
 }
 
-static void *number_at(void *data, int64_t index, int64_t bytes) {
+static void *element_address(void *data, int64_t index, int64_t bytes) {
   return data ? (char *)data + index * bytes : NULL;
 }
 
 // The saved states of a chunk.
 static void *chunk_saved(const run *r, int64_t chunk) {
-  return number_at(r->saved.data, chunk * r->saved.chunk_stride, r->call->table->number_bytes);
+  return element_address(r->saved.data, chunk * r->saved.chunk_stride,
+                         r->call->table->number_bytes);
 }
 
 static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps,
                        int64_t numbers) {
   for (int64_t t = 0; t < steps; t++)
-    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0,
+    memset(element_address(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0,
            (size_t)(numbers * bytes));
 }
 
 // Groups that do not collide share a copy: each adds to entries of its own. Other results that a
 // task adds to, or their copies, are the task's alone.
-static bool is_shared(const run *r, const rec_table_slot *slot) {
+static bool shares_copy(const run *r, const rec_table_slot *slot) {
   return r->cut.groups > 1 && !groups_collide(r->call, r->kernel, &r->cut, slot);
 }
 
@@ -283,7 +284,7 @@ static int64_t find_first_strip(const run *r) {
   return low;
 }
 
-static task_range range_of(const run *r, int64_t task) {
+static task_range task_range_of(const run *r, int64_t task) {
   const call *c = r->call;
   task_range t = {.slice = task % r->cut.slices, .group = task / r->cut.slices % r->cut.groups};
   t.strip = (r->first_strip + task / r->cut.slices / r->cut.groups) % r->cut.strips;
@@ -326,8 +327,8 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
       int64_t copy_numbers = s->numbers * (memory->token ? c->time : 1);
       offset += copy_index(r, memory, slot, t) * copy_numbers;
     }
-    slots[i].data = number_at(s->slot.data, offset, s->bytes);
-    if (slot->accumulated && !is_shared(r, slot)) zero_own(r, t, memory, s, slots[i]);
+    slots[i].data = element_address(s->slot.data, offset, s->bytes);
+    if (slot->accumulated && !shares_copy(r, slot)) zero_own(r, t, memory, s, slots[i]);
   }
 }
 
@@ -347,7 +348,7 @@ static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec
     rec_slot *s = &slots[i];
     if (!table_memory(c->table, table_slot(c->table, r->kernel, i)->memory)->token) continue;
     s->batch_stride = c->longest * s->time_stride;
-    s->data = number_at(s->data, -t->begin * s->batch_stride, r->slots[i].bytes);
+    s->data = element_address(s->data, -t->begin * s->batch_stride, r->slots[i].bytes);
   }
   frame->time = c->longest;
   frame->saved = r->saved.data;
@@ -372,16 +373,16 @@ static void run_sequences(const run *r, const task_range *t, rec_frame *frame, r
     for (int i = 0; i < kernel->slot_count; i++)
       if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
         slots[i].data =
-            number_at(slots[i].data, (start - at) * slots[i].time_stride, r->slots[i].bytes);
+            element_address(slots[i].data, (start - at) * slots[i].time_stride, r->slots[i].bytes);
     at = start;
     frame->saved = chunk_saved(r, call_chunks_before(c, s));
     r->function(frame, s, t->first, t->last, scratch);
   }
 }
 
-static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
+static void run_stage_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   const call *c = r->call;
-  task_range t = range_of(r, task);
+  task_range t = task_range_of(r, task);
   if (r->slices && (t.slice < r->slices->first || t.slice >= r->slices->last)) return;
   place_task(r, &t, slots);
   rec_frame frame = {.batch = call_entries(c),
@@ -399,14 +400,14 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   run_entries(r, &t, &frame, scratch);
 }
 
-static void run_lane(void *argument, int64_t lane) {
+static void run_stage_lane(void *argument, int64_t lane) {
   run *r = argument;
   char *memory = r->lane_memory + lane * r->cut.lane_bytes;
   unsigned before = rec_cpu_flush_denormals();
   for (;;) {
     int64_t task = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
     if (task >= r->cut.tasks) break;
-    run_task(r, task, (rec_slot *)(void *)(memory + r->cut.scratch_bytes), memory);
+    run_stage_task(r, task, (rec_slot *)(void *)(memory + r->cut.scratch_bytes), memory);
   }
   rec_cpu_restore(before);
 }
@@ -474,7 +475,8 @@ static void sum_narrow(const sum *s, int64_t to, int64_t from, int64_t count) {
   }
 }
 
-static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first, int64_t last) {
+static void sum_result_numbers(const sum *s, int64_t batch, int64_t step, int64_t first,
+                               int64_t last) {
   int64_t from = batch * s->batch_stride + step * s->numbers + first;
   int64_t to = batch * s->result.batch_stride + step * s->result.time_stride + first;
   int64_t count = last - first;
@@ -506,13 +508,13 @@ static void sum_lane(void *argument, int64_t lane) {
     while (first < last) {
       int64_t step = first / s->numbers, within = first % s->numbers;
       int64_t end = smaller(s->numbers, within + last - first);
-      sum_numbers(s, batch, step, within, end);
+      sum_result_numbers(s, batch, step, within, end);
       first += end - within;
     }
   }
 }
 
-static void sum_copies(const call *c, const rec_table_memory *memory, const run_slot *copies) {
+static void sum_run_copies(const call *c, const rec_table_memory *memory, const run_slot *copies) {
   sum s = {.call = c,
            .result = call_slot(c, memory),
            .copies = copies->slot.data,
@@ -549,7 +551,7 @@ static run_slot place_slot(run *r, int index, stage_results results, char **free
   if (slot->written && !wanted) s.slot.data = NULL;
   if (!s.slot.data) return s;
   s.copies = stage_copies(c, r->kernel, &r->cut, slot);
-  s.apart = is_apart(c, slot, s.copies);
+  s.apart = needs_workspace_sum(c, slot, s.copies);
   if (!s.apart) return s;
   s.bytes = c->table->number_bytes;
   int64_t copy_numbers = s.numbers * (memory->token ? c->time : 1);
@@ -567,7 +569,7 @@ static void zero_shared(const run *r) {
     const rec_table_slot *slot = table_slot(c->table, r->kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     const run_slot *s = &r->slots[i];
-    if (!slot->accumulated || !s->slot.data || !is_shared(r, slot)) continue;
+    if (!slot->accumulated || !s->slot.data || !shares_copy(r, slot)) continue;
     int64_t batch = memory_entries(c, memory), steps = memory->token ? c->time : 1;
     int64_t numbers = memory->per_batch ? s->numbers : s->numbers * s->copies;
     for (int64_t b = 0; b < batch; b++) zero_steps(s->slot, s->bytes, b, steps, numbers);
@@ -600,8 +602,8 @@ void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
   char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
   for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, results, &free_memory);
   zero_shared(&r);
-  stage_run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
+  stage_run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_stage_lane, &r);
   for (int i = 0; i < kernel->slot_count; i++)
     if (slots[i].slot.data && slots[i].apart)
-      sum_copies(c, table_memory(c->table, table_slot(c->table, kernel, i)->memory), &slots[i]);
+      sum_run_copies(c, table_memory(c->table, table_slot(c->table, kernel, i)->memory), &slots[i]);
 }

@@ -86,8 +86,8 @@ static void *maker_state(void *context, int memory, int64_t slice) {
 
 // The column whose 1 lies in this entry of an instance, counted from the first one of its state;
 // -1: it has another entry of the value axis.
-static int64_t column_at(const maker *m, const rec_table_memory *memory, const int64_t *index,
-                         int64_t first) {
+static int64_t column_of_entry(const maker *m, const rec_table_memory *memory, const int64_t *index,
+                               int64_t first) {
   const call *c = m->call;
   const int32_t *axes = table_at(c->table, memory->axes_at);
   int64_t row = 0, value = 0;
@@ -120,7 +120,7 @@ static void set_identity(const maker *m, int index_of_part) {
           first = segment_first_column(m->layout, index_of_part);
   memset(data, 0, (size_t)(entries * memory->factor * c->table->number_bytes));
   for (int64_t entry = 0; entry < entries; entry++) {
-    int64_t column = column_at(m, memory, index, first);
+    int64_t column = column_of_entry(m, memory, index, first);
     if (column >= 0) set_one(c, data, entry * memory->factor + column % memory->factor);
     for (int k = memory->axis_count - 1; k >= 0 && ++index[k] == c->axis_size[axes[k]]; k--)
       index[k] = 0;
@@ -204,8 +204,8 @@ static rec_status find_saved(const call *c, bool back, stage_saved *saved, bool 
              : call_check_buffer(c, "saved", c->launch->saved, c->launch->saved_bytes, room.bytes);
 }
 
-static void make_summary(const call *c, bool back, char *summary, stage_saved saved, bool again,
-                         char *workspace) {
+static void make_host_summary(const call *c, bool back, char *summary, stage_saved saved,
+                              bool again, char *workspace) {
   bool alone;
   call one = open_sequence(c, back, &alone);
   segment_layout l = segment_layout_of(&one, NULL, back);
@@ -258,6 +258,6 @@ rec_status summarise_segment(const rec_table *table, const void *arguments,
   if (status == REC_OK)
     status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                                segment_workspace(&l, again));
-  if (status == REC_OK) make_summary(&c, back, summary, saved, again, launch->workspace);
+  if (status == REC_OK) make_host_summary(&c, back, summary, saved, again, launch->workspace);
   return status;
 }

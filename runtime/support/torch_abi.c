@@ -62,7 +62,7 @@ static struct {
 
 static pthread_once_t torch_once = PTHREAD_ONCE_INIT;
 
-static void find_function(void *library, void *function, const char *name) {
+static void find_torch_function(void *library, void *function, const char *name) {
   void *found = dlsym(library, name);
   memcpy(function, &found, sizeof found);
 }
@@ -71,14 +71,14 @@ static void find_torch(void) {
   void *library = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
   if (!library) return;
   torch.found = true;
-#define FIND(result, name, parameters)        \
-  find_function(library, &torch.name, #name); \
+#define FIND(result, name, parameters)              \
+  find_torch_function(library, &torch.name, #name); \
   torch.found &= torch.name != NULL;
   TORCH_FUNCTIONS(FIND)
 #undef FIND
-  find_function(library, &torch.delete_value, "torch_delete_stable_ivalue");
-  find_function(library, &torch.operator_delete, "_ZdlPv");
-  find_function(library, &torch.throw_runtime_error, "_ZSt21__throw_runtime_errorPKc");
+  find_torch_function(library, &torch.delete_value, "torch_delete_stable_ivalue");
+  find_torch_function(library, &torch.operator_delete, "_ZdlPv");
+  find_torch_function(library, &torch.throw_runtime_error, "_ZSt21__throw_runtime_errorPKc");
   torch.found &= torch.operator_delete && torch.throw_runtime_error;
 }
 
@@ -136,7 +136,7 @@ static void take_arguments(torch_call *c, const uint64_t *stack) {
   if (c->f.kind == REC_KERNEL_BACKWARD) c->wanted = *argument;
 }
 
-static foreign_dtype dtype_of(int32_t dtype) {
+static foreign_dtype torch_dtype(int32_t dtype) {
   if (dtype == torch.aoti_torch_dtype_float32()) return (foreign_dtype){FOREIGN_FLOAT, 32, 1};
   if (dtype == torch.aoti_torch_dtype_float64()) return (foreign_dtype){FOREIGN_FLOAT, 64, 1};
   if (dtype == torch.aoti_torch_dtype_bfloat16()) return (foreign_dtype){FOREIGN_BFLOAT, 16, 1};
@@ -156,7 +156,7 @@ static int32_t dtype_for(foreign_dtype dtype) {
   }
 }
 
-static bool view_of(torch_tensor *tensor, foreign_tensor *view) {
+static bool torch_view(torch_tensor *tensor, foreign_tensor *view) {
   int64_t rank = 0, *sizes = NULL, *strides = NULL;
   int32_t dtype = 0, layout = 0, device = 0;
   if (torch.aoti_torch_get_layout(tensor, &layout) || layout != torch.aoti_torch_layout_strided() ||
@@ -167,7 +167,7 @@ static bool view_of(torch_tensor *tensor, foreign_tensor *view) {
   *view = (foreign_tensor){
       .device = {device == torch.aoti_torch_device_type_cpu() ? FOREIGN_CPU : FOREIGN_CUDA, 0},
       .rank = (int32_t)rank,
-      .dtype = dtype_of(dtype),
+      .dtype = torch_dtype(dtype),
       .shape = sizes,
       .strides = strides};
   return torch.aoti_torch_get_data_ptr(tensor, &view->data) == 0;
@@ -195,7 +195,7 @@ static bool copy_dense(torch_tensor **tensor, foreign_tensor *view) {
   bool good = torch.aoti_torch_copy_(copy, *tensor, 0) == 0;
   torch.aoti_torch_delete_tensor_object(*tensor);
   *tensor = copy;
-  return good && view_of(copy, view);
+  return good && torch_view(copy, view);
 }
 
 // ---- calls -----------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ static bool read_operands(torch_call *c) {
   while (foreign_next(table, c->f.kind, &at) && !at.result) {
     int i = at.position - 1;
     if (!c->handles[i]) continue;
-    if (!view_of(c->handles[i], &c->views[i])) return false;
+    if (!torch_view(c->handles[i], &c->views[i])) return false;
     int leading = foreign_free_axes(c->f.kind, table_memory(table, at.memory));
     if (!foreign_is_dense(&c->views[i], leading) && !copy_dense(&c->handles[i], &c->views[i]))
       return false;
@@ -214,8 +214,8 @@ static bool read_operands(torch_call *c) {
   }
   if (c->offsets) c->f.cu_seqlens = &c->offsets_view;
   if (c->saved) c->f.saved = &c->saved_view;
-  return (!c->offsets || view_of(c->offsets, &c->offsets_view)) &&
-         (!c->saved || view_of(c->saved, &c->saved_view));
+  return (!c->offsets || torch_view(c->offsets, &c->offsets_view)) &&
+         (!c->saved || torch_view(c->saved, &c->saved_view));
 }
 
 static bool make_saved(torch_call *c) {
@@ -223,7 +223,7 @@ static bool make_saved(torch_call *c) {
   if (foreign_saved_bytes(&c->f, &bytes) != REC_OK) return false;
   c->saved = new_dense(1, &bytes, (foreign_dtype){FOREIGN_UINT, 8, 1});
   c->f.saved = &c->saved_view;
-  return c->saved && view_of(c->saved, &c->saved_view);
+  return c->saved && torch_view(c->saved, &c->saved_view);
 }
 
 static bool make_results(torch_call *c) {
@@ -236,13 +236,13 @@ static bool make_results(torch_call *c) {
     int rank = wanted ? foreign_shape(&c->f, at.memory, shape) : 1;
     c->handles[i] =
         new_dense(rank, shape, foreign_stored(c->f.table, table_memory(c->f.table, at.memory)));
-    if (!c->handles[i] || !view_of(c->handles[i], &c->views[i])) return false;
+    if (!c->handles[i] || !torch_view(c->handles[i], &c->views[i])) return false;
     c->tensors[i] = wanted ? &c->views[i] : NULL;
   }
   return !c->saves || make_saved(c);
 }
 
-static bool run(torch_call *c) {
+static bool run_torch_call(torch_call *c) {
   rec_fail(REC_ERROR_INTERNAL, "expected dense tensors on a CPU, found others, or no memory");
   uint32_t threads = 0;
   if (!read_operands(c) || torch.torch_get_num_threads(&threads)) return false;
@@ -255,7 +255,7 @@ static bool run(torch_call *c) {
 }
 
 // Hands the results over, or throws. Frees the arguments.
-static void leave(torch_call *c, uint64_t *stack, bool good) {
+static void leave_torch_call(torch_call *c, uint64_t *stack, bool good) {
   if (good && c->saves)
     stack[c->results] = (uint64_t)(uintptr_t)c->saved;
   else if (c->saved)
@@ -270,7 +270,7 @@ static void leave(torch_call *c, uint64_t *stack, bool good) {
   if (!good) torch.throw_runtime_error(rec_error());
 }
 
-static int count_operands(const rec_table *table, int kind, int *results) {
+static int count_call_operands(const rec_table *table, int kind, int *results) {
   int operands = 0;
   foreign_cursor at = {0};
   while (foreign_next(table, kind, &at)) operands += !at.result;
@@ -282,7 +282,7 @@ static int64_t call_kernel(const rec_variants *recurrence, int kind, bool saves,
   pthread_once(&torch_once, find_torch);
   if (!stack || !torch.found) return torch.found;
   torch_call c = {.f = {.recurrence = recurrence, .kind = kind}, .saves = saves};
-  c.operands = count_operands(recurrence->tables[0], kind, &c.results);
+  c.operands = count_call_operands(recurrence->tables[0], kind, &c.results);
   int count = c.operands + c.results;
   torch_tensor *handles[count];
   foreign_tensor views[count];
@@ -293,7 +293,7 @@ static int64_t call_kernel(const rec_variants *recurrence, int kind, bool saves,
   c.views = views;
   c.tensors = tensors;
   take_arguments(&c, stack);
-  leave(&c, stack, run(&c));
+  leave_torch_call(&c, stack, run_torch_call(&c));
   return 1;
 }
 

@@ -17,7 +17,7 @@
 // ---- tvm-ffi's functions ---------------------------------------------------------------------
 
 // Finds a function of the process, NULL if it has none. `function`: the address of a pointer to it.
-static void find_function(void *function, const char *name) {
+static void find_process_function(void *function, const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
   memcpy(function, &found, sizeof found);
 }
@@ -29,7 +29,7 @@ typedef int release_function(void *object);
 
 static int raise_error(const char *kind) {
   raise_function *raise;
-  find_function(&raise, "TVMFFIErrorSetRaisedFromCStr");
+  find_process_function(&raise, "TVMFFIErrorSetRaisedFromCStr");
   if (raise) raise(kind, rec_error());
   return -1;
 }
@@ -50,7 +50,7 @@ typedef struct tvm_workspace {
 static void *allocate_bytes(void *context, int64_t bytes) {
   tvm_workspace *w = context;
   allocate_function *allocate;
-  find_function(&allocate, "TVMFFIEnvTensorAlloc");
+  find_process_function(&allocate, "TVMFFIEnvTensorAlloc");
   foreign_tensor prototype = {.device = *w->device,
                               .rank = 1,
                               .dtype = {FOREIGN_UINT, 8, 1},
@@ -60,15 +60,15 @@ static void *allocate_bytes(void *context, int64_t bytes) {
   return ((tvm_tensor *)w->object)->tensor.data;
 }
 
-static void release(void *object) {
+static void release_tvm_object(void *object) {
   release_function *release_object;
-  find_function(&release_object, "TVMFFIObjectDecRef");
+  find_process_function(&release_object, "TVMFFIObjectDecRef");
   if (release_object) release_object(object);
 }
 
 static void *current_stream(foreign_device device) {
   stream_function *stream;
-  find_function(&stream, "TVMFFIEnvGetStream");
+  find_process_function(&stream, "TVMFFIEnvGetStream");
   return stream ? stream(device.type, device.number) : NULL;
 }
 
@@ -82,7 +82,7 @@ static int count_tensors(const rec_table *table, int kind) {
 }
 
 // NULL: None, or no tensor, which *good says.
-static const foreign_tensor *read_argument(const tvm_any *argument, bool *good) {
+static const foreign_tensor *read_tvm_argument(const tvm_any *argument, bool *good) {
   *good = true;
   switch (argument->type) {
     case TVM_NONE: return NULL;
@@ -114,7 +114,7 @@ static int refuse_argument(const tvm_call *c, int position) {
   return raise_error("TypeError");
 }
 
-static int run(const tvm_call *c) {
+static int run_tvm_call(const tvm_call *c) {
   foreign_call f = {.recurrence = c->recurrence, .kind = c->kind};
   int tensors = count_tensors(c->recurrence->tables[0], c->kind),
       most = tensors + (c->kind == REC_KERNEL_STEP ? 0 : 2);
@@ -123,7 +123,7 @@ static int run(const tvm_call *c) {
   memset(given, 0, sizeof given);
   for (int i = 0; i < c->count; i++) {
     bool good;
-    given[i] = read_argument(&c->arguments[i], &good);
+    given[i] = read_tvm_argument(&c->arguments[i], &good);
     if (!good) return refuse_argument(c, i);
   }
   f.tensors = given;
@@ -139,7 +139,7 @@ static int run(const tvm_call *c) {
   if (status != REC_OK) return raise_fault(&f);
   if (f.device.type != FOREIGN_CPU) f.stream = current_stream(f.device);
   status = foreign_run(&f);
-  if (workspace.object) release(workspace.object);
+  if (workspace.object) release_tvm_object(workspace.object);
   return status == REC_OK ? 0 : raise_fault(&f);
 }
 
@@ -147,19 +147,19 @@ int rec_forward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_
                         int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
-  return run(&(tvm_call){recurrence, REC_KERNEL_FORWARD, "forward", arguments, count});
+  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_FORWARD, "forward", arguments, count});
 }
 
 int rec_backward_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
                          int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
-  return run(&(tvm_call){recurrence, REC_KERNEL_BACKWARD, "backward", arguments, count});
+  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_BACKWARD, "backward", arguments, count});
 }
 
 int rec_step_tvm_ffi(const rec_variants *recurrence, void *handle, const tvm_any *arguments,
                      int32_t count, tvm_any *result) {
   (void)handle;
   *result = (tvm_any){0};
-  return run(&(tvm_call){recurrence, REC_KERNEL_STEP, "step", arguments, count});
+  return run_tvm_call(&(tvm_call){recurrence, REC_KERNEL_STEP, "step", arguments, count});
 }

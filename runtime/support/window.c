@@ -7,7 +7,7 @@ enum {
   WINDOW_COPIES = 1 << 21  // bytes, about
 };
 
-static const rec_table_kernel *backward_of(const call *c) {
+static const rec_table_kernel *kernel_of_backward(const call *c) {
   return &c->table->kernels[REC_KERNEL_BACKWARD];
 }
 
@@ -16,7 +16,7 @@ static bool is_state_gradient(const rec_table_memory *memory) {
   return stage_is_state(memory) && memory->backward_use == REC_WRITE_OPTIONAL;
 }
 
-static int64_t state_bytes(const call *c, const rec_table_memory *memory) {
+static int64_t window_state_bytes(const call *c, const rec_table_memory *memory) {
   return round_up(call_total(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
 }
 
@@ -24,14 +24,14 @@ static int64_t all_states_bytes(const call *c) {
   int64_t bytes = 0;
   for (int i = 0; i < c->table->memory_count; i++)
     if (is_state_gradient(table_memory(c->table, i)))
-      bytes += state_bytes(c, table_memory(c->table, i));
+      bytes += window_state_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
 // Can a window begin anywhere? Its states must come from `saved` or not be needed, and nobody adds
 // to their gradients.
 static bool has_windows(const call *c) {
-  const rec_table_kernel *kernel = backward_of(c);
+  const rec_table_kernel *kernel = kernel_of_backward(c);
   if (c->packed || c->slices || c->replaced || kernel->time_splits) return false;
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -43,7 +43,7 @@ static bool has_windows(const call *c) {
   return true;
 }
 
-static call window_of(const call *c, int64_t first, int64_t steps) {
+static call window_call(const call *c, int64_t first, int64_t steps) {
   call one = *c;
   one.first_step += first;
   one.time = smaller(steps, c->time - first);
@@ -53,18 +53,19 @@ static call window_of(const call *c, int64_t first, int64_t steps) {
 int64_t window_steps(const call *c) {
   if (c->time < 2 * WINDOW_STEPS_MIN || !has_windows(c)) return 0;
   int64_t chunk = c->table->chunk, least = round_up(WINDOW_STEPS_MIN, chunk);
-  call one = window_of(c, 0, least);
-  int64_t of_step = stage_step_copies(&one, backward_of(c));
+  call one = window_call(c, 0, least);
+  int64_t of_step = stage_step_copies(&one, kernel_of_backward(c));
   if (of_step == 0) return 0;
   int64_t steps = larger(least, WINDOW_COPIES / of_step / chunk * chunk);
-  bool worth = 2 * steps <= c->time && 2 * window_bytes(c, steps) <= stage_bytes(c, backward_of(c));
+  bool worth =
+      2 * steps <= c->time && 2 * window_bytes(c, steps) <= stage_bytes(c, kernel_of_backward(c));
   return worth ? steps : 0;
 }
 
 // [replaced pointers and gradients of parameters] [gradients of states] [stage]
 int64_t window_bytes(const call *c, int64_t steps) {
-  call one = window_of(c, 0, steps);
-  return alone_gradients_bytes(c) + all_states_bytes(c) + stage_bytes(&one, backward_of(c));
+  call one = window_call(c, 0, steps);
+  return alone_gradients_bytes(c) + all_states_bytes(c) + stage_bytes(&one, kernel_of_backward(c));
 }
 
 // Gradients of states lie between windows in one buffer: an instance reads its own at its first
@@ -76,7 +77,7 @@ static void replace_state_gradients(const call *c, void **replaced, char *buffer
     if (!is_state_gradient(memory)) continue;
     if (!last) replaced[memory->copy_from] = buffer;
     if (!first) replaced[i] = buffer;
-    buffer += state_bytes(c, memory);
+    buffer += window_state_bytes(c, memory);
   }
 }
 
@@ -86,7 +87,7 @@ void window_run(const call *c, int64_t steps, stage_saved saved, void *workspace
   char *buffer = (char *)workspace + alone_gradients_bytes(c),
        *stage = buffer + all_states_bytes(c);
   for (int64_t w = windows - 1; w >= 0; w--) {
-    call one = window_of(c, w * steps, steps);
+    call one = window_call(c, w * steps, steps);
     bool last = w == windows - 1;
     void **replaced =
         last ? stage_replace_nothing(&one, workspace) : alone_replace_gradients(&one, workspace);
@@ -94,7 +95,7 @@ void window_run(const call *c, int64_t steps, stage_saved saved, void *workspace
     stage_saved of_window = saved;
     if (saved.data)
       of_window.data = (char *)saved.data + w * saved_numbers * c->table->number_bytes;
-    stage_run(&one, backward_of(c), of_window, STAGE_ALL, NULL, stage);
+    stage_run(&one, kernel_of_backward(c), of_window, STAGE_ALL, NULL, stage);
     if (!last) alone_add_gradients(c, &one);
   }
 }

@@ -47,8 +47,8 @@ typedef struct xla_call {
 
 // ---- errors ----------------------------------------------------------------------------------
 
-__attribute__((format(printf, 2, 3))) static rec_status refuse(const xla_call *c,
-                                                               const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static rec_status refuse_xla(const xla_call *c,
+                                                                   const char *format, ...) {
   static const char *const entries[] = {[REC_KERNEL_FORWARD] = "forward",
                                         [REC_KERNEL_STEP] = "step",
                                         [REC_KERNEL_BACKWARD] = "backward"};
@@ -97,8 +97,8 @@ static rec_status read_places(xla_call *c, const xla_buffers *buffers, const cha
                               bool result) {
   const xla_array *positions = positions_named(&c->frame->attributes, what);
   if (!positions || (int64_t)positions->count != buffers->count)
-    return refuse(c, "expected an attribute %s with %lld positions, found %lld", what,
-                  (long long)buffers->count, positions ? (long long)positions->count : 0LL);
+    return refuse_xla(c, "expected an attribute %s with %lld positions, found %lld", what,
+                      (long long)buffers->count, positions ? (long long)positions->count : 0LL);
   for (int64_t i = 0; i < buffers->count; i++) {
     place *p = &c->places[c->count++];
     *p = (place){.buffer = buffers->items[i],
@@ -107,8 +107,8 @@ static rec_status read_places(xla_call *c, const xla_buffers *buffers, const cha
     if (p->position == POSITION_SAVED || p->position == POSITION_OFFSETS) continue;
     p->memory = memory_at(c, p->position, result);
     if (!p->memory || c->tensors[p->position - 1])
-      return refuse(c, "expected the positions of %s, each once, found %lld", what,
-                    (long long)p->position);
+      return refuse_xla(c, "expected the positions of %s, each once, found %lld", what,
+                        (long long)p->position);
     c->tensors[p->position - 1] = &p->tensor;
   }
   return REC_OK;
@@ -127,10 +127,11 @@ static rec_status count_mapped(xla_call *c) {
     c->mapped = (int)(p->buffer->rank - rank);
     return c->mapped >= 0 && c->mapped <= MAPPED_MAX
                ? REC_OK
-               : refuse(c, "expected %lld axes of %s, found %lld", (long long)rank,
-                        table_text(c->call.table, p->memory->name_at), (long long)p->buffer->rank);
+               : refuse_xla(c, "expected %lld axes of %s, found %lld", (long long)rank,
+                            table_text(c->call.table, p->memory->name_at),
+                            (long long)p->buffer->rank);
   }
-  return refuse(c, "expected a tensor of sequences, found none");
+  return refuse_xla(c, "expected a tensor of sequences, found none");
 }
 
 static rec_status read_mapped(xla_call *c) {
@@ -138,17 +139,17 @@ static rec_status read_mapped(xla_call *c) {
   for (int i = 0; i < c->count; i++) {
     const xla_buffer *buffer = c->places[i].buffer;
     if (buffer->rank < c->mapped)
-      return refuse(c, "expected %d axes of vmap in each tensor, found %lld axes", c->mapped,
-                    (long long)buffer->rank);
+      return refuse_xla(c, "expected %d axes of vmap in each tensor, found %lld axes", c->mapped,
+                        (long long)buffer->rank);
     if (buffer->rank - c->mapped > FOREIGN_RANK_MAX)
-      return refuse(c, "expected %d axes at most, found %lld", FOREIGN_RANK_MAX,
-                    (long long)(buffer->rank - c->mapped));
+      return refuse_xla(c, "expected %d axes at most, found %lld", FOREIGN_RANK_MAX,
+                        (long long)(buffer->rank - c->mapped));
     for (int k = 0; k < c->mapped; k++) {
       int64_t *size = &c->mapped_size[k];
       if (*size == 1) *size = buffer->dims[k];
       if (buffer->dims[k] != *size && buffer->dims[k] != 1)
-        return refuse(c, "expected %lld entries of vmap, found %lld", (long long)*size,
-                      (long long)buffer->dims[k]);
+        return refuse_xla(c, "expected %lld entries of vmap, found %lld", (long long)*size,
+                          (long long)buffer->dims[k]);
     }
   }
   c->entries = 1;
@@ -156,7 +157,7 @@ static rec_status read_mapped(xla_call *c) {
   return REC_OK;
 }
 
-static int64_t entries_of(const xla_call *c, const place *p) {
+static int64_t mapped_entries(const xla_call *c, const place *p) {
   int64_t entries = 1;
   for (int k = 0; k < c->mapped; k++) entries *= p->buffer->dims[k];
   return entries;
@@ -170,7 +171,7 @@ static int64_t bytes_of_tensor(const foreign_tensor *x) {
 
 // The bytes before the tensor of an entry. What entries save lies as one call of all of them writes
 // it, whatever room is behind.
-static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
+static int64_t entry_offset(const xla_call *c, const place *p, int64_t entry) {
   int64_t bytes = p->position == POSITION_SAVED ? c->saved : bytes_of_tensor(&p->tensor),
           offset = 0;
   for (int k = c->mapped; k-- > 0; entry /= c->mapped_size[k]) {
@@ -182,7 +183,7 @@ static int64_t offset_of(const xla_call *c, const place *p, int64_t entry) {
 
 // ---- tensors ---------------------------------------------------------------------------------
 
-static foreign_dtype dtype_of(int dtype) {
+static foreign_dtype xla_dtype(int dtype) {
   static const foreign_dtype types[] = {
       [XLA_S32] = {FOREIGN_INT, 32, 1},    [XLA_S64] = {FOREIGN_INT, 64, 1},
       [XLA_U8] = {FOREIGN_UINT, 8, 1},     [XLA_F16] = {FOREIGN_FLOAT, 16, 1},
@@ -199,7 +200,7 @@ static bool is_one_call(const xla_call *c) {
     const place *p = &c->places[i];
     bool shared = p->memory && !p->memory->per_batch;
     if (p->position == POSITION_OFFSETS || (shared && p->result) ||
-        entries_of(c, p) != (shared ? 1 : c->entries))
+        mapped_entries(c, p) != (shared ? 1 : c->entries))
       return false;
   }
   return true;
@@ -207,7 +208,7 @@ static bool is_one_call(const xla_call *c) {
 
 // As one call, the first axis of all but parameters has the entries of vmap, too: batch entries lie
 // behind one another, in `saved` as well.
-static void make_tensors(xla_call *c, bool one_call) {
+static void make_xla_tensors(xla_call *c, bool one_call) {
   for (int i = 0; i < c->count; i++) {
     place *p = &c->places[i];
     int64_t rank = p->buffer->rank - c->mapped;
@@ -215,16 +216,16 @@ static void make_tensors(xla_call *c, bool one_call) {
     if (one_call && rank > 0 && !(p->memory && !p->memory->per_batch)) p->shape[0] *= c->entries;
     p->tensor = (foreign_tensor){.device = c->device,
                                  .rank = (int32_t)rank,
-                                 .dtype = dtype_of(p->buffer->dtype),
+                                 .dtype = xla_dtype(p->buffer->dtype),
                                  .shape = p->shape};
     if (p->position == POSITION_OFFSETS) c->call.cu_seqlens = &p->tensor;
   }
 }
 
-static void set_entry(xla_call *c, int64_t entry) {
+static void point_at_entry(xla_call *c, int64_t entry) {
   for (int i = 0; i < c->count; i++) {
     place *p = &c->places[i];
-    p->tensor.data = p->buffer->data ? (char *)p->buffer->data + offset_of(c, p, entry) : NULL;
+    p->tensor.data = p->buffer->data ? (char *)p->buffer->data + entry_offset(c, p, entry) : NULL;
     if (p->position != POSITION_SAVED) continue;
     // Backward computes it again where a copy begins anywhere.
     bool usable = p->result || (uintptr_t)p->tensor.data % REC_ALIGNMENT == 0;
@@ -247,7 +248,7 @@ typedef struct workspace {
   int64_t bytes;
 } workspace;
 
-static void *allocate(void *context, int64_t bytes) {
+static void *allocate_workspace(void *context, int64_t bytes) {
   workspace *w = context;
   xla_memory_allocate args = {.size = sizeof args,
                               .context = w->frame->context,
@@ -258,7 +259,7 @@ static void *allocate(void *context, int64_t bytes) {
   return w->data = args.data;
 }
 
-static void release(const workspace *w) {
+static void release_workspace(const workspace *w) {
   if (!w->data) return;
   xla_memory_free args = {.size = sizeof args,
                           .context = w->frame->context,
@@ -271,18 +272,18 @@ static void release(const workspace *w) {
 
 static rec_status run_entry(xla_call *c, int64_t entry) {
   workspace w = {.frame = c->frame};
-  set_entry(c, entry);
-  c->call.allocate = allocate;
+  point_at_entry(c, entry);
+  c->call.allocate = allocate_workspace;
   c->call.allocate_context = &w;
   rec_status status = foreign_run(&c->call);
-  release(&w);
+  release_workspace(&w);
   return status;
 }
 
 static rec_status run_entries(xla_call *c) {
   bool one_call = is_one_call(c);
-  make_tensors(c, one_call);
-  set_entry(c, 0);
+  make_xla_tensors(c, one_call);
+  point_at_entry(c, 0);
   rec_status status = foreign_read(&c->call);
   if (status == REC_OK && c->entries > 1 && !one_call && c->call.saved)
     status = foreign_saved_bytes(&c->call, &c->saved);

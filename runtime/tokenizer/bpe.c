@@ -150,7 +150,7 @@ static bool add_characters(encoder *e, const char *bytes, size_t size, size_t *c
   return fits && (!waits || add_symbol(e, count, t->unknown));
 }
 
-static bool comes_first(const queued *a, const queued *b) {
+static bool pair_comes_first(const queued *a, const queued *b) {
   return a->rank < b->rank || (a->rank == b->rank && a->place < b->place);
 }
 
@@ -163,7 +163,7 @@ static bool queue_pair(encoder *e, int32_t place) {
   if (!list_grow(&e->queue, &e->queue_room, e->queue_count, 1, sizeof *e->queue)) return false;
   const queued q = {m->rank, place, m->token};
   size_t at = e->queue_count++;
-  for (size_t up; at && comes_first(&q, &e->queue[up = (at - 1) / 2]); at = up)
+  for (size_t up; at && pair_comes_first(&q, &e->queue[up = (at - 1) / 2]); at = up)
     e->queue[at] = e->queue[up];
   e->queue[at] = q;
   return true;
@@ -173,8 +173,8 @@ static queued take_first(encoder *e) {
   queued first = e->queue[0], last = e->queue[--e->queue_count];
   size_t at = 0;
   for (size_t down; (down = 2 * at + 1) < e->queue_count; at = down) {
-    if (down + 1 < e->queue_count && comes_first(&e->queue[down + 1], &e->queue[down])) down++;
-    if (!comes_first(&e->queue[down], &last)) break;
+    if (down + 1 < e->queue_count && pair_comes_first(&e->queue[down + 1], &e->queue[down])) down++;
+    if (!pair_comes_first(&e->queue[down], &last)) break;
     e->queue[at] = e->queue[down];
   }
   if (e->queue_count) e->queue[at] = last;

@@ -41,8 +41,8 @@ static rec_status pass(decoder *d, int step_number, const char *bytes, size_t si
 
 // ---- steps -----------------------------------------------------------------------------------
 
-static rec_status replace(decoder *d, const step *s, const char *bytes, size_t size,
-                          utf8_text *to) {
+static rec_status replace_decoded(decoder *d, const step *s, const char *bytes, size_t size,
+                                  utf8_text *to) {
   size_t at = 0, empty = SIZE_MAX, start, end;
   for (bool found = true;; at = empty = end) {
     rec_status status = next_match(s, d->region, bytes, size, at, empty, &start, &end, &found);
@@ -116,7 +116,7 @@ static rec_status pass_step(decoder *d, int number, const char *bytes, size_t si
   int cut = 0, byte;
   size_t start;
   switch (s->kind) {
-    case STEP_REPLACE: status = replace(d, s, bytes, size, to); break;
+    case STEP_REPLACE: status = replace_decoded(d, s, bytes, size, to); break;
     case STEP_METASPACE: undo_metaspace(s, bytes, size, !d->seen[number], to); break;
     case STEP_CUT:
       start = cut_start(s, bytes, size, s->joined ? &d->seen[number] : &cut);
@@ -152,7 +152,7 @@ static rec_status pass(decoder *d, int number, const char *bytes, size_t size) {
 
 // ---- tokens ----------------------------------------------------------------------------------
 
-static rec_status take_token(decoder *d, token_id token) {
+static rec_status decode_token(decoder *d, token_id token) {
   const tokenizer *t = d->t;
   if (token < 0 || token >= t->token_count || !t->tokens[token].bytes) return REC_OK;
   const char *bytes = t->tokens[token].bytes;
@@ -167,7 +167,7 @@ rec_status decoder_take(decoder *d, const token_id *tokens, size_t count, const 
                         size_t *size) {
   rec_status status = REC_OK;
   d->out.size = 0;
-  for (size_t i = 0; !status && i < count; i++) status = take_token(d, tokens[i]);
+  for (size_t i = 0; !status && i < count; i++) status = decode_token(d, tokens[i]);
   *bytes = d->out.bytes ? d->out.bytes : "";
   *size = d->out.size;
   return status || !d->out.failed ? status : rec_no_memory();

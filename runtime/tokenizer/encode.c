@@ -127,7 +127,7 @@ static size_t find_cut(const tokenizer *t, const char *bytes, size_t size) {
 
 // ---- blocks ----------------------------------------------------------------------------------
 
-static void drop(utf8_text *t, size_t size) {
+static void drop_text(utf8_text *t, size_t size) {
   t->size -= size;
   memmove(t->bytes, t->bytes + size, t->size);
 }
@@ -136,7 +136,7 @@ static void drop(utf8_text *t, size_t size) {
 static rec_status encode_block(encoder *e) {
   size_t cut = find_cut(e->t, e->in.bytes, e->in.size);
   rec_status status = cut ? encode_text(e, e->in.bytes, cut) : REC_OK;
-  if (cut) drop(&e->in, cut);
+  if (cut) drop_text(&e->in, cut);
   e->wanted = cut ? e->in.size + e->block : 2 * e->in.size;
   return status;
 }

@@ -54,7 +54,7 @@ static bool read_literal(literal *l, utf8_text *to) {
 }
 
 // Digits up to a place, no more than nine; -1: something else.
-static int64_t read_number(const char **at, const char *end) {
+static int64_t read_digits(const char **at, const char *end) {
   int64_t number = 0;
   const char *begin = *at;
   for (; *at < end && *at - begin < 10 && isdigit((unsigned char)**at); ++*at)
@@ -62,16 +62,16 @@ static int64_t read_number(const char **at, const char *end) {
   return *at == begin || *at - begin > 9 ? -1 : number;
 }
 
-static rec_status read_line(tokenizer *t, int line, const char *at, const char *end) {
+static rec_status read_vocabulary_line(tokenizer *t, int line, const char *at, const char *end) {
   utf8_text token = {0};
   const char *kept = NULL;
   char where[32];
   snprintf(where, sizeof where, "line %d", line);
-  int64_t number = read_number(&at, end), length = -1;
+  int64_t number = read_digits(&at, end), length = -1;
   literal l = {.at = at + 1, .end = end};
   if (number >= 0 && at < end && *at == ' ' && read_literal(&l, &token) && l.at < end &&
       *l.at++ == ' ')
-    length = read_number(&l.at, end);
+    length = read_digits(&l.at, end);
   rec_status status = REC_OK;
   if (token.failed)
     status = rec_no_memory();
@@ -97,7 +97,7 @@ rec_status read_rwkv(tokenizer *t, const char *bytes, size_t size) {
     stop = memchr(at, '\n', (size_t)(end - at));
     if (!stop) stop = end;
     const char *last = stop > at && stop[-1] == '\r' ? stop - 1 : stop;
-    if (last > at) status = read_line(t, line, at, last);
+    if (last > at) status = read_vocabulary_line(t, line, at, last);
   }
   return status;
 }

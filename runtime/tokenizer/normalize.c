@@ -10,7 +10,7 @@ static bool is_ascii(const char *bytes, size_t size) {
   return true;
 }
 
-static rec_status compose(step_kind kind, const char *bytes, size_t size, utf8_text *to) {
+static rec_status compose_unicode(step_kind kind, const char *bytes, size_t size, utf8_text *to) {
   static const int options[] = {[STEP_NFC] = UTF8PROC_COMPOSE,
                                 [STEP_NFD] = UTF8PROC_DECOMPOSE,
                                 [STEP_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
@@ -37,7 +37,7 @@ static void lower(const char *bytes, size_t size, utf8_text *to) {
   }
 }
 
-static void strip(const step *s, const char *bytes, size_t size, utf8_text *to) {
+static void strip_blanks(const step *s, const char *bytes, size_t size, utf8_text *to) {
   size_t start = 0, end = size;
   int length;
   while (s->left && start < end && utf8_is_blank(utf8_read(bytes + start, end - start, &length)))
@@ -49,8 +49,8 @@ static void strip(const step *s, const char *bytes, size_t size, utf8_text *to) 
   text_add(to, bytes + start, end - start);
 }
 
-static rec_status replace(encoder *e, const step *s, const char *bytes, size_t size,
-                          utf8_text *to) {
+static rec_status replace_normalized(encoder *e, const step *s, const char *bytes, size_t size,
+                                     utf8_text *to) {
   size_t at = 0, next = 0, empty = SIZE_MAX, start, end;
   for (bool found = true;;) {
     rec_status status = next_match(s, e->region, bytes, size, next, empty, &start, &end, &found);
@@ -71,15 +71,15 @@ static rec_status normalize_by(encoder *e, const step *s, const char *bytes, siz
     case STEP_STRIP: {
       step here = *s;
       here.left = here.left && begins;
-      strip(&here, bytes, size, to);
+      strip_blanks(&here, bytes, size, to);
       return REC_OK;
     }
     case STEP_PREPEND:
       if (begins && size) text_add(to, s->content, strlen(s->content));
       text_add(to, bytes, size);
       return REC_OK;
-    case STEP_REPLACE: return replace(e, s, bytes, size, to);
-    default: return compose(s->kind, bytes, size, to);
+    case STEP_REPLACE: return replace_normalized(e, s, bytes, size, to);
+    default: return compose_unicode(s->kind, bytes, size, to);
   }
 }
 

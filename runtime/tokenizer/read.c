@@ -7,7 +7,7 @@
 
 // ---- the vocabulary --------------------------------------------------------------------------
 
-static void cut_room(tokenizer *t) {
+static void cut_token_room(tokenizer *t) {
   while (t->token_count && !t->tokens[t->token_count - 1].bytes) t->token_count--;
 }
 
@@ -20,7 +20,7 @@ static void find_bytes(tokenizer *t) {
   }
 }
 
-static rec_status read_model(tokenizer *t, const cJSON *json) {
+static rec_status read_tokenizer_model(tokenizer *t, const cJSON *json) {
   const char *type = json_text(json, "type");
   // files of before there was a type
   if (!*type && cJSON_IsArray(json_get(json, "merges"))) type = "BPE";
@@ -108,7 +108,7 @@ static rec_status read_added(tokenizer *t, const cJSON *json) {
 
 // ---- what is put before each text ------------------------------------------------------------
 
-static rec_status read_first(tokenizer *t, const cJSON *json) {
+static rec_status read_first_tokens(tokenizer *t, const cJSON *json) {
   const char *type = json_text(json, "type");
   const cJSON *special = json_get(json, "special_tokens");
   if (!json || cJSON_IsNull(json) || !strcmp(type, "ByteLevel")) return REC_OK;
@@ -136,11 +136,11 @@ static rec_status read_first(tokenizer *t, const cJSON *json) {
 }
 
 static rec_status read_processor(tokenizer *t, const cJSON *json) {
-  if (strcmp(json_text(json, "type"), "Sequence") != 0) return read_first(t, json);
+  if (strcmp(json_text(json, "type"), "Sequence") != 0) return read_first_tokens(t, json);
   rec_status status = REC_OK;
   for (const cJSON *p = cJSON_GetArrayItem(json_get(json, "processors"), 0); !status && p;
        p = p->next)
-    status = read_first(t, p);
+    status = read_first_tokens(t, p);
   return status;
 }
 
@@ -239,10 +239,10 @@ static rec_status read_members(tokenizer *t, const cJSON *json) {
   if (!status) status = read_normalizer(t, json_get(json, "normalizer"));
   if (!status) status = read_splitter(t, json_get(json, "pre_tokenizer"));
   if (!status) status = read_decoder(t, json_get(json, "decoder"));
-  if (!status) status = read_model(t, json_get(json, "model"));
+  if (!status) status = read_tokenizer_model(t, json_get(json, "model"));
   if (!status) find_space(t);
   if (!status) status = read_added(t, json_get(json, "added_tokens"));
-  cut_room(t);
+  cut_token_room(t);
   return status ? status : read_processor(t, json_get(json, "post_processor"));
 }
 
@@ -263,7 +263,7 @@ static rec_status read_json(tokenizer *t, const char *bytes, size_t size) {
 static rec_status read_lines(tokenizer *t, const char *bytes, size_t size) {
   rec_status status = read_rwkv(t, bytes, size);
   if (!status && !t->tokens[0].bytes) status = tokenizer_set(t, "line 1", 0, "", 0);
-  cut_room(t);
+  cut_token_room(t);
   return status;
 }
 

@@ -16,7 +16,7 @@ static void pieces_end(pieces *p) {
     p->text.failed = true;
 }
 
-static void add_piece(pieces *p, const char *bytes, size_t size) {
+static void add_split_piece(pieces *p, const char *bytes, size_t size) {
   text_add(&p->text, bytes, size);
   pieces_end(p);
 }
@@ -69,7 +69,7 @@ typedef struct parts {
   bool open, was_match;
 } parts;
 
-static void add_part(parts *p, size_t start, size_t end, bool is_match) {
+static void add_split_part(parts *p, size_t start, size_t end, bool is_match) {
   split_behavior behavior = p->step->behavior;
   is_match = is_match != p->step->invert;
   bool joins = p->open && (behavior == SPLIT_CONTIGUOUS             ? is_match == p->was_match
@@ -90,11 +90,11 @@ static rec_status split_at_matches(const step *s, OnigRegion *region, const char
     rec_status status = next_match(s, region, bytes, size, at, last, &start, &end, &found);
     if (status) return status;
     if (!found) break;
-    if (at < start) add_part(&p, at, start, false);
-    add_part(&p, start, end, true);
+    if (at < start) add_split_part(&p, at, start, false);
+    add_split_part(&p, start, end, true);
     at = last = end;
   }
-  if (at < size) add_part(&p, at, size, false);
+  if (at < size) add_split_part(&p, at, size, false);
   pieces_end(to);
   return REC_OK;
 }
@@ -122,7 +122,7 @@ static rec_status split_bytes(const step *s, OnigRegion *region, const char *byt
   text_add(spare, bytes, size);
   if (spare->failed) return rec_no_memory();
   if (s->regex) return split_at_matches(s, region, spare->bytes, spare->size, to);
-  add_piece(to, spare->bytes, spare->size);
+  add_split_piece(to, spare->bytes, spare->size);
   return REC_OK;
 }
 
@@ -164,7 +164,7 @@ static rec_status split_piece(encoder *e, const step *s, const char *bytes, size
   return split_at_matches(s, e->region, bytes, size, to);
 }
 
-static void swap(encoder *e) {
+static void swap_pieces(encoder *e) {
   pieces p = e->pieces;
   e->pieces = e->more;
   e->more = p;
@@ -174,17 +174,17 @@ static void swap(encoder *e) {
 // first: this is the beginning of the whole text.
 rec_status text_split(encoder *e, const char *bytes, size_t size, bool first) {
   pieces_clear(&e->pieces);
-  add_piece(&e->pieces, bytes, size);
+  add_split_piece(&e->pieces, bytes, size);
   rec_status status = REC_OK;
   for (int i = 0; !status && i < e->t->splitter.count; i++) {
     const step *s = &e->t->splitter.list[i];
-    swap(e);
+    swap_pieces(e);
     size_t at = 0;
     for (size_t k = 0; !status && k < e->more.count; at = e->more.ends[k++])
       status =
           split_piece(e, s, e->more.text.bytes + at, e->more.ends[k] - at, first && !k, &e->pieces);
     if (s->kind != STEP_BYTES) continue;
-    swap(e);
+    swap_pieces(e);
     to_byte_characters(&e->more, &e->pieces);
   }
   bool failed = e->pieces.text.failed || e->more.text.failed;

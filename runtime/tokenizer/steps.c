@@ -23,7 +23,7 @@ typedef struct reading {
   int room;
 } reading;
 
-static rec_status add_step(reading *r, step s) {
+static rec_status add_text_step(reading *r, step s) {
   if (r->to->count == r->room) {
     if (s.regex) onig_free(s.regex);
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: %s: expected at most %d steps", r->t->path,
@@ -72,8 +72,8 @@ static rec_status read_content(const reading *r, const cJSON *json, const char *
   return keep_text(r->t, found->valuestring, strlen(found->valuestring), content);
 }
 
-static rec_status read_character(const reading *r, const cJSON *json, const char *member,
-                                 const char **content) {
+static rec_status read_character_member(const reading *r, const cJSON *json, const char *member,
+                                        const char **content) {
   int length = 0;
   rec_status status = read_content(r, json, member, content);
   if (!status && **content) utf8_read(*content, strlen(*content), &length);
@@ -95,10 +95,10 @@ static rec_status read_behavior(const reading *r, const cJSON *json, split_behav
 
 // ---- normalizers -----------------------------------------------------------------------------
 
-static rec_status read_form(reading *r, const cJSON *json, step s) {
+static rec_status read_form_step(reading *r, const cJSON *json, step s) {
   (void)json;
   s.cuts = CUT_SPACE | CUT_LINE;
-  return add_step(r, s);
+  return add_text_step(r, s);
 }
 
 // A text that is cut behind the end of a line would lose that end.
@@ -106,13 +106,13 @@ static rec_status read_strip(reading *r, const cJSON *json, step s) {
   s.cuts = CUT_SPACE;
   rec_status status = read_flag(r->t, r->where, json, "strip_left", true, &s.left);
   if (!status) status = read_flag(r->t, r->where, json, "strip_right", true, &s.right);
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 static rec_status read_prepend(reading *r, const cJSON *json, step s) {
   s.cuts = CUT_SPACE | CUT_LINE;
   rec_status status = read_content(r, json, "prepend", &s.content);
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 // Of patterns in general nothing is known; a blank that becomes Metaspace's character stands where
@@ -125,7 +125,7 @@ static rec_status read_replace(reading *r, const cJSON *json, step s) {
       !status && !strcmp(json_text(pattern, "String"), " ") && !strcmp(s.content, METASPACE);
   if (space) s.cuts = CUT_SPACE;
   // also after a failure: who closes the tokenizer frees the pattern
-  rec_status added = add_step(r, s);
+  rec_status added = add_text_step(r, s);
   return status ? status : added;
 }
 
@@ -140,7 +140,7 @@ static rec_status read_split(reading *r, const cJSON *json, step s) {
   bool whole = s.behavior == SPLIT_ISOLATED || (s.behavior == SPLIT_REMOVED && s.invert);
   for (size_t i = 0; whole && i < sizeof proven / sizeof *proven; i++)
     if (!strcmp(pattern, proven[i])) s.cuts = s.splits_at = CUT_SPACE | CUT_LINE;
-  rec_status added = add_step(r, s);
+  rec_status added = add_text_step(r, s);
   return status ? status : added;
 }
 
@@ -154,7 +154,7 @@ static rec_status read_byte_level(reading *r, const cJSON *json, step s) {
   s.prepend = prefix ? PREPEND_ALWAYS : PREPEND_NEVER;
   s.cuts = prefix ? CUT_SPACE : CUT_SPACE | CUT_LINE;
   s.splits_at = s.regex ? s.cuts : 0;
-  rec_status added = add_step(r, s);
+  rec_status added = add_text_step(r, s);
   return status ? status : added;
 }
 
@@ -176,7 +176,7 @@ static rec_status read_prepend_scheme(const reading *r, const cJSON *json, prepe
 }
 
 static rec_status read_metaspace(reading *r, const cJSON *json, step s) {
-  rec_status status = read_character(r, json, "replacement", &s.content);
+  rec_status status = read_character_member(r, json, "replacement", &s.content);
   if (!status) status = read_prepend_scheme(r, json, &s.prepend);
   if (!status) status = read_flag(r->t, r->where, json, "split", true, &s.splits);
   if (!status && s.prepend == PREPEND_FIRST && r->to == &r->t->splitter && r->to->count)
@@ -184,7 +184,7 @@ static rec_status read_metaspace(reading *r, const cJSON *json, step s) {
                          "never or always behind another pre-tokenizer");
   s.cuts = CUT_SPACE;
   s.splits_at = s.splits ? CUT_SPACE : 0;
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 // Single characters that are split off keep a letter and the blank behind it as they are.
@@ -194,7 +194,7 @@ static rec_status read_digits(reading *r, const cJSON *json, step s) {
   s.is_match = utf8_is_number;
   s.behavior = single ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
   s.cuts = CUT_SPACE | CUT_LINE;
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 static rec_status read_punctuation(reading *r, const cJSON *json, step s) {
@@ -202,7 +202,7 @@ static rec_status read_punctuation(reading *r, const cJSON *json, step s) {
   rec_status status = json_get(json, "behavior") ? read_behavior(r, json, &s.behavior) : REC_OK;
   s.is_match = utf8_is_punctuation;
   if (s.behavior <= SPLIT_CONTIGUOUS) s.cuts = CUT_SPACE | CUT_LINE;
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 static rec_status read_blanks(reading *r, const cJSON *json, step s) {
@@ -210,33 +210,33 @@ static rec_status read_blanks(reading *r, const cJSON *json, step s) {
   s.is_match = utf8_is_blank;
   s.behavior = SPLIT_REMOVED;
   s.cuts = s.splits_at = CUT_SPACE | CUT_LINE;
-  return add_step(r, s);
+  return add_text_step(r, s);
 }
 
 // \w+|[^\w\s]+: without blanks, where characters of words and others meet.
-static rec_status read_words(reading *r, const cJSON *json, step s) {
+static rec_status read_word_splits(reading *r, const cJSON *json, step s) {
   rec_status status = read_blanks(r, json, s);
   s.is_match = utf8_is_word;
   s.behavior = SPLIT_CONTIGUOUS;
   s.cuts = CUT_SPACE | CUT_LINE;
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 // ---- decoders --------------------------------------------------------------------------------
 
-static rec_status read_plain(reading *r, const cJSON *json, step s) {
+static rec_status read_plain_step(reading *r, const cJSON *json, step s) {
   (void)json;
-  return add_step(r, s);
+  return add_text_step(r, s);
 }
 
 static rec_status read_cut(reading *r, const cJSON *json, step s) {
   const cJSON *start = json_get(json, "start"), *stop = json_get(json, "stop");
-  rec_status status = read_character(r, json, "content", &s.content);
+  rec_status status = read_character_member(r, json, "content", &s.content);
   s.start = cJSON_IsNumber(start) ? start->valueint : -1;
   if (!status && s.start < 0) status = wrong_value(r->t, r->where, "start", start, "a number");
   if (!status && !(cJSON_IsNumber(stop) && stop->valueint == 0))
     status = wrong_value(r->t, r->where, "stop", stop, "0");
-  return status ? status : add_step(r, s);
+  return status ? status : add_text_step(r, s);
 }
 
 // ---- all of them -----------------------------------------------------------------------------
@@ -248,11 +248,11 @@ typedef struct step_row {
 } step_row;
 
 static const step_row normalizers[] = {
-    {"NFC", "type", STEP_NFC, read_form},
-    {"NFD", "type", STEP_NFD, read_form},
-    {"NFKC", "type", STEP_NFKC, read_form},
-    {"NFKD", "type", STEP_NFKD, read_form},
-    {"Lowercase", "type", STEP_LOWERCASE, read_form},
+    {"NFC", "type", STEP_NFC, read_form_step},
+    {"NFD", "type", STEP_NFD, read_form_step},
+    {"NFKC", "type", STEP_NFKC, read_form_step},
+    {"NFKD", "type", STEP_NFKD, read_form_step},
+    {"Lowercase", "type", STEP_LOWERCASE, read_form_step},
     {"Strip", "type strip_left strip_right", STEP_STRIP, read_strip},
     {"Prepend", "type prepend", STEP_PREPEND, read_prepend},
     {"Replace", "type pattern content", STEP_REPLACE, read_replace},
@@ -266,19 +266,19 @@ static const step_row splitters[] = {
     {"Metaspace", metaspace_members, STEP_METASPACE, read_metaspace},
     {"Digits", "type individual_digits", STEP_SPLIT, read_digits},
     {"Punctuation", "type behavior", STEP_SPLIT, read_punctuation},
-    {"Whitespace", "type", STEP_SPLIT, read_words},
+    {"Whitespace", "type", STEP_SPLIT, read_word_splits},
     {"WhitespaceSplit", "type", STEP_SPLIT, read_blanks},
     {0}};
 static const step_row decoders[] = {
-    {"ByteLevel", byte_level_members, STEP_BYTES, read_plain},
+    {"ByteLevel", byte_level_members, STEP_BYTES, read_plain_step},
     {"Metaspace", metaspace_members, STEP_METASPACE, read_metaspace},
     {"Replace", "type pattern content", STEP_REPLACE, read_replace},
-    {"ByteFallback", "type", STEP_BYTE_FALLBACK, read_plain},
-    {"Fuse", "type", STEP_FUSE, read_plain},
+    {"ByteFallback", "type", STEP_BYTE_FALLBACK, read_plain_step},
+    {"Fuse", "type", STEP_FUSE, read_plain_step},
     {"Strip", "type content start stop", STEP_CUT, read_cut},
     {0}};
 
-static rec_status read_step(reading *r, const step_row *rows, const cJSON *json) {
+static rec_status read_tokenizer_step(reading *r, const step_row *rows, const cJSON *json) {
   const char *type = json_text(json, "type");
   const step_row *row = rows;
   while (row->name && strcmp(row->name, type) != 0) row++;
@@ -290,39 +290,39 @@ static rec_status read_step(reading *r, const step_row *rows, const cJSON *json)
 }
 
 // Sequences may hold others; `depth` of them.
-static rec_status read_sequence(reading *r, const step_row *rows, const char *list,
-                                const cJSON *json, int depth) {
+static rec_status read_step_sequence(reading *r, const step_row *rows, const char *list,
+                                     const cJSON *json, int depth) {
   if (!json || cJSON_IsNull(json)) return REC_OK;
-  if (strcmp(json_text(json, "type"), "Sequence") != 0) return read_step(r, rows, json);
+  if (strcmp(json_text(json, "type"), "Sequence") != 0) return read_tokenizer_step(r, rows, json);
   const cJSON *inner = json_get(json, list);
   if (!cJSON_IsArray(inner) || depth > 8) return wrong_value(r->t, r->where, list, inner, "a list");
   rec_status status = REC_OK;
   for (const cJSON *s = inner->child; !status && s; s = s->next)
-    status = read_sequence(r, rows, list, s, depth + 1);
+    status = read_step_sequence(r, rows, list, s, depth + 1);
   return status;
 }
 
 enum { MOST_STEPS = 64 };
 
-static rec_status read_steps(tokenizer *t, steps *to, const char *where, const step_row *rows,
-                             const char *list, const cJSON *json) {
+static rec_status read_step_list(tokenizer *t, steps *to, const char *where, const step_row *rows,
+                                 const char *list, const cJSON *json) {
   reading r = {t, where, to, MOST_STEPS};
   to->list = rec_blocks_list(&t->memory, MOST_STEPS, sizeof *to->list);
-  return to->list ? read_sequence(&r, rows, list, json, 0) : rec_no_memory();
+  return to->list ? read_step_sequence(&r, rows, list, json, 0) : rec_no_memory();
 }
 
 rec_status read_normalizer(tokenizer *t, const cJSON *json) {
-  return read_steps(t, &t->normalizer, "normalizer", normalizers, "normalizers", json);
+  return read_step_list(t, &t->normalizer, "normalizer", normalizers, "normalizers", json);
 }
 
 rec_status read_splitter(tokenizer *t, const cJSON *json) {
-  return read_steps(t, &t->splitter, "pre_tokenizer", splitters, "pretokenizers", json);
+  return read_step_list(t, &t->splitter, "pre_tokenizer", splitters, "pretokenizers", json);
 }
 
 // Behind a step that joins all tokens a text is decoded as it comes: only what its beginning loses
 // can be told then.
 rec_status read_decoder(tokenizer *t, const cJSON *json) {
-  rec_status status = read_steps(t, &t->decoder, "decoder", decoders, "decoders", json);
+  rec_status status = read_step_list(t, &t->decoder, "decoder", decoders, "decoders", json);
   t->joins_by_space = !json || cJSON_IsNull(json);
   bool joined = false, by_bytes = false;
   for (int i = 0; !status && i < t->decoder.count; i++) {

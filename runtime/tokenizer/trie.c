@@ -6,26 +6,26 @@
 
 enum { MOST_NODES = 1 << 24 };  // so that node and byte have 32 bits
 
-static size_t slot_of_key(const trie *t, uint32_t key) {
+static size_t edge_slot(const trie *t, uint32_t key) {
   return (key * 0x9e3779b97f4a7c15u >> 20) & (t->edge_room - 1);
 }
 
 int32_t trie_next(const trie *t, int32_t node, unsigned char byte) {
   if (!node) return t->first[byte];
   uint32_t key = (uint32_t)node << 8 | byte;
-  for (size_t i = slot_of_key(t, key); t->edges[i]; i = (i + 1) & (t->edge_room - 1))
+  for (size_t i = edge_slot(t, key); t->edges[i]; i = (i + 1) & (t->edge_room - 1))
     if (t->edges[i] >> 32 == key) return (int32_t)t->edges[i];
   return 0;
 }
 
 static void put_edge(trie *t, uint64_t edge) {
-  size_t i = slot_of_key(t, (uint32_t)(edge >> 32));
+  size_t i = edge_slot(t, (uint32_t)(edge >> 32));
   while (t->edges[i]) i = (i + 1) & (t->edge_room - 1);
   t->edges[i] = edge;
 }
 
 // At most half of the places are taken.
-static bool widen(trie *t) {
+static bool grow_trie(trie *t) {
   trie old = *t;
   t->edge_room = old.edge_room ? 2 * old.edge_room : 1024;
   t->edges = calloc(t->edge_room, sizeof *t->edges);
@@ -49,7 +49,7 @@ static bool new_node(trie *t) {
 
 bool trie_open(trie *t) {
   *t = (trie){0};
-  return widen(t) && new_node(t);
+  return grow_trie(t) && new_node(t);
 }
 
 void trie_close(trie *t) {
@@ -60,7 +60,7 @@ void trie_close(trie *t) {
 
 static int32_t add_child(trie *t, int32_t node, unsigned char byte) {
   int32_t child = (int32_t)t->node_count;
-  if ((2 * t->node_count >= t->edge_room && !widen(t)) || !new_node(t)) return 0;
+  if ((2 * t->node_count >= t->edge_room && !grow_trie(t)) || !new_node(t)) return 0;
   if (node)
     put_edge(t, (uint64_t)((uint32_t)node << 8 | byte) << 32 | (uint32_t)child);
   else

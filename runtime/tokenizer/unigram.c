@@ -39,7 +39,8 @@ rec_status read_unigram(tokenizer *t, const cJSON *json) {
 }
 
 // A path to `end` by a token, if none was better.
-static void offer(path_node *nodes, size_t start, size_t end, double score, token_id token) {
+static void offer_token_path(path_node *nodes, size_t start, size_t end, double score,
+                             token_id token) {
   path_node *n = &nodes[end];
   if (n->start == SIZE_MAX || score + nodes[start].score > n->score)
     *n = (path_node){score + nodes[start].score, start, 0, token};
@@ -57,7 +58,7 @@ static rec_status find_paths(encoder *e, const char *bytes, size_t size) {
       token_id token = t->vocabulary.values[node];
       end++;
       if (token < 0) continue;
-      offer(e->nodes, at, end, t->tokens[token].score, token);
+      offer_token_path(e->nodes, at, end, t->tokens[token].score, token);
       single = single || end - at == (size_t)length;
     }
     if (single) continue;
@@ -66,7 +67,7 @@ static rec_status find_paths(encoder *e, const char *bytes, size_t size) {
                       "expected text of characters of the vocabulary, which has no token for "
                       "unknown ones, found %.*s",
                       length, bytes + at);
-    offer(e->nodes, at, at + (size_t)length, t->unknown_score, t->unknown);
+    offer_token_path(e->nodes, at, at + (size_t)length, t->unknown_score, t->unknown);
   }
   return REC_OK;
 }

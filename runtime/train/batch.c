@@ -21,7 +21,7 @@ static void weigh_rest(trainer *t, int64_t row, uint64_t position) {
 }
 
 // The sum of the weights of a row's targets.
-static double weigh(trainer *t, int64_t row, uint64_t position) {
+static double weigh_row(trainer *t, int64_t row, uint64_t position) {
   trainer_internals *in = t->in;
   const train_block *b = t->block;
   const token_id *targets = in->batch.targets + row * b->context;
@@ -59,7 +59,7 @@ static rec_status fill_windows(void *context, int place, int worker) {
         train_data_window(f->data, t->block->seed, in->batch.windows, position, time,
                           in->batch.tokens + row * time, in->batch.targets + row * time);
     in->batch.weight_sums[place] +=
-        in->batch.target_weights ? weigh(t, row, position) : (double)count;
+        in->batch.target_weights ? weigh_row(t, row, position) : (double)count;
   }
   return REC_OK;
 }

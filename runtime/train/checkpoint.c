@@ -28,7 +28,7 @@ typedef struct tensor_list {
   int part_count;
 } tensor_list;
 
-static rec_status open_list(tensor_list *list, int capacity, int64_t parts) {
+static rec_status open_tensor_list(tensor_list *list, int capacity, int64_t parts) {
   *list = (tensor_list){0};
   list->tensors = rec_blocks_list(&list->memory, capacity, sizeof *list->tensors);
   list->names = rec_blocks_list(&list->memory, capacity, sizeof *list->names);
@@ -37,8 +37,8 @@ static rec_status open_list(tensor_list *list, int capacity, int64_t parts) {
   return list->memory.failed ? rec_no_memory() : REC_OK;
 }
 
-static void add_tensor(tensor_list *list, const char *prefix, const char *name, rec_dtype dtype,
-                       int rank, const int64_t *shape) {
+static void add_saved_tensor(tensor_list *list, const char *prefix, const char *name,
+                             rec_dtype dtype, int rank, const int64_t *shape) {
   char *full = list->names[list->count];
   rec_tensor *t = &list->tensors[list->count++];
   snprintf(full, sizeof *list->names, "%s%s", prefix, name);
@@ -50,11 +50,11 @@ static void add_table(tensor_list *list, const char *prefix, const char *name, r
                       int64_t height, int64_t width) {
   int64_t *shape = list->shapes[list->count];
   shape[0] = height, shape[1] = width;
-  add_tensor(list, prefix, name, dtype, 2, shape);
+  add_saved_tensor(list, prefix, name, dtype, 2, shape);
 }
 
 // A part of the tensor that was added last.
-static void add_part(tensor_list *list, int64_t first, int64_t count, void *data) {
+static void add_tensor_part(tensor_list *list, int64_t first, int64_t count, void *data) {
   if (count) list->parts[list->part_count++] = (tensor_part){list->count - 1, first, count, data};
 }
 
@@ -64,9 +64,9 @@ static void add_parameters(tensor_list *list, const trained_model *of, void *blo
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
     moment_part own = owner ? trainer_moment(owner, i, 0) : (moment_part){0, p->elements, 0};
-    add_tensor(list, "", p->name, of->dtype, p->rank, p->shape);
-    add_part(list, own.first, own.count,
-             (char *)block + (p->place + own.first) * of->n->element_size);
+    add_saved_tensor(list, "", p->name, of->dtype, p->rank, p->shape);
+    add_tensor_part(list, own.first, own.count,
+                    (char *)block + (p->place + own.first) * of->n->element_size);
   }
 }
 
@@ -79,25 +79,26 @@ static void add_moments(tensor_list *list, const trainer *t) {
       if (k >= optimizer_rules_of[kind].states) continue;
       moment_part own = trainer_moment(t, i, k);
       snprintf(prefix, sizeof prefix, "optimizer.%s.", optimizers[kind].state_names[k]);
-      add_tensor(list, prefix, p->name, t->of.dtype, p->rank, p->shape);
-      add_part(list, own.first, own.count, (char *)t->moments + own.place * t->of.n->element_size);
+      add_saved_tensor(list, prefix, p->name, t->of.dtype, p->rank, p->shape);
+      add_tensor_part(list, own.first, own.count,
+                      (char *)t->moments + own.place * t->of.n->element_size);
     }
 }
 
 // The carried states, and how many tokens they have behind them, by state and sequence.
-static void add_states(tensor_list *list, const trainer *t, bool mine) {
+static void add_carried_states(tensor_list *list, const trainer *t, bool mine) {
   const trainer_rows own = trainer_own_rows(t);
   int64_t batch = t->block->batch, size = t->of.n->element_size, states = t->of.model->state_count;
   for (int i = 0; i < states; i++) {
     const model_state *s = &t->of.model->states[i];
     add_table(list, "state.", s->name, t->of.dtype, batch, s->elements);
     if (mine)
-      add_part(list, own.first * s->elements, own.count * s->elements,
-               (char *)t->carried + s->place * own.count * size);
+      add_tensor_part(list, own.first * s->elements, own.count * s->elements,
+                      (char *)t->carried + s->place * own.count * size);
   }
   add_table(list, "", "age", REC_F64, states, batch);
   for (int i = 0; mine && i < states; i++)
-    add_part(list, i * batch + own.first, own.count, t->age + i * own.count);
+    add_tensor_part(list, i * batch + own.first, own.count, t->age + i * own.count);
 }
 
 // Means and variances of the heads of the states that have them. Every rank has all of them.
@@ -105,20 +106,21 @@ static void add_fitted(tensor_list *list, const trainer *t, bool mine) {
   for (int i = 0; i < t->of.model->state_count; i++) {
     if (!t->fitted_valid[i]) continue;
     add_table(list, "fitted.", t->of.model->states[i].name, REC_F64, 2, t->groups[i].count);
-    if (mine) add_part(list, 0, 2 * t->groups[i].count, t->groups[i].mean);
+    if (mine) add_tensor_part(list, 0, 2 * t->groups[i].count, t->groups[i].mean);
   }
 }
 
 // All that a checkpoint holds. To be written, every number is part of one rank. The list is to be
 // given back after a failure, too.
-static rec_status list_tensors(const trainer *t, bool writes, tensor_list *list) {
+static rec_status list_checkpoint(const trainer *t, bool writes, tensor_list *list) {
   int capacity =
       (1 + MOST_OPTIMIZER_STATES) * t->of.model->parameter_count + 2 * t->of.model->state_count + 1;
-  rec_status status = open_list(list, capacity, capacity + t->of.model->state_count);
+  rec_status status = open_tensor_list(list, capacity, capacity + t->of.model->state_count);
   if (status) return status;
   add_parameters(list, &t->of, t->weights, writes ? t : NULL);
   add_moments(list, t);
-  if (t->carried && t->carried_valid) add_states(list, t, !writes || ranks_time(t->ranks) == 0);
+  if (t->carried && t->carried_valid)
+    add_carried_states(list, t, !writes || ranks_time(t->ranks) == 0);
   add_fitted(list, t, !writes || ranks_number(t->ranks) == 0);
   return REC_OK;
 }
@@ -194,8 +196,8 @@ static rec_status open_together(const char *path, const tensor_plan *plan, write
   return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), by.place);
 }
 
-static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata,
-                             int count, writers by) {
+static rec_status write_checkpoint_list(const tensor_list *list, const char *path,
+                                        rec_metadata *metadata, int count, writers by) {
   char text[SEAL_TEXT];
   tensor_writer *w = NULL;
   seal(list, metadata, count, by, text);
@@ -224,8 +226,8 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
   const writers by = writers_of(t);
-  rec_status status = ranks_agree(t->ranks, list_tensors(t, true, &list), by.place);
-  if (!status) status = write_list(&list, path, metadata, count, by);
+  rec_status status = ranks_agree(t->ranks, list_checkpoint(t, true, &list), by.place);
+  if (!status) status = write_checkpoint_list(&list, path, metadata, count, by);
   rec_blocks_free(&list.memory);
   return status;
 }
@@ -240,10 +242,11 @@ static rec_status save_weights(const trained_model *of, void *weights, const tra
   if (owner && owner->identity) metadata[count++] = (rec_metadata){"rec.trained", owner->identity};
   if (owner && owner->characters)
     metadata[count++] = (rec_metadata){"rec.characters", owner->characters};
-  rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
+  rec_status status =
+      open_tensor_list(&list, of->model->parameter_count, of->model->parameter_count);
   if (!status) add_parameters(&list, of, weights, owner);
   status = ranks_agree(by.shared, status, by.place);
-  if (!status) status = write_list(&list, path, metadata, count, by);
+  if (!status) status = write_checkpoint_list(&list, path, metadata, count, by);
   rec_blocks_free(&list.memory);
   return status;
 }
@@ -268,7 +271,8 @@ rec_status checkpoint_save_result(const trainer *t, const char *path) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-static rec_status read_part(const rec_file *file, const tensor_list *list, const tensor_part *p) {
+static rec_status read_tensor_part(const rec_file *file, const tensor_list *list,
+                                   const tensor_part *p) {
   const rec_tensor *to = &list->tensors[p->tensor], *found = rec_file_find(file, to->name);
   int64_t elements = rec_tensor_elements(to);
   if (!found)
@@ -283,18 +287,19 @@ static rec_status read_part(const rec_file *file, const tensor_list *list, const
   return rec_convert(p->data, to->dtype, from, found->dtype, p->count);
 }
 
-static rec_status read_list(const rec_file *file, const tensor_list *list) {
+static rec_status read_checkpoint_list(const rec_file *file, const tensor_list *list) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < list->part_count; i++)
-    status = read_part(file, list, &list->parts[i]);
+    status = read_tensor_part(file, list, &list->parts[i]);
   return status;
 }
 
 static rec_status read_parameters(const rec_file *file, const trained_model *of, void *block) {
   tensor_list list;
-  rec_status status = open_list(&list, of->model->parameter_count, of->model->parameter_count);
+  rec_status status =
+      open_tensor_list(&list, of->model->parameter_count, of->model->parameter_count);
   if (!status) add_parameters(&list, of, block, NULL);
-  if (!status) status = read_list(file, &list);
+  if (!status) status = read_checkpoint_list(file, &list);
   rec_blocks_free(&list.memory);
   return status;
 }
@@ -307,7 +312,7 @@ static void find_fitted(const rec_file *file, trainer *t) {
   }
 }
 
-static rec_status read_number(const rec_file *file, const char *key, int64_t *number) {
+static rec_status read_metadata_number(const rec_file *file, const char *key, int64_t *number) {
   const char *text = rec_file_metadata(file, key);
   char *end = NULL;
   *number = text ? strtoll(text, &end, 10) : -1;
@@ -320,8 +325,8 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
   rec_file *file;
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
-  status = read_number(file, "rec.step", step);
-  if (!status) status = read_number(file, "rec.steps", steps);
+  status = read_metadata_number(file, "rec.step", step);
+  if (!status) status = read_metadata_number(file, "rec.steps", steps);
   rec_file_close(file);
   return status;
 }
@@ -335,12 +340,12 @@ static rec_status check_identity(const trainer *t, const rec_file *file) {
 static rec_status load_checkpoint(trainer *t, const rec_file *file) {
   const char *carried = rec_file_metadata(file, "rec.carried");
   tensor_list list = {0};
-  rec_status status = read_number(file, "rec.step", &t->step);
+  rec_status status = read_metadata_number(file, "rec.step", &t->step);
   if (!status && ranks_number(t->ranks) == 0) status = check_identity(t, file);
   t->carried_valid = carried && !strcmp(carried, "yes");
   find_fitted(file, t);
-  if (!status) status = list_tensors(t, false, &list);
-  if (!status) status = read_list(file, &list);
+  if (!status) status = list_checkpoint(t, false, &list);
+  if (!status) status = read_checkpoint_list(file, &list);
   rec_blocks_free(&list.memory);
   if (!t->carried) t->carried_valid = t->step > 0;
   return status;

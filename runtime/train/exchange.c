@@ -138,7 +138,7 @@ static rec_status add_windows(trainer *t, int from, int tag, char *sum, number_r
 }
 
 // What a window that begins there has of some numbers.
-static number_range window_of(number_range n, int64_t first) {
+static number_range window_range(number_range n, int64_t first) {
   int64_t left = n.count - first;
   return (number_range){n.place + first, left < 0 ? 0 : least_of(left, WINDOW_OF_GPU)};
 }
@@ -151,7 +151,7 @@ static rec_status exchange_there(trainer *t, int partner, char *sum, number_rang
                 most = gives.count > keeps.count ? gives.count : keeps.count;
   rec_status status = REC_OK;
   for (int64_t first = 0; first < most; first += WINDOW_OF_GPU) {
-    number_range given = window_of(gives, first), kept = window_of(keeps, first);
+    number_range given = window_range(gives, first), kept = window_range(keeps, first);
     device_message list[2];
     int count = 0;
     if (given.count)

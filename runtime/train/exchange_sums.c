@@ -32,7 +32,7 @@ static void sum_of_place(const trainer *t, int place, int64_t width, double *to)
            t->in->exchange.sum_room);
 }
 
-static void gather(const trainer *t, const double *own, int64_t width) {
+static void gather_doubles(const trainer *t, const double *own, int64_t width) {
   ranks_all_gather(t->ranks, own, t->in->exchange.gathered, width * (int64_t)sizeof *own,
                    trainer_busy_with(t, "losses, weights and norms"));
 }
@@ -41,7 +41,7 @@ void exchange_sums(trainer *t, double *own, int64_t width, int64_t maxima) {
   trainer_internals *in = t->in;
   int count = ranks_count(t->ranks);
   if (count == 1) return;
-  gather(t, own, width);
+  gather_doubles(t, own, width);
   sum_of_place(t, 0, width, own);
   for (int64_t i = width - maxima; i < width; i++)
     for (int rank = 0; rank < count; rank++)
@@ -54,7 +54,7 @@ void exchange_sums_by_place(trainer *t, double *own, int64_t width, int64_t spli
   double *sums = t->in->exchange.place_sums;
   memcpy(by_place, own, (size_t)split * sizeof *own);
   if (ranks_count(t->ranks) == 1) return;
-  gather(t, own, width);
+  gather_doubles(t, own, width);
   for (int place = 0; place < ranks_time_count(t->ranks); place++) {
     sum_of_place(t, place, width, sums);
     memcpy(by_place + place * split, sums, (size_t)split * sizeof *sums);

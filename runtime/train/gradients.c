@@ -14,7 +14,7 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static int64_t block_bytes(const trainer *t) {
+static int64_t gradient_block_bytes(const trainer *t) {
   return t->of.model->parameter_elements * t->of.n->element_size;
 }
 
@@ -77,10 +77,11 @@ rec_status gradients_new(trainer *t) {
       trainer_list(t, in->run.lanes * in->share.segments, sizeof *in->run.blocks_of);
   in->run.turns = trainer_list(t, in->run.lanes, sizeof *in->run.turns);
   if (!in->run.blocks || !in->run.blocks_of || !in->run.turns) return rec_no_memory();
-  rec_status status = c->ops->allocate(c, block_bytes(t) * count, (void **)&in->run.memory);
+  rec_status status =
+      c->ops->allocate(c, gradient_block_bytes(t) * count, (void **)&in->run.memory);
   for (int i = 0; !status && i < count; i++)
-    in->run.blocks[i] = in->run.memory + i * block_bytes(t);
-  return status ? status : c->ops->clear(c, in->run.memory, block_bytes(t) * count);
+    in->run.blocks[i] = in->run.memory + i * gradient_block_bytes(t);
+  return status ? status : c->ops->clear(c, in->run.memory, gradient_block_bytes(t) * count);
 }
 
 void *const *gradients_blocks(const trainer *t, int place, int lane) {
@@ -108,7 +109,7 @@ typedef struct shard_starts {
 
 typedef void sum_function(const shard_starts *x, int state, void *sum);
 
-static intervention_kind kind_at(const shard_starts *x, int state, int64_t row) {
+static intervention_kind start_kind_at(const shard_starts *x, int state, int64_t row) {
   return x->t->in->starts.drawn[state * x->t->in->share.rows + x->first + row].kind;
 }
 
@@ -120,14 +121,14 @@ static const char *gradient_at(const shard_starts *x, int state, int64_t row) {
 // Of rows that start from learned states.
 static void sum_learned(const shard_starts *x, int state, void *sum) {
   for (int64_t b = 0; b < x->s->batch; b++)
-    if (kind_at(x, state, b) == FROM_LEARNED)
+    if (start_kind_at(x, state, b) == FROM_LEARNED)
       x->t->of.n->sum_into(sum, gradient_at(x, state, b), x->t->of.model->states[state].elements);
 }
 
 // Of rows to which the parameter was added that the state starts from.
 static void sum_begun(const shard_starts *x, int state, void *sum) {
   for (int64_t b = 0; b < x->s->batch; b++)
-    if (!start_is_carried(kind_at(x, state, b)))
+    if (!start_is_carried(start_kind_at(x, state, b)))
       begin_add_gradient(&x->t->of, &x->t->of.model->states[state], gradient_at(x, state, b), sum);
 }
 
@@ -161,15 +162,16 @@ static rec_status sum_starts(const shard_starts *x) {
 }
 
 // The first row of a shard.
-static int64_t first_row(const trainer *t, int number) {
+static int64_t shard_first_row(const trainer *t, int number) {
   return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
 shard gradients_shard(const trainer *t, int number, int lane) {
   trainer_internals *in = t->in;
-  int64_t first = first_row(t, number), time = t->block->context, states = t->of.model->state_count;
+  int64_t first = shard_first_row(t, number), time = t->block->context,
+          states = t->of.model->state_count;
   return (shard){
-      .batch = first_row(t, number + 1) - first,
+      .batch = shard_first_row(t, number + 1) - first,
       .time = time,
       .threads = in->run.threads_inside,
       .tokens = in->batch.tokens + first * time,
@@ -186,8 +188,8 @@ double gradients_loss_scale(const trainer *t) {
   return t->in->batch.weight_sum > 0 ? 1 / t->in->batch.weight_sum : 0;
 }
 
-static rec_status run_forward(const trainer *t, int number, int lane, executor *x,
-                              const forward_part *part) {
+static rec_status run_shard_forward(const trainer *t, int number, int lane, executor *x,
+                                    const forward_part *part) {
   const trainer_internals *in = t->in;
   shard s = gradients_shard(t, number, lane);
   return executor_run_forward(x, in->update.weights, &s, gradients_loss_scale(t),
@@ -196,26 +198,26 @@ static rec_status run_forward(const trainer *t, int number, int lane, executor *
 }
 
 // Of a shard of the wave that runs.
-static rec_status run_backward(trainer *t, int number, int lane, executor *x,
-                               const backward_part *part) {
+static rec_status run_shard_backward(trainer *t, int number, int lane, executor *x,
+                                     const backward_part *part) {
   trainer_internals *in = t->in;
   int place = number - tree_range(in->run.running).first;
   shard s = gradients_shard(t, number, lane);
   rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane), part);
   if (!status && in->starts.learns && in->share.first_segment == 0)
-    status = sum_starts(&(shard_starts){t, &s, first_row(t, number), in->run.blocks[place]});
+    status = sum_starts(&(shard_starts){t, &s, shard_first_row(t, number), in->run.blocks[place]});
   return status;
 }
 
 // Whoever is free takes the next shard, until somebody wants the end.
-static rec_status run_shard(void *context, int place, int worker) {
+static rec_status run_next_shard(void *context, int place, int worker) {
   trainer *t = context;
   if (t->stop && *t->stop) return TRAINER_STOPPED;
   int number = tree_range(t->in->run.running).first + place;
   executor *x = t->in->run.executors[worker];
-  rec_status status =
-      run_forward(t, number, worker, x, &(forward_part){.operations = {0, t->of.model->op_count}});
-  return status ? status : run_backward(t, number, worker, x, &(backward_part){0});
+  rec_status status = run_shard_forward(t, number, worker, x,
+                                        &(forward_part){.operations = {0, t->of.model->op_count}});
+  return status ? status : run_shard_backward(t, number, worker, x, &(backward_part){0});
 }
 
 static bool is_behind_wave(const trainer *t, int lane, turn next) {
@@ -233,9 +235,9 @@ static void find_joined(const trainer *t, int lane, turn_range range,
   for (int64_t k = range.first / order->operations, i = 0;
        k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
     int number = shard_of_lane(t, lane, k);
-    joined[i] =
-        (joined_states){executor_of(t, lane, k), first_row(t, number + 1) - first_row(t, number),
-                        turns_of_shard(order, range, k)};
+    joined[i] = (joined_states){executor_of(t, lane, k),
+                                shard_first_row(t, number + 1) - shard_first_row(t, number),
+                                turns_of_shard(order, range, k)};
   }
 }
 
@@ -247,15 +249,15 @@ static rec_status run_turn(trainer *t, int lane, turn next) {
     backward_part part = {0};
     find_joined(t, lane, next.takes, part.takes);
     find_joined(t, lane, next.gives, part.gives);
-    return run_backward(t, number, lane, x, &part);
+    return run_shard_backward(t, number, lane, x, &part);
   }
   const forward_part part = {next.operations, turns_of_shard(order, next.takes, next.shard),
                              turns_of_shard(order, next.gives, next.shard)};
-  return run_forward(t, number, lane, x, &part);
+  return run_shard_forward(t, number, lane, x, &part);
 }
 
 // The turns of a lane until the next one is backward and of a shard behind the wave.
-static rec_status run_lane(void *context, int lane, int worker) {
+static rec_status run_trainer_lane(void *context, int lane, int worker) {
   trainer *t = context;
   turns done = t->in->run.turns[lane];
   turn next;
@@ -272,13 +274,13 @@ static rec_status run_lane(void *context, int lane, int worker) {
 static rec_status run_wave(trainer *t) {
   leaf_range shards = tree_range(t->in->run.running);
   if (ranks_time_count(t->ranks) > 1)
-    return train_pool_run(t->threads, t->in->run.lanes, run_lane, t);
-  return train_pool_run(t->threads, shards.end - shards.first, run_shard, t);
+    return train_pool_run(t->threads, t->in->run.lanes, run_trainer_lane, t);
+  return train_pool_run(t->threads, shards.end - shards.first, run_next_shard, t);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-static rec_status add_block(const trainer *t, int to, int from, number_range n) {
+static rec_status add_gradient_block(const trainer *t, int to, int from, number_range n) {
   const compute *c = t->of.where;
   int64_t offset = n.place * c->n->element_size;
   return c->ops->sum_into(c, t->in->run.blocks[to] + offset, t->in->run.blocks[from] + offset,
@@ -292,9 +294,9 @@ static rec_status sum_node(const trainer *t, tree_node node, int first, int bloc
   tree_node right = tree_right(node);
   rec_status status = sum_node(t, tree_left(node), first, block, n);
   if (!status) status = sum_node(t, right, first, block, n);
-  return status
-             ? status
-             : add_block(t, block + all.first - first, block + tree_range(right).first - first, n);
+  return status ? status
+                : add_gradient_block(t, block + all.first - first,
+                                     block + tree_range(right).first - first, n);
 }
 
 // How many sums wait for the wave that runs: those at the first levels.
@@ -311,7 +313,7 @@ static rec_status sum_wave(const trainer *t, number_range n) {
     int block = k * blocks_of_segment(t);
     status = sum_node(t, t->in->run.running, tree_range(t->in->run.running).first, block, n);
     for (int level = 0; !status && level < count; level++)
-      status = add_block(t, block, block + t->in->run.wave + level, n);
+      status = add_gradient_block(t, block, block + t->in->run.wave + level, n);
   }
   return status;
 }
@@ -331,7 +333,7 @@ static rec_status sum_gradients(trainer *t) {
 }
 
 // The sums of a wave wait in other blocks for the waves after it.
-static void keep_sums(trainer *t) {
+static void keep_wave_sums(trainer *t) {
   trainer_internals *in = t->in;
   for (int k = 0; k < in->share.segments; k++) {
     char **blocks = in->run.blocks + k * blocks_of_segment(t),
@@ -350,7 +352,7 @@ rec_status gradients_run(trainer *t) {
     in->run.running = (tree_node){in->share.all.shards, in->run.wave_level, first + i};
     status = run_wave(t);
     if (!status) status = sum_gradients(t);
-    if (!status && i + 1 < waves) keep_sums(t);
+    if (!status && i + 1 < waves) keep_wave_sums(t);
   }
   // Ranks that share the sequences wait for what this one does not run.
   if (status && ranks_time_count(t->ranks) > 1) ranks_abort(t->ranks, "%s", rec_message());

@@ -34,13 +34,13 @@ static uint64_t hash_of_json(const cJSON *json, uint64_t seed) {
   return hash;
 }
 
-static void copy(cJSON *to, const cJSON *from, const char *key) {
+static void copy_member(cJSON *to, const cJSON *from, const char *key) {
   const cJSON *item = json_get(from, key);
   if (item) cJSON_AddItemToObject(to, key, cJSON_Duplicate(item, true));
 }
 
 // How the parts of the model are put together, without its weights, which are listed by themselves.
-static cJSON *layers_of(const train_model *model) {
+static cJSON *layers_identity(const train_model *model) {
   static const char *const keys[] = {"vocabulary", "row", "logits",  "states",
                                      "tensors",    "ops", "backward"};
   uint64_t hash = 0;
@@ -60,7 +60,7 @@ static cJSON *formulas_of(const session *s, const train_model *model) {
   return list;
 }
 
-static cJSON *weights_of(const train_model *model) {
+static cJSON *weights_identity(const train_model *model) {
   cJSON *list = cJSON_CreateObject(), *item;
   cJSON_ArrayForEach(item, json_get(model->json, "parameters")) {
     const char *name = cJSON_GetStringValue(json_get(item, "name"));
@@ -78,7 +78,7 @@ static cJSON *settings_of(const train_block *block) {
   return settings;
 }
 
-static cJSON *data_of(const train_data *data) {
+static cJSON *data_identity(const train_data *data) {
   char text[64];
   snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count,
            (unsigned long long)train_data_hash(data));
@@ -88,17 +88,17 @@ static cJSON *data_of(const train_data *data) {
 static cJSON *model_of(const session *s, const train_block *block) {
   const train_model *model = &s->program->models[block->model];
   cJSON *all = cJSON_CreateObject();
-  copy(all, s->module->json, "dtype");
-  copy(all, s->module->json, "chunk");
-  copy(all, s->module->json, "save_every");
-  copy(all, s->module->json, "form");
+  copy_member(all, s->module->json, "dtype");
+  copy_member(all, s->module->json, "chunk");
+  copy_member(all, s->module->json, "save_every");
+  copy_member(all, s->module->json, "form");
   cJSON_AddStringToObject(all, "model", model->text);
-  cJSON_AddItemToObject(all, "layers", layers_of(model));
+  cJSON_AddItemToObject(all, "layers", layers_identity(model));
   cJSON_AddItemToObject(all, "formulas", formulas_of(s, model));
   return all;
 }
 
-static char *text_of(cJSON *all) {
+static char *printed_json(cJSON *all) {
   char *printed = cJSON_PrintUnformatted(all), *text = printed ? strdup(printed) : NULL;
   cJSON_free(printed);
   cJSON_Delete(all);
@@ -106,17 +106,17 @@ static char *text_of(cJSON *all) {
 }
 
 char *identity_of_model(const session *s, const train_block *block) {
-  return text_of(model_of(s, block));
+  return printed_json(model_of(s, block));
 }
 
 char *identity_of(const session *s, const train_block *block, const train_data *data,
                   const char *began_from) {
   cJSON *all = model_of(s, block);
-  cJSON_AddItemToObject(all, "weights", weights_of(&s->program->models[block->model]));
-  if (data && !block->generated) cJSON_AddItemToObject(all, "data", data_of(data));
+  cJSON_AddItemToObject(all, "weights", weights_identity(&s->program->models[block->model]));
+  if (data && !block->generated) cJSON_AddItemToObject(all, "data", data_identity(data));
   cJSON_AddItemToObject(all, "settings", settings_of(block));
   if (began_from) cJSON_AddStringToObject(all, BEGAN_FROM, began_from);
-  return text_of(all);
+  return printed_json(all);
 }
 
 char *identity_began_from(const char *identity) {
@@ -129,7 +129,7 @@ char *identity_began_from(const char *identity) {
 
 // ---- what is another ----------------------------------------------------------------------------
 
-static void print_value(FILE *to, const cJSON *value) {
+static void print_json_value(FILE *to, const cJSON *value) {
   char *text = value ? cJSON_PrintUnformatted(value) : NULL;
   fprintf(to, "%s", text && strcmp(text, "null") != 0 ? text : "none");
   cJSON_free(text);
@@ -158,17 +158,17 @@ static void put_change(changes *c, const char *group, const cJSON *was, const cJ
   fprintf(c->text, "%s%s%s", c->count > 1 ? "; " : "", of, key);
   if (*of || !strcmp(key, "layers") || !is_leaf(was) || !is_leaf(now)) return;
   fputc(' ', c->text);
-  print_value(c->text, was);
+  print_json_value(c->text, was);
   fputs(", now ", c->text);
-  print_value(c->text, now);
+  print_json_value(c->text, now);
 }
 
-static void compare(changes *c, const char *group, const cJSON *was, const cJSON *now) {
+static void compare_identity(changes *c, const char *group, const cJSON *was, const cJSON *now) {
   const cJSON *item;
   cJSON_ArrayForEach(item, now) {
     const cJSON *old = json_get(was, item->string);
     if (cJSON_IsObject(item) && cJSON_IsObject(old))
-      compare(c, item->string, old, item);
+      compare_identity(c, item->string, old, item);
     else if (!old || !cJSON_Compare(old, item, true))
       put_change(c, group, old, item);
   }
@@ -184,7 +184,7 @@ static void compare_all(changes *c, cJSON *was, cJSON *now) {
     cJSON_DeleteItemFromObjectCaseSensitive(was, parts[i]);
     cJSON_DeleteItemFromObjectCaseSensitive(now, parts[i]);
   }
-  compare(c, "", was, now);
+  compare_identity(c, "", was, now);
 }
 
 // What an older rec did not write of a run cannot be compared.
@@ -248,7 +248,7 @@ rec_status identity_check(const char *path, const char *was, const char *now) {
 
 // ---- weights that are read ----------------------------------------------------------------------
 
-static void move(cJSON *to, cJSON *from, const char *key) {
+static void move_member(cJSON *to, cJSON *from, const char *key) {
   cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(from, key);
   if (item) cJSON_AddItemToObject(to, key, item);
 }
@@ -256,11 +256,11 @@ static void move(cJSON *to, cJSON *from, const char *key) {
 static cJSON *source_of(const cJSON *all) { return json_get(json_get(all, "settings"), "source"); }
 
 // What decides the function that weights are, and the meaning of its tokens.
-static cJSON *take_function(cJSON *all) {
+static cJSON *function_identity(cJSON *all) {
   cJSON *function = cJSON_CreateObject();
   static const char *const keys[] = {"model", "layers", "formulas"};
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) move(function, all, keys[i]);
-  move(function, source_of(all), "tokens");
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) move_member(function, all, keys[i]);
+  move_member(function, source_of(all), "tokens");
   return function;
 }
 
@@ -273,8 +273,8 @@ static void forget_others(cJSON *all, const cJSON *other) {
   }
 }
 
-static rec_status check_function(const char *path, cJSON *was, cJSON *now) {
-  cJSON *old = take_function(was), *fresh = take_function(now);
+static rec_status check_same_function(const char *path, cJSON *was, cJSON *now) {
+  cJSON *old = function_identity(was), *fresh = function_identity(now);
   int count = 0;
   forget_others(old, fresh), forget_others(fresh, old);
   char *text = changes_between(old, fresh, &count);
@@ -292,7 +292,7 @@ static rec_status check_function(const char *path, cJSON *was, cJSON *now) {
 }
 
 // The text behind the share that is trained on is judged. Of another text nothing is known.
-static rec_status check_held_out(const char *path, const cJSON *was, const cJSON *now) {
+static rec_status check_text_held_out(const char *path, const cJSON *was, const cJSON *now) {
   const cJSON *old = json_get(source_of(was), "split"), *fresh = json_get(source_of(now), "split");
   bool same_text = cJSON_Compare(json_get(was, "data"), json_get(now, "data"), true);
   if (!same_text || !cJSON_IsNumber(old) || !cJSON_IsNumber(fresh) ||
@@ -319,8 +319,8 @@ rec_status identity_check_reader(const char *path, const char *was, const char *
   rec_status status = fresh ? REC_OK : rec_no_memory();
   if (!status && old) {
     forget_others(old, fresh), forget_others(fresh, old);
-    status = check_function(path, old, fresh);
-    if (!status) status = check_held_out(path, old, fresh);
+    status = check_same_function(path, old, fresh);
+    if (!status) status = check_text_held_out(path, old, fresh);
     if (!status && speaks) status = warn_of_others(path, old, fresh);
   }
   cJSON_Delete(old);

@@ -161,8 +161,8 @@ bool start_is_carried(intervention_kind kind) {
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
 // counter has no noise: 3.2 tokens were never read.
-static drawn_start draw(const trainer *t, const train_data *data, const model_state *state,
-                        const intervention *v, int place, int64_t sequence) {
+static drawn_start draw_start(const trainer *t, const train_data *data, const model_state *state,
+                              const intervention *v, int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
   const drawn_start zero = {FROM_ZERO, 0};
   uint64_t position =
@@ -195,7 +195,7 @@ static void draw_state(trainer *t, const train_data *data, int number) {
   const model_state *state = &t->of.model->states[number];
   const intervention *v = intervention_of(t, state, &place);
   for (int64_t row = 0; row < in->share.rows; row++) {
-    drawn_start start = draw(t, data, state, v, place, in->share.first_sequence + row);
+    drawn_start start = draw_start(t, data, state, v, place, in->share.first_sequence + row);
     in->starts.drawn[number * in->share.rows + row] = start;
     if (!start_is_carried(start.kind)) t->age[number * in->share.rows + row] = 0;
   }
@@ -203,12 +203,12 @@ static void draw_state(trainer *t, const train_data *data, int number) {
 
 // ---- filling ------------------------------------------------------------------------------------
 
-static char *state_of(const trainer *t, void *block, int number, int64_t row) {
+static char *state_row(const trainer *t, void *block, int number, int64_t row) {
   const model_state *s = &t->of.model->states[number];
   return (char *)block + (s->place * t->in->share.rows + row * s->elements) * t->of.n->element_size;
 }
 
-static int64_t first_row(const trainer *t, int number) {
+static int64_t shard_first_row(const trainer *t, int number) {
   return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
@@ -216,24 +216,24 @@ static int64_t first_row(const trainer *t, int number) {
 // no initial ones.
 static void point_shard(trainer *t, int number, int state) {
   trainer_internals *in = t->in;
-  int64_t first = first_row(t, number),
+  int64_t first = shard_first_row(t, number),
           place = (number - in->share.own.first) * t->of.model->state_count + state;
   bool other = false;
-  for (int64_t row = first; row < first_row(t, number + 1); row++)
+  for (int64_t row = first; row < shard_first_row(t, number + 1); row++)
     other |= in->starts.drawn[state * in->share.rows + row].kind != FROM_ZERO;
-  in->starts.before_of[place] = other ? state_of(t, in->starts.before, state, first) : NULL;
-  in->starts.after_of[place] = state_of(t, in->starts.after, state, first);
+  in->starts.before_of[place] = other ? state_row(t, in->starts.before, state, first) : NULL;
+  in->starts.after_of[place] = state_row(t, in->starts.after, state, first);
 }
 
 // A task of the pool: the initial states of one row.
-static rec_status fill_row(void *context, int row, int worker) {
+static rec_status fill_start_row(void *context, int row, int worker) {
   trainer *t = context;
   int64_t sequence = t->in->share.first_sequence + row;
   (void)worker;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *state = &t->of.model->states[i];
     const drawn_start *start = &t->in->starts.drawn[i * t->in->share.rows + row];
-    char *before = state_of(t, t->in->starts.before, i, row);
+    char *before = state_row(t, t->in->starts.before, i, row);
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
         t->of.n, t->block->seed, t->in->starts.noise[i],
@@ -241,7 +241,7 @@ static rec_status fill_row(void *context, int row, int worker) {
             (uint64_t)state->elements};
     switch (start->kind) {
       case FROM_STATE_PASSING:
-      case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, row), size); break;
+      case FROM_TBTT: memcpy(before, state_row(t, t->carried, i, row), size); break;
       case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
       case FROM_LEARNED:
@@ -301,8 +301,8 @@ typedef struct fit_sums {
 static void sum_of_shard(void *context, int number, double *sums) {
   const fit_sums *f = context;
   const trainer *t = f->t;
-  int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
-  noise_sums(t->of.n, state_of(t, t->carried, f->state, first), count,
+  int64_t first = shard_first_row(t, number), count = shard_first_row(t, number + 1) - first;
+  noise_sums(t->of.n, state_row(t, t->carried, f->state, first), count,
              t->of.model->states[f->state].elements, &t->groups[f->state], f->center, sums);
 }
 
@@ -366,11 +366,11 @@ static rec_status square_shard(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
   int number = t->in->share.own.first + place;
-  int64_t first = first_row(t, number), count = first_row(t, number + 1) - first;
+  int64_t first = shard_first_row(t, number), count = shard_first_row(t, number + 1) - first;
   double *by_layer = t->in->starts.squares_of + place * t->layer_count;
   memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
   for (int i = 0; i < t->of.model->state_count; i++)
-    by_layer[t->layer_of[i]] += t->of.n->square_sum(state_of(t, t->in->starts.measured, i, first),
+    by_layer[t->layer_of[i]] += t->of.n->square_sum(state_row(t, t->in->starts.measured, i, first),
                                                     t->of.model->states[i].elements * count);
   return REC_OK;
 }
@@ -469,7 +469,7 @@ void initial_states_fill(trainer *t, const train_data *data) {
     draw_state(t, data, i);
     for (int s = t->in->share.own.first; s < t->in->share.own.end; s++) point_shard(t, s, i);
   }
-  train_pool_run(t->threads, (int)t->in->share.rows, fill_row, t);
+  train_pool_run(t->threads, (int)t->in->share.rows, fill_start_row, t);
 }
 
 void final_states_measure(trainer *t, double *numbers) {

@@ -41,7 +41,7 @@ typedef struct loop {
   cost_meter costs;
 } loop;
 
-static bool is_first(const loop *l) { return ranks_number(l->s->options.ranks) == 0; }
+static bool is_first_rank(const loop *l) { return ranks_number(l->s->options.ranks) == 0; }
 
 static rec_status agree(const loop *l, rec_status status) {
   return ranks_agree(l->s->options.ranks, status,
@@ -164,16 +164,16 @@ static rec_status replace_checkpoint(const loop *l) {
 }
 
 // The log reaches the disk before the checkpoint that counts on its lines.
-static rec_status save(loop *l) {
+static rec_status save_checkpoint(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
-  if (!status && is_first(l) && (fsync(fileno(l->log)) || fflush(l->events)))
+  if (!status && is_first_rank(l) && (fsync(fileno(l->log)) || fflush(l->events)))
     status = rec_file_failed(l->log_path.text);
   status = agree(l, status);
   if (status) return status;
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   status = checkpoint_save(l->t, l->fresh.text);
-  return status ? status : agree(l, is_first(l) ? replace_checkpoint(l) : REC_OK);
+  return status ? status : agree(l, is_first_rank(l) ? replace_checkpoint(l) : REC_OK);
 }
 
 // After a failure: which checkpoint there is.
@@ -195,9 +195,9 @@ static bool checkpoint_due(const loop *l) {
 // ---- a block ------------------------------------------------------------------------------------
 
 // Rank 0 looks, for all.
-static bool is_there(const loop *l, const char *path) {
+static bool checkpoint_exists(const loop *l, const char *path) {
   const message_place place = {-1, -1, "which checkpoint there is"};
-  return ranks_any(l->s->options.ranks, is_first(l) && !access(path, R_OK), place);
+  return ranks_any(l->s->options.ranks, is_first_rank(l) && !access(path, R_OK), place);
 }
 
 // "base 90abcdef..", with a checksum of the weights.
@@ -222,7 +222,7 @@ static rec_status keep_start(loop *l, const train_block *before) {
       l->began_from = identity_began_from(found);
     free(found);
   }
-  if (is_first(l))
+  if (is_first_rank(l))
     fprintf(stderr,
             "rec train: warning: %s has no run of '%s'; whether '%s' began from its weights is not "
             "known\n",
@@ -231,23 +231,24 @@ static rec_status keep_start(loop *l, const train_block *before) {
 }
 
 // The weights that the block begins with, if it does not go on, and what is known of them.
-static rec_status begin(loop *l, bool goes_on) {
+static rec_status begin_weights(loop *l, bool goes_on) {
   const train_block *b = l->t->block;
   const train_block *before = b->after ? train_program_block(l->s->program, b->after) : NULL;
   if (!before)
     return goes_on ? REC_OK
                    : train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
-  bool is_known = is_there(l, result_path(l->s, before).text) ||
-                  is_there(l, session_path(l->s, before->name, "checkpoint.safetensors").text);
+  bool is_known =
+      checkpoint_exists(l, result_path(l->s, before).text) ||
+      checkpoint_exists(l, session_path(l->s, before->name, "checkpoint.safetensors").text);
   return is_known || !goes_on ? load_start(l, before) : keep_start(l, before);
 }
 
 // From the last checkpoint, or the one before it if the last is not there or cannot be read.
 static rec_status resume(loop *l) {
-  if (!is_there(l, l->checkpoint.text)) return checkpoint_load(l->t, l->previous.text);
+  if (!checkpoint_exists(l, l->checkpoint.text)) return checkpoint_load(l->t, l->previous.text);
   rec_status status = checkpoint_load(l->t, l->checkpoint.text);
-  if (status != REC_ERROR_FORMAT || !is_there(l, l->previous.text)) return status;
-  if (is_first(l))
+  if (status != REC_ERROR_FORMAT || !checkpoint_exists(l, l->previous.text)) return status;
+  if (is_first_rank(l))
     fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
   return checkpoint_load(l->t, l->previous.text);
 }
@@ -272,31 +273,31 @@ static rec_status remove_run(const loop *l) {
 static rec_status stay(loop *l) {
   l->ended = true;
   l->t->step = l->t->block->steps;
-  return agree(l, is_first(l) ? checkpoint_check_result(l->t, l->weights.text) : REC_OK);
+  return agree(l, is_first_rank(l) ? checkpoint_check_result(l->t, l->weights.text) : REC_OK);
 }
 
-static rec_status describe(loop *l) {
+static rec_status set_run_identity(loop *l) {
   l->identity = identity_of(l->s, l->t->block, &l->data, l->began_from);
   l->t->identity = l->identity;
   l->t->characters = l->data.text.characters;
   return l->identity ? REC_OK : rec_no_memory();
 }
 
-static rec_status start(loop *l) {
-  bool ended = is_there(l, l->weights.text),
-       exists = is_there(l, l->checkpoint.text) || is_there(l, l->previous.text);
+static rec_status start_loop(loop *l) {
+  bool ended = checkpoint_exists(l, l->weights.text),
+       exists = checkpoint_exists(l, l->checkpoint.text) || checkpoint_exists(l, l->previous.text);
   bool goes_on = l->s->options.resume && (ended || exists);
-  if (is_first(l)) {
+  if (is_first_rank(l)) {
     remove_parts(l->s->options.runs);
     remove_parts(session_path(l->s, NULL, l->t->block->name).text);
   }
-  rec_status status = agree(l, begin(l, goes_on));
-  if (!status) status = agree(l, describe(l));
-  if (!status) status = agree(l, l->s->options.again && is_first(l) ? remove_run(l) : REC_OK);
+  rec_status status = agree(l, begin_weights(l, goes_on));
+  if (!status) status = agree(l, set_run_identity(l));
+  if (!status) status = agree(l, l->s->options.again && is_first_rank(l) ? remove_run(l) : REC_OK);
   return status || !goes_on ? status : ended ? stay(l) : resume(l);
 }
 
-static void announce(const loop *l) {
+static void announce_training(const loop *l) {
   const trainer_memory *m = &l->t->memory;
   const double mib = 1 << 20;
   int64_t text = train_data_memory(&l->data);
@@ -327,12 +328,12 @@ static void announce(const loop *l) {
 static rec_status log_step(loop *l, const step_report *report, double seconds) {
   step_cost cost;
   bool known = step_cost_measure(l->s->options.ranks, l->t->step, &l->costs, &cost);
-  if (!is_first(l)) return REC_OK;
+  if (!is_first_rank(l)) return REC_OK;
   rec_status status = write_log(l, report, seconds, known ? &cost : NULL);
   return status ? status : write_events(l, report, seconds);
 }
 
-static rec_status run_step(loop *l, progress *bar, bool *stop) {
+static rec_status run_train_step(loop *l, progress *bar, bool *stop) {
   step_report report;
   const double began = clock_seconds(CLOCK_MONOTONIC);
   rec_status status = trainer_step(l->t, &l->data, &report);
@@ -340,22 +341,22 @@ static rec_status run_step(loop *l, progress *bar, bool *stop) {
   if (!status) status = log_step(l, &report, clock_seconds(CLOCK_MONOTONIC) - began);
   after_step found = after_step_any(
       l->s->options.ranks,
-      (after_step){status != REC_OK, session_stop != 0, is_first(l) && checkpoint_due(l)},
+      (after_step){status != REC_OK, session_stop != 0, is_first_rank(l) && checkpoint_due(l)},
       l->t->step);
   if (found.failed) return agree(l, status);
   progress_step(bar, l->t->step, report.loss);
   *stop = found.stop;
-  return l->t->step < l->t->block->steps && found.save ? save(l) : REC_OK;
+  return l->t->step < l->t->block->steps && found.save ? save_checkpoint(l) : REC_OK;
 }
 
-static rec_status run_steps(loop *l, bool *stop) {
+static rec_status run_train_steps(loop *l, bool *stop) {
   const train_block *b = l->t->block;
   progress bar;
   rec_status status = REC_OK;
   progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context, train_block_unit(b));
   l->last_checkpoint = clock_seconds(CLOCK_MONOTONIC);
   step_cost_measure(l->s->options.ranks, l->t->step, &l->costs, &(step_cost){0});
-  while (!status && l->t->step < b->steps && !*stop) status = run_step(l, &bar, stop);
+  while (!status && l->t->step < b->steps && !*stop) status = run_train_step(l, &bar, stop);
   progress_close(&bar);
   return status;
 }
@@ -369,19 +370,19 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
   rec_status status = session_open_data(s, block, &l->data);
-  if (!status && is_first(l)) status = session_make_folder(s, block->name);
+  if (!status && is_first_rank(l)) status = session_make_folder(s, block->name);
   status = agree(l, status);
   const trainer_settings settings = {s->options.threads, s->options.under_way, s->options.ranks,
                                      &session_stop};
   if (!status) status = trainer_new(of, block, &settings, &l->t);
   status = agree(l, status);
-  if (!status) status = start(l);
+  if (!status) status = start_loop(l);
   if (!status) status = trainer_place(l->t);
-  if (!status && is_first(l)) status = open_log(l);
+  if (!status && is_first_rank(l)) status = open_log(l);
   return agree(l, status);
 }
 
-static void close_loop(loop *l) {
+static void close_training(loop *l) {
   if (l->log) fclose(l->log);
   if (l->events) fclose(l->events);
   trainer_free(l->t);
@@ -417,17 +418,17 @@ static bool is_stopped(const loop *l) {
 }
 
 // The steps, and what a block leaves.
-static rec_status run_block(loop *l, bool *stop) {
-  const bool first = is_first(l);
+static rec_status run_train_block(loop *l, bool *stop) {
+  const bool first = is_first_rank(l);
   rec_status status = agree(l, first ? open_events(l) : REC_OK);
   *stop = is_stopped(l);
-  if (!status) status = run_steps(l, stop);
+  if (!status) status = run_train_steps(l, stop);
   if (status) return status;
   status = trainer_fetch(l->t);
   status = agree(l, status ? status : check_weights(l));
   bool done = l->t->step == l->t->block->steps;
   if (!status && done) status = checkpoint_save_result(l->t, l->weights.text);
-  if (!status) status = save(l);
+  if (!status) status = save_checkpoint(l);
   if (!status && done && first) unlink(l->previous.text);
   *stop |= is_stopped(l);
   return status;
@@ -441,7 +442,7 @@ static const char *stop_line(const loop *l, char to[256]) {
            "once, without one\n",
            isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) ? "\n" : "",
            ranks_time_count(l->s->options.ranks) > 1 ? "step" : "part");
-  return is_first(l) ? to : NULL;
+  return is_first_rank(l) ? to : NULL;
 }
 
 rec_status session_train(session *s, const train_block *block, bool *stopped) {
@@ -453,11 +454,11 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
   } else if (!status) {
     session_catch_signals(s, true, stop_line(&l, said));
-    announce(&l);
-    status = run_block(&l, stopped);
+    announce_training(&l);
+    status = run_train_block(&l, stopped);
     if (status) status = keep_checkpoint(&l, status);
     session_catch_signals(s, false, NULL);
   }
-  close_loop(&l);
+  close_training(&l);
   return status;
 }

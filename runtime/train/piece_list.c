@@ -20,7 +20,8 @@ static bool parameter_decays(const maker *k, int parameter) {
   return decays;
 }
 
-static void add_piece(const maker *k, int parameter, int64_t first, int64_t height, int64_t width) {
+static void add_parameter_piece(const maker *k, int parameter, int64_t first, int64_t height,
+                                int64_t width) {
   k->list->of[k->list->count++] = (piece){.place = k->model->parameters[parameter].place + first,
                                           .count = height * width,
                                           .parameter = parameter,
@@ -31,11 +32,11 @@ static void add_piece(const maker *k, int parameter, int64_t first, int64_t heig
                                           .decays = parameter_decays(k, parameter)};
 }
 
-static void add_numbers(const maker *k, int parameter) {
+static void add_parameter_numbers(const maker *k, int parameter) {
   int64_t elements = k->model->parameters[parameter].elements;
   for (int64_t done = 0, count; done < elements; done += count) {
     count = elements - done < k->longest ? elements - done : k->longest;
-    add_piece(k, parameter, done, 1, count);
+    add_parameter_piece(k, parameter, done, 1, count);
   }
 }
 
@@ -45,7 +46,7 @@ static void add_matrices(const maker *k, int parameter) {
   int64_t columns = p->shape[p->rank - 1];
   for (int i = 0; i < p->part_count; i++)
     if (p->parts[i].count)
-      add_piece(k, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
+      add_parameter_piece(k, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
 }
 
 static void add_all(const maker *k) {
@@ -54,7 +55,7 @@ static void add_all(const maker *k) {
     if (optimizer_rules_of[optimizer_of(k->model, k->block, i)].matrices)
       add_matrices(k, i);
     else
-      add_numbers(k, i);
+      add_parameter_numbers(k, i);
   for (int i = 0; i < l->count; i++) l->before[i + 1] = l->before[i] + l->of[i].count;
 }
 

@@ -33,8 +33,8 @@ static rec_status not_ended(const session *s, const train_block *block) {
 }
 
 // `now`: what a program would train, which is freed here.
-static rec_status load(const session *s, const train_block *block, const char *path, char *now,
-                       void *weights) {
+static rec_status load_trained(const session *s, const train_block *block, const char *path,
+                               char *now, void *weights) {
   char *was = NULL;
   const trained_model of = session_model(s, block);
   rec_status status = now ? checkpoint_says(path, "rec.trained", &was) : rec_no_memory();
@@ -47,7 +47,7 @@ static rec_status load(const session *s, const train_block *block, const char *p
 
 rec_status result_load_from(const session *s, const train_block *block, const char *path,
                             void *weights) {
-  return load(s, block, path, identity_of_model(s, block), weights);
+  return load_trained(s, block, path, identity_of_model(s, block), weights);
 }
 
 rec_status result_load(const session *s, const train_block *block, void *weights) {
@@ -58,7 +58,8 @@ rec_status result_load(const session *s, const train_block *block, void *weights
 rec_status result_load_run(const session *s, const train_block *block, const train_data *data,
                            void *weights) {
   if (!result_is_there(s, block)) return not_ended(s, block);
-  return load(s, block, result_path(s, block).text, identity_of(s, block, data, NULL), weights);
+  return load_trained(s, block, result_path(s, block).text, identity_of(s, block, data, NULL),
+                      weights);
 }
 
 // NULL: they are numbers, whose meaning is not known here.

@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
+static uint64_t tensor_hash(const char *name, const void *bytes, size_t size) {
   return XXH3_64bits_withSeed(bytes, size, XXH64(name, strlen(name), 0));
 }
 
@@ -31,10 +31,10 @@ static bool is_sealed(const char *key) {
 uint64_t seal_of_header(const rec_tensor *tensors, int count, const rec_metadata *metadata,
                         int metadata_count) {
   uint64_t sum = 0;
-  for (int i = 0; i < count; i++) sum += hash_of(tensors[i].name, NULL, 0);
+  for (int i = 0; i < count; i++) sum += tensor_hash(tensors[i].name, NULL, 0);
   for (int i = 0; i < metadata_count; i++)
     if (metadata[i].value && is_sealed(metadata[i].key))
-      sum += hash_of(metadata[i].key, metadata[i].value, strlen(metadata[i].value));
+      sum += tensor_hash(metadata[i].key, metadata[i].value, strlen(metadata[i].value));
   return sum;
 }
 
@@ -97,16 +97,16 @@ static uint64_t first_checksum(const rec_file *file) {
   uint64_t sum = 0;
   for (int i = 0; i < rec_file_count(file); i++) {
     const rec_tensor *tensor = rec_file_tensor(file, i);
-    sum += hash_of(tensor->name, tensor->data, tensor->bytes);
+    sum += tensor_hash(tensor->name, tensor->data, tensor->bytes);
   }
   for (int i = 0; i < SEALED; i++) {
     const char *value = rec_file_metadata(file, sealed[i]);
-    if (value) sum += hash_of(sealed[i], value, strlen(value));
+    if (value) sum += tensor_hash(sealed[i], value, strlen(value));
   }
   return sum;
 }
 
-static uint64_t header_of(const rec_file *file) {
+static uint64_t file_header_hash(const rec_file *file) {
   rec_metadata metadata[SEALED];
   uint64_t sum = 0;
   for (int i = 0; i < SEALED; i++)
@@ -117,7 +117,7 @@ static uint64_t header_of(const rec_file *file) {
 }
 
 // The parts of all tensors that one of `count` ranks reads.
-static uint64_t share_of(const rec_file *file, int number, int count) {
+static uint64_t rank_share_hash(const rec_file *file, int number, int count) {
   uint64_t sum = 0;
   for (int i = 0; i < rec_file_count(file); i++) {
     const rec_tensor *t = rec_file_tensor(file, i);
@@ -130,7 +130,7 @@ static uint64_t share_of(const rec_file *file, int number, int count) {
 
 static uint64_t checksum(const rec_file *file, ranks *shared) {
   int count = ranks_count(shared);
-  uint64_t sum = header_of(file), own = share_of(file, ranks_number(shared), count);
+  uint64_t sum = file_header_hash(file), own = rank_share_hash(file, ranks_number(shared), count);
   uint64_t *all = calloc((size_t)count, sizeof *all);
   if (!all) ranks_abort(shared, "out of memory");
   ranks_all_gather(shared, &own, all, sizeof own,

@@ -28,11 +28,11 @@ static number_range slot_of_place(const trainer *t, int place) {
 
 static number_range own_slot(const trainer *t) { return slot_of_place(t, ranks_time(t->ranks)); }
 
-static int rank_at(const trainer *t, int place) {
+static int segment_rank(const trainer *t, int place) {
   return ranks_at(t->ranks, ranks_data(t->ranks), place);
 }
 
-static bool is_own(const trainer *t, int segment) {
+static bool is_own_segment(const trainer *t, int segment) {
   return segment >= t->in->share.first_segment &&
          segment < t->in->share.first_segment + t->in->share.segments;
 }
@@ -82,8 +82,9 @@ static void point_at_parts(trainer *t) {
   number_range slot = own_slot(t);
   for (int k = 0, other = 0; k < in->share.all.segments; k++)
     in->by_segment->parts[k] =
-        is_own(t, k) ? gradients_of_segment(t, k - in->share.first_segment) + slot.place * size
-                     : in->by_segment->other + other++ * slot.count * size;
+        is_own_segment(t, k)
+            ? gradients_of_segment(t, k - in->share.first_segment) + slot.place * size
+            : in->by_segment->other + other++ * slot.count * size;
 }
 
 // The sums of an own segment for all slots of the ranks that share the sequences, in the host's
@@ -107,7 +108,7 @@ static rec_status send_segment(trainer *t, int segment, message **sent) {
   for (int place = 0; place < grid.time_count; place++) {
     number_range slot = slot_of_place(t, place);
     if (place != grid.time && slot.count)
-      sent[place] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_GRADIENTS,
+      sent[place] = ranks_send(t->ranks, segment_rank(t, place), MESSAGE_GRADIENTS,
                                t->in->share.first_segment + segment,
                                here + (slot.place - all.place) * size, slot.count * size);
   }
@@ -122,15 +123,16 @@ static void move_segments(trainer *t) {
   device_message *list = in->by_segment->moves;
   int count = 0;
   for (int k = 0, other = 0; bytes && k < in->share.all.segments; k++)
-    if (!is_own(t, k))
-      list[count++] = (device_message){true, rank_at(t, k / in->share.segments), MESSAGE_GRADIENTS,
-                                       in->by_segment->other + other++ * bytes, bytes};
+    if (!is_own_segment(t, k))
+      list[count++] =
+          (device_message){true, segment_rank(t, k / in->share.segments), MESSAGE_GRADIENTS,
+                           in->by_segment->other + other++ * bytes, bytes};
   for (int k = 0; k < in->share.segments; k++)
     for (int place = 0; place < ranks_time_count(t->ranks); place++) {
       number_range slot = slot_of_place(t, place);
       if (place != ranks_time(t->ranks) && slot.count)
         list[count++] =
-            (device_message){false, rank_at(t, place), MESSAGE_GRADIENTS,
+            (device_message){false, segment_rank(t, place), MESSAGE_GRADIENTS,
                              gradients_of_segment(t, k) + slot.place * size, slot.count * size};
     }
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients of segments"));
@@ -150,9 +152,9 @@ static rec_status exchange(trainer *t) {
   rec_status status = REC_OK;
   memset(received, 0, (size_t)(count + in->share.segments * places) * sizeof *received);
   for (int k = 0, other = 0; bytes && k < count; k++)
-    if (!is_own(t, k))
-      received[k] = ranks_receive(t->ranks, rank_at(t, k / in->share.segments), MESSAGE_GRADIENTS,
-                                  k, arrivals(t) + other++ * bytes, bytes);
+    if (!is_own_segment(t, k))
+      received[k] = ranks_receive(t->ranks, segment_rank(t, k / in->share.segments),
+                                  MESSAGE_GRADIENTS, k, arrivals(t) + other++ * bytes, bytes);
   for (int k = 0; k < in->share.segments; k++) {
     rec_status brought = send_segment(t, k, sent + k * places);
     if (!status) status = brought;
@@ -179,7 +181,7 @@ static rec_status sum_node(const trainer *t, tree_node node, int64_t first, int6
 }
 
 // The sum lies in the part of the first segment; it belongs where this rank has its gradients.
-static rec_status sum_numbers(const trainer *t, int64_t first, int64_t count) {
+static rec_status sum_segments(const trainer *t, int64_t first, int64_t count) {
   const compute *c = t->of.where;
   int64_t offset = first * c->n->element_size;
   char *sum = gradients_sum(t) + own_slot(t).place * c->n->element_size;
@@ -195,7 +197,7 @@ static rec_status sum_slice(void *context, int number, int worker) {
   const trainer *t = context;
   int64_t all = own_slot(t).count, first = (int64_t)number * SLICE;
   (void)worker;
-  return sum_numbers(t, first, all - first < SLICE ? all - first : SLICE);
+  return sum_segments(t, first, all - first < SLICE ? all - first : SLICE);
 }
 
 rec_status segments_sum_gradients(trainer *t) {
@@ -209,7 +211,7 @@ rec_status segments_sum_gradients(trainer *t) {
   point_at_parts(t);
   spent_on_sums(t, (t->in->share.all.segments - 1) * count);
   if (status || !count) return status;
-  if (!compute_is_host(t->of.where)) return sum_numbers(t, 0, count);
+  if (!compute_is_host(t->of.where)) return sum_segments(t, 0, count);
   return train_pool_run(t->threads, (int)((count - 1) / SLICE + 1), sum_slice, t);
 }
 
@@ -225,11 +227,11 @@ static void move_weights(trainer *t) {
     if (place == ranks_time(t->ranks)) continue;
     if (other.count)
       list[count++] =
-          (device_message){true, rank_at(t, place), MESSAGE_WEIGHTS,
+          (device_message){true, segment_rank(t, place), MESSAGE_WEIGHTS,
                            t->in->update.weights + other.place * size, other.count * size};
     if (slot.count)
       list[count++] =
-          (device_message){false, rank_at(t, place), MESSAGE_WEIGHTS,
+          (device_message){false, segment_rank(t, place), MESSAGE_WEIGHTS,
                            t->in->update.weights + slot.place * size, slot.count * size};
   }
   ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
@@ -256,11 +258,12 @@ rec_status segments_gather_weights(trainer *t) {
     number_range other = slot_of_place(t, place);
     if (place == own) continue;
     if (other.count)
-      list[count++] = ranks_receive(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES,
-                                    here + other.place * size, other.count * size);
+      list[count++] =
+          ranks_receive(t->ranks, segment_rank(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES,
+                        here + other.place * size, other.count * size);
     if (slot.count)
-      list[count++] = ranks_send(t->ranks, rank_at(t, place), MESSAGE_WEIGHTS, WEIGHTS_OF_PLACES,
-                                 here + slot.place * size, slot.count * size);
+      list[count++] = ranks_send(t->ranks, segment_rank(t, place), MESSAGE_WEIGHTS,
+                                 WEIGHTS_OF_PLACES, here + slot.place * size, slot.count * size);
   }
   ranks_wait_all(t->ranks, list, count, trainer_busy_with(t, "weights"));
   for (int place = 0; !status && !compute_is_host(c) && place < places; place++) {
@@ -274,7 +277,7 @@ rec_status segments_gather_weights(trainer *t) {
 
 // ---- losses -------------------------------------------------------------------------------------
 
-static void loss_of(void *context, int segment, double *to) {
+static void segment_loss(void *context, int segment, double *to) {
   *to = ((const trainer *)context)->in->by_segment->losses[segment];
 }
 
@@ -282,6 +285,7 @@ double segments_sum_losses(trainer *t, int64_t width) {
   trainer_internals *in = t->in;
   double loss;
   exchange_sums_by_place(t, in->record.sums, width, in->share.segments, in->by_segment->losses);
-  tree_sum((tree_node){in->share.all.segments, 0, 0}, 1, loss_of, t, &loss, in->by_segment->room);
+  tree_sum((tree_node){in->share.all.segments, 0, 0}, 1, segment_loss, t, &loss,
+           in->by_segment->room);
   return loss;
 }

@@ -28,7 +28,7 @@ static const compute *host_of(const session *s) {
 
 // All ranks take the same place: it decides bits. They come here whatever has failed on one of
 // them.
-static rec_status find_place(session *s, rec_status status) {
+static rec_status find_compute_place(session *s, rec_status status) {
   ranks *job = s->options.ranks;
   s->where = host_of(s);
   if (s->options.device == REC_DEVICE_HOST) return status;
@@ -104,7 +104,7 @@ rec_status session_open(const rec_module *module, const session_options *options
     status = rec_fail(REC_ERROR_UNSUPPORTED,
                       "expected a model in f32, f64 or bf16, found f16, which is too narrow for "
                       "gradients; compile it with --dtype bf16");
-  status = find_place(s, status);
+  status = find_compute_place(s, status);
   if (!status) status = find_kernels(s);
   if (status)
     session_close(s);
@@ -155,7 +155,7 @@ static long long milliseconds(void) {
   return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void say(const char *line) {
+static void write_signal_line(const char *line) {
   if (write(STDERR_FILENO, line, strlen(line)) < 0) return;  // nobody can be told
 }
 
@@ -164,9 +164,9 @@ static void on_signal(int number) {
   if (!session_stop) {
     session_stop = 1;
     stopped_at = milliseconds();
-    if (stop_said) say(stop_said);
+    if (stop_said) write_signal_line(stop_said);
   } else if (number != SIGUSR1 && milliseconds() - stopped_at >= ONE_WISH_MS) {
-    if (stop_said) say("rec: ended at once by a second signal\n");
+    if (stop_said) write_signal_line("rec: ended at once by a second signal\n");
     _exit(128 + number);
   }
   errno = error;
@@ -187,7 +187,7 @@ void session_catch_signals(session *s, bool on, const char *said) {
 // ---- files --------------------------------------------------------------------------------------
 
 // FILE in the folder of a path.
-static file_path beside(const char *path, const char *file) {
+static file_path file_beside(const char *path, const char *file) {
   const char *slash = strrchr(path, '/');
   return rec_path("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, file);
 }
@@ -195,8 +195,8 @@ static file_path beside(const char *path, const char *file) {
 file_path session_data_path(const session *s, const train_block *block) {
   if (s->options.data || block->file[0] == '/')
     return rec_path("%s", s->options.data ? s->options.data : block->file);
-  file_path beside_source = beside(s->source_path, block->file),
-            beside_library = beside(s->module->path, block->file);
+  file_path beside_source = file_beside(s->source_path, block->file),
+            beside_library = file_beside(s->module->path, block->file);
   return access(beside_source.text, R_OK) && !access(beside_library.text, R_OK) ? beside_library
                                                                                 : beside_source;
 }

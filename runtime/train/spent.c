@@ -3,7 +3,7 @@
 #include "runtime/ranks/clock.h"
 #include "runtime/train/trainer_parts.h"
 
-static void ran(void *context, int op, run_part part, double amount) {
+static void note_spent_run(void *context, int op, run_part part, double amount) {
   const trainer *t = context;
   clock_spend(ranks_clock(t->ranks), op_times_of(&t->in->record.times, op, part, amount));
 }
@@ -12,7 +12,7 @@ rec_status spent_open(trainer *t) {
   const char *file = clock_times_file(ranks_clock(t->ranks));
   if (!file) return REC_OK;
   for (int i = 0; i < t->in->run.lanes * t->in->run.under_way; i++)
-    executor_watch_by(t->in->run.executors[i], (executor_watch){ran, t});
+    executor_watch_by(t->in->run.executors[i], (executor_watch){note_spent_run, t});
   return op_times_read(file, t->of.model, &t->in->record.times);
 }
 

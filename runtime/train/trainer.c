@@ -82,7 +82,7 @@ static rec_status fetch_starts(trainer *t) {
   return status;
 }
 
-static rec_status allocate(trainer *t) {
+static rec_status allocate_trainer(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, shards = in->share.own.end - in->share.own.first,
@@ -175,7 +175,7 @@ static rec_status make_executors(trainer *t) {
 }
 
 // What runs where.
-static rec_status plan(trainer *t) {
+static rec_status plan_training(trainer *t) {
   const train_block *b = t->block;
   trainer_internals *in = t->in;
   const leaf_sizes sizes = {b->batch, b->accumulate, b->context, b->segments,
@@ -207,8 +207,8 @@ rec_status trainer_new(trained_model of, const train_block *block, const trainer
                  .most_under_way = settings->under_way,
                  .stop = settings->stop};
   t->in = calloc(1, sizeof *t->in);
-  rec_status status = t->in ? plan(t) : rec_no_memory();
-  if (!status) status = allocate(t);
+  rec_status status = t->in ? plan_training(t) : rec_no_memory();
+  if (!status) status = allocate_trainer(t);
   if (!status) status = make_executors(t);
   if (!status) status = pieces_make_rooms(t);
   if (!status) status = spent_open(t);
@@ -304,7 +304,7 @@ static void look_at_shards(trainer *t, bad_number *found) {
   }
 }
 
-static bool is_before(const bad_number *a, const bad_number *b) {
+static bool failed_before(const bad_number *a, const bad_number *b) {
   if (!*a->text || !*b->text) return *a->text;
   return a->shard != b->shard ? a->shard < b->shard : a->operation < b->operation;
 }
@@ -319,7 +319,7 @@ static void agree_on_bad_number(const trainer *t, bad_number *found) {
                    (message_place){t->step, -1, "what is not finite"});
   *found = all[0];
   for (int i = 1; i < count; i++)
-    if (is_before(&all[i], found)) *found = all[i];
+    if (failed_before(&all[i], found)) *found = all[i];
   free(all);
 }
 

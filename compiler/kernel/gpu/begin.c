@@ -9,7 +9,7 @@
 
 #define SPREAD(type, field) load_field(e, spread, offsetof(rec_spread, field), type)
 
-static ir bytes_at(emitter *e, ir from, ir at) {
+static ir byte_address(emitter *e, ir from, ir at) {
   return element(e, LLVMInt8TypeInContext(e->context), from, at);
 }
 
@@ -23,7 +23,7 @@ static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
   ir from_end = int_sub(e, int_sub(e, count, integer(e, 1)), loop.index);
   ir at = int_add(e, integer(e, (int64_t)(axes + offsetof(rec_spread_axes, axes))),
                   int_mul(e, from_end, integer(e, sizeof(rec_spread_axis))));
-  ir axis = bytes_at(e, spread, at);
+  ir axis = byte_address(e, spread, at);
   ir size = load_field(e, axis, offsetof(rec_spread_axis, size), e->i64);
   ir stride = load_field(e, axis, offsetof(rec_spread_axis, stride), e->i64);
   ir left = LLVMBuildLoad2(e->b, e->i64, rest, ""), next = int_div(e, left, size);
@@ -35,7 +35,7 @@ static ir place_in_parameter(emitter *e, ir spread, size_t axes, ir index) {
   return LLVMBuildLoad2(e->b, e->i64, place, "");
 }
 
-static void add_number(emitter *e, ir sum, ir x) {
+static void add_to_begin_sum(emitter *e, ir sum, ir x) {
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
 }
 
@@ -45,8 +45,8 @@ static void add_constant(emitter *e, ir spread, ir i, ir sum) {
   LLVMTypeRef wide = LLVMDoubleTypeInContext(e->context);
   ir at = int_add(e, integer(e, offsetof(rec_spread, number)),
                   int_mul(e, part, integer(e, sizeof(double))));
-  ir number = LLVMBuildLoad2(e->b, wide, bytes_at(e, spread, at), "");
-  add_number(e, sum, LLVMBuildFPTrunc(e->b, number, e->real, ""));
+  ir number = LLVMBuildLoad2(e->b, wide, byte_address(e, spread, at), "");
+  add_to_begin_sum(e, sum, LLVMBuildFPTrunc(e->b, number, e->real, ""));
 }
 
 static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
@@ -55,7 +55,7 @@ static void add_sources(emitter *e, ir spread, ir from, ir i, ir sum) {
                           offsetof(rec_spread, inner) + offsetof(rec_spread_axes, numbers), e->i64);
   emit_loop loop = loop_begin(e, integer(e, 0), numbers, 1, "summed");
   ir at = int_add(e, first, place_in_parameter(e, spread, offsetof(rec_spread, inner), loop.index));
-  add_number(e, sum, load_real(e, element(e, e->real, from, at), 0));
+  add_to_begin_sum(e, sum, load_real(e, element(e, e->real, from, at), 0));
   loop_end(e, &loop);
 }
 
@@ -65,7 +65,7 @@ static void make_number(emitter *e, ir spread, ir i) {
   store_real(e, real_number(e, 0, 0), sum);
   emit_branch adds =
       branch_begin(e, int_compare(e, LLVMIntNE, SPREAD(e->i64, adds), integer(e, 0)));
-  add_number(e, sum, load_real(e, to, 0));
+  add_to_begin_sum(e, sum, load_real(e, to, 0));
   branch_end(e, &adds);
   emit_branch taken = branch_begin(e, given);
   add_sources(e, spread, from, i, sum);

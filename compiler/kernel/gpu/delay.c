@@ -25,18 +25,18 @@ typedef struct row_entry {
 #define ROWS(rows, type, field) load_field(e, rows, offsetof(rec_gpu_rows, field), type)
 #define SIDE(side, type, field) load_field(e, side, offsetof(rec_gpu_row_side, field), type)
 
-static ir is_zero(emitter *e, ir x) { return int_compare(e, LLVMIntEQ, x, integer(e, 0)); }
+static ir int_is_zero(emitter *e, ir x) { return int_compare(e, LLVMIntEQ, x, integer(e, 0)); }
 
-static ir rows_of(const row_entry *x, ir side) {
+static ir side_rows(const row_entry *x, ir side) {
   emitter *e = x->e;
   ir rows = SIDE(side, e->i64, rows);
-  return int_choose(e, is_zero(e, rows), x->steps, rows);
+  return int_choose(e, int_is_zero(e, rows), x->steps, rows);
 }
 
 // The address of a row.
-static ir row_at(const row_entry *x, ir side, ir row) {
+static ir delayed_row_address(const row_entry *x, ir side, ir row) {
   emitter *e = x->e;
-  ir before = int_choose(e, is_zero(e, SIDE(side, e->i64, rows)), x->begin, integer(e, 0));
+  ir before = int_choose(e, int_is_zero(e, SIDE(side, e->i64, rows)), x->begin, integer(e, 0));
   ir entry = int_mul(e, x->number, SIDE(side, e->i64, entry_stride));
   return int_add(e, entry, int_mul(e, int_add(e, before, row), SIDE(side, e->i64, row_stride)));
 }
@@ -56,15 +56,16 @@ static void add_as(emitter *e, ir stored, ir data, ir at, ir sum) {
   }
 }
 
-static void add_row(const row_entry *x, ir side, ir row, ir number, ir sum) {
+static void add_delayed_row(const row_entry *x, ir side, ir row, ir number, ir sum) {
   emitter *e = x->e;
   ir moved = int_add(e, SIDE(side, e->i64, offset), int_mul(e, SIDE(side, e->i64, ends), x->steps));
   ir from = int_add(e, row, moved), data = SIDE(side, e->data, data);
   ir inside = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, from, integer(e, 0)),
-                           int_compare(e, LLVMIntSLT, from, rows_of(x, side)), "");
+                           int_compare(e, LLVMIntSLT, from, side_rows(x, side)), "");
   emit_branch branch =
       branch_begin(e, LLVMBuildAnd(e->b, inside, LLVMBuildIsNotNull(e->b, data, ""), ""));
-  add_as(e, SIDE(side, e->i64, stored), data, int_add(e, row_at(x, side, from), number), sum);
+  add_as(e, SIDE(side, e->i64, stored), data,
+         int_add(e, delayed_row_address(x, side, from), number), sum);
   branch_end(e, &branch);
 }
 
@@ -76,28 +77,29 @@ static void make_number(const row_entry *x, ir rows, ir index) {
   store_real(e, real_number(e, 0, 0), sum);
   emit_loop loop = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, count), 1, "source");
   ir first = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, from)));
-  add_row(x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))),
-          row, number, sum);
+  add_delayed_row(
+      x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))),
+      row, number, sum);
   loop_end(e, &loop);
   ir to = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, to)));
   gpu_store_as(e, SIDE(to, e->i64, stored), SIDE(to, e->data, data),
-               int_add(e, row_at(x, to, row), number), load_real(e, sum, 0));
+               int_add(e, delayed_row_address(x, to, row), number), load_real(e, sum, 0));
 }
 
-static ir offset_of(emitter *e, ir cu_seqlens, ir entry) {
+static ir sequence_offset(emitter *e, ir cu_seqlens, ir entry) {
   return LLVMBuildSExt(
       e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
 }
 
 // Reads the steps of an entry, and where they begin.
-static row_entry read_entry(emitter *e, ir rows, ir number) {
+static row_entry read_row_entry(emitter *e, ir rows, ir number) {
   ir begin = stack_slot(e, e->i64, "begin"), steps = stack_slot(e, e->i64, "steps");
   ir cu_seqlens = ROWS(rows, e->data, cu_seqlens);
   LLVMBuildStore(e->b, integer(e, 0), begin);
   LLVMBuildStore(e->b, ROWS(rows, e->i64, time), steps);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, cu_seqlens, ""));
-  ir first = offset_of(e, cu_seqlens, number),
-     end = offset_of(e, cu_seqlens, int_add(e, number, integer(e, 1)));
+  ir first = sequence_offset(e, cu_seqlens, number),
+     end = sequence_offset(e, cu_seqlens, int_add(e, number, integer(e, 1)));
   LLVMBuildStore(e->b, first, begin);
   LLVMBuildStore(e->b, int_sub(e, end, first), steps);
   branch_end(e, &branch);
@@ -113,10 +115,10 @@ void gpu_delay_kernel(arena *a, llvm_module *m) {
   ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
   ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop entries = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, entries), 1, "entry");
-  row_entry x = read_entry(e, rows, entries.index);
+  row_entry x = read_row_entry(e, rows, entries.index);
   ir to =
       element(e, LLVMInt8TypeInContext(e->context), rows, integer(e, offsetof(rec_gpu_rows, to)));
-  ir total = int_mul(e, rows_of(&x, to), ROWS(rows, e->i64, numbers));
+  ir total = int_mul(e, side_rows(&x, to), ROWS(rows, e->i64, numbers));
   emit_loop loop = loop_begin_by(e, first, total, all, "number");
   make_number(&x, rows, loop.index);
   loop_end(e, &loop);

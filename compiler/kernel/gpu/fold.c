@@ -18,13 +18,14 @@ static ir at_byte(emitter *e, ir base, int64_t offset) {
   return element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
 }
 
-static ir stride_of(emitter *e, ir operand, ir axis) {
+static ir operand_stride(emitter *e, ir operand, ir axis) {
   ir strides = at_byte(e, operand, offsetof(rec_fold_operand, stride));
   return LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, strides, axis), "");
 }
 
 // Where number `index` of each operand lies.
-static void find_places(emitter *e, ir fold, ir index, const ir *operands, int count, ir *places) {
+static void find_operand_places(emitter *e, ir fold, ir index, const ir *operands, int count,
+                                ir *places) {
   ir slots[MOST_OPERANDS], rest = stack_slot(e, e->i64, "rest"), one = integer(e, 1);
   for (int i = 0; i < count; i++) {
     slots[i] = stack_slot(e, e->i64, "place");
@@ -38,14 +39,14 @@ static void find_places(emitter *e, ir fold, ir index, const ir *operands, int c
   ir entry = int_split(e, &all, LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, sizes, axis), ""));
   LLVMBuildStore(e->b, all, rest);
   for (int i = 0; i < count; i++) {
-    ir more = int_mul(e, entry, stride_of(e, operands[i], axis));
+    ir more = int_mul(e, entry, operand_stride(e, operands[i], axis));
     LLVMBuildStore(e->b, int_add(e, LLVMBuildLoad2(e->b, e->i64, slots[i], ""), more), slots[i]);
   }
   loop_end_kept(e, &loop);
   for (int i = 0; i < count; i++) places[i] = LLVMBuildLoad2(e->b, e->i64, slots[i], "");
 }
 
-static ir number_at(emitter *e, ir data, ir place) {
+static ir data_number(emitter *e, ir data, ir place) {
   return load_real(e, element(e, e->real, data, place), 0);
 }
 
@@ -70,12 +71,12 @@ static fold_term open_term(emitter *e, ir fold, ir term, ir index, int operands)
     all[i] = at_byte(e, term, (int64_t)offsets[i]);
     t.data[i] = OPERAND(all[i], e->data, data);
   }
-  find_places(e, fold, index, all, operands, t.at);
+  find_operand_places(e, fold, index, all, operands, t.at);
   return t;
 }
 
 static ir operand_number(const fold_term *t, int operand) {
-  return number_at(t->e, t->data[operand], t->at[operand]);
+  return data_number(t->e, t->data[operand], t->at[operand]);
 }
 
 static void add_from(const fold_term *t, ir sum) {
@@ -83,16 +84,16 @@ static void add_from(const fold_term *t, ir sum) {
   store_real(e, real_add(e, load_real(e, sum, 0), operand_number(t, FROM)), sum);
 }
 
-static void add_rows(const fold_term *t, ir sum) {
+static void add_term_rows(const fold_term *t, ir sum) {
   emitter *e = t->e;
   ir sign = TERM(t->term, e->real, sign);
   ir factor_stride = TERM(t->term, e->i64, factor_stride),
      from_stride = TERM(t->term, e->i64, from_stride);
   emit_loop loop = loop_begin(e, integer(e, 0), TERM(t->term, e->i64, rows), 1, "row");
-  ir factor = number_at(e, t->data[FACTOR],
-                        int_add(e, t->at[FACTOR], int_mul(e, loop.index, factor_stride)));
+  ir factor = data_number(e, t->data[FACTOR],
+                          int_add(e, t->at[FACTOR], int_mul(e, loop.index, factor_stride)));
   ir from =
-      number_at(e, t->data[FROM], int_add(e, t->at[FROM], int_mul(e, loop.index, from_stride)));
+      data_number(e, t->data[FROM], int_add(e, t->at[FROM], int_mul(e, loop.index, from_stride)));
   store_real(e, real_fma(e, real_mul(e, sign, factor), from, load_real(e, sum, 0)), sum);
   loop_end_kept(e, &loop);
 }
@@ -104,7 +105,7 @@ static void take_maximum(const fold_term *t, ir sum) {
   store_real(t->e, gpu_joined_maximum(t->e, m), sum);
 }
 
-static void add_relative(const fold_term *t, ir sum) {
+static void add_relative_term(const fold_term *t, ir sum) {
   gpu_maximum m = {.before = operand_number(t, MAXIMUM),
                    .shift = operand_number(t, SHIFT),
                    .largest = operand_number(t, LARGEST)};
@@ -117,11 +118,11 @@ static void add_relative(const fold_term *t, ir sum) {
 // Without maxima all terms are products.
 static void apply_term(const fold_term *t, ir sum, bool maxima) {
   static void (*const kinds[])(const fold_term *, ir) = {[REC_FOLD_ADD] = add_from,
-                                                         [REC_FOLD_PRODUCT] = add_rows,
+                                                         [REC_FOLD_PRODUCT] = add_term_rows,
                                                          [REC_FOLD_MAXIMUM] = take_maximum,
-                                                         [REC_FOLD_RELATIVE] = add_relative};
+                                                         [REC_FOLD_RELATIVE] = add_relative_term};
   emitter *e = t->e;
-  if (!maxima) add_rows(t, sum);
+  if (!maxima) add_term_rows(t, sum);
   for (int kind = 0; maxima && kind <= REC_FOLD_RELATIVE; kind++) {
     emit_branch branch =
         branch_begin(e, int_compare(e, LLVMIntEQ, TERM(t->term, e->i64, kind), integer(e, kind)));
@@ -131,7 +132,7 @@ static void apply_term(const fold_term *t, ir sum, bool maxima) {
 }
 
 // Threads that mark the same place all write the same. What is no number is beyond every limit.
-static void mark(emitter *e, ir fold, ir to, ir number) {
+static void mark_beyond_limit(emitter *e, ir fold, ir to, ir number) {
   ir size = expr_apply(e, TILE_ABS, &number);
   emit_branch branch =
       branch_begin(e, real_compare(e, LLVMRealUGT, size, FOLD(fold, e->real, most)));
@@ -143,12 +144,12 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   ir operands[] = {at_byte(e, fold, offsetof(rec_fold, to)),
                    at_byte(e, fold, offsetof(rec_fold, own))},
      places[2];
-  find_places(e, fold, index, operands, 2, places);
+  find_operand_places(e, fold, index, operands, 2, places);
   ir to = OPERAND(operands[0], e->data, data), from = OPERAND(operands[1], e->data, data),
      sum = stack_slot(e, e->real, "sum");
   store_real(e, FOLD(fold, e->real, absent), sum);
   emit_branch own = branch_begin(e, LLVMBuildIsNotNull(e->b, from, ""));
-  store_real(e, number_at(e, from, places[1]), sum);
+  store_real(e, data_number(e, from, places[1]), sum);
   branch_end(e, &own);
   ir terms = at_byte(e, fold, offsetof(rec_fold, terms));
   emit_loop loop = loop_begin(e, integer(e, 0), FOLD(fold, e->i64, term_count), 1, "term");
@@ -160,7 +161,7 @@ static void make_number(emitter *e, ir fold, ir index, bool maxima) {
   to = element(e, e->real, to, places[0]);
   emit_branch branch =
       branch_begin(e, int_compare(e, LLVMIntNE, FOLD(fold, e->i64, mark), integer(e, 0)));
-  mark(e, fold, to, load_real(e, sum, 0));
+  mark_beyond_limit(e, fold, to, load_real(e, sum, 0));
   branch_else(e, &branch);
   store_real(e, load_real(e, sum, 0), to);
   branch_end(e, &branch);

@@ -31,17 +31,18 @@ static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place
   return int_add(e, offset, int_mul(e, int_low(e, copy), stride));
 }
 
-static ir saved_offset(kernel_frame *h, ir chunk) {
+static ir gpu_saved_offset(kernel_frame *h, ir chunk) {
   ir stride = frame_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), h->e->i64);
   return int_add(h->e, h->gpu->saved_first, int_mul(h->e, chunk, stride));
 }
 
-static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
+static ir gpu_buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   return frame_memory_for(h, &p->p->buffers.items[i], p->at->buffer_at[i], "buffer");
 }
 
 // Where threads share nothing, each thread has its own elements, neighbouring threads side by side.
-static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
+static view gpu_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, location at,
+                            ir before) {
   emitter *e = h->e;
   ir base = frame_located(h, at);
   int64_t threads = h->m.kind == MAP_THREADS ? h->gpu->team.threads : 1;
@@ -105,7 +106,7 @@ static void single_target(kernel_frame *h, const tile_result *r, result_target *
   target->tensor = v;
 }
 
-static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
+static void open_gpu_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
   open_target(h, p, r, &p->l.results[i], LLVMBuildIsNotNull(h->e->b, data, ""));
   single_target(h, r, &p->l.results[i]);
@@ -117,12 +118,12 @@ const kernel_hooks gpu_hooks = {
     .saved_at = offsetof(rec_gpu_frame, saved),
     .saved_stride_at = offsetof(rec_gpu_frame, saved_entry_stride),
     .tensor_offset = tensor_offset,
-    .saved_offset = saved_offset,
-    .buffer_memory = buffer_memory,
-    .view_of = view_of,
+    .saved_offset = gpu_saved_offset,
+    .buffer_memory = gpu_buffer_memory,
+    .view_of = gpu_buffer_view,
     .copy_state = gpu_copy_state,
     .open_argument = open_argument,
-    .open_result = open_result,
+    .open_result = open_gpu_result,
     .arguments_of_step = gpu_arguments_of_step,
     .save_states = gpu_save_states,
     .load_saved = gpu_load_saved,

@@ -2,7 +2,7 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-static void open_instance(kernel_frame *h) {
+static void open_kernel_instance(kernel_frame *h) {
   if (h->recomputes) gpu_open_program(h, &h->recompute);
   gpu_open_program(h, &h->main);
   if (h->recomputes) frame_open_instance(h, &h->recompute);
@@ -14,7 +14,7 @@ void gpu_instance(kernel_frame *h) {
     gpu_instance_in_value_tiles(h);
     return;
   }
-  open_instance(h);
+  open_kernel_instance(h);
   gpu_load_states(h, &h->main);
   frame_clear_sums(h, &h->main);
   if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);

@@ -26,7 +26,7 @@ const char gpu_class_attribute[] = "rec-room";
 
 // Packed sequences: the entry's first step and its number of steps. Otherwise 0 and the steps of
 // the call.
-static void read_entry(kernel_frame *h) {
+static void read_sequence_bounds(kernel_frame *h) {
   emitter *e = h->e;
   ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
   ir before = stack_slot(e, e->i64, "before");
@@ -62,7 +62,7 @@ static ir instance_count(kernel_frame *h) {
 
 // Sets the indices of instance number `instance`; returns the number of the lane block. The
 // outermost index is the last quotient, which saves a division.
-static ir split_instance(kernel_frame *h, ir instance) {
+static ir split_gpu_instance(kernel_frame *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
   if (h->k->lane_axis >= 0) block = int_split(e, &instance, gpu_lane_blocks(h));
@@ -87,11 +87,11 @@ static void one_item(kernel_frame *h, ir item) {
   emitter *e = h->e;
   ir instances = instance_count(h), instance = int_split(e, &item, instances);
   h->at = (place_in_loops){.vector_axis = -1};
-  h->gpu->lane_block = split_instance(h, instance);
+  h->gpu->lane_block = split_gpu_instance(h, instance);
   gpu_read_slice(h, &item);
   h->gpu->copy = item;
   h->batch = first_entry(h, item, instances);
-  read_entry(h);
+  read_sequence_bounds(h);
   gpu_cut_slice(h);
   int lane = h->k->lane_axis;
   if (h->m.kind == MAP_THREADS) {

@@ -3,7 +3,7 @@
 #include "compiler/kernel/description.h"
 
 // The targets of the options that have the kernel.
-static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
+static const char *kernel_targets(arena *a, const kernel *k, codegen_gpu_options options) {
   const char *text = "";
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1 && codegen_gpu_is_of_class(target, k->gpu.device_class))
@@ -17,12 +17,12 @@ static char *plan_of_gpu(arena *a, const kernel *k, codegen_gpu_options options)
   return w->batched ? arena_printf(a, "%s%s", text, kernel_plan_text(a, w->batched)) : text;
 }
 
-static kernel_words words_of(arena *a, const kernel *k, const void *data) {
+static kernel_words gpu_plan_words(arena *a, const kernel *k, const void *data) {
   const codegen_gpu_options *options = data;
-  return (kernel_words){targets_of(a, k, *options), plan_of_gpu(a, k, *options)};
+  return (kernel_words){kernel_targets(a, k, *options), plan_of_gpu(a, k, *options)};
 }
 
 char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count,
                         codegen_gpu_options options) {
-  return kernel_plans(a, kernels, count, words_of, &options);
+  return kernel_plans(a, kernels, count, gpu_plan_words, &options);
 }

@@ -25,7 +25,7 @@ typedef struct sum_task {
 
 // Adds up `count` elements of every copy at once, so that their loads overlap. A copy has `total`
 // elements.
-static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
+static void emit_copy_sums(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
   ir slots[MOST_AT_ONCE];
   for (int i = 0; i < count; i++) {
@@ -58,7 +58,7 @@ void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
   }
 }
 
-static ir place_of_sum(const sum_task *t, ir index) {
+static ir task_sum_place(const sum_task *t, ir index) {
   emitter *e = t->e;
   ir place = stack_slot(e, e->i64, "place");
   LLVMBuildStore(e->b, index, place);
@@ -84,7 +84,7 @@ static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total
   emit_loop loop = loop_begin_by(e, first, end, at_once, "numbers");
   for (int i = 0; i < MOST_AT_ONCE; i++)
     indices[i] = int_add(e, loop.index, int_mul(e, threads, integer(e, i)));
-  sum_copies(t, indices, MOST_AT_ONCE, total, sums);
+  emit_copy_sums(t, indices, MOST_AT_ONCE, total, sums);
   for (int i = 0; i < MOST_AT_ONCE; i++)
     store_real(e, sums[i], element(e, e->real, t->to, indices[i]));
   LLVMBuildStore(e->b, int_add(e, loop.index, at_once), next);
@@ -97,31 +97,31 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
   emit_loop loop =
       loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
-  sum_copies(t, &loop.index, 1, total, &sum);
-  gpu_store_as(e, t->stored, t->to, place_of_sum(t, loop.index), sum);
+  emit_copy_sums(t, &loop.index, 1, total, &sum);
+  gpu_store_as(e, t->stored, t->to, task_sum_place(t, loop.index), sum);
   loop_end(e, &loop);
 }
 
 // `count` bits of an i32, from bit `first` on, as an i64.
-static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
+static ir extracted_bits(emitter *e, ir x, unsigned first, unsigned count) {
   ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
   return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""),
                       integer(e, (INT64_C(1) << count) - 1), "");
 }
 
-static sum_task read_task(emitter *e, ir list, ir task) {
+static sum_task read_sum_task(emitter *e, ir list, ir task) {
   enum { COPIES = 28, STORED = 2, OF = 2 };
   ir packed = load_field(e, task, offsetof(rec_gpu_sum_task, numbers) + sizeof(uint32_t), e->i32);
-  ir of = bits_of(e, packed, COPIES + STORED, OF), one = integer(e, 1);
+  ir of = extracted_bits(e, packed, COPIES + STORED, OF), one = integer(e, 1);
   ir of_step = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_STEP)),
      of_entry = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_ENTRY));
   sum_task t = {.e = e,
                 .to = TASK(task, e->data, to),
                 .entry_stride = TASK(task, e->i64, to_entry_stride),
                 .step_stride = TASK(task, e->i64, to_step_stride),
-                .numbers = bits_of(e, TASK(task, e->i32, numbers), 0, 32),
-                .copies = bits_of(e, packed, 0, COPIES),
-                .stored = bits_of(e, packed, COPIES, STORED)};
+                .numbers = extracted_bits(e, TASK(task, e->i32, numbers), 0, 32),
+                .copies = extracted_bits(e, packed, 0, COPIES),
+                .stored = extracted_bits(e, packed, COPIES, STORED)};
   t.steps = int_choose(e, of_step, LIST(list, e->i64, steps), one);
   ir entries = int_choose(e, of_step, LIST(list, e->i64, batch),
                           int_choose(e, of_entry, LIST(list, e->i64, entries), one));
@@ -136,7 +136,7 @@ static void sum_all(emitter *e, ir list, ir first, ir threads) {
      tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));
   LLVMBuildStore(e->b, LIST(list, e->data, copies), from);
   emit_loop loop = loop_begin(e, integer(e, 0), LIST(list, e->i64, count), 1, "task");
-  sum_task t = read_task(
+  sum_task t = read_sum_task(
       e, list,
       element(e, bytes, tasks, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_sum_task)))));
   t.from = LLVMBuildLoad2(e->b, e->data, from, "");

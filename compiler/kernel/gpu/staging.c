@@ -66,7 +66,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 // ---- one argument ----
 
 // Time, then the axes of a row in their order in memory.
-static loop_axes axes_of(const kernel_frame *h, const frame_program *p, int argument) {
+static loop_axes row_loop_axes(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
   for (int x = 0; x < place->axis_count; x++) {
@@ -109,7 +109,7 @@ ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes) 
   return rows_aligned(h->e, v, first, axes & ~h->m.instance);
 }
 
-static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir base) {
+static view staged_copy(kernel_frame *h, const frame_program *p, int argument, ir base) {
   const staging_buffer *d = &p->at->staging_buffers[argument];
   const tile_place *place = tile_argument_place(p->program, argument);
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
@@ -124,7 +124,7 @@ static view copy_of(kernel_frame *h, const frame_program *p, int argument, ir ba
   return copy;
 }
 
-static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
+static staged staged_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
   emitter *e = h->e;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   staged s = {.t = p->program->time_axis,
@@ -135,7 +135,7 @@ static staged staged_of(kernel_frame *h, frame_program *p, int argument, ir base
   ir present = s.from.present;
   s.from.present = NULL;
   s.from.stride[s.t] = p->time_stride[argument];
-  s.to = copy_of(h, p, argument, base);
+  s.to = staged_copy(h, p, argument, base);
   s.rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   if (present) s.rows = int_choose(e, present, s.rows, integer(e, 0));
   return s;
@@ -153,7 +153,7 @@ typedef struct row_copy {
 } row_copy;
 
 // The function's name, made from all that it depends on.
-static const char *name_of_copy(lower *l, const row_copy *c) {
+static const char *row_copy_name(lower *l, const row_copy *c) {
   arena *a = l->e->a;
   bool chip = gpu_in_shared_memory(c->s.to.base);
   const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers,
@@ -217,7 +217,7 @@ static void start_rows(lower *l, row_copy *c) {
   int count = arguments_of(c, args);
   for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  if (emit_shared(e, name_of_copy(l, c), type, &function, &inside, own)) {
+  if (emit_shared(e, row_copy_name(l, c), type, &function, &inside, own)) {
     lower here = *l;
     here.e = &inside;
     l->target->enter(&here);
@@ -228,8 +228,8 @@ static void start_rows(lower *l, row_copy *c) {
 }
 
 static void start_argument(kernel_frame *h, frame_program *p, int argument, ir base, ir chunk) {
-  row_copy c = {.s = staged_of(h, p, argument, base, chunk),
-                .all = axes_of(h, p, argument),
+  row_copy c = {.s = staged_argument(h, p, argument, base, chunk),
+                .all = row_loop_axes(h, p, argument),
                 .numbers = numbers_of_piece(h, p, argument)};
   c.words = !number_is_narrow(c.s.from.stored) && p->at->staging_buffers[argument].at.in_shared;
   start_rows(&p->l, &c);
@@ -321,6 +321,6 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (gpu_is_staged(p->at, i))
-      p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
+      p->l.arguments[i] = staged_copy(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
   }
 }

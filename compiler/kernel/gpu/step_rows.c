@@ -36,7 +36,7 @@ bool gpu_steps_ahead(kernel_frame *h) {
 // ---- copies ----
 
 // The row of a step of the chunk at `base`; along the lane axis, the thread's own entry.
-static view row_at(kernel_frame *h, const frame_program *p, int argument, ir base, ir step) {
+static view step_row_view(kernel_frame *h, const frame_program *p, int argument, ir base, ir step) {
   emitter *e = h->e;
   const tile_place *place = tile_argument_place(p->program, argument);
   row_shape s = gpu_row_shape(h->plan, p->at, argument);
@@ -56,7 +56,7 @@ static view row_at(kernel_frame *h, const frame_program *p, int argument, ir bas
   return v;
 }
 
-static ir half_of(kernel_frame *h, const staging_buffer *d, ir turn) {
+static ir buffer_half(kernel_frame *h, const staging_buffer *d, ir turn) {
   ir odd = int_compare(h->e, LLVMIntNE, int_rem(h->e, turn, integer(h->e, 2)), integer(h->e, 0));
   return LLVMBuildSelect(h->e->b, odd, frame_located(h, d->ahead), frame_located(h, d->at), "");
 }
@@ -82,7 +82,7 @@ static void copy_bits(lower *l, const place_in_loops *at, const row_copy *c) {
   LLVMBuildStore(e->b, bits, view_address(l, &c->to, at, c->axes));
 }
 
-static void widen(lower *l, const place_in_loops *at, const row_copy *c) {
+static void widen_copied_row(lower *l, const place_in_loops *at, const row_copy *c) {
   view from = c->from;
   from.present = NULL;
   view_store(l, &c->to, at, c->axes, view_load(l, &from, at, c->axes));
@@ -99,7 +99,7 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   emit_branch branch = {0};
   if (c->there) branch = branch_begin(e, c->there);
   if (widens) {
-    widen(l, at, c);
+    widen_copied_row(l, at, c);
   } else {
     copy_bits(l, at, c);
   }
@@ -115,7 +115,7 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
   ir t = int_add(e, begin, step);
   row_copy c = {.axes = kernel_axes_of_place(tile_argument_place(p->program, argument)),
                 .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
-                .to = row_at(h, p, argument, base, step),
+                .to = step_row_view(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};
   if (c.from.present) c.there = LLVMBuildAnd(e->b, c.there, c.from.present, "");
   return c;
@@ -128,7 +128,7 @@ static void start_own_inside(kernel_frame *h, frame_program *p, int argument, ir
   LLVMTypeRef number = view_type(h->e, &c.from);
   c.there = NULL;
   for (int step = 0; step < h->k->chunk; step++) {
-    c.to = row_at(h, p, argument, base, integer(h->e, step));
+    c.to = step_row_view(h, p, argument, base, integer(h->e, step));
     p->l.outside = h->at;
     lower_points(&p->l, plan_tile_axes(&h->m, c.axes), false, copy_number, &c);
     c.from.base = element(h->e, number, c.from.base, p->time_stride[argument]);
@@ -179,7 +179,7 @@ static void start_chunk(kernel_frame *h, ir turn, ir chunk) {
     frame_program *p = programs[n];
     for (int i = 0; i < p->program->arguments.count; i++) {
       if (!gpu_copies_step(h->plan, p->at, i)) continue;
-      ir base = half_of(h, &p->at->staging_buffers[i], turn);
+      ir base = buffer_half(h, &p->at->staging_buffers[i], turn);
       if (gpu_row_shape(h->plan, p->at, i).lane) {
         emit_branch branch = branch_begin(h->e, all_inside(h, p, i, begin));
         start_own_inside(h, p, i, base, begin);
@@ -218,14 +218,15 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
     p->first_step = int_mul(e, chunk, integer(e, h->k->chunk));
     p->rows = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
     for (int i = 0; i < p->program->arguments.count; i++)
-      if (gpu_is_step_ahead(p->at, i)) p->rows[i] = half_of(h, &p->at->staging_buffers[i], turn);
+      if (gpu_is_step_ahead(p->at, i))
+        p->rows[i] = buffer_half(h, &p->at->staging_buffers[i], turn);
   }
 }
 
 void gpu_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (p->rows && p->rows[i]) {
-      p->l.arguments[i] = row_at(h, p, i, p->rows[i], int_sub(h->e, t, p->first_step));
+      p->l.arguments[i] = step_row_view(h, p, i, p->rows[i], int_sub(h->e, t, p->first_step));
     } else {
       frame_argument_of_step(h, p, i, t);
     }

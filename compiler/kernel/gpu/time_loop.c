@@ -104,7 +104,7 @@ static void close_again(kernel_frame *h, frame_program *p, ir slots) {
 }
 
 // Recomputes the states before each chunk of a group, from the states saved before the first.
-static void chunks_again(kernel_frame *h, ir first, ir chunks) {
+static void gpu_recompute_chunks(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
   frame_program *again = &h->recompute;
   ir runs = int_sub(e, chunks, integer(e, 1));
@@ -126,7 +126,7 @@ static void chunks_again(kernel_frame *h, ir first, ir chunks) {
 }
 
 // Backward of chunk `number` of the group that begins at `first`, in iteration `turn` of the loop.
-static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
+static void gpu_chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
   frame_program *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
@@ -148,12 +148,12 @@ static void chunk_back(kernel_frame *h, ir first, ir number, ir turn) {
 void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   gpu_load_saved(h, &h->recompute, group);
-  chunks_again(h, first, chunks);
+  gpu_recompute_chunks(h, first, chunks);
   ir last = int_sub(e, chunks, integer(e, 1)), slots = h->slots;
   gpu_open_chunks(h, &h->main, int_add(e, first, last),
                   int_compare(e, LLVMIntSGE, last, integer(e, 0)));
   emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
-  chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
+  gpu_chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);
   h->slots = slots;
 }
@@ -169,7 +169,7 @@ void gpu_groups_back(kernel_frame *h) {
   if (!h->plan->in_tiles) frame_open_instance(h, &h->main);
 }
 
-static void chunks_inside(kernel_frame *h) {
+static void gpu_chunks_inside(kernel_frame *h) {
   emitter *e = h->e;
   frame_program *p = &h->main;
   ir count = frame_chunk_count(h), any = int_compare(e, LLVMIntSGT, count, integer(e, 0));
@@ -191,7 +191,7 @@ static void chunks_inside(kernel_frame *h) {
 
 void gpu_loop_over_time(kernel_frame *h) {
   if (h->k->program->form == TILE_CHUNK) {
-    (h->recomputes ? gpu_groups_back : chunks_inside)(h);
+    (h->recomputes ? gpu_groups_back : gpu_chunks_inside)(h);
   } else {
     frame_loop_over_steps(h);
   }

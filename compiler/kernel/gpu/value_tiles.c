@@ -93,7 +93,7 @@ static void prologue_of_pass(kernel_frame *h, frame_program *p) {
   if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
 }
 
-static void move_states(kernel_frame *h, bool in) {
+static void move_carried_states(kernel_frame *h, bool in) {
   frame_program *p = &h->main;
   for (int c = 0; c < p->carried.count; c++) {
     view home = p->l.carried[c];
@@ -113,11 +113,11 @@ static emit_loop begin_passes(kernel_frame *h) {
 
 void gpu_group_in_value_tiles(kernel_frame *h, ir group, ir first, ir chunks) {
   emit_loop loop = begin_passes(h);
-  move_states(h, true);
+  move_carried_states(h, true);
   prologue_of_pass(h, &h->recompute);
   prologue_of_pass(h, &h->main);
   gpu_group_back(h, group, first, chunks);
-  move_states(h, false);
+  move_carried_states(h, false);
   loop_end(h->e, &loop);
 }
 
@@ -142,14 +142,14 @@ static void count_entries(kernel_frame *h) {
 static void states_in(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
   gpu_load_states(h, &h->main);
-  move_states(h, false);
+  move_carried_states(h, false);
   frame_clear_sums(h, &h->main);
   loop_end(h->e, &loop);
 }
 
 static void states_out(kernel_frame *h) {
   emit_loop loop = begin_passes(h);
-  move_states(h, true);
+  move_carried_states(h, true);
   prologue_of_pass(h, &h->main);
   gpu_store_states(h, &h->main);
   lower_region(&h->main.l, REGION_EPILOGUE);

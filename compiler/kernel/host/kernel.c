@@ -22,13 +22,13 @@
 
 // ---- what the frame asks of its target ----
 
-static ir saved_offset(kernel_frame *h, ir chunk) {
+static ir host_saved_offset(kernel_frame *h, ir chunk) {
   emitter *e = h->e;
   ir stride = frame_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
   return int_add(e, int_mul(e, h->batch, frame_saved_batch_stride(h)), int_mul(e, chunk, stride));
 }
 
-static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
+static ir host_buffer_memory(kernel_frame *h, const frame_program *p, int i) {
   const plan_buffer *b = &p->p->buffers.items[i];
   if (b->stack) return frame_memory_for(h, b, (location){-1, -1, false}, "buffer");
   int block = 0;
@@ -38,7 +38,8 @@ static ir buffer_memory(kernel_frame *h, const frame_program *p, int i) {
                  lower_extent(h->e, h->axis_size, offset));
 }
 
-static view view_of(kernel_frame *h, lower *l, const plan_buffer *b, location at, ir before) {
+static view host_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, location at,
+                             ir before) {
   return buffer_view(l, b, element(h->e, h->e->real, frame_located(h, at), before));
 }
 
@@ -48,7 +49,7 @@ static void copy_state(kernel_frame *h, frame_program *p, const tile_place *plac
   (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
 }
 
-static void open_result(kernel_frame *h, frame_program *p, int i, ir data) {
+static void open_host_result(kernel_frame *h, frame_program *p, int i, ir data) {
   const tile_result *r = &p->p->program->results.items[i];
   p->l.results[i].active = LLVMBuildAnd(h->e->b, LLVMBuildIsNotNull(h->e->b, data, ""),
                                         frame_stores_result(h, p, r), "");
@@ -59,11 +60,11 @@ static const kernel_hooks host_hooks = {
     .slot_bytes = sizeof(rec_slot),
     .saved_at = offsetof(rec_frame, saved),
     .saved_stride_at = offsetof(rec_frame, saved_batch_stride),
-    .saved_offset = saved_offset,
-    .buffer_memory = buffer_memory,
-    .view_of = view_of,
+    .saved_offset = host_saved_offset,
+    .buffer_memory = host_buffer_memory,
+    .view_of = host_buffer_view,
     .copy_state = copy_state,
-    .open_result = open_result,
+    .open_result = open_host_result,
     .arguments_of_step = host_arguments_of_step,
     .save_states = host_save_states,
     .load_saved = host_load_saved,
@@ -72,7 +73,7 @@ static const kernel_hooks host_hooks = {
 // ---- instances ----
 
 // Indices of instance number `instance`; returns the number of the lane block.
-static ir split_instance(kernel_frame *h, ir instance) {
+static ir split_host_instance(kernel_frame *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
   if (h->k->lane_axis >= 0) block = int_split(e, &instance, frame_lane_blocks(h));
@@ -320,7 +321,7 @@ static void instances_in_panels(kernel_frame *h, ir first, ir last) {
   ir up = int_add(e, last, int_sub(e, blocks, integer(e, 1)));
   emit_loop loop = loop_begin(e, int_div(e, first, blocks), int_div(e, up, blocks), 1, "instances");
   ir begin = int_mul(e, loop.index, blocks);
-  split_instance(h, begin);
+  split_host_instance(h, begin);
   ir first_block = int_sub(e, int_max(e, first, begin), begin);
   ir last_block = int_min(e, int_sub(e, last, begin), blocks);
   ir count = int_max(e, frame_chunk_count(h), integer(e, 1));
@@ -337,7 +338,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = functions_of(h);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
-  ir block = split_instance(h, loop.index);
+  ir block = split_host_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
     lanes_of_blocks(h, block, int_add(e, block, integer(e, 1)), &f);
   } else {
@@ -348,7 +349,7 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
 
 static void place_instance(kernel_frame *h, ir instance, ir first) {
   emitter *e = h->e;
-  split_instance(h, instance);
+  split_host_instance(h, instance);
   ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->plan->instance_numbers));
   h->local = element(e, e->real, scratch_of_instances(h), offset);
 }
@@ -361,7 +362,7 @@ static void fetch_beside(kernel_frame *h, ir instance, ir turn, ir first, ir las
   ir more = int_compare(e, LLVMIntSLT, next, last);
   ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
   place_in_loops here = h->at;
-  split_instance(h, int_choose(e, more, next, first));
+  split_host_instance(h, int_choose(e, more, next, first));
   host_fetch_next(h, &h->main, frame_chunk_in_order(h, int_choose(e, more, turn, later)));
   h->at = here;
 }

@@ -14,7 +14,7 @@ static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number
   return w->batched ? arena_printf(a, "%s%s", alone, kernel_plan_text(a, w->batched)) : alone;
 }
 
-static kernel_words words_of(arena *a, const kernel *k, const void *data) {
+static kernel_words host_plan_words(arena *a, const kernel *k, const void *data) {
   const text_options *o = data;
   return (kernel_words){codegen_clone_name(o->clone), plan_of_host(a, k, o->clone, o->dtype)};
 }
@@ -22,5 +22,5 @@ static kernel_words words_of(arena *a, const kernel *k, const void *data) {
 char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone,
                     number_type dtype) {
   text_options options = {clone, dtype};
-  return kernel_plans(a, kernels, count, words_of, &options);
+  return kernel_plans(a, kernels, count, host_plan_words, &options);
 }

@@ -47,8 +47,8 @@ static int64_t row_numbers(const kernel_frame *h, const frame_program *p, const 
 // Instances of a group follow each other with the same chunk: tensors that they share are near.
 static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
-static void add_rows(kernel_frame *h, frame_program *p, fetched_list *list, const tile_place *place,
-                     view v, ir stride, ir there, ir begin) {
+static void add_prefetch_rows(kernel_frame *h, frame_program *p, fetched_list *list,
+                              const tile_place *place, view v, ir stride, ir there, ir begin) {
   axis_set axes = kernel_axes_of_place(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
@@ -83,12 +83,13 @@ static fetched_list list_of(kernel_frame *h, frame_program *p, ir chunk) {
     if (kernel_is_saved(p->backward, place)) {
       add_saved(h, p, &list, place, chunk);
     } else {
-      add_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present, begin);
+      add_prefetch_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present,
+                        begin);
     }
   }
   for (int i = 0; i < p->program->results.count; i++)
-    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i],
-             p->result_time_stride[i], p->l.results[i].active, begin);
+    add_prefetch_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i],
+                      p->result_time_stride[i], p->l.results[i].active, begin);
   return list;
 }
 
@@ -103,19 +104,19 @@ static int lines_of_entry(const fetched_list *list) {
   return lines;
 }
 
-static int64_t entries_of(const fetched *f, int lines) {
+static int64_t prefetch_entries(const fetched *f, int lines) {
   return f->rows * ((lines_of(f) + lines - 1) / lines);
 }
 
 // ---- the list ----
 
-static void set_entry(emitter *e, ir list, ir at, ir x) {
+static void set_list_entry(emitter *e, ir list, ir at, ir x) {
   LLVMBuildStore(e->b, x, element(e, e->i64, list, at));
 }
 
 static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines, int64_t at) {
   emitter *e = h->e;
-  int64_t each = entries_of(f, lines) / f->rows;
+  int64_t each = prefetch_entries(f, lines) / f->rows;
   ir own = LLVMBuildPtrToInt(e->b, list, e->i64, "");
   ir address = LLVMBuildPtrToInt(e->b, f->address, e->i64, ""), distance = f->distance;
   if (f->there) {
@@ -126,25 +127,25 @@ static void write_entries(kernel_frame *h, ir list, const fetched *f, int lines,
   ir row = int_add(e, address, int_mul(e, loop.index, distance));
   ir entry = int_add(e, int_mul(e, loop.index, integer(e, each)), integer(e, at));
   for (int64_t i = 0; i < each; i++)
-    set_entry(e, list, int_add(e, entry, integer(e, i)),
-              int_add(e, row, integer(e, i * lines * LINE)));
+    set_list_entry(e, list, int_add(e, entry, integer(e, i)),
+                   int_add(e, row, integer(e, i * lines * LINE)));
   loop_end(e, &loop);
 }
 
-static void write_list(kernel_frame *h, frame_program *p, const fetched_list *list,
-                       int64_t entries) {
+static void write_prefetch_list(kernel_frame *h, frame_program *p, const fetched_list *list,
+                                int64_t entries) {
   emitter *e = h->e;
   ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
   int64_t at = FETCH_ENTRIES, bytes = 8;
   for (int i = 0; i < list->count; i++) {
     if (!lines_of(&list->items[i])) continue;
     write_entries(h, to, &list->items[i], p->l.fetch.lines, at);
-    at += entries_of(&list->items[i], p->l.fetch.lines);
+    at += prefetch_entries(&list->items[i], p->l.fetch.lines);
   }
-  set_entry(e, to, integer(e, at), own);
-  set_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
-  set_entry(e, to, integer(e, FETCH_LAST),
-            int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
+  set_list_entry(e, to, integer(e, at), own);
+  set_list_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
+  set_list_entry(e, to, integer(e, FETCH_LAST),
+                 int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
 void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
@@ -157,9 +158,9 @@ void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   if (!blocks) return;
   fetched_list list = list_of(h, p, chunk);
   int lines = lines_of_entry(&list);
-  for (int i = 0; i < list.count; i++) entries += entries_of(&list.items[i], lines);
+  for (int i = 0; i < list.count; i++) entries += prefetch_entries(&list.items[i], lines);
   if (!entries || entries > MOST_ENTRIES) return;
   LLVMTypeRef type = LLVMArrayType2(e->i64, (uint64_t)(FETCH_ENTRIES + entries + 1));
   p->l.fetch = (fetch_list){stack_slot(e, type, "fetch"), lines, (entries + blocks - 1) / blocks};
-  write_list(h, p, &list, entries);
+  write_prefetch_list(h, p, &list, entries);
 }

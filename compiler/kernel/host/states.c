@@ -9,7 +9,7 @@ typedef struct add_data {
   axis_set axes;
 } add_data;
 
-static void add_point(lower *l, const place_in_loops *at, void *data) {
+static void add_view_at_point(lower *l, const place_in_loops *at, void *data) {
   const add_data *c = data;
   ir x = view_load(l, c->from, at, c->axes);
   view_store(l, c->to, at, c->axes,
@@ -21,7 +21,7 @@ static void add_state(kernel_frame *h, frame_program *p, const tile_place *place
   add_data c = {.from = from, .to = to, .axes = kernel_axes_of_place(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
+  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_view_at_point, &c);
 }
 
 // Whether every row of every saved state begins on a cache line, as each chunk's states do

@@ -174,7 +174,7 @@ void host_chunk_body(kernel_frame *h, ir chunk) {
   lower_commit(&h->main.l);
 }
 
-static void chunks_inside(kernel_frame *h) {
+static void host_chunks_inside(kernel_frame *h) {
   emitter *e = h->e;
   ir count = frame_chunk_count(h);
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
@@ -190,7 +190,7 @@ static void chunks_inside(kernel_frame *h) {
 
 // ---- chunk form, backward: groups of chunks ----
 
-static bool keeps_values(const frame_program *again) {
+static bool keeps_recomputed(const frame_program *again) {
   for (int i = 0; i < again->program->results.count; i++)
     if (again->program->results.items[i].place.role == TILE_KEEP) return true;
   return false;
@@ -223,9 +223,9 @@ static void chunk_again(kernel_frame *h, ir first, ir number) {
 
 // Recomputes the states before each chunk of a group, and values of each. Nothing reads the states
 // behind its last chunk.
-static void chunks_again(kernel_frame *h, ir first, ir chunks) {
+static void host_recompute_chunks(kernel_frame *h, ir first, ir chunks) {
   emitter *e = h->e;
-  bool keeps = keeps_values(&h->recompute);
+  bool keeps = keeps_recomputed(&h->recompute);
   ir last = int_sub(e, chunks, integer(e, 1));
   emit_loop loop = loop_begin(e, integer(e, 0), keeps ? chunks : last, 1, "again");
   frame_keep_states(h, loop.index);
@@ -235,7 +235,7 @@ static void chunks_again(kernel_frame *h, ir first, ir chunks) {
 }
 
 // Backward of chunk `number` of the group that begins at `first`.
-static void chunk_back(kernel_frame *h, ir first, ir number) {
+static void host_chunk_back(kernel_frame *h, ir first, ir number) {
   frame_program *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number);
@@ -255,9 +255,9 @@ static void chunk_back(kernel_frame *h, ir first, ir number) {
 static void group_back(kernel_frame *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   host_load_saved(h, &h->recompute, group);
-  chunks_again(h, first, chunks);
+  host_recompute_chunks(h, first, chunks);
   emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
-  chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
+  host_chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
   loop_end(e, &back);
 }
 
@@ -266,7 +266,7 @@ void host_loop_over_time(kernel_frame *h) {
     if (h->recomputes)
       frame_groups_back(h, group_back);
     else
-      chunks_inside(h);
+      host_chunks_inside(h);
   } else {
     frame_loop_over_steps(h);
   }

@@ -53,12 +53,12 @@ ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_arg
   return start;
 }
 
-static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
+static int operand_lanes(const gpu_operands *o, const place_in_loops *at) {
   return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
 }
 
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
-  int lanes = lanes_of(o, at);
+  int lanes = operand_lanes(o, at);
   known_argument state = {kept ? o->state : -1, kept};
   if (o->start != NO_TILE) return spread(l->e, gpu_before_product(l, at, o->start, state), lanes);
   if (o->add) return view_load(l, &o->c, at, o->c_axes);

@@ -30,7 +30,7 @@ static void list_part(view_parts *x, ir *part, ir *with) {
 }
 
 // Lists them; `with`: replaces them by these.
-static view_parts parts_of(view *v, ir *with) {
+static view_parts view_parts_of(view *v, ir *with) {
   view_parts x = {0};
   list_part(&x, &v->base, with);
   list_part(&x, &v->offset, with);
@@ -71,7 +71,7 @@ static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   return name;
 }
 
-static const char *name_of_copy(lower *l, const view_copy *c, axis_set tile) {
+static const char *view_copy_name(lower *l, const view_copy *c, axis_set tile) {
   arena *a = l->e->a;
   const char *name = arena_printf(a, "_%d", l->team->threads);
   loop_axes all = lower_by_rank(l, tile);
@@ -84,10 +84,10 @@ static const char *name_of_copy(lower *l, const view_copy *c, axis_set tile) {
 static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile, ir *args) {
   lower here = *l;
   view from;
-  view_parts to = parts_of(&c.to, args);
+  view_parts to = view_parts_of(&c.to, args);
   if (c.from) {
     from = *c.from;
-    parts_of(&from, args + to.count);
+    view_parts_of(&from, args + to.count);
     c.from = &from;
   }
   here.e = inside;
@@ -114,8 +114,8 @@ static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
   view from;
   c.to = of_instance(l, &copy->to, copy->axes);
   if (c.from) from = of_instance(l, copy->from, copy->axes), c.from = &from;
-  view_parts to = parts_of(&c.to, NULL), old = {0};
-  if (c.from) old = parts_of(&from, NULL);
+  view_parts to = view_parts_of(&c.to, NULL), old = {0};
+  if (c.from) old = view_parts_of(&from, NULL);
   ir args[2 * (PLAN_MAX_AXES + 4)], own[2 * (PLAN_MAX_AXES + 4)], function;
   LLVMTypeRef types[2 * (PLAN_MAX_AXES + 4)];
   int count = to.count + old.count;
@@ -124,8 +124,8 @@ static void copy_by_call(lower *l, const view_copy *copy, axis_set tile) {
     types[i] = LLVMTypeOf(args[i]);
   }
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
-  if (emit_shared(e, gpu_short_name(e, "copy", name_of_copy(l, &c, tile)), type, &function, &inside,
-                  own)) {
+  if (emit_shared(e, gpu_short_name(e, "copy", view_copy_name(l, &c, tile)), type, &function,
+                  &inside, own)) {
     open_function(l, &inside, c, tile, own);
     emit_shared_end(&inside);
   }

@@ -70,7 +70,7 @@ typedef struct piece_number {
   int64_t step;
 } piece_number;
 
-static ir number_of(emitter *e, const piece_number *n) {
+static ir piece_index(emitter *e, const piece_number *n) {
   return n->own ? int_add(e, n->turn, n->own) : n->turn;
 }
 
@@ -88,7 +88,7 @@ static ir take_index(emitter *e, piece_number *n, ir size) {
     *n = (piece_number){NULL, int_div(e, n->turn, size), 1};
     return index;
   }
-  ir whole = number_of(e, n);
+  ir whole = piece_index(e, n);
   *n = (piece_number){NULL, int_div(e, whole, size), 1};
   return int_rem(e, whole, size);
 }
@@ -97,7 +97,7 @@ static void go_to_piece(lower *l, const shared_pieces *s, piece_number n, place_
   emitter *e = l->e;
   int last = s->axes->count - 1;
   for (int i = last; i > 0; i--) at->index[s->axes->axes[i]] = take_index(e, &n, s->sizes[i]);
-  at->index[s->axes->axes[0]] = number_of(e, &n);
+  at->index[s->axes->axes[0]] = piece_index(e, &n);
   at->index[s->axes->axes[last]] =
       int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
 }
@@ -116,14 +116,14 @@ static bool is_written_out(const lower *l, int64_t turns, int64_t instructions) 
 
 // How many of these turns a loop takes at once. Where the loop is there because of scratch alone,
 // several: they share addresses.
-static int64_t turns_at_once(const lower *l, int64_t turns, int64_t instructions) {
+static int64_t unrolled_turns(const lower *l, int64_t turns, int64_t instructions) {
   int64_t most = 1;
   for (int64_t n = 2; n <= MOST_TURNS && l->scratch == SCRATCH_READ; n++)
     if (turns % n == 0 && is_written_out(l, n, instructions)) most = n;
   return most;
 }
 
-static ir in_order(emitter *e, const piece_share *share, ir turn) {
+static ir ordered_turn(emitter *e, const piece_share *share, ir turn) {
   return share->order ? LLVMBuildXor(e->b, share->order, turn, "") : turn;
 }
 
@@ -138,7 +138,7 @@ static void known_turns(lower *l, const shared_pieces *s, piece_share share, int
     ir number = LLVMConstInt(e->i32, (unsigned long long)turn, 0);
     if (some)
       branch = branch_begin(e, int_compare(e, LLVMIntSLT, share.first, integer(e, count - turn)));
-    at_piece(l, s, (piece_number){share.first, in_order(e, &share, number), share.step}, b);
+    at_piece(l, s, (piece_number){share.first, ordered_turn(e, &share, number), share.step}, b);
     if (some) branch_end(e, &branch);
   }
 }
@@ -147,12 +147,12 @@ static void known_turns(lower *l, const shared_pieces *s, piece_share share, int
 static void even_turns(lower *l, const shared_pieces *s, piece_share share, int64_t count,
                        int64_t instructions, const shared_body *b) {
   emitter *e = l->e;
-  int64_t step = share.step, all = step * turns_at_once(l, count / step, instructions);
+  int64_t step = share.step, all = step * unrolled_turns(l, count / step, instructions);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, count), all, "piece");
   ir first = int_multiple(e, loop.index, all & -all);
   for (int64_t turn = 0; turn < all; turn += step) {
     ir number = int_add(e, first, integer(e, turn));
-    at_piece(l, s, (piece_number){share.first, in_order(e, &share, number), step}, b);
+    at_piece(l, s, (piece_number){share.first, ordered_turn(e, &share, number), step}, b);
   }
   loop_end(e, &loop);
 }

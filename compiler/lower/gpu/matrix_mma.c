@@ -25,7 +25,7 @@ typedef struct warp_share {
   ir taken;        // of the bits of a number, those that the lane's part lacks
 } warp_share;
 
-static warp_share share_of(lower *l, const matrix_product *p) {
+static warp_share warp_share_of(lower *l, const matrix_product *p) {
   emitter *e = l->e;
   int64_t warps = l->team->threads / GPU_WARP_LANES, row_warps = warps / p->g.splits;
   ir warp = gpu_warp(l), lane = gpu_lane(l);
@@ -103,7 +103,7 @@ static void load_numbers(lower *l, const matrix_product *p, const warp_share *s,
 
 void gpu_matrix_load(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
-  warp_share s = share_of(l, p);
+  warp_share s = warp_share_of(l, p);
   ir *slots = ARENA_ARRAY(e->a, ir, 4 * s.tiles * s.steps), a[4];
   for (int i = 0; i < 4 * s.tiles * s.steps; i++) {
     int64_t tile = i / 4 / s.steps, step = i / 4 % s.steps, r = i % 4;
@@ -195,7 +195,7 @@ typedef struct tile_sums {
   ir slots[GPU_MATRIX_TILES][4];
 } tile_sums;
 
-static tile_sums open_sums(lower *l, int tiles) {
+static tile_sums open_tile_sums(lower *l, int tiles) {
   emitter *e = l->e;
   tile_sums sums;
   for (int i = 0; i < 4 * tiles; i++) {
@@ -205,8 +205,8 @@ static tile_sums open_sums(lower *l, int tiles) {
   return sums;
 }
 
-static void multiply(lower *l, const matrix_product *p, const warp_share *s,
-                     const place_in_loops *at, ir row, ir step, const tile_sums *sums) {
+static void multiply_warp_tiles(lower *l, const matrix_product *p, const warp_share *s,
+                                const place_in_loops *at, ir row, ir step, const tile_sums *sums) {
   emitter *e = l->e;
   ir args[10];
   load_vectors(l, p, s, at, int_add(e, s->first_step, step), args + 4);
@@ -225,10 +225,10 @@ static void along_depth(lower *l, const matrix_product *p, const warp_share *s,
   emitter *e = l->e;
   bool written_out = s->steps <= WRITTEN_OUT || p->nest->dot.held_b;
   for (int64_t k = 0; written_out && k < s->steps; k++)
-    multiply(l, p, s, at, row, integer(e, k), sums);
+    multiply_warp_tiles(l, p, s, at, row, integer(e, k), sums);
   if (written_out) return;
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, s->steps), 1, "k");
-  multiply(l, p, s, at, row, loop.index, sums);
+  multiply_warp_tiles(l, p, s, at, row, loop.index, sums);
   loop_end(e, &loop);
 }
 
@@ -266,7 +266,7 @@ static void end_rows(lower *l, const matrix_product *p, const warp_share *s,
 static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s,
                           const place_in_loops *at, ir row) {
   emitter *e = l->e;
-  tile_sums sums = open_sums(l, s->tiles);
+  tile_sums sums = open_tile_sums(l, s->tiles);
   ir x[2 * GPU_MATRIX_TILES];
   along_depth(l, p, s, at, row, &sums);
   for (int i = 0; i < 2 * s->tiles; i++) {
@@ -279,7 +279,7 @@ static void block_of_rows(lower *l, const matrix_product *p, const warp_share *s
 
 void gpu_matrix_mma(lower *l, const matrix_product *p, const place_in_loops *at) {
   emitter *e = l->e;
-  warp_share s = share_of(l, p);
+  warp_share s = warp_share_of(l, p);
   if (s.all_tiles == s.tiles) {
     block_of_rows(l, p, &s, at, s.first_row);
   } else {

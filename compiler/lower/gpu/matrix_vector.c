@@ -222,7 +222,7 @@ static ir first_row_of(lower *l, const rounds *r, ir first_round) {
   return int_add(e, int_mul(e, first_round, integer(e, r->at_once)), int_add(e, of_warp, own));
 }
 
-static ir row_of(lower *l, const rounds *r, ir first, ir round) {
+static ir round_row(lower *l, const rounds *r, ir first, ir round) {
   emitter *e = l->e;
   ir together = integer(e, r->together),
      beyond = int_mul(e, int_div(e, round, together), integer(e, r->at_once * r->together));
@@ -241,8 +241,8 @@ static void add_to_vectors(lower *l, const matrix_product *p, ir matrix, const i
   }
 }
 
-static void add_piece(lower *l, const matrix_product *p, const rounds *r, const place_in_loops *at,
-                      ir piece, const ir *rows, const ir *slots) {
+static void add_vector_piece(lower *l, const matrix_product *p, const rounds *r,
+                             const place_in_loops *at, ir piece, const ir *rows, const ir *slots) {
   emitter *e = l->e;
   ir x[MOST_VECTORS];
   place_in_loops place = *at;
@@ -268,14 +268,14 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
   ir rows[MOST_ROUNDS], slots[MOST_SUMS], sums[MOST_SUMS];
   bool whole = p->row_count % (r->at_once * r->batch) == 0;
   for (int i = 0; i < r->batch; i++) {
-    rows[i] = row_of(l, r, first_row, integer(e, i));
+    rows[i] = round_row(l, r, first_row, integer(e, i));
     if (!whole)
       rows[i] = int_choose(e, int_compare(e, LLVMIntSLT, rows[i], end), rows[i], integer(e, 0));
     for (int c = 0; c < p->vectors; c++) slots[i * p->vectors + c] = open_sum(l, p);
   }
   emit_loop turns = loop_begin(e, integer(e, 0), integer(e, r->turns), 1, "turn");
-  add_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row), rows,
-            slots);
+  add_vector_piece(l, p, r, at, int_add(e, int_mul(e, turns.index, integer(e, r->lanes)), of_row),
+                   rows, slots);
   loop_end(e, &turns);
   int made = r->batch * p->vectors;
   for (int i = 0; i < r->sums; i++)
@@ -285,7 +285,7 @@ static void rounds_at_once(lower *l, const matrix_product *p, const rounds *r,
   ir vectors = integer(e, p->vectors);
   for (int i = 0; i < left.count; i++) {
     ir number = int_add(e, left.first, integer(e, i));
-    ir row = row_of(l, r, first_row, int_div(e, number, vectors));
+    ir row = round_row(l, r, first_row, int_div(e, number, vectors));
     ir here =
         whole ? left.here : LLVMBuildAnd(e->b, left.here, int_compare(e, LLVMIntSLT, row, end), "");
     if (made < r->sums)
@@ -321,8 +321,8 @@ ir gpu_matrix_partial_sum(lower *l, const matrix_product *p, ir split, ir row, i
                  int_add(e, int_mul(e, line, integer(e, p->row_count)), row));
 }
 
-static void add_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x,
-                    const ir *slots) {
+static void add_matrix_row(lower *l, const matrix_product *p, const place_in_loops *at, const ir *x,
+                           const ir *slots) {
   ir matrix = matrix_at(l, p, at);
   for (int c = 0; c < p->vectors; c++)
     add_to_sum(l, p, matrix, spread(l->e, x[c], p->lanes), slots[c]);
@@ -330,8 +330,8 @@ static void add_row(lower *l, const matrix_product *p, const place_in_loops *at,
 
 // So many consecutive rows, which differ in the last axis of the depth alone. Their elements of x
 // are one load.
-static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at, ir first,
-                     int count, const ir *slots) {
+static void add_matrix_rows(lower *l, const matrix_product *p, const place_in_loops *at, ir first,
+                            int count, const ir *slots) {
   emitter *e = l->e;
   int last = p->depth.axes[p->depth.count - 1];
   ir x[MOST_VECTORS], own[MOST_VECTORS];
@@ -345,7 +345,7 @@ static void add_rows(lower *l, const matrix_product *p, const place_in_loops *at
   for (int n = 0; n < count; n++) {
     place.index[last] = int_add(e, index, integer(e, n));
     for (int c = 0; c < p->vectors; c++) own[c] = lane_of(e, x[c], n);
-    add_row(l, p, &place, own, slots);
+    add_matrix_row(l, p, &place, own, slots);
   }
 }
 
@@ -361,7 +361,7 @@ static int consecutive_rows(const lower *l, const matrix_product *p) {
   return rows;
 }
 
-static int turns_at_once(const matrix_product *p, int rows) {
+static int unrolled_rows(const matrix_product *p, int rows) {
   int64_t turns = p->depth_count / (p->g.splits * rows);
   int at_once = ROWS_IN_FLIGHT / rows;
   while (turns % at_once) at_once--;
@@ -376,13 +376,14 @@ static void sums_of_split(lower *l, const matrix_product *p, const place_in_loop
   for (int c = 0; c < p->vectors; c++) slots[c] = open_sum(l, p);
   if (p->depth_count % p->g.splits) {
     emit_loop loop = loop_begin(e, split, end, p->g.splits, "turn");
-    add_rows(l, p, at, loop.index, 1, slots);
+    add_matrix_rows(l, p, at, loop.index, 1, slots);
     loop_end(e, &loop);
   } else {
     int rows = consecutive_rows(l, p);
-    emit_groups groups = groups_begin(e, begin, end, p->g.splits * rows, turns_at_once(p, rows),
+    emit_groups groups = groups_begin(e, begin, end, p->g.splits * rows, unrolled_rows(p, rows),
                                       (group_names){"turns", "turn"});
-    add_rows(l, p, at, int_add(e, groups.index, int_mul(e, split, integer(e, rows))), rows, slots);
+    add_matrix_rows(l, p, at, int_add(e, groups.index, int_mul(e, split, integer(e, rows))), rows,
+                    slots);
     groups_end(e, &groups);
   }
   for (int c = 0; c < p->vectors; c++) sums[c] = load_real(e, slots[c], p->lanes);
@@ -494,7 +495,8 @@ static void around_vectors(lower *l, const matrix_product *p, const loop_axes *a
   gpu_matrix_go_to(l, around, number, at);
 }
 
-static matrix_product product_of(lower *l, const plan_nest *nest, const gpu_operands *o) {
+static matrix_product matrix_vector_product(lower *l, const plan_nest *nest,
+                                            const gpu_operands *o) {
   tile_id id = nest->values.items[0];
   matrix_product p = {.g = plan_matrix_vector(l->m, l->p, id, &nest->dot), .nest = nest, .o = o};
   p.rows = axes_to(l, p.g.rows, p.g.last);
@@ -511,7 +513,7 @@ static matrix_product product_of(lower *l, const plan_nest *nest, const gpu_oper
 }
 
 void gpu_hold_matrix(lower *l, const plan_nest *nest, const gpu_operands *o) {
-  matrix_product p = product_of(l, nest, o);
+  matrix_product p = matrix_vector_product(l, nest, o);
   team *all = l->team, own = gpu_team_of_nest(l, 0);
   l->team = &own;
   gpu_matrix_load(l, &p, &l->outside);
@@ -520,7 +522,7 @@ void gpu_hold_matrix(lower *l, const plan_nest *nest, const gpu_operands *o) {
 
 void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
-  matrix_product p = product_of(l, nest, o);
+  matrix_product p = matrix_vector_product(l, nest, o);
   axis_set vector = p.vectors > 1 ? axis_bit(p.g.vector_axis) : 0;
   loop_axes around = lower_by_rank(l, p.g.around & ~vector);
   int64_t turns = plan_entries(l->m, l->p->program, p.g.around) / p.vectors;

@@ -16,7 +16,7 @@ enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 
 
 // ---- one block of a warp ----
 
-static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
+static void add_mma_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
   emitter *e = l->e;
   ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
   gpu_op op = gpu_mma_is_tf32(p)       ? GPU_MMA_M16N8K8_TF32
@@ -32,7 +32,7 @@ static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]
 // because it keeps every NaN. Rounding by hand takes two; it may lose a NaN, but then the rest is a
 // NaN. The rest has 12 bits, of which tensor cores read the first 11. It has either sign, so the
 // result has no bias.
-static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
+static void split_f32(lower *l, const ir *bits, int count, ir *high, ir *low) {
   emitter *e = l->e;
   ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
   for (int r = 0; r < count; r++) {
@@ -50,22 +50,22 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
 
 // f32: 21 bits of each operand, in two parts. The product of the low parts is below an f32's last
 // bit, so it is left out. Small products go first.
-static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
+static void multiply_fragments(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
   gpu_mma_a(l, p, at, k, a);
-  if (gpu_mma_is_tf32(p)) split(l, a, 4, high_a, low_a);
+  if (gpu_mma_is_tf32(p)) split_f32(l, a, 4, high_a, low_a);
   for (int tile = 0; tile < p->tiles; tile++) {
     gpu_mma_b(l, p, at, tile, k, b);
     if (!gpu_mma_is_tf32(p)) {
-      add_product(l, p, tile, a, b);
+      add_mma_product(l, p, tile, a, b);
       continue;
     }
-    split(l, b, 2, high_b, low_b);
+    split_f32(l, b, 2, high_b, low_b);
     if (!l->m->tf32) {
-      add_product(l, p, tile, low_a, high_b);
-      add_product(l, p, tile, high_a, low_b);
+      add_mma_product(l, p, tile, low_a, high_b);
+      add_mma_product(l, p, tile, high_a, low_b);
     }
-    add_product(l, p, tile, high_a, high_b);
+    add_mma_product(l, p, tile, high_a, high_b);
   }
 }
 
@@ -76,7 +76,7 @@ static bool is_causal(const lower *l, tile_id id, int rows, int columns) {
 }
 
 // The bounds of the loop over k. An operand that is 0 above the diagonal skips whole tiles.
-static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
+static void depth_range(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
   *begin = integer(e, 0);
@@ -91,14 +91,14 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
     *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
-static bool is_outside(const mma_operand *o) {
+static bool is_global_operand(const mma_operand *o) {
   return o->way == BY_ELEMENTS && LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
 }
 
 // Elements that a lane loads from global memory, one by one, in an iteration along k.
 static int64_t numbers_of_turn(const mma *p) {
   enum { OF_ROWS = 8, OF_TILE = 4 };
-  return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
+  return OF_ROWS * is_global_operand(&p->a) + OF_TILE * p->tiles * is_global_operand(&p->b);
 }
 
 // Is the number of iterations always a multiple of `turns`? Where an operand is 0 above the
@@ -112,7 +112,7 @@ static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns
 
 // The unroll factor; 0: the assembler chooses. It would unroll up to 64 times, with all loads in
 // registers. Three products for one hide the loads of the next iteration anyway.
-static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
+static int64_t mma_unroll_factor(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
   int64_t all = numbers * (known_size(l, p->factors->dot->k) / p->depth);
@@ -125,24 +125,24 @@ static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
 
 static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end) {
   emitter *e = l->e;
-  int64_t turns = turns_at_once(l, p, begin, end), first, last;
+  int64_t turns = mma_unroll_factor(l, p, begin, end), first, last;
   enum { WRITTEN_OUT = 8 };
   if (!turns && int_known(begin, &first) && int_known(end, &last) &&
       (last - first) / p->depth <= WRITTEN_OUT) {
     for (int64_t k = first; k < last; k += p->depth)
-      multiply(l, p, at, LLVMConstInt(e->i32, (unsigned long long)k, 0));
+      multiply_fragments(l, p, at, LLVMConstInt(e->i32, (unsigned long long)k, 0));
     return;
   }
   if (!turns) {
     emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
-    multiply(l, p, at, int_multiple(e, loop.index, p->depth));
+    multiply_fragments(l, p, at, int_multiple(e, loop.index, p->depth));
     loop_end(e, &loop);
     return;
   }
   emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
   ir group = int_multiple(e, g.groups.index, p->depth),
      turn = int_multiple(e, g.turns.index, p->depth);
-  multiply(l, p, at, int_add(e, group, turn));
+  multiply_fragments(l, p, at, int_add(e, group, turn));
   groups_end(e, &g);
 }
 
@@ -163,7 +163,7 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     gpu_group_multiply(l, p, at);
     return;
   }
-  range_of(l, p, &begin, &end);
+  depth_range(l, p, &begin, &end);
   along_k(l, p, at, begin, end);
 }
 
@@ -179,7 +179,7 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
-static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+static void finish_mma_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
@@ -196,7 +196,7 @@ static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const i
 }
 
 // Adds the scaled first product to the accumulator of the second.
-static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+static void add_scaled_product(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
   ir x = at->lanes ? gpu_pair_of(e, others) : load_real(e, others[0], 0);
@@ -242,7 +242,7 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   }
 }
 
-static void open_sums(lower *l, ir slots[][4], int tiles) {
+static void open_mma_sums(lower *l, ir slots[][4], int tiles) {
   emitter *e = l->e;
   for (int i = 0; i < 4 * tiles; i++) {
     slots[i / 4][i % 4] = stack_slot(e, e->real, "sum");
@@ -254,9 +254,9 @@ static void open_sums(lower *l, ir slots[][4], int tiles) {
 static void both_products(lower *l, mma *p, place_in_loops *at) {
   bool apart = p->nest->scaled != NO_TILE;
   if (gpu_are_groups(l, p)) {
-    if (apart) open_sums(l, p->others, p->tiles);
+    if (apart) open_mma_sums(l, p->others, p->tiles);
     gpu_group_multiply_both(l, p, at);
-    if (apart) each_sum(l, p, at, add_scaled);
+    if (apart) each_sum(l, p, at, add_scaled_product);
     return;
   }
   gpu_mma_take(l, p, &p->operands->other);
@@ -274,13 +274,13 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
   const register_accumulators *kept = p->operands->kept;
   if (kept) memcpy(p->sums, kept->slots + p->first_tile, (size_t)kept->tiles * sizeof *kept->slots);
-  if (!kept) open_sums(l, p->sums, p->tiles);
+  if (!kept) open_mma_sums(l, p->sums, p->tiles);
   if (p->operands->add) each_sum(l, p, &at, start_sums);
   p->nest->two ? both_products(l, p, &at) : summed_loops(l, p, &at, p->factors->summed);
-  each_sum(l, p, &at, finish_sums);
+  each_sum(l, p, &at, finish_mma_sums);
 }
 
-static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks,
+static void mma_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t transition_blocks,
                       const loop_axes *around) {
   place_in_loops at = l->outside;
   ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, transition_blocks}, index, &i, &j);
@@ -314,11 +314,11 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   for (int block = 0; operands->kept && block < operands->kept->blocks; block++) {
     p.first_tile = block * p.tiles;
     ir index = int_add(e, warp, integer(e, block * warps));
-    one_block(l, &p, index, rows, columns, &around);
+    mma_block(l, &p, index, rows, columns, &around);
   }
   if (operands->kept) return;
   emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
-  one_block(l, &p, loop.index, rows, columns, &around);
+  mma_block(l, &p, loop.index, rows, columns, &around);
   loop_end(e, &loop);
   gpu_rows_finish(l, &p);
 }

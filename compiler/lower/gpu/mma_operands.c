@@ -16,7 +16,7 @@ ir gpu_mma_below(lower *l, ir index, int axis) {
 bool gpu_mma_is_tf32(const mma *p) { return p->type == NUMBER_F32; }
 
 // Do rows consist of 16-byte vectors at multiples of 16 bytes, for all indices?
-static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
+static bool has_vector_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
   int64_t stride;
   int row = gpu_mma_is_tf32(p) ? 4 : 8;
   if (!gpu_in_shared_memory(o->v.base)) return false;
@@ -34,8 +34,8 @@ static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous
 static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
   o->way = BY_ELEMENTS;
   if (known_size(l, o->line) % line_tile || known_size(l, k) % p->depth) return;
-  if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
-  if (!gpu_mma_is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
+  if (has_vector_rows(l, p, o, k)) o->way = BY_MATRIX;
+  if (!gpu_mma_is_tf32(p) && has_vector_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
 
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
@@ -72,8 +72,8 @@ static operand_place place_of_element(lower *l, const mma *p, const mma_operand 
 }
 
 // One element of an operand, or neighbours; 0 outside of the tensor.
-static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                    ir k) {
+static ir mma_operand_number(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                             ir line, ir k) {
   operand_place where = place_of_element(l, p, o, at, line, k);
   ir x = view_load(l, &o->v, &where.at, o->axes);
   return where.inside ? choose(l->e, where.inside, x, real_number(l->e, 0, ir_lanes(x))) : x;
@@ -86,8 +86,8 @@ static ir inside_or_zero(emitter *e, const operand_place *where, ir bits) {
 
 // The bits of one element, or of a pair of neighbours (NULL: they are no word), where memory has
 // the operand's type.
-static ir bits_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                  ir k) {
+static ir element_bits(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                       ir line, ir k) {
   emitter *e = l->e;
   operand_place where = place_of_element(l, p, o, at, line, k);
   if (at->lanes) {
@@ -122,18 +122,19 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
     place_in_loops wide = *at;
     wide.vector_axis = depth;
     wide.lanes = 2;
-    ir pair = has_bits(p, o) ? bits_at(l, p, o, &wide, line, k) : NULL;
+    ir pair = has_bits(p, o) ? element_bits(l, p, o, &wide, line, k) : NULL;
     if (pair) return pair;
-    ir both = number_at(l, p, o, &wide, line, k);
+    ir both = mma_operand_number(l, p, o, &wide, line, k);
     return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
                   LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
   }
   ir next = gpu_mma_plus(l, k, 1);
   if (has_bits(p, o)) {
-    ir low = bits_at(l, p, o, at, line, k), high = bits_at(l, p, o, at, line, next);
+    ir low = element_bits(l, p, o, at, line, k), high = element_bits(l, p, o, at, line, next);
     return LLVMBuildOr(e->b, low, LLVMBuildShl(e->b, high, LLVMConstInt(e->i32, 16, 0), ""), "");
   }
-  return packed(l, p, number_at(l, p, o, at, line, k), number_at(l, p, o, at, line, next));
+  return packed(l, p, mma_operand_number(l, p, o, at, line, k),
+                mma_operand_number(l, p, o, at, line, next));
 }
 
 // Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32.
@@ -145,7 +146,7 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
     ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
     return pair_at(l, p, o, at, line, gpu_mma_plus(l, depth, half * 8));
   }
-  ir x = number_at(l, p, o, at, line, gpu_mma_plus(l, int_add(e, k, p->pair), half * 4));
+  ir x = mma_operand_number(l, p, o, at, line, gpu_mma_plus(l, int_add(e, k, p->pair), half * 4));
   return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 

@@ -11,7 +11,7 @@ static void region_in_order(lower *l, nest_range nests) {
   gpu_forget_accesses(l, false);
 }
 
-static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
+static void around_gpu_nest(lower *l, const plan_nest *nest, nest_lowering *body) {
   team *all = l->team, own = gpu_team_of_nest(l, nest->threads.begin);
   place_in_loops outside = l->outside;
   l->team = &own;
@@ -25,11 +25,11 @@ static void around(lower *l, const plan_nest *nest, nest_lowering *body) {
   l->scratch = SCRATCH_NONE;
 }
 
-static void pack(lower *l, const plan_nest *nest) {
+static void pack_gpu_operand(lower *l, const plan_nest *nest) {
   lower_pack(l, nest, lower_buffer(l, nest->pack));
 }
 
-static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
+static ir gpu_buffered_value(lower *l, const place_in_loops *at, tile_id id) {
   if (plan_levels_of(l->m, l->p->program, id)) return gpu_segment_at(l, at, id);
   view v = lower_buffer(l, l->p->values[id].buffer);
   return view_load(l, &v, at, value(l, id)->axes);
@@ -37,7 +37,7 @@ static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
 
 // Threads that share nothing have a copy of a buffer each; equal elements of neighbouring threads
 // lie side by side.
-static int spacing(lower *l, const plan_buffer *b, ir *base) {
+static int gpu_buffer_spacing(lower *l, const plan_buffer *b, ir *base) {
   if (l->m->kind != MAP_THREADS || b->stack) return 1;
   *base = element(l->e, l->e->real, *base, l->team->thread);
   return l->team->threads;
@@ -51,14 +51,14 @@ static bool by_bits(const lower *l, int_fields *f) {
 }
 
 // Scratch has no banks, but products read 16 bits there as they read shared memory.
-static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
+static plan_layout gpu_buffer_layout(const lower *l, const plan_buffer *b, ir base) {
   if (number_is_narrow(b->stored))
     return plan_layout_of_rows(b->stored, known_size(l, b->axes[b->axis_count - 1]));
   return gpu_in_shared_memory(base) ? b->layout : (plan_layout){0};
 }
 
 // A thread of a block knows its number in any function.
-static void enter(lower *l) {
+static void enter_gpu_function(lower *l) {
   team *threads = ARENA_NEW(l->e->a, team);
   *threads = *l->team;
   threads->thread = gpu_call(l->e, GPU_THREAD_X, NULL, 0);
@@ -66,7 +66,7 @@ static void enter(lower *l) {
   l->team = threads;
 }
 
-static void list(lower *l, arena *a, ir_list *into) {
+static void list_block_sums(lower *l, arena *a, ir_list *into) {
   if (!LLVMIsConstant(l->team->sums)) vec_push(a, into, &l->team->sums);
 }
 
@@ -77,9 +77,9 @@ static void points(lower *l, const loop_axes *axes, place_in_loops *at, nest_fun
 
 const nest_target gpu_nest_target = {
     .region = region_in_order,
-    .around = around,
+    .around = around_gpu_nest,
     .nests = {[NEST_POINTS] = gpu_points,
-              [NEST_PACK] = pack,
+              [NEST_PACK] = pack_gpu_operand,
               [NEST_DOT] = gpu_dot,
               [NEST_SOLVE] = gpu_solve,
               [NEST_PREFIX] = gpu_prefix,
@@ -92,14 +92,14 @@ const nest_target gpu_nest_target = {
     .wait = gpu_wait,
     .load = gpu_load,
     .store = gpu_store,
-    .buffered = buffered,
+    .buffered = gpu_buffered_value,
     .result = gpu_result,
     .copy = gpu_copy_view,
     .by_bits = by_bits,
-    .spacing = spacing,
-    .layout = layout,
-    .enter = enter,
-    .list = list,
+    .spacing = gpu_buffer_spacing,
+    .layout = gpu_buffer_layout,
+    .enter = enter_gpu_function,
+    .list = list_block_sums,
     .calls_frequent = true,
     .hands_values = true,
 };

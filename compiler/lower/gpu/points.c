@@ -6,7 +6,7 @@
 //   sum over N, one             all threads share out N, and each gets the result of all
 #include "compiler/lower/gpu/nests.h"
 
-static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
+static bool stage_in_team(lower *l, const point_nest *n, int position, const place_in_loops *at) {
   int result = n->nest->results.items[position];
   if (!l->results[result].over_threads) return false;
   team_stage(l, n->staged, position, at,
@@ -73,7 +73,7 @@ static ir far_row(emitter *e, ir row) {
   return int_add(e, int_add(e, others, first), int_add(e, second, int_rem(e, quarter, two)));
 }
 
-static sharing_lanes lanes_of(lower *l, point_nest *n) {
+static sharing_lanes point_lanes(lower *l, point_nest *n) {
   emitter *e = l->e;
   const plan_threads *t = &n->nest->threads;
   sharing_lanes s = {.n = n,
@@ -109,7 +109,7 @@ static ir lanes_together(lower *l, const sharing_lanes *s, tile_op op, ir x) {
 }
 
 // The sum of all lanes; of each number of a vector of points.
-static ir total_of(lower *l, const sharing_lanes *s, tile_op op, ir x) {
+static ir lane_total(lower *l, const sharing_lanes *s, tile_op op, ir x) {
   emitter *e = l->e;
   int numbers = ir_lanes(x);
   if (numbers && s->n->vector_reduced) x = lower_lanes_together(e, op, x);
@@ -121,8 +121,8 @@ static ir total_of(lower *l, const sharing_lanes *s, tile_op op, ir x) {
   return x;
 }
 
-static void keep_sums(lower *l, const sharing_lanes *s, const place_in_loops *at, const ir *totals,
-                      ir inside) {
+static void keep_lane_sums(lower *l, const sharing_lanes *s, const place_in_loops *at,
+                           const ir *totals, ir inside) {
   emitter *e = l->e;
   const plan_nest *nest = s->n->nest;
   ir first = int_compare(e, LLVMIntEQ, s->lane, integer(e, 0));
@@ -152,13 +152,13 @@ static void point_of_lanes(lower *l, const place_in_loops *at, void *data) {
   if (s->uneven) branch_end(l->e, &branch);
   for (int i = 0; i < n->nest->values.count; i++)
     if (is_sum(l, n->nest, i))
-      totals[i] = total_of(l, s, value(l, n->nest->values.items[i])->op,
-                           load_real(l->e, n->sums[i], numbers));
-  keep_sums(l, s, at, totals, inside);
+      totals[i] = lane_total(l, s, value(l, n->nest->values.items[i])->op,
+                             load_real(l->e, n->sums[i], numbers));
+  keep_lane_sums(l, s, at, totals, inside);
 }
 
 static void reduce_by_lanes(lower *l, point_nest *n) {
-  sharing_lanes s = lanes_of(l, n);
+  sharing_lanes s = point_lanes(l, n);
   place_in_loops at = lower_start_place(l, false);
   bool of_points = s.threads->width > 1 && !n->vector_reduced;
   if (of_points) at.vector_axis = n->vector, at.lanes = s.threads->width;
@@ -176,7 +176,7 @@ void gpu_points(lower *l, const plan_nest *nest) {
   const plan_threads *t = &nest->threads;
   point_nest n = lower_open_points(l, nest, -1);
   team_sums sums = team_open(l, nest);
-  n.stage = stage, n.staged = &sums;
+  n.stage = stage_in_team, n.staged = &sums;
   n.turns = turns_of_sum(l, &n);
   if (t->width > 1) n.vector = t->vector;
   n.vector_reduced = t->width > 1 && axis_in(nest->over, t->vector);

@@ -22,7 +22,7 @@ typedef struct sums {
   ir i[MOST_BLOCK], j[MOST_BLOCK];  // rows and columns of the block
 } sums;
 
-static int block_of(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
+static int block_side(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
 
 static place_in_loops place_along(const place_in_loops *at, int axis, ir index) {
   place_in_loops here = *at;
@@ -76,7 +76,8 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
   loop_end(e, &loop);
 }
 
-static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
+static void store_product_block(lower *l, const place_in_loops *at, const gpu_product *p,
+                                const sums *s) {
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
       place_in_loops here = place_along(at, p->nest->dot.i, s->i[r]);
@@ -99,7 +100,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
 }
 
 // Block number `index`: columns count fastest, then rows, then the axes around.
-static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *around) {
+static void product_block(lower *l, gpu_product *p, ir index, const loop_axes *around) {
   emitter *e = l->e;
   int64_t columns = known_size(l, p->nest->dot.j) / p->columns;
   int64_t rows = known_size(l, p->nest->dot.i) / p->rows;
@@ -115,10 +116,10 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
   summed_loops(l, &at, p, &s, p->o->first.summed);
-  store_block(l, &at, p, &s);
+  store_product_block(l, &at, p, &s);
 }
 
-static row_range range_of(const lower *l, const plan_dot *d) {
+static row_range nonzero_rows(const lower *l, const plan_dot *d) {
   int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   if (!l->p->values[d->a].zero_above) return RANGE_ALL;
   if (d->i == t && d->k == s) return RANGE_TO_ROW;
@@ -129,18 +130,18 @@ static row_range range_of(const lower *l, const plan_dot *d) {
 static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
   const plan_dot *dot = &nest->dot;
-  gpu_product p = {.nest = nest, .o = o, .range = range_of(l, dot)};
-  p.rows = block_of(known_size(l, dot->i));
-  p.columns = block_of(known_size(l, dot->j));
+  gpu_product p = {.nest = nest, .o = o, .range = nonzero_rows(l, dot)};
+  p.rows = block_side(known_size(l, dot->i));
+  p.columns = block_side(known_size(l, dot->j));
   loop_axes around = lower_by_rank(l, o->around);
   int64_t blocks = known_size(l, dot->i) / p.rows * (known_size(l, dot->j) / p.columns);
   blocks *= gpu_point_count(l, &around);
   emit_loop loop = loop_begin(e, l->team->thread, integer(e, blocks), l->team->threads, "block");
-  one_block(l, &p, loop.index, &around);
+  product_block(l, &p, loop.index, &around);
   loop_end(e, &loop);
 }
 
-static view operand(lower *l, tile_id id, int pack) {
+static view packed_operand_view(lower *l, tile_id id, int pack) {
   return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
 }
 
@@ -153,9 +154,10 @@ static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
   return v;
 }
 
-static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
-  gpu_factors f = {
-      .dot = dot, .a = operand(l, dot->a, dot->pack_a), .b = operand(l, dot->b, dot->pack_b)};
+static gpu_factors product_factors(lower *l, tile_id id, const plan_dot *dot) {
+  gpu_factors f = {.dot = dot,
+                   .a = packed_operand_view(l, dot->a, dot->pack_a),
+                   .b = packed_operand_view(l, dot->b, dot->pack_b)};
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
   if (dot->k == l->p->steps) {
@@ -169,7 +171,7 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
 }
 
 // Notes the register-resident state, if the sum is one.
-static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
+static void note_resident_sum(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
   int buffer = l->p->values[sum].buffer,
       carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
   if (carried < 0 || l->p->carried[carried].accumulator != (int)(nest - l->p->nests.items)) return;
@@ -191,15 +193,15 @@ static gpu_operands operands_of(lower *l, const plan_nest *nest) {
   o.add = o.start != NO_TILE || (pv->into != NO_TILE && !nest->two);
   o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count;
   tile_id made = pv->into != NO_TILE ? pv->into : id;
-  o.first = factors_of(l, id, dot);
+  o.first = product_factors(l, id, dot);
   o.first.minus = is_subtracted(l, id);
-  if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);
+  if (nest->two) o.other = product_factors(l, nest->other, &nest->other_dot);
   if (nest->two) o.other.minus = is_subtracted(l, nest->other);
   int buffer = l->p->values[made].buffer;
   if (buffer >= 0) o.c = lower_buffer(l, buffer);
   if (o.add) {
     if (buffer >= 0) o.c = view_of_product(l, l->p->values[made].dot, o.c);
-    keep_sums(l, nest, made, &o);
+    note_resident_sum(l, nest, made, &o);
   }
   o.c_axes = value(l, id)->axes;
   o.around = nest->axes & ~plan_inner_axes(dot) & ~o.first.summed;

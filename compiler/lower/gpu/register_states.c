@@ -135,7 +135,7 @@ static void store_pair(lower *l, const place_in_loops *at, const ir *slots, void
   view_store(l, views->v, at, views->axes, gpu_pair_of(l->e, slots));
 }
 
-static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+static void join_factor_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
   const pair_views *views = data;
   emitter *e = l->e;
   ir factor = spread(e, view_load(l, views->factor, at, views->factor_axes), 2);
@@ -184,7 +184,7 @@ void gpu_accumulators_load(lower *l, const register_accumulators *k, const view 
 void gpu_accumulators_combine(lower *l, const register_accumulators *k, const view *left,
                               axis_set axes, const view *factor, axis_set factor_axes) {
   pair_views views = {left, factor, axes, factor_axes};
-  pairs_by_alignment(l, k, &views, join_pair);
+  pairs_by_alignment(l, k, &views, join_factor_pair);
 }
 
 void gpu_accumulators_show(lower *l, const register_accumulators *k, const view *copy,

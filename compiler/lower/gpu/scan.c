@@ -43,7 +43,7 @@ static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
 }
 
 // The element of a row; 0 where the sum leaves it out.
-static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
+static ir scan_row_element(lower *l, tile_id id, place_in_loops *at, ir i) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   place_row(l, id, at, i);
@@ -82,7 +82,7 @@ typedef struct lane_rows {
 
 typedef void row_function(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum);
 
-static void add_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
+static void add_scanned_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
   (void)at, (void)i;
   tile_op op = value(l, r->id)->op;
   store_real(l->e, lower_running(l, op, load_real(l->e, sum, 0), x), sum);
@@ -97,7 +97,7 @@ static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir
 }
 
 // Calls `body` for each row in turn. Returns the sum of all rows, which begins with `start`.
-static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
+static ir fold_rows(lower *l, const lane_rows *r, ir start, row_function *body) {
   emitter *e = l->e;
   place_in_loops at = r->column->at;
   ir sum = stack_slot(e, e->real, "sum");
@@ -108,14 +108,14 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
   } else {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
     ir i = int_add(e, r->first, int_below(e, loop.index, r->count));
-    body(l, r, &at, i, row_at(l, r->id, &at, i), sum);
+    body(l, r, &at, i, scan_row_element(l, r->id, &at, i), sum);
     loop_end(e, &loop);
   }
   return load_real(e, sum, 0);
 }
 
 // Lowers a prefix or a segment, if several threads share a column.
-static bool scanned(lower *l, const plan_nest *nest) {
+static bool lower_shared_scan(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   int t = tile_step_axis(value(l, id));
   tile_op op = value(l, id)->op;
@@ -129,11 +129,12 @@ static bool scanned(lower *l, const plan_nest *nest) {
   lower_forget(l);
   place_in_loops at = c.at;
   for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
-    r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
-  ir before = sum_before(l, &c, op, each_row(l, &r, lower_running_start(l, op, 0), add_row));
+    r.kept[i] = scan_row_element(l, id, &at, int_add(e, r.first, integer(e, i)));
+  ir before =
+      sum_before(l, &c, op, fold_rows(l, &r, lower_running_start(l, op, 0), add_scanned_row));
   emit_branch branch = {0};
   if (c.inside) branch = branch_begin(e, c.inside);
-  each_row(l, &r, before, store_row);
+  fold_rows(l, &r, before, store_row);
   if (c.inside) branch_end(e, &branch);
   lower_forget(l);
   return true;
@@ -148,9 +149,9 @@ static int rows_at_once(const lower *l, const plan_nest *nest) {
 }
 
 void gpu_prefix(lower *l, const plan_nest *nest) {
-  if (!scanned(l, nest)) lower_prefix(l, nest, rows_at_once(l, nest));
+  if (!lower_shared_scan(l, nest)) lower_prefix(l, nest, rows_at_once(l, nest));
 }
 
 void gpu_segment(lower *l, const plan_nest *nest) {
-  if (!gpu_make_levels(l, nest) && !scanned(l, nest)) lower_segment(l, nest);
+  if (!gpu_make_levels(l, nest) && !lower_shared_scan(l, nest)) lower_segment(l, nest);
 }

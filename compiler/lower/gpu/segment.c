@@ -197,7 +197,7 @@ bool gpu_make_levels(lower *l, const plan_nest *nest) {
 // ---- read ------------------------------------------------------------------------------------
 
 // The highest bit in which two steps differ, 0 if there is none.
-static ir level_of(emitter *e, ir t, ir s) {
+static ir differing_bit(emitter *e, ir t, ir s) {
   ir differ = LLVMBuildXor(e->b, of_32_bits(e, t), of_32_bits(e, s), "");
   differ = LLVMBuildOr(e->b, differ, LLVMConstInt(e->i32, 1, 0), "");
   ir args[] = {differ, LLVMConstInt(LLVMInt1TypeInContext(e->context), 1, 0)};
@@ -224,7 +224,7 @@ static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int 
   // an exclusive sum lacks the last step
   if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1));
   ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
-  view levels = level_at(l, id, level_of(e, row, s));
+  view levels = level_at(l, id, differing_bit(e, row, s));
   place_in_loops where = *at;
   where.vector_axis = -1;
   where.lanes = 0;

@@ -43,11 +43,11 @@ static ir open_sum(emitter *e) {
   return sum;
 }
 
-static void add_to(emitter *e, ir sum, ir x) {
+static void add_to_slot(emitter *e, ir sum, ir x) {
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
 }
 
-static ir sum_of(emitter *e, ir x, int first, int end) {
+static ir sum_across_lanes(emitter *e, ir x, int first, int end) {
   for (int mask = first; mask < end; mask *= 2)
     x = real_add(e, x, gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask));
   return x;
@@ -69,14 +69,15 @@ static void add_later_row(lower *l, const adjoint *a, const later_rows *r, ir t)
   emitter *e = l->e;
   emit_loop pieces =
       loop_begin(e, integer(e, 0), LLVMBuildSub(e->b, r->last, r->own, ""), piece_of(a), "s");
-  add_to(e, r->before,
-         sum_of_lanes(
-             e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, piece_of(a)), r->own),
-                           AT_ONCE)));
+  add_to_slot(
+      e, r->before,
+      sum_of_lanes(
+          e, numbers_at(l, a, t, int_add(e, int_multiple(e, pieces.index, piece_of(a)), r->own),
+                        AT_ONCE)));
   loop_end(e, &pieces);
   ir x = numbers_at(l, a, t, r->last, AT_ONCE);
   ir before = int_compare(e, LLVMIntSLT, r->last, a->first);
-  add_to(e, r->before, choose(e, before, sum_of_lanes(e, x), real_number(e, 0, 0)));
+  add_to_slot(e, r->before, choose(e, before, sum_of_lanes(e, x), real_number(e, 0, 0)));
   store_real(e, real_add(e, load_real(e, r->columns, AT_ONCE), x), r->columns);
 }
 
@@ -124,9 +125,10 @@ static ir own_row(lower *l, const adjoint *a) {
   ir end = int_choose(e, int_compare(e, LLVMIntSLT, row, integer(e, a->block - 1)), a->first,
                       LLVMConstInt(e->i32, 0, 0));
   emit_loop pieces = loop_begin(e, own, end, a->parts * AT_ONCE, "s");
-  add_to(e, sum, sum_of_lanes(e, numbers_at(l, a, int_add(e, a->row, row), pieces.index, AT_ONCE)));
+  add_to_slot(e, sum,
+              sum_of_lanes(e, numbers_at(l, a, int_add(e, a->row, row), pieces.index, AT_ONCE)));
   loop_end(e, &pieces);
-  ir x = sum_of(e, load_real(e, sum, 0), 1, a->parts);
+  ir x = sum_across_lanes(e, load_real(e, sum, 0), 1, a->parts);
   x = gpu_call(e, GPU_SHFL_IDX_F32, (ir[]){x, int_mul(e, a->own, lanes)}, 2);
   return choose(e, int_compare(e, LLVMIntEQ, a->part, integer(e, 0)), x, zero);
 }
@@ -190,9 +192,9 @@ static void block_of_steps(lower *l, const adjoint *a) {
   emitter *e = l->e;
   const later_rows later = sum_later_rows(l, a);
   ir row = own_row(l, a), column = own_column(l, a, &later), within = corner(l, a);
-  ir sum = real_add(e, sum_of(e, load_real(e, later.before, 0), 1, a->block), within);
+  ir sum = real_add(e, sum_across_lanes(e, load_real(e, later.before, 0), 1, a->block), within);
   sum = real_add(e, sum, real_add(e, sum_from(l, a, row), sum_before(l, a, column)));
-  sum = sum_of(e, sum, a->block, GPU_WARP_LANES);
+  sum = sum_across_lanes(e, sum, a->block, GPU_WARP_LANES);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, a->part, integer(e, 0)));
   place_in_loops at = a->at;
   at.index[a->t] = int_add(e, a->first, a->own);
@@ -239,7 +241,7 @@ static void step_alone(lower *l, const place_in_loops *at, void *data) {
   ir j = at->index[a->t], sum = open_sum(e), late = integer(e, a->late);
   emit_loop rows = loop_begin(e, int_add(e, j, late), integer(e, a->steps), 1, "t");
   emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
-  add_to(e, sum, numbers_at(l, a, rows.index, pairs.index, 0));
+  add_to_slot(e, sum, numbers_at(l, a, rows.index, pairs.index, 0));
   loop_end(e, &pairs);
   loop_end(e, &rows);
   lower_keep_value(l, at, a->id, load_real(e, sum, 0));

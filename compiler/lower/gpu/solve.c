@@ -33,7 +33,7 @@ static ir matrix_at(lower *l, const gpu_system *s, const place_in_loops *at, ir 
   return view_load(l, &s->a, &where, value(l, value(l, s->id)->args[0])->axes);
 }
 
-static ir number_of(emitter *e, ir x, int lane) {
+static ir lane_element(emitter *e, ir x, int lane) {
   return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
 }
 
@@ -46,21 +46,21 @@ static void store_own(lower *l, const gpu_system *s, const ir *own) {
 }
 
 // Adds the terms of these solved rows of x, from `done` on, to the current rows.
-static void add_terms(lower *l, const gpu_system *s, const place_in_loops *at, ir done,
-                      const ir *x) {
+static void add_solved_terms(lower *l, const gpu_system *s, const place_in_loops *at, ir done,
+                             const ir *x) {
   emitter *e = l->e;
   ir own[MOST_ROWS];
   load_own(l, s, own);
   for (int i = 0; i < s->rows && !s->transposed; i++) {
     ir a = matrix_at(l, s, at, int_add(e, s->first, integer(e, i)), done, s->steps);
-    for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, number_of(e, a, k), x[k], own[i]);
+    for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, lane_element(e, a, k), x[k], own[i]);
   }
   for (int n = 0; n < s->rows && s->transposed; n++) {
     int k = n % s->steps, first = n - k;
     ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)),
                      int_add(e, s->first, integer(e, first)), s->steps);
     for (int i = 0; i < s->steps; i++)
-      own[first + i] = real_fma(e, number_of(e, a, i), x[k], own[first + i]);
+      own[first + i] = real_fma(e, lane_element(e, a, i), x[k], own[first + i]);
   }
   store_own(l, s, own);
 }
@@ -72,7 +72,7 @@ static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *a
     where.index[s->row] = int_add(l->e, done, integer(l->e, k));
     x[k] = view_load(l, &s->x, &where, value(l, s->id)->axes);
   }
-  add_terms(l, s, at, done, x);
+  add_solved_terms(l, s, at, done, x);
 }
 
 // What ties the current rows to each other. A row of `a` holds the terms of all earlier rows for
@@ -88,7 +88,7 @@ static void solve_block(emitter *e, const gpu_system *s, const ir *ties, ir *own
     int line = s->transposed ? s->rows - 1 - turn : turn;
     for (int k = 0; k < line; k++) {
       int to = s->transposed ? k : line, from = s->transposed ? line : k;
-      own[to] = real_fma(e, number_of(e, ties[line], k), own[from], own[to]);
+      own[to] = real_fma(e, lane_element(e, ties[line], k), own[from], own[to]);
     }
   }
 }
@@ -118,7 +118,7 @@ static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at
 }
 
 // Rows of a block are known apart from its first one: swizzled addresses are made of constants.
-static ir first_row(lower *l, const gpu_system *s, ir begin) {
+static ir first_solved_row(lower *l, const gpu_system *s, ir begin) {
   int64_t last = known_size(l, s->row) - s->rows;
   return int_multiple(l->e, s->transposed ? int_from_end(l->e, last, s->rows, begin) : begin,
                       s->rows);
@@ -136,7 +136,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   ir rows = integer(e, s->rows), end = integer(e, known_size(l, s->row));
   open_own(l, s);
   emit_loop blocks = loop_begin(e, integer(e, 0), end, s->rows, "rows");
-  s->first = first_row(l, s, blocks.index);
+  s->first = first_solved_row(l, s, blocks.index);
   each_own_row(l, s, at, false);
   ir begin = s->transposed ? int_add(e, s->first, rows) : integer(e, 0);
   emit_loop done = loop_begin(e, begin, s->transposed ? end : s->first, s->steps, "done");
@@ -167,10 +167,10 @@ typedef struct shared_system {
 } shared_system;
 
 static ir row_of_block(lower *l, const gpu_system *s, ir block) {
-  return first_row(l, s, int_mul(l->e, block, integer(l->e, MOST_ROWS)));
+  return first_solved_row(l, s, int_mul(l->e, block, integer(l->e, MOST_ROWS)));
 }
 
-static void open_block(lower *l, shared_system *c, int i) {
+static void open_system_block(lower *l, shared_system *c, int i) {
   gpu_system *s = &c->blocks[i];
   s->first = row_of_block(l, s, int_add(l->e, c->column.lane, integer(l->e, i * c->column.lanes)));
   open_own(l, s);
@@ -200,9 +200,9 @@ static void solve_turn(lower *l, const shared_system *c, int i, const ir *ties) 
   ir lane = s->a.layout.pattern ? int_below(e, lanes.index, c->column.lanes) : lanes.index;
   ir x[MOST_ROWS], done = row_of_block(l, s, int_add(e, lane, integer(e, i * c->column.lanes)));
   take_solved(l, c, s, ties, lane, x);
-  for (int k = i + 1; k < c->kept; k++) add_terms(l, &c->blocks[k], at, done, x);
+  for (int k = i + 1; k < c->kept; k++) add_solved_terms(l, &c->blocks[k], at, done, x);
   emit_branch behind = branch_begin(e, int_compare(e, LLVMIntSGT, c->column.lane, lane));
-  add_terms(l, s, at, done, x);
+  add_solved_terms(l, s, at, done, x);
   branch_end(e, &behind);
   // Unrolled, the coefficients of all turns would be loaded at once, each into registers of its
   // own.
@@ -215,7 +215,7 @@ static void store_blocks(lower *l, const shared_system *c) {
 
 static void column_of_lanes(lower *l, shared_system *c) {
   emitter *e = l->e;
-  for (int i = 0; i < c->kept; i++) open_block(l, c, i);
+  for (int i = 0; i < c->kept; i++) open_system_block(l, c, i);
   for (int i = 0; i < c->kept; i++) {
     const gpu_system *s = &c->blocks[i];
     ir ties[MOST_ROWS], own[MOST_ROWS];
@@ -235,7 +235,7 @@ static void column_of_lanes(lower *l, shared_system *c) {
 }
 
 // Where columns are at most a fourth of the threads.
-static bool by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
+static bool solves_by_lanes(lower *l, gpu_system *s, const loop_axes *columns) {
   int64_t rows = known_size(l, s->row), count = gpu_point_count(l, columns);
   int lanes = count < 0 ? 1 : plan_lanes_of_system(l->m, (double)count, rows);
   if (lanes == 1) return false;
@@ -256,7 +256,7 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   while (known_size(l, s.row) % s.rows) s.rows /= 2;
   if (s.steps > s.rows) s.steps = s.rows;
   loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v)));
-  if (by_lanes(l, &s, &columns)) return;
+  if (solves_by_lanes(l, &s, &columns)) return;
   place_in_loops at = lower_start_place(l, false);
   if (columns.count || !l->team->shares) {
     gpu_each_point(l, &columns, GPU_LONG_BODY, &at, one_column, &s);

@@ -18,7 +18,7 @@ static ir exchanged(emitter *e, ir x, int mask) {
   return gpu_from_lane(e, GPU_SHFL_BFLY_F32, x, mask);
 }
 
-static int warps_of(const lower *l) { return l->team->threads / GPU_WARP_LANES; }
+static int team_warps(const lower *l) { return l->team->threads / GPU_WARP_LANES; }
 
 // ---- one number ----
 
@@ -43,7 +43,7 @@ ir team_all(lower *l, tile_op op, ir x) {
   lower_barrier(l);
   store_of_warp(l, x, gpu_warp(l));
   lower_barrier(l);
-  for (int warp = 0; warp < warps_of(l); warp++) {
+  for (int warp = 0; warp < team_warps(l); warp++) {
     ir y = load_real(e, element(e, e->real, l->team->sums, integer(e, warp)), 0);
     x = warp ? lower_combine(e, op, x, y) : y;
   }
@@ -53,7 +53,7 @@ ir team_all(lower *l, tile_op op, ir x) {
 // ---- where the sums of warps lie ----
 
 // The place of a number among those of the nest: behind those of the nest's earlier results.
-static ir number_at(lower *l, const team_sums *s, int position, const place_in_loops *at) {
+static ir result_number(lower *l, const team_sums *s, int position, const place_in_loops *at) {
   emitter *e = l->e;
   ir number = integer(e, 0);
   for (int axis = 0; s->points >= 0 && axis < l->p->program->axes.count; axis++) {
@@ -66,7 +66,7 @@ static ir number_at(lower *l, const team_sums *s, int position, const place_in_l
 }
 
 // Neighbouring numbers of a warp lie side by side.
-static ir place_of_sum(lower *l, const team_sums *s, ir warp, ir number) {
+static ir warp_sum_place(lower *l, const team_sums *s, ir warp, ir number) {
   return int_add(l->e, int_mul(l->e, warp, integer(l->e, s->numbers)), number);
 }
 
@@ -105,7 +105,7 @@ static void sum_in_warps(lower *l, const team_sums *s, int first) {
     stores = LLVMBuildAnd(e->b, stores, int_compare(e, LLVMIntEQ, rest, integer(e, 0)), "");
   }
   emit_branch branch = branch_begin(e, stores);
-  ir at = place_of_sum(l, s, gpu_warp(l), int_add(e, number, integer(e, first)));
+  ir at = warp_sum_place(l, s, gpu_warp(l), int_add(e, number, integer(e, first)));
   store_real(e, x[0], element(e, e->real, l->team->sums, at));
   branch_end(e, &branch);
 }
@@ -116,10 +116,10 @@ static void store_sum(lower *l, const team_sums *s, int position, const place_in
   emitter *e = l->e;
   int result = s->nest->results.items[position];
   const result_target *target = &l->results[result];
-  ir number = number_at(l, s, position, at), sum = NULL;
-  for (int warp = 0; warp < warps_of(l); warp++) {
+  ir number = result_number(l, s, position, at), sum = NULL;
+  for (int warp = 0; warp < team_warps(l); warp++) {
     ir x = load_real(
-        e, element(e, e->real, l->team->sums, place_of_sum(l, s, integer(e, warp), number)), 0);
+        e, element(e, e->real, l->team->sums, warp_sum_place(l, s, integer(e, warp), number)), 0);
     sum = sum ? real_add(e, sum, x) : x;
   }
   emit_branch branch = branch_begin(e, target->active);
@@ -129,7 +129,7 @@ static void store_sum(lower *l, const team_sums *s, int position, const place_in
 }
 
 // Run-time sizes: every point is summed at once, with barriers of its own.
-static void sum_here(lower *l, const team_sums *s, int position, const place_in_loops *at) {
+static void sum_each_point(lower *l, const team_sums *s, int position, const place_in_loops *at) {
   emitter *e = l->e;
   gpu_call(e, GPU_BARRIER, NULL, 0);
   ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
@@ -161,15 +161,15 @@ void team_stage(lower *l, const team_sums *s, int position, const place_in_loops
   emitter *e = l->e;
   const team *t = l->team;
   const result_target *target = &l->results[s->nest->results.items[position]];
-  ir zero = real_number(e, 0, 0), number = number_at(l, s, position, at);
+  ir zero = real_number(e, 0, 0), number = result_number(l, s, position, at);
   if (target->own) x = choose(e, target->own, x, zero);
   x = choose(e, t->inside, x, zero);
   if (s->staged) {
     store_real(e, x, element(e, e->real, s->staged, number));
     return;
   }
-  store_of_warp(l, warp_sum(e, x), place_of_sum(l, s, gpu_warp(l), number));
-  if (s->points < 0) sum_here(l, s, position, at);
+  store_of_warp(l, warp_sum(e, x), warp_sum_place(l, s, gpu_warp(l), number));
+  if (s->points < 0) sum_each_point(l, s, position, at);
 }
 
 static void point_among_threads(lower *l, const team_sums *s, int position) {

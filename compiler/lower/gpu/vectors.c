@@ -147,7 +147,7 @@ ir gpu_load_pair(lower *l, const view *v, const place_in_loops *at, axis_set axe
 
 // ---- stores ----
 
-static ir part_of(lower *l, ir x, int first, int count) {
+static ir vector_elements(lower *l, ir x, int first, int count) {
   emitter *e = l->e;
   if (count == ir_lanes(x)) return x;
   if (count == 1) return LLVMBuildExtractElement(e->b, x, integer(e, first), "");
@@ -170,14 +170,14 @@ static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
     if (piece > 1) {
-      store_piece(l, v, view_address(l, v, &one, axes), part_of(l, x, lane, piece));
+      store_piece(l, v, view_address(l, v, &one, axes), vector_elements(l, x, lane, piece));
     } else {
-      view_store(l, v, &one, axes, part_of(l, x, lane, 1));
+      view_store(l, v, &one, axes, vector_elements(l, x, lane, 1));
     }
   }
 }
 
-static void store_number(lower *l, const view *v, ir address, ir x) {
+static void store_vector_number(lower *l, const view *v, ir address, ir x) {
   emitter *e = l->e, as = emit_as(e, view_type(e, v));
   if (number_is_narrow(v->stored)) {
     store_narrow(e, v->stored, x, address, NULL, NULL);
@@ -190,7 +190,7 @@ static void store_neighbours(lower *l, const view *v, ir address, ir x) {
   emitter *e = l->e;
   for (int i = 0; i < ir_lanes(x); i++) {
     ir at = element(e, view_type(e, v), address, integer(e, i));
-    store_number(l, v, at, part_of(l, x, i, 1));
+    store_vector_number(l, v, at, vector_elements(l, x, i, 1));
   }
 }
 
@@ -216,6 +216,6 @@ void gpu_store(lower *l, const view *v, const place_in_loops *at, axis_set axes,
   ir address = view_address(l, v, at, axes);
   emit_branch branch = {0};
   if (l->only) branch = branch_begin(l->e, l->only);
-  store_number(l, v, address, x);
+  store_vector_number(l, v, address, x);
   if (l->only) branch_end(l->e, &branch);
 }

@@ -19,7 +19,7 @@ enum { MOST_DEPTH_IN_REGISTERS = 64 };
 
 // ---- which products --------------------------------------------------------------------------
 
-static bool is_known(ir x, int64_t *n) { return x && int_known(x, n); }
+static bool is_known_int(ir x, int64_t *n) { return x && int_known(x, n); }
 
 // Does a step along an axis, or an index map's offset, move by whole tiles of 8 rows and so many
 // columns?
@@ -34,14 +34,15 @@ static bool is_in_tiles(lower *l, const mma *p, const mma_operand *o, int column
   int64_t along_k, along_line, n;
   const view *v = &o->v;
   if (!v->width || !gpu_in_shared_memory(v->base)) return false;
-  if (!is_known(v->stride[k], &along_k) || !is_known(v->stride[o->line], &along_line)) return false;
+  if (!is_known_int(v->stride[k], &along_k) || !is_known_int(v->stride[o->line], &along_line))
+    return false;
   *transposed = along_k == v->width && along_line == 1;
   if (!*transposed && (along_k != 1 || along_line != v->width)) return false;
   if (!*transposed) columns = DEPTH;
-  if (v->offset && (!is_known(v->offset, &n) || !keeps_place(v, n, columns))) return false;
+  if (v->offset && (!is_known_int(v->offset, &n) || !keeps_place(v, n, columns))) return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (axis == k || axis == o->line || !axis_in(o->axes, axis) || !v->stride[axis]) continue;
-    if (axis_in(l->m->instance, axis) || !is_known(v->stride[axis], &n)) return false;
+    if (axis_in(l->m->instance, axis) || !is_known_int(v->stride[axis], &n)) return false;
     if (!keeps_place(v, n, columns)) return false;
   }
   return true;
@@ -112,7 +113,7 @@ static void call_with_sums(lower *l, const mma *p, gpu_op op, ir *sums, const ir
   for (int i = 0; i < all; i++) sums[i] = LLVMBuildExtractValue(l->e->b, result, (unsigned)i, "");
 }
 
-static ir flag(lower *l, int x) { return LLVMConstInt(l->e->i32, (unsigned long long)x, 1); }
+static ir i32_flag(lower *l, int x) { return LLVMConstInt(l->e->i32, (unsigned long long)x, 1); }
 
 static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k,
                      const ir *registers, ir *sums) {
@@ -120,15 +121,16 @@ static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k
   is_in_tiles(l, p, &p->b, p->tiles * GPU_TILE_COLUMNS, &across_b);
   ir b = descriptor_of(l, p, &p->b, at, p->first_column, k, across_b);
   if (registers) {
-    ir more[] = {registers[0], registers[1],     registers[2], registers[3], b,
-                 flag(l, 1),   flag(l, across_b)};
+    ir more[] = {registers[0],   registers[1],         registers[2], registers[3], b,
+                 i32_flag(l, 1), i32_flag(l, across_b)};
     gpu_op op = f16 ? GPU_WGMMA_REGISTERS_N8_F16 : GPU_WGMMA_REGISTERS_N8_BF16;
     call_with_sums(l, p, op, sums, more, 7);
     return;
   }
   is_in_tiles(l, p, &p->a, GROUP_ROWS, &across_a);
   ir a = descriptor_of(l, p, &p->a, at, p->group_row, k, across_a);
-  ir more[] = {a, b, flag(l, p->factors->minus ? -1 : 1), flag(l, across_a), flag(l, across_b)};
+  ir more[] = {a, b, i32_flag(l, p->factors->minus ? -1 : 1), i32_flag(l, across_a),
+               i32_flag(l, across_b)};
   call_with_sums(l, p, f16 ? GPU_WGMMA_N8_F16 : GPU_WGMMA_N8_BF16, sums, more, 5);
 }
 

@@ -81,7 +81,7 @@ static ir row_address(lower *l, const staged_lanes *s, const place_in_loops *at)
   return view_address(l, &s->rows, at, s->axes);
 }
 
-static ir row_at(lower *l, const staged_lanes *s, const place_in_loops *at, int row) {
+static ir staged_row(lower *l, const staged_lanes *s, const place_in_loops *at, int row) {
   emitter *e = l->e;
   int axis = last_axis_of(l, s->axes);
   place_in_loops where = *at;
@@ -89,12 +89,12 @@ static ir row_at(lower *l, const staged_lanes *s, const place_in_loops *at, int 
   return load_real(e, row_address(l, s, &where), s->block);
 }
 
-static void add_block(lower *l, const staged_lanes *s, place_in_loops *at, int rows) {
+static void add_lane_block(lower *l, const staged_lanes *s, place_in_loops *at, int rows) {
   emitter *e = l->e;
   const tile_result *r = &l->p->program->results.items[s->result];
   axis_set axes = tile_place_axes(l->p->program, &r->place);
   ir *row = ARENA_ARRAY(e->a, ir, rows);
-  for (int i = 0; i < rows; i++) row[i] = row_at(l, s, at, i);
+  for (int i = 0; i < rows; i++) row[i] = staged_row(l, s, at, i);
   place_in_loops to = *at;
   to.mask = NULL;
   if (rows == s->block) {
@@ -129,11 +129,11 @@ static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in
   int64_t size = plan_axis_size(l->m, l->p->program, last), whole = size / s->block * s->block;
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), s->block, "rows");
   at->index[last] = loop.index;
-  add_block(l, s, at, s->block);
+  add_lane_block(l, s, at, s->block);
   loop_end(e, &loop);
   if (size > whole) {
     at->index[last] = integer(e, whole);
-    add_block(l, s, at, (int)(size - whole));
+    add_lane_block(l, s, at, (int)(size - whole));
   }
 }
 

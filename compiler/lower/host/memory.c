@@ -19,7 +19,7 @@ static ir alias_scope(emitter *e, const char *name) {
 
 // Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in
 // registers while it writes a buffer. Tensors may be each other.
-static void tell_apart(emitter *e, const view *v, ir access) {
+static void mark_tensors_apart(emitter *e, const view *v, ir access) {
   if (!access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
   const char *names[] = {"rec tensors", "rec buffers"};
   unsigned scope = LLVMGetMDKindIDInContext(e->context, "alias.scope", 11);
@@ -50,15 +50,15 @@ ir host_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
   emitter as = emit_as(e, view_type(e, v));
   ir x = lanes ? gather(&as, address, stride, mask, lanes) : load_real(&as, address, 0);
-  if (!v->present) tell_apart(e, v, x);
+  if (!v->present) mark_tensors_apart(e, v, x);
   return as_real(e, x);
 }
 
-static void store_numbers(lower *l, const view *v, ir address, ir stride, ir mask, ir x) {
+static void store_lane_numbers(lower *l, const view *v, ir address, ir stride, ir mask, ir x) {
   emitter as = emit_as(l->e, view_type(l->e, v));
   x = as_real(&as, x);
   stride ? scatter(&as, x, address, stride, mask) : store_real(&as, x, address);
-  tell_apart(l->e, v, LLVMGetLastInstruction(LLVMGetInsertBlock(l->e->b)));
+  mark_tensors_apart(l->e, v, LLVMGetLastInstruction(LLVMGetInsertBlock(l->e->b)));
 }
 
 void host_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
@@ -69,7 +69,7 @@ void host_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   if (number_is_narrow(v->stored)) {
     store_narrow(l->e, v->stored, x, address, stride, mask);
   } else {
-    store_numbers(l, v, address, stride, mask, x);
+    store_lane_numbers(l, v, address, stride, mask, x);
   }
 }
 

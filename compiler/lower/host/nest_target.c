@@ -3,17 +3,19 @@
 
 #include "compiler/lower/host/nests.h"
 
-static void around(lower *l, const plan_nest *nest, nest_lowering *body) { body(l, nest); }
+static void around_host_nest(lower *l, const plan_nest *nest, nest_lowering *body) {
+  body(l, nest);
+}
 
-static void pack(lower *l, const plan_nest *nest) {
+static void pack_host_operand(lower *l, const plan_nest *nest) {
   view to = lower_buffer(l, nest->pack);
   if (nest->lane || !host_transpose(l, nest, to)) lower_pack(l, nest, to);
 }
 
 static void prefix(lower *l, const plan_nest *nest) { lower_prefix(l, nest, 1); }
 
-static void in_order(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
-                     void *data) {
+static void loop_in_order(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                          void *data) {
   lower_loops_over(l, axes, 0, at, inner, data);
 }
 
@@ -39,7 +41,7 @@ static void vectors(lower *l, const loop_axes *axes, bool copies, point_function
   lower_loops_over(l, &outer, 0, &at, axes->count ? along_vectors : body, axes->count ? &v : data);
 }
 
-static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
+static ir host_buffered_value(lower *l, const place_in_loops *at, tile_id id) {
   view v = lower_buffer(l, l->p->values[id].buffer);
   return view_load(l, &v, at, value(l, id)->axes);
 }
@@ -47,25 +49,25 @@ static ir buffered(lower *l, const place_in_loops *at, tile_id id) {
 // One thread sees all that it has stored, and all memory is its own.
 static void wait(lower *l) { (void)l; }
 
-static int spacing(lower *l, const plan_buffer *b, ir *base) {
+static int host_buffer_spacing(lower *l, const plan_buffer *b, ir *base) {
   (void)l, (void)b, (void)base;
   return 1;
 }
 
-static plan_layout layout(const lower *l, const plan_buffer *b, ir base) {
+static plan_layout host_buffer_layout(const lower *l, const plan_buffer *b, ir base) {
   (void)l, (void)b, (void)base;
   return (plan_layout){0};
 }
 
-static void enter(lower *l) { (void)l; }
+static void enter_host_function(lower *l) { (void)l; }
 
-static void list(lower *l, arena *a, ir_list *into) { (void)l, (void)a, (void)into; }
+static void list_nothing(lower *l, arena *a, ir_list *into) { (void)l, (void)a, (void)into; }
 
 const nest_target host_nest_target = {
     .region = host_region,
-    .around = around,
+    .around = around_host_nest,
     .nests = {[NEST_POINTS] = host_points,
-              [NEST_PACK] = pack,
+              [NEST_PACK] = pack_host_operand,
               [NEST_DOT] = host_dot,
               [NEST_SOLVE] = host_solve,
               [NEST_PREFIX] = prefix,
@@ -73,17 +75,17 @@ const nest_target host_nest_target = {
               [NEST_SEGMENT] = lower_segment,
               [NEST_SEGMENT_ADJOINT] = lower_segment_adjoint,
               [NEST_FIRST_EXTREME] = lower_first_extreme},
-    .points = in_order,
+    .points = loop_in_order,
     .vectors = vectors,
     .wait = wait,
     .load = host_load,
     .store = host_store,
-    .buffered = buffered,
+    .buffered = host_buffered_value,
     .result = host_result,
     .copy = lower_copy_by_loops,
-    .spacing = spacing,
-    .layout = layout,
-    .enter = enter,
-    .list = list,
+    .spacing = host_buffer_spacing,
+    .layout = host_buffer_layout,
+    .enter = enter_host_function,
+    .list = list_nothing,
     .tells_apart = true,
 };

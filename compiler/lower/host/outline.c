@@ -31,19 +31,19 @@ typedef struct outline {
 } outline;
 
 // A constant distance behind another address.
-static bool is_behind(ir x) {
+static bool is_offset_address(ir x) {
   return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 &&
          LLVMIsConstant(LLVMGetOperand(x, 1));
 }
 
 // The address that others lie behind, some behind each other.
 static ir base_of(ir x) {
-  while (is_behind(x)) x = LLVMGetOperand(x, 0);
+  while (is_offset_address(x)) x = LLVMGetOperand(x, 0);
   return x;
 }
 
 static bool is_derived(const outline *o, int i) {
-  return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]);
+  return o->listed.count > LONG_ENVIRONMENT && is_offset_address(*o->listed.items[i]);
 }
 
 // The position of an address among those that others lie behind.
@@ -101,7 +101,7 @@ static void load_environment(outline *o, LLVMTypeRef *types) {
 
 // The same distances behind what a part has loaded.
 static ir derived_from(LLVMBuilderRef b, ir outside, ir loaded) {
-  if (!is_behind(outside)) return loaded;
+  if (!is_offset_address(outside)) return loaded;
   ir base = derived_from(b, LLVMGetOperand(outside, 0), loaded),
      distance = LLVMGetOperand(outside, 1);
   LLVMTypeRef type = LLVMGetGEPSourceElementType(outside);
@@ -128,7 +128,7 @@ static void erase_access(ir access, unsigned address_operand) {
   LLVMInstructionEraseFromParent(address);
 }
 
-static void open_part(outline *o) {
+static void open_outlined_part(outline *o) {
   emitter *e = o->outside->e;
   if (!o->environment) store_environment(o);
   size_t length;
@@ -152,7 +152,7 @@ static void open_part(outline *o) {
 // An address that nothing uses goes, and then the addresses from which it was computed, if nothing
 // else uses them.
 static void erase_unused_address(ir x) {
-  if (!x || !is_behind(x) || LLVMGetFirstUse(x)) return;
+  if (!x || !is_offset_address(x) || LLVMGetFirstUse(x)) return;
   ir base = LLVMGetOperand(x, 0);
   LLVMInstructionEraseFromParent(x);
   erase_unused_address(base);
@@ -171,7 +171,7 @@ static void close_part(outline *o) {
   o->open = false;
 }
 
-static bool is_long(const outline *o, const lower *at) {
+static bool is_long_function(const outline *o, const lower *at) {
   int count = llvm_instruction_count(at->e->function);
   return count - (o->open ? o->before_nests : 0) > LONG_FUNCTION;
 }
@@ -186,9 +186,9 @@ void host_region(lower *l, nest_range nests) {
   outline o = {.outside = l, .nests = nests};
   turn_functions turns = {0};
   for (int n = nests.first; n <= nests.last;) {
-    if (is_long(&o, o.open ? &o.inside : l)) {
+    if (is_long_function(&o, o.open ? &o.inside : l)) {
       close_part(&o);
-      open_part(&o);
+      open_outlined_part(&o);
     }
     n += lower_nests_from(o.open ? &o.inside : l, nests, n, &turns);
   }

@@ -3,12 +3,12 @@
 //   [t, N]      for t: for N by 16: ..
 #include "compiler/lower/host/nests.h"
 
-static const staged_lanes *staged_of(const point_nest *n, int position) {
+static const staged_lanes *staged_lanes_of(const point_nest *n, int position) {
   return &((const staged_lanes *)n->staged)[position];
 }
 
-static bool stage(lower *l, const point_nest *n, int position, const place_in_loops *at) {
-  const staged_lanes *s = staged_of(n, position);
+static bool stage_in_lanes(lower *l, const point_nest *n, int position, const place_in_loops *at) {
+  const staged_lanes *s = staged_lanes_of(n, position);
   if (s->block)
     stage_point(l, s, at, lower_value_at(l, at, l->p->program->results.items[s->result].value));
   return s->block;
@@ -21,13 +21,13 @@ static void open_staged(lower *l, point_nest *n) {
     int block = lane_block_of(l, nest, nest->results.items[i]);
     if (block) staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
   }
-  n->stage = stage;
+  n->stage = stage_in_lanes;
   n->staged = staged;
 }
 
 static void add_staged(lower *l, const point_nest *n) {
   for (int i = 0; i < n->nest->results.count; i++) {
-    if (staged_of(n, i)->block) add_staged_lanes(l, staged_of(n, i));
+    if (staged_lanes_of(n, i)->block) add_staged_lanes(l, staged_lanes_of(n, i));
   }
 }
 
@@ -52,7 +52,7 @@ enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10 };
 // A function such as exp2 is a chain of instructions that wait for each other. Where registers are
 // few and x * 2^n is many instructions, a single chain fills the scheduler of the processor:
 // several vectors are computed in lockstep, where these divide the axis.
-static int side_by_side(const lower *l, const plan_nest *nest, int axis) {
+static int vectors_side_by_side(const lower *l, const plan_nest *nest, int axis) {
   if (axis < 0 || nest->wide || clone_targets[l->e->clone].scales) return 0;
   bool has = false;
   for (int i = 0; i < nest->values.count; i++)
@@ -64,7 +64,7 @@ static int side_by_side(const lower *l, const plan_nest *nest, int axis) {
 
 void host_points(lower *l, const plan_nest *nest) {
   point_nest n = lower_open_points(l, nest, vector_of(l, nest));
-  l->side_by_side = side_by_side(l, nest, n.vector);
+  l->side_by_side = vectors_side_by_side(l, nest, n.vector);
   open_staged(l, &n);
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);

@@ -43,7 +43,7 @@ enum { MOST_ROWS = 8, MOST_VECTORS = 8, VECTORS_OF_ROWS = 4 };
 static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // Rows and vectors of a block: as many accumulators as the registers hold beside the operands.
-static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
+static void choose_block_shape(const emitter *e, const shape *s, int *rows, int *vectors) {
   int registers = clone_targets[e->clone].vector_registers;
   int64_t wide = (s->columns + e->lanes - 1) / e->lanes;
   *vectors = s->rows == 1 ? MOST_VECTORS : registers >= 32 ? VECTORS_OF_ROWS : VECTORS_OF_ROWS / 2;
@@ -89,7 +89,7 @@ typedef struct block_sums {
   ir at[MOST_ROWS][MOST_VECTORS];
 } block_sums;
 
-static void open_sums(product *p, const block *b, block_sums *sums) {
+static void open_block_sums(product *p, const block *b, block_sums *sums) {
   emitter *e = p->e;
   int64_t columns = 0;
   ir scales[MOST_ROWS];
@@ -109,7 +109,7 @@ static void open_sums(product *p, const block *b, block_sums *sums) {
   }
 }
 
-static void add_step(product *p, const block *b, const block_sums *sums, ir k) {
+static void add_product_step(product *p, const block *b, const block_sums *sums, ir k) {
   emitter *e = p->e;
   ir factor[MOST_VECTORS];
   ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, k, p->b_k), b->j));
@@ -180,19 +180,20 @@ static void add_in_chains(product *p, const block *b, const block_sums *sums, in
   for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
   emit_loop loop = loop_begin(e, begin, end, chains, "k");
   for (int c = 0; c < chains; c++)
-    add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
+    add_product_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
   loop_end(e, &loop);
   for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
 }
 
-static void add_steps(product *p, const block *b, const block_sums *sums, ir begin, ir end) {
+static void add_product_steps(product *p, const block *b, const block_sums *sums, ir begin,
+                              ir end) {
   int chains = chains_of(p, b);
   if (chains > 1) {
     add_in_chains(p, b, sums, chains, begin, end);
     return;
   }
   emit_loop loop = loop_begin(p->e, begin, end, 1, "k");
-  add_step(p, b, sums, loop.index);
+  add_product_step(p, b, sums, loop.index);
   loop_end(p->e, &loop);
 }
 
@@ -205,7 +206,7 @@ static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   fetch_entry(e, &list);
   ir end = int_add(e, loop.index, integer(e, steps));
   if (p->s.depth % steps) end = int_min(e, end, integer(e, p->s.depth));
-  add_steps(p, b, sums, loop.index, end);
+  add_product_steps(p, b, sums, loop.index, end);
   loop_end(e, &loop);
 }
 
@@ -213,13 +214,13 @@ static void one_block(product *p, const block *b) {
   block_sums sums;
   int64_t columns = 0;
   ir begin, end;
-  open_sums(p, b, &sums);
+  open_block_sums(p, b, &sums);
   for (int v = 0; v < b->vectors; v++) columns += b->lanes[v];
   if (p->fetch) {
     add_and_fetch(p, b, &sums);
   } else {
     k_bounds(p, b, columns, &begin, &end);
-    add_steps(p, b, &sums, begin, end);
+    add_product_steps(p, b, &sums, begin, end);
   }
   close_sums(p, b, &sums);
 }
@@ -244,7 +245,7 @@ static void row_blocks(product *p, block b, int rows) {
 static void product_body(product *p) {
   emitter *e = p->e;
   int rows, vectors;
-  block_of(e, &p->s, &rows, &vectors);
+  choose_block_shape(e, &p->s, &rows, &vectors);
   int64_t wide = (int64_t)vectors * e->lanes, whole = p->s.columns / wide * wide;
   block b = {.vectors = vectors};
   for (int v = 0; v < vectors; v++) b.lanes[v] = e->lanes;
@@ -308,7 +309,7 @@ static view operand_view(lower *l, tile_id id, int pack) {
   return buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
 }
 
-static k_range range_of(const lower *l, const plan_dot *d) {
+static k_range nonzero_depth(const lower *l, const plan_dot *d) {
   int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   const plan_value *a = &l->p->values[d->a], *b = &l->p->values[d->b];
   if (a->zero_above && d->i == t && d->k == s) return K_TO_ROW;
@@ -326,32 +327,32 @@ typedef struct dot_data {
   axis_set free, summed;  // loops around the blocked kernel
 } dot_data;
 
-static ir stride_of(lower *l, const view *v, int axis) {
+static ir view_stride(lower *l, const view *v, int axis) {
   return axis >= 0 && v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
 }
 
-static shape shape_of(const lower *l, const plan_nest *nest) {
+static shape product_shape(const lower *l, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_program *program = l->p->program;
   return (shape){.rows = dot->i < 0 ? 1 : plan_axis_size(l->m, program, dot->i),
                  .columns = plan_axis_size(l->m, program, dot->j),
                  .depth = dot->k < 0 ? 0 : plan_axis_size(l->m, program, dot->k),
-                 .range = range_of(l, dot)};
+                 .range = nonzero_depth(l, dot)};
 }
 
 // All its blocks take all of k, and their time: others are not worth while, or made once for many
 // instances.
 static bool may_fetch(const lower *l, const plan_nest *nest) {
   return nest->kind == NEST_DOT && nest->region == REGION_BODY && !nest->lane && !nest->dot.along &&
-         range_of(l, &nest->dot) == K_ALL;
+         nonzero_depth(l, &nest->dot) == K_ALL;
 }
 
 int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   if (!may_fetch(l, nest)) return 0;
   const plan_dot *dot = &nest->dot;
-  shape s = shape_of(l, nest);
+  shape s = product_shape(l, nest);
   int rows, vectors;
-  block_of(l->e, &s, &rows, &vectors);
+  choose_block_shape(l->e, &s, &rows, &vectors);
   int64_t blocks = in_parts(s.rows, rows) * in_parts(s.columns, (int64_t)vectors * l->e->lanes);
   const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
   axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) & ~plan_inner_axes(dot);
@@ -363,7 +364,7 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
 // From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the
 // next step.
 static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
-  if (dot->k >= 0) return stride_of(l, v, dot->k);
+  if (dot->k >= 0) return view_stride(l, v, dot->k);
   plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
   return lower_extent(l->e, l->axis_size, plan_words(&row));
 }
@@ -381,13 +382,13 @@ static void factors_of_rows(lower *l, const place_in_loops *at, const dot_data *
   }
   view v = value_view(l, d->scale);
   *scale = view_address(l, &v, at, axes & ~axis_bit(d->nest->dot.i));
-  if (axis_in(axes, d->nest->dot.i)) *scale_i = stride_of(l, &v, d->nest->dot.i);
+  if (axis_in(axes, d->nest->dot.i)) *scale_i = view_stride(l, &v, d->nest->dot.i);
 }
 
 static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
   emitter *e = l->e;
   const plan_dot *dot = &d->nest->dot;
-  shape s = shape_of(l, d->nest);
+  shape s = product_shape(l, d->nest);
   s.start = start;
   s.scaled = d->scale != NO_TILE;
   if (l->fetch.list && may_fetch(l, d->nest)) {
@@ -395,28 +396,28 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     s.entries = l->fetch.entries < s.depth ? (int)l->fetch.entries : (int)s.depth;
   }
   axis_set inner = plan_inner_axes(dot);
-  ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
+  ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = view_stride(l, &d->a, dot->i);
   ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
-  ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
+  ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = view_stride(l, &d->c, dot->i);
   LLVMTypeRef type;
   if (d->nest->lane) {
     dot_sizes sizes = {s.rows, s.columns, s.depth};
     ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
     ir args[] = {a,
                  a_i,
-                 stride_of(l, &d->a, dot->k),
+                 view_stride(l, &d->a, dot->k),
                  b,
-                 stride_of(l, &d->b, dot->j),
-                 stride_of(l, &d->b, dot->k),
+                 view_stride(l, &d->b, dot->j),
+                 view_stride(l, &d->b, dot->k),
                  c,
                  c_i,
-                 stride_of(l, &d->c, dot->j)};
+                 view_stride(l, &d->c, dot->j)};
     LLVMBuildCall2(e->b, type, function, args, 9, "");
     return;
   }
   if (dot->along) {
     ir function = dot_along_function(e, s.rows, s.columns, s.depth, start, &type);
-    ir args[] = {a, a_i, b, stride_of(l, &d->b, dot->j), c, c_i};
+    ir args[] = {a, a_i, b, view_stride(l, &d->b, dot->j), c, c_i};
     LLVMBuildCall2(e->b, type, function, args, 6, "");
     return;
   }

@@ -62,7 +62,7 @@ static ir lanes_from(emitter *e, ir x, int first, int count) {
   return LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(mask, (unsigned)count), "");
 }
 
-static void store_block(const along *p, const corner *at, ir x) {
+static void store_sum_block(const along *p, const corner *at, ir x) {
   emitter *e = p->e;
   for (int r = 0; r < at->rows; r++) {
     ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->c_i);
@@ -93,7 +93,7 @@ static void one_block(const along *p, ir i, ir j, int rows, int columns) {
   if (p->depth > whole) multiply_at(p, &at, integer(e, whole), (int)(p->depth - whole), sums);
   ir parts[MOST_LANES];
   for (int n = 0; n < e->lanes; n++) parts[n] = load_real(e, sums[n], e->lanes);
-  store_block(p, &at, sums_of_rows(e, parts, e->lanes));
+  store_sum_block(p, &at, sums_of_rows(e, parts, e->lanes));
 }
 
 static void columns_of(const along *p, ir i, int rows) {

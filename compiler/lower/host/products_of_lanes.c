@@ -85,12 +85,12 @@ static void columns_of(const lanes_product *p, ir i, int rows, int block) {
     one_block(p, &(corner){i, integer(e, whole), rows, (int)(p->columns - whole)});
 }
 
-static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t least_size(int64_t x, int64_t y) { return x < y ? x : y; }
 
 static void all_blocks(const lanes_product *p) {
   emitter *e = p->e;
   int most = clone_targets[e->clone].vector_registers >= 32 ? MOST_SIDE : MOST_SIDE / 2;
-  int rows = (int)smaller(MOST_SIDE, p->rows), columns = (int)smaller(most, p->columns);
+  int rows = (int)least_size(MOST_SIDE, p->rows), columns = (int)least_size(most, p->columns);
   int64_t whole = p->rows / rows * rows;
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), rows, "i");
   columns_of(p, loop.index, rows, columns);

@@ -87,7 +87,7 @@ plan_access plan_access_of_buffer(const mapping *m, const plan *p, int buffer) {
   return b->carried >= 0 ? of_carried(m, p, b->carried, *b) : of_memory(m, b, buffer);
 }
 
-static bool is_state(const tile_place *place) {
+static bool is_state_place(const tile_place *place) {
   return place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
 }
 
@@ -110,7 +110,7 @@ plan_access plan_access_of_argument(const mapping *m, const plan *p, int argumen
   const tile_place *place = tile_argument_place(p->program, argument);
   plan_access x = plan_access_of_tensor(m, p, place);
   x.in_shared = place->time;
-  if (!is_state(place)) return x;
+  if (!is_state_place(place)) return x;
   axis_set axes = plan_tile_axes(m, tile_place_axes(p->program, place));
   plan_buffer b = plan_buffer_for(m, p->program, axes, false, -1);
   for (int c = 0; c < p->carried_count; c++)

@@ -66,7 +66,7 @@ typedef struct bank_turn {
   int counts[BANKS], most;
 } bank_turn;
 
-static void ask(bank_turn *turn, int64_t word) {
+static void ask_bank(bank_turn *turn, int64_t word) {
   int bank = (int)(word % BANKS);
   for (int i = 0; i < turn->counts[bank]; i++)
     if (turn->words[bank][i] == word) return;
@@ -84,7 +84,7 @@ int plan_wavefronts(const int64_t addresses[LANES], int bytes) {
     memset(turn.counts, 0, sizeof turn.counts);
     for (int lane = first; lane < first + lanes; lane++)
       for (int i = 0; addresses[lane] >= 0 && i < words; i++)
-        ask(&turn, addresses[lane] / BANK_BYTES + i);
+        ask_bank(&turn, addresses[lane] / BANK_BYTES + i);
     wavefronts += turn.most;
   }
   return wavefronts;

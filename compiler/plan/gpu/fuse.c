@@ -84,7 +84,7 @@ static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot 
   return !(points->over & ~axis_bit(dot->j));
 }
 
-static bool is_product(const planner *q, int n) {
+static bool is_lone_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   return nest->kind == NEST_DOT && nest->values.count == 1;
 }
@@ -164,7 +164,7 @@ static int starts(const planner *q, int n) {
   const plan_value *pv = &p->values[sum];
   if (pv->dot == NO_TILE || p->values[pv->dot].into != sum) return -1;
   int k = p->values[pv->dot].nest;
-  if (k <= n || !is_product(q, k) || nest->region != p->nests.items[k].region) return -1;
+  if (k <= n || !is_lone_product(q, k) || nest->region != p->nests.items[k].region) return -1;
   if (!same_points(q, nest, pv->dot) || loses_state(q, n, k)) return -1;
   const tile_value *v = value(q, sum);
   tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
@@ -206,7 +206,7 @@ static bool makes_in_accumulator(const planner *q, int n, tile_id x) {
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
-  if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
+  if (!is_lone_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id product = nest->values.items[0], sum = p->values[product].into;
   if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op == TILE_ACCUMULATE)
     return -1;
@@ -226,7 +226,7 @@ static int first_of_two(const planner *q, int n) {
 static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
-  if (!is_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
+  if (!is_lone_product(q, n) || !plan_is_mma(q->m, q->program, &nest->dot)) return -1;
   tile_id made = nest->values.items[0], sum = p->values[made].into;
   if (sum == NO_TILE || p->values[sum].dot != made || value(q, sum)->op != TILE_ADD) return -1;
   *scaled = value(q, sum)->args[value(q, sum)->args[0] == made];
@@ -241,7 +241,8 @@ static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
     if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || p->values[x].into != NO_TILE ||
         m < 0 || m >= n)
       continue;
-    if (is_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n)) return m;
+    if (is_lone_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n))
+      return m;
   }
   return -1;
 }
@@ -321,11 +322,11 @@ static bool ends_with_product(const planner *q, int n) {
 static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
 
 // Are the operands of the value made before nest n, by it, or by the points?
-static bool is_there(const planner *q, int n, int points, tile_id id) {
+static bool operands_are_there(const planner *q, int n, int points, tile_id id) {
   const tile_value *v = value(q, id);
   if (!plan_at_hand(q->p, id)) return q->p->values[id].nest <= n || q->p->values[id].nest == points;
   for (int k = 0; k < tile_arity(v->op); k++)
-    if (!is_there(q, n, points, v->args[k])) return false;
+    if (!operands_are_there(q, n, points, v->args[k])) return false;
   return true;
 }
 
@@ -338,10 +339,10 @@ static bool may_come(const planner *q, int n, int points) {
     const plan_value *pv = &q->p->values[nest->values.items[i]];
     if (pv->buffer >= 0 && q->p->buffers.items[pv->buffer].carried >= 0) return false;
     for (int k = 0; k < tile_arity(v->op); k++)
-      if (v->args[k] != pv->dot && !is_there(q, n, points, v->args[k])) return false;
+      if (v->args[k] != pv->dot && !operands_are_there(q, n, points, v->args[k])) return false;
   }
   for (int i = 0; i < nest->results.count; i++)
-    if (!is_there(q, n, points, q->program->results.items[nest->results.items[i]].value))
+    if (!operands_are_there(q, n, points, q->program->results.items[nest->results.items[i]].value))
       return false;
   return true;
 }
@@ -362,7 +363,7 @@ static bool is_read_behind(const planner *q, int n, tile_id id) {
 
 // The nest of points that reads the product of nest n element by element, before any other nest;
 // -1: there is none.
-static int goes_on(const planner *q, int n) {
+static int continuing_nest(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   tile_id id = made_by(q, n);
@@ -452,7 +453,7 @@ void plan_join_nests(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_dot *dot = &q->p->nests.items[n].dot;
     if (!ends_with_product(q, n) || (dot->i >= 0 && !plan_is_mma(q->m, q->program, dot))) continue;
-    int points = goes_on(q, n);
+    int points = continuing_nest(q, n);
     if (points >= 0 && (dot->i >= 0 || !reduces(q, &q->p->nests.items[points])))
       join_after(q, n--, points);
   }

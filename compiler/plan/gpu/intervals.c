@@ -56,15 +56,15 @@ static void mark_makers(gathering *g, tile_id id, int reader) {
   if (start >= 0 && start < reader) *pair(g, g->before, start, reader) = true;
 }
 
-static void mark_operands(gathering *g, tile_id id, int reader) {
+static void mark_operand_makers(gathering *g, tile_id id, int reader) {
   const tile_value *v = value(g->q, id);
   for (int k = 0; k < tile_arity(v->op); k++) mark_makers(g, v->args[k], reader);
 }
 
 static void find_makers(gathering *g, int n) {
   const plan_nest *nest = nest_of(g, n);
-  for (int i = 0; i < nest->values.count; i++) mark_operands(g, nest->values.items[i], n);
-  if (nest->two) mark_operands(g, nest->other, n);
+  for (int i = 0; i < nest->values.count; i++) mark_operand_makers(g, nest->values.items[i], n);
+  if (nest->two) mark_operand_makers(g, nest->other, n);
   if (nest->two && nest->scaled != NO_TILE) mark_makers(g, nest->scaled, n);
   if (nest->kind == NEST_PACK) mark_makers(g, nest->packed, n);
   for (int i = 0; i < nest->results.count; i++)
@@ -81,14 +81,14 @@ typedef struct nest_memory {
   bool *reads, *writes;
 } nest_memory;
 
-static nest_memory memory_of(const gathering *g, int n) {
+static nest_memory interval_memory(const gathering *g, int n) {
   size_t all = (size_t)plan_memory_count(g->q->p) + 1;
   nest_memory m = {ARENA_ARRAY(g->q->a, bool, all), ARENA_ARRAY(g->q->a, bool, all)};
   plan_note_memory(g->q->p, nest_of(g, n), m.reads, m.writes);
   return m;
 }
 
-static bool meet(const plan *p, nest_memory x, nest_memory y) {
+static bool memories_meet(const plan *p, nest_memory x, nest_memory y) {
   for (int i = 0; i < plan_memory_count(p); i++)
     if ((x.writes[i] && (y.reads[i] || y.writes[i])) || (x.reads[i] && y.writes[i])) return true;
   return false;
@@ -100,10 +100,11 @@ static void find_order(gathering *g) {
   const plan *p = g->q->p;
   nest_memory *of = ARENA_ARRAY(g->q->a, nest_memory, g->count);
   for (int n = 0; n < g->count; n++) {
-    of[n] = memory_of(g, n);
+    of[n] = interval_memory(g, n);
     find_makers(g, n);
     for (int m = 0; m < n; m++)
-      if (meet(p, of[m], of[n])) *pair(g, g->before, m, n) = *pair(g, g->waits, m, n) = true;
+      if (memories_meet(p, of[m], of[n]))
+        *pair(g, g->before, m, n) = *pair(g, g->waits, m, n) = true;
     for (int b = 0; b < p->buffers.count; b++)
       if (of[n].reads[b] || of[n].writes[b]) vec_push(g->q->a, &g->users[b], n);
   }
@@ -151,7 +152,7 @@ static int64_t most_alive(const gathering *g, const int *order, const int *inter
 }
 
 // With the nest next in the current interval, and then those that are left as they are.
-static bool has_room(const gathering *g, int nest) {
+static bool interval_has_room(const gathering *g, int nest) {
   int filled = g->filled, intervals = g->intervals;
   memcpy(g->trial_order, g->order, (size_t)filled * sizeof *g->order);
   memcpy(g->trial_interval, g->interval, (size_t)filled * sizeof *g->interval);
@@ -171,7 +172,7 @@ static bool may_join(const gathering *g, int nest) {
     if (!g->placed[n] && *pair(g, g->before, n, nest)) return false;
   for (int i = g->filled - 1; i >= 0 && g->interval[i] == g->intervals - 1; i--)
     if (*pair(g, g->waits, g->order[i], nest)) return false;
-  return has_room(g, nest);
+  return interval_has_room(g, nest);
 }
 
 // Do warps share rows of the nest's product? Their sums are added up behind a barrier within the
@@ -194,7 +195,7 @@ static int place_of(const gathering *g, int nest) {
   return place;
 }
 
-static void put(gathering *g, int nest) {
+static void insert_nest(gathering *g, int nest) {
   int place = place_of(g, nest);
   memmove(&g->order[place + 1], &g->order[place], (size_t)(g->filled - place) * sizeof *g->order);
   g->order[place] = nest;
@@ -202,13 +203,13 @@ static void put(gathering *g, int nest) {
   g->placed[nest] = true;
 }
 
-static void gather(gathering *g) {
+static void gather_intervals(gathering *g) {
   for (int n = 0; n < g->count; n++) {
     if (g->placed[n]) continue;
     g->intervals++;
-    put(g, n);
+    insert_nest(g, n);
     for (int other = n + 1; other < g->count; other++)
-      if (!g->placed[other] && may_join(g, other)) put(g, other);
+      if (!g->placed[other] && may_join(g, other)) insert_nest(g, other);
   }
 }
 
@@ -265,7 +266,7 @@ void plan_gather_nests(planner *q) {
   open_numbers(&g);
   for (int n = 0; n < g.count; n++) g.trial_order[n] = g.trial_interval[n] = n;
   g.most = most_alive(&g, g.trial_order, g.trial_interval);
-  gather(&g);
+  gather_intervals(&g);
   put_in_order(&g);
 }
 

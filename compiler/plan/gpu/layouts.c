@@ -56,7 +56,8 @@ typedef struct layouts {
 // Addresses of fragments are made once for all elements, and so are those of code whose constants
 // are all that numbers trade places by. Where such constants are nothing that they trade places by,
 // all these lines have one address. Elsewhere the bits that trade places are put into each address.
-static double instructions_of(const nest_access *access, const memory_cost *memory, int number) {
+static double layout_instructions(const nest_access *access, const memory_cost *memory,
+                                  int number) {
   plan_swap swaps[PLAN_MOST_SWAPS];
   int64_t read = 0;
   const int lines = 1 << access->lines,
@@ -118,8 +119,9 @@ static void visit(access_visitor *self, const nest_access *access) {
   plan_offsets_of(x, at, seen.offsets);
   const known_access *known = known_of(c, &seen);
   for (int i = 0; i < CANDIDATES; i++) {
-    const gpu_work work = {.wavefronts = times * known->wavefronts[i],
-                           .busiest = times / access->warps * instructions_of(access, memory, i)};
+    const gpu_work work = {
+        .wavefronts = times * known->wavefronts[i],
+        .busiest = times / access->warps * layout_instructions(access, memory, i)};
     memory->cycles[i] += c->share * gpu_cycles_added(&work);
   }
 }
@@ -127,7 +129,7 @@ static void visit(access_visitor *self, const nest_access *access) {
 // ---- choice ----
 
 // A row of 32 numbers or of a multiple is a line, or the largest power of two that divides it.
-static int line_of(int64_t row) {
+static int line_bits(int64_t row) {
   enum { LEAST = 5 };
   int line = LEAST;
   while (row % ((int64_t)2 << line) == 0) line++;
@@ -140,7 +142,7 @@ static void open_memory(const layouts *c, memory_cost *memory, const plan_buffer
                b->stored != NUMBER_F32;
   if (plain || b->numbers.factor % LINE) return;
   memory->chosen = true;
-  memory->line = line_of(plan_typical_size(c->q->m, c->q->program, b->axes[b->axis_count - 1]));
+  memory->line = line_bits(plan_typical_size(c->q->m, c->q->program, b->axes[b->axis_count - 1]));
 }
 
 static void open_all(arena *a, layouts *c) {
@@ -160,7 +162,7 @@ static void open_all(arena *a, layouts *c) {
 }
 
 // The pattern of the fewest cycles; the plainest of equal ones.
-static plan_layout best_of(const memory_cost *memory) {
+static plan_layout best_layout(const memory_cost *memory) {
   int best = 0;
   for (int i = 1; memory->chosen && i < CANDIDATES; i++)
     if (memory->cycles[i] < memory->cycles[best]) best = i;
@@ -179,8 +181,8 @@ void plan_choose_layouts(planner *q) {
     c.share = where == REGION_PROLOGUE || where == REGION_EPILOGUE ? gpu_cost_seldom : 1;
     gpu_work_of_nest(scratch, &counted, &p->nests.items[n], NULL, &c.visitor);
   }
-  for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_of(&c.memory[i]);
+  for (int i = 0; i < p->buffers.count; i++) p->buffers.items[i].layout = best_layout(&c.memory[i]);
   for (int s = 0; s < p->carried_count; s++)
-    p->carried[s].layout = best_of(&c.memory[p->buffers.count + s]);
+    p->carried[s].layout = best_layout(&c.memory[p->buffers.count + s]);
   arena_free(scratch);
 }

@@ -18,13 +18,13 @@ typedef struct reader {
 } reader;
 
 // Does `id` read the state or the next state? *moved: at another point.
-static bool reads_state(const reader *r, tile_id id, bool *moved) {
+static bool reads_register_state(const reader *r, tile_id id, bool *moved) {
   const tile_value *v = value(r->q, id);
   if (id == r->sum) return true;
   if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == r->argument;
   bool reads = false;
   for (int k = 0; plan_at_hand(r->q->p, id) && k < tile_arity(v->op); k++) {
-    if (!reads_state(r, v->args[k], moved)) continue;
+    if (!reads_register_state(r, v->args[k], moved)) continue;
     reads = true;
     *moved = *moved || tile_op_is(v->op, TILE_MOVES_INDEX);
   }
@@ -48,7 +48,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
     const tile_value *v = value(q, user);
     for (int k = 0; k < tile_arity(v->op); k++) {
       bool moved = false;
-      if (!reads_state(r, v->args[k], &moved)) continue;
+      if (!reads_register_state(r, v->args[k], &moved)) continue;
       if (!may_read(r, user, moved)) return false;
       *shown = *shown || (user != r->sum && user != r->begun);
     }
@@ -56,7 +56,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *result = &q->program->results.items[i];
     bool moved = false, own = result->value == r->sum && result->place.role == TILE_NEXT_STATE;
-    if (!own && reads_state(r, result->value, &moved)) return false;
+    if (!own && reads_register_state(r, result->value, &moved)) return false;
   }
   return true;
 }
@@ -75,7 +75,7 @@ static int updating_nest(const planner *q, tile_id sum) {
 }
 
 // States made of each other are combined together, one element of all of them at a time.
-static bool is_coupled(const kernel *k, const tile_place *state) {
+static bool is_combined(const kernel *k, const tile_place *state) {
   // backward combines cotangents
   const tile_program *ends = k->kind == KERNEL_BACKWARD ? NULL : k->summary;
   for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
@@ -98,7 +98,7 @@ void plan_register_states(planner *q) {
     pair->accumulator = -1;
     if (!forward || !number_is_narrow(q->m->dtype)) continue;
     if (!pair->in_place || pair->argument < 0) continue;
-    if (is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
+    if (is_combined(k, &q->program->arguments.items[pair->argument])) continue;
     reader r = {
         .q = q, .sum = q->program->results.items[pair->result].value, .argument = pair->argument};
     int n = updating_nest(q, r.sum);

@@ -28,17 +28,17 @@ typedef struct stripped {
   tile_id base, of_rows, of_depth;  // NO_TILE: nothing
 } stripped;
 
-static tile_id product(const moving *n, tile_id x, tile_id y) {
+static tile_id tile_product(const moving *n, tile_id x, tile_id y) {
   if (x == NO_TILE) return y;
   return tile_append_exact(n->to, (tile_value){.op = TILE_MUL, .args = {x, y, NO_TILE}});
 }
 
-static tile_id inverse(const moving *n, tile_id x) {
+static tile_id inverse_tile(const moving *n, tile_id x) {
   tile_id one = tile_append_exact(n->to, (tile_value){.op = TILE_NUMBER, .number = 1});
   return tile_append_exact(n->to, (tile_value){.op = TILE_DIV, .args = {one, x, NO_TILE}});
 }
 
-static tile_id renamed(const moving *n, tile_id x, int from, int to) {
+static tile_id renamed_tile(const moving *n, tile_id x, int from, int to) {
   if (x == NO_TILE || !axis_in(new_value(n, x)->axes, from)) return x;
   tile_value v = {.op = TILE_RENAME, .args = {x, NO_TILE, NO_TILE}, .index = from, .index2 = to};
   return tile_append_exact(n->to, v);
@@ -56,24 +56,25 @@ static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor,
   axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
   axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
   if (axes == of_x || (axes & ~of_x) || (axes & over && axes & ~over)) return false;
-  if (divides) factor = inverse(n, factor);
+  if (divides) factor = inverse_tile(n, factor);
   tile_id *to = axes & over ? &s->of_depth : &s->of_rows;
-  *to = product(n, *to, factor);
+  *to = tile_product(n, *to, factor);
   return true;
 }
 
-static stripped strip(const moving *n, tile_id id, axis_set over) {
+static stripped strip_factors(const moving *n, tile_id id, axis_set over) {
   const tile_value v = *new_value(n, id);
   stripped s = {.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
   if (v.op == TILE_RENAME) {
     int from = tile_renamed_from(&v), to = tile_renamed_to(&v);
-    s = strip(n, v.args[0], axis_in(over, to) ? (over & ~axis_bit(to)) | axis_bit(from) : over);
-    s.base = renamed(n, s.base, from, to);
-    s.of_rows = renamed(n, s.of_rows, from, to);
-    s.of_depth = renamed(n, s.of_depth, from, to);
+    s = strip_factors(n, v.args[0],
+                      axis_in(over, to) ? (over & ~axis_bit(to)) | axis_bit(from) : over);
+    s.base = renamed_tile(n, s.base, from, to);
+    s.of_rows = renamed_tile(n, s.of_rows, from, to);
+    s.of_depth = renamed_tile(n, s.of_depth, from, to);
   } else if (v.op == TILE_MUL || v.op == TILE_DIV) {
     for (int k = 0; k < (v.op == TILE_MUL ? 2 : 1); k++) {
-      s = strip(n, v.args[k], over);
+      s = strip_factors(n, v.args[k], over);
       if (is_tokens(n, s.base) && take_factor(n, &s, v.args[k], v.args[!k], over, v.op == TILE_DIV))
         return s;
     }
@@ -83,7 +84,7 @@ static stripped strip(const moving *n, tile_id id, axis_set over) {
 }
 
 // Is it a product with a nest of its own, of two tiles of known sizes?
-static bool is_product(const moving *n, const tile_value *v) {
+static bool is_tile_product(const moving *n, const tile_value *v) {
   if (v->op != TILE_DOT) return false;
   axis_set a = plan_tile_axes(n->m, n->from->values.items[v->args[0]].axes);
   axis_set b = plan_tile_axes(n->m, n->from->values.items[v->args[1]].axes);
@@ -96,7 +97,7 @@ static bool is_made_in_sums(const moving *n, tile_id old) {
   const tile_value *v = old_value(n, old);
   if (v->op != TILE_MUL || n->uses[old] != 1) return false;
   for (int k = 0; k < 2; k++)
-    if (is_product(n, old_value(n, v->args[k])) && n->uses[v->args[k]] == 1) return true;
+    if (is_tile_product(n, old_value(n, v->args[k])) && n->uses[v->args[k]] == 1) return true;
   return false;
 }
 
@@ -116,23 +117,23 @@ static tile_id without_factors(const moving *n, tile_id id) {
   tile_id factor = NO_TILE;
   bool changed = false;
   for (int k = 0; k < 2; k++) v.args[k] = n->image[old->args[k]];
-  for (int k = 0; is_product(n, old) && k < 2; k++) {
-    stripped s = strip(n, v.args[k], v.over);
+  for (int k = 0; is_tile_product(n, old) && k < 2; k++) {
+    stripped s = strip_factors(n, v.args[k], v.over);
     if (s.base == v.args[k] || !is_tokens(n, s.base)) continue;
     if (s.of_depth != NO_TILE && !is_made_in_sums(n, old->args[!k])) continue;
     if (s.of_rows != NO_TILE && !may_leave_factor(n, id)) continue;
     v.args[k] = s.base;
-    if (s.of_depth != NO_TILE) v.args[!k] = product(n, v.args[!k], s.of_depth);
-    if (s.of_rows != NO_TILE) factor = product(n, factor, s.of_rows);
+    if (s.of_depth != NO_TILE) v.args[!k] = tile_product(n, v.args[!k], s.of_depth);
+    if (s.of_rows != NO_TILE) factor = tile_product(n, factor, s.of_rows);
     changed = true;
   }
   if (!changed) return NO_TILE;
   n->moved[id] = factor != NO_TILE;
   tile_id dot = tile_append_exact(n->to, v);
-  return factor == NO_TILE ? dot : product(n, dot, factor);
+  return factor == NO_TILE ? dot : tile_product(n, dot, factor);
 }
 
-static void count_uses(const moving *n) {
+static void count_moved_uses(const moving *n) {
   const tile_program *p = n->from;
   for (tile_id id = 0; id < p->values.count; id++) n->user[id] = NO_TILE;
   for (int i = 0; i < p->results.count; i++) n->uses[p->results.items[i].value]++;
@@ -156,7 +157,7 @@ void plan_move_factors(planner *q) {
   n.uses = ARENA_ARRAY(a, int, count);
   n.user = ARENA_ARRAY(a, tile_id, count);
   n.moved = ARENA_ARRAY(a, bool, count);
-  count_uses(&n);
+  count_moved_uses(&n);
   for (tile_id id = 0; id < program->values.count; id++) {
     tile_value v = program->values.items[id];
     n.image[id] = v.op == TILE_DOT && n.uses[id] ? without_factors(&n, id) : NO_TILE;

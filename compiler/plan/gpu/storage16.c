@@ -34,7 +34,7 @@ static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
 }
 
 // The kind of the value at this position of a nest: values after a product are points.
-static nest_kind kind_of(const plan_nest *nest, int position) {
+static nest_kind nest_kind_at(const plan_nest *nest, int position) {
   return nest->kind == NEST_DOT && position > 0 ? NEST_POINTS : nest->kind;
 }
 
@@ -49,7 +49,7 @@ static void read_nest(narrowing *n, int number) {
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     const tile_value *v = value_of(n, id);
-    nest_kind kind = kind_of(nest, i);
+    nest_kind kind = nest_kind_at(nest, i);
     if (!is_written_once(n, id, kind)) {
       widen_buffer(n, n->p->values[id].buffer);
       if (n->p->values[id].into != NO_TILE)

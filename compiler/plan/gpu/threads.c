@@ -18,7 +18,7 @@ typedef struct dividing {
   arena *scratch;
 } dividing;
 
-static int64_t size_of(const dividing *d, int axis) {
+static int64_t planned_size(const dividing *d, int axis) {
   return plan_axis_size(d->q->m, d->q->program, axis);
 }
 
@@ -26,12 +26,12 @@ static int last_of(const axis_list *list) { return list->count ? list->axes[list
 
 // Rows of results end with the sequence, so that time is not taken in vectors where there are any.
 static bool may_be_vector(const dividing *d, int axis) {
-  if (axis < 0 || size_of(d, axis) == TILE_RUNTIME_SIZE) return false;
+  if (axis < 0 || planned_size(d, axis) == TILE_RUNTIME_SIZE) return false;
   return axis != d->q->program->time_axis || !d->nest->results.count;
 }
 
 // Of the nest, if the threads divide it so.
-static gpu_work work_of(const dividing *d, const plan_threads *t) {
+static gpu_work points_work(const dividing *d, const plan_threads *t) {
   const placed_program p = {.m = d->q->m, .p = d->q->p, .threads = d->q->m->threads};
   d->nest->threads = *t;
   return gpu_work_of_nest(d->scratch, &p, d->nest, NULL, NULL).all;
@@ -42,14 +42,14 @@ static gpu_work work_of(const dividing *d, const plan_threads *t) {
 // Neighbours along the last of these axes while all threads have work.
 static plan_threads in_vectors(const dividing *d, int lanes, int vector, int64_t count) {
   bool whole = may_be_vector(d, vector) && count >= 0;
-  int width = whole ? plan_numbers_at_once(size_of(d, vector), count, d->q->m->threads) : 1;
+  int width = whole ? plan_numbers_at_once(planned_size(d, vector), count, d->q->m->threads) : 1;
   return (plan_threads){.lanes = lanes, .vector = vector, .width = width};
 }
 
 static void take_if_better(const dividing *d, plan_threads t, plan_threads *best, double *least) {
   const gpu_machine device = machine_device_of(GPU_SM_80);
   const gpu_speed speed = gpu_speed_of(&device);
-  gpu_work work = work_of(d, &t);
+  gpu_work work = points_work(d, &t);
   double cycles = gpu_cycles(&work, &speed);
   if (*least >= 0 && cycles >= *least) return;
   *best = t;
@@ -59,12 +59,12 @@ static void take_if_better(const dividing *d, plan_threads t, plan_threads *best
 // ---- rows in other banks ----
 
 // The axis along which a warp has several rows.
-static int row_axis(const dividing *d, const plan_threads *t) {
+static int warp_row_axis(const dividing *d, const plan_threads *t) {
   return last_of(t->apart ? &d->summed : &d->points);
 }
 
 static void take_if_fewer(const dividing *d, plan_threads t, plan_threads *best, double *fewest) {
-  const double wavefronts = work_of(d, &t).wavefronts;
+  const double wavefronts = points_work(d, &t).wavefronts;
   if (wavefronts >= *fewest) return;
   *best = t;
   *fewest = wavefronts;
@@ -76,9 +76,9 @@ static plan_threads spread(const dividing *d, plan_threads t) {
   enum { MOST_ORDERS = 4 };
   if (t.lanes == 1 || t.lanes == GPU_WARP_LANES) return t;
   plan_threads best = t, other = t;
-  double fewest = work_of(d, &t).wavefronts;
-  other.far =
-      t.apart && t.lanes % PLAN_FAR_ROWS == 0 && size_of(d, row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
+  double fewest = points_work(d, &t).wavefronts;
+  other.far = t.apart && t.lanes % PLAN_FAR_ROWS == 0 &&
+              planned_size(d, warp_row_axis(d, &t)) % PLAN_FAR_ROWS == 0;
   if (other.far) take_if_fewer(d, other, &best, &fewest);
   const bool sums_vector = t.width > 1 && axis_in(d->nest->over, t.vector);
   for (int orders = 2; sums_vector && orders <= MOST_ORDERS && orders * t.lanes <= GPU_WARP_LANES;
@@ -103,7 +103,7 @@ static plan_threads divided_sums(const dividing *d) {
   int vector = sums_last ? summed : last;
   enum { MOST_AT_ONCE = 4 };
   int most = may_be_vector(d, vector) ? MOST_AT_ONCE : 1;
-  for (int width = 1; width <= most && size_of(d, vector) % width == 0; width *= 2) {
+  for (int width = 1; width <= most && planned_size(d, vector) % width == 0; width *= 2) {
     for (int lanes = 1; lanes <= GPU_WARP_LANES; lanes *= 2) {
       if (lanes > 1 && lanes > d->sum_length) break;
       take_if_better(
@@ -115,7 +115,7 @@ static plan_threads divided_sums(const dividing *d) {
 }
 
 // `scratch`: for counting, which is done many times.
-static plan_threads divided(const planner *q, plan_nest *nest, arena *scratch) {
+static plan_threads divide_nest(const planner *q, plan_nest *nest, arena *scratch) {
   dividing d = {.q = q,
                 .nest = nest,
                 .scratch = scratch,
@@ -205,7 +205,7 @@ void plan_divide_nests(planner *q) {
   arena *scratch = arena_new();
   for (int n = 0; n < q->p->nests.count; n++) {
     plan_nest *nest = &q->p->nests.items[n];
-    if (nest->kind == NEST_POINTS) nest->threads = divided(q, nest, scratch);
+    if (nest->kind == NEST_POINTS) nest->threads = divide_nest(q, nest, scratch);
     if (nest->kind == NEST_SEGMENT) nest->threads = divided_levels(q, nest);
     if (nest->kind == NEST_SEGMENT_ADJOINT) nest->threads = divided_adjoint(q, nest);
   }

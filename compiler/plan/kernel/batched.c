@@ -38,7 +38,7 @@ static tile_place widened_place(const widening *w, tile_place place) {
   return place;
 }
 
-static bool is_outer(const widening *w, const tile_value *mul) {
+static bool multiplies_outer(const widening *w, const tile_value *mul) {
   axis_set a = old_value(w, mul->args[0])->axes, b = old_value(w, mul->args[1])->axes;
   return (a & ~b) && (b & ~a);
 }
@@ -48,7 +48,7 @@ static bool is_outer(const widening *w, const tile_value *mul) {
 static bool has_products(const widening *w, tile_id id) {
   const tile_value *v = old_value(w, id);
   if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
-  if (v->op == TILE_MUL && w->late && !is_outer(w, v)) return false;
+  if (v->op == TILE_MUL && w->late && !multiplies_outer(w, v)) return false;
   if (v->op == TILE_MUL)
     return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
   bool has = false;
@@ -69,7 +69,7 @@ static tile_id summed(const widening *w, tile_id id) {
   return tile_append_exact(w->to, v);
 }
 
-static tile_id accumulate(const widening *w, tile_id id) {
+static tile_id accumulated_value(const widening *w, tile_id id) {
   return tile_append_exact(w->to,
                            (tile_value){.op = TILE_ACCUMULATE, .args = {id, NO_TILE, NO_TILE}});
 }
@@ -79,8 +79,8 @@ static tile_id accumulate(const widening *w, tile_id id) {
 static tile_id accumulated_late(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
   if (!has_products(w, id))
-    return tile_reduce(w->to, TILE_SUM, accumulate(w, w->image[id]), axis_bit(w->axis));
-  if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES)) return accumulate(w, summed(w, id));
+    return tile_reduce(w->to, TILE_SUM, accumulated_value(w, w->image[id]), axis_bit(w->axis));
+  if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES)) return accumulated_value(w, summed(w, id));
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = accumulated_late(w, v.args[k]);
   return tile_append_exact(w->to, v);
 }
@@ -147,7 +147,7 @@ static const kernel *widened(arena *a, const kernel *k, bool gpu) {
   return batched;
 }
 
-static int verified(arena *a, const tile_program *program) {
+static int verified_batched(arena *a, const tile_program *program) {
   const char *wrong = program ? tile_verify(a, program) : NULL;
   if (wrong) ICE(kernel_stage.name_of(KERNEL_PASS_BATCHED), "%s: %s", program->name, wrong);
   return program != NULL;
@@ -161,6 +161,6 @@ const kernel *kernel_batched(arena *a, const kernel *k, bool gpu) {
   double start = pass_clock();
   const kernel *batched = widened(a, k, gpu);
   pass_ran(&kernel_stage, KERNEL_PASS_BATCHED, pass_clock() - start,
-           verified(a, batched->program) + verified(a, batched->recompute));
+           verified_batched(a, batched->program) + verified_batched(a, batched->recompute));
   return batched;
 }

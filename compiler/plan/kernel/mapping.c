@@ -27,7 +27,7 @@ static int64_t entries_of(const kernel *k, axis_set axes) {
 }
 
 // Elements of all states per lane, which decide how many vectors of lanes are computed together.
-static int64_t state_points(const kernel *k) {
+static int64_t lane_state_points(const kernel *k) {
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
     const tile_place *place = &k->program->arguments.items[i];
@@ -62,7 +62,7 @@ static int vectors_of_lanes(const mapping *m) {
   enum { FEW = 2, LOOP = 8, CACHE_BYTES = 32 << 10 };
   const kernel *k = m->kernel;
   if (kernel_is_long(k) || k->program->form == TILE_CHUNK) return 1;
-  int64_t points = state_points(k), bytes = numbers_of_step(k) * m->width * (m->f64 ? 8 : 4);
+  int64_t points = lane_state_points(k), bytes = numbers_of_step(k) * m->width * (m->f64 ? 8 : 4);
   int vectors = points <= FEW || points >= LOOP ? 4 : 2;
   while (vectors > 1 && bytes * vectors > CACHE_BYTES) vectors /= 2;
   return vectors;
@@ -121,7 +121,7 @@ static bool has_products(const tile_program *p) {
 
 // Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and
 // for the host's chunks without products.
-static bool is_outer(const mapping *m, int axis) {
+static bool is_outer_axis(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   const tile_program *p = m->kernel->program;
   bool steps = p->form == TILE_STEP || (m->kind == MAP_LANES && !has_products(p));
@@ -136,9 +136,9 @@ static bool is_outer(const mapping *m, int axis) {
   return found;
 }
 
-static bool comes_first(const mapping *m, int axis) {
+static bool axis_comes_first(const mapping *m, int axis) {
   return is_narrow(m, axis) || is_narrow_outside(m, axis) ||
-         (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
+         (m->kernel->program->form == TILE_STEP && is_outer_axis(m, axis));
 }
 
 static int rank_of_body_axis(const mapping *m, int axis) {
@@ -146,13 +146,13 @@ static int rank_of_body_axis(const mapping *m, int axis) {
   axis_set low = consumed_or_instance(k);
   return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
                            : axis == k->program->pair_axis ? TIME_RANK + 1
-                           : comes_first(m, axis)          ? axis
-                           : is_outer(m, axis)             ? TIME_RANK + 2 + axis
+                           : axis_comes_first(m, axis)     ? axis
+                           : is_outer_axis(m, axis)        ? TIME_RANK + 2 + axis
                            : axis_in(low, axis)            ? 2 * TIME_RANK + 2 + axis
                                                            : 3 * TIME_RANK + 2 + axis);
 }
 
-static bool is_local(const tile_program *p, int axis) {
+static bool is_local_axis(const tile_program *p, int axis) {
   return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
 }
 
@@ -162,7 +162,8 @@ static bool is_local(const tile_program *p, int axis) {
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
-    m->rank[axis] = is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
+    m->rank[axis] =
+        is_local_axis(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
     if (kernel_is_of_sequences(m->kernel, axis)) m->rank[axis] = -1;
   }
   bool changed = true;
@@ -173,8 +174,10 @@ static void rank_axes(mapping *m) {
       if (v->op != TILE_SPLIT && v->op != TILE_JOIN) continue;
       int *outer = &m->rank[tile_outer_axis(v)], *inner = &m->rank[tile_inner_axis(v)];
       int whole = m->rank[tile_whole_axis(v)] / RANKS_PER_AXIS * RANKS_PER_AXIS;
-      if (is_local(p, tile_outer_axis(v)) && *outer <= whole) *outer = whole + 1, changed = true;
-      if (is_local(p, tile_inner_axis(v)) && *inner <= *outer) *inner = *outer + 1, changed = true;
+      if (is_local_axis(p, tile_outer_axis(v)) && *outer <= whole)
+        *outer = whole + 1, changed = true;
+      if (is_local_axis(p, tile_inner_axis(v)) && *inner <= *outer)
+        *inner = *outer + 1, changed = true;
     }
   }
 }

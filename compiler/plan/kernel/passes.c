@@ -1,7 +1,7 @@
 // The passes over whole kernels. Those that plan one run the passes of plan.c.
 #include "compiler/plan/kernel_plan.h"
 
-static const char *name_of_pass(int pass) {
+static const char *kernel_pass_name(int pass) {
   static const char *const names[KERNEL_PASSES] = {[KERNEL_PASS_BATCHED] = "several sequences",
                                                    [KERNEL_PASS_PANELS] = "shared by panels",
                                                    [KERNEL_PASS_HOST] = "host kernel",
@@ -9,8 +9,9 @@ static const char *name_of_pass(int pass) {
   return names[pass];
 }
 
-static bool may_leave_out(int pass) {
+static bool may_leave_kernel_pass_out(int pass) {
   return pass == KERNEL_PASS_BATCHED || pass == KERNEL_PASS_PANELS;
 }
 
-const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, name_of_pass, may_leave_out};
+const pass_stage kernel_stage = {"kernels", KERNEL_PASSES, kernel_pass_name,
+                                 may_leave_kernel_pass_out};

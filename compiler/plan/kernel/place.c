@@ -5,18 +5,18 @@
 
 static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
 
-static int64_t take(int64_t *total, int64_t numbers) {
+static int64_t take_rounded(int64_t *total, int64_t numbers) {
   int64_t offset = *total;
   *total += rounded_up(numbers);
   return offset;
 }
 
 location kernel_take_scratch(kernel_plan *w, int64_t numbers) {
-  return (location){take(&w->shared_numbers, numbers), -1, false};
+  return (location){take_rounded(&w->shared_numbers, numbers), -1, false};
 }
 
 location kernel_take_of_instance(kernel_plan *w, int64_t numbers) {
-  return (location){take(&w->instance_numbers, numbers), LOCATION_OF_INSTANCE, false};
+  return (location){take_rounded(&w->instance_numbers, numbers), LOCATION_OF_INSTANCE, false};
 }
 
 location kernel_take_extent(kernel_plan *w, extent numbers, int64_t times) {
@@ -49,7 +49,7 @@ void kernel_place_persistent(kernel_plan *w, program_plan *p, buffer_placer *pla
 }
 
 // Rows that steps keep: with the room between rows that they have in shared memory.
-static location take_rows(kernel_plan *w, const plan_buffer *row, int64_t rows) {
+static location take_kept_rows(kernel_plan *w, const plan_buffer *row, int64_t rows) {
   return kernel_take_extent(w, plan_words_of_kept_row(w->main.p, row, true), rows);
 }
 
@@ -58,7 +58,7 @@ void kernel_place_kept(kernel_plan *w, program_plan *p) {
   p->kept_at = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->kept) p->kept_at[i] = take_rows(w, b, w->k->chunk);
+    if (b->kept) p->kept_at[i] = take_kept_rows(w, b, w->k->chunk);
   }
 }
 
@@ -104,7 +104,7 @@ static void place_state(kernel_plan *w, program_plan *p, int argument, const pla
   plan_buffer *row = &p->history[argument];
   *row = *memory;
   if (w->k->program->form != TILE_CHUNK) {
-    p->history_at[argument] = take_rows(w, row, kept_rows(w));
+    p->history_at[argument] = take_kept_rows(w, row, kept_rows(w));
     return;
   }
   row->wgmma_layout = false;
@@ -148,7 +148,7 @@ void kernel_place_stashes(kernel_plan *w) {
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;
-    w->stash_at[r->place.stash] = take_rows(w, &b, kept_rows(w));
+    w->stash_at[r->place.stash] = take_kept_rows(w, &b, kept_rows(w));
   }
 }
 

@@ -52,7 +52,7 @@ bool kernel_stores_narrow(const mapping *m, const tile_place *place) {
   return number_is_narrow(m->dtype) && is_narrow(m->kernel->recurrence, place->role, place);
 }
 
-static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
+static void add_tensor_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
   if (kernel_find_slot(k, role, place) >= 0) return;
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
   slot.transfer = place->transfer;
@@ -79,16 +79,16 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
 static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
   for (int i = 0; i < program->arguments.count; i++) {
     const tile_place *place = &program->arguments.items[i];
-    if (kernel_in_memory(k->kernel, place)) add_slot(a, k, place, place->role);
+    if (kernel_in_memory(k->kernel, place)) add_tensor_slot(a, k, place, place->role);
   }
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
     if (!kernel_in_memory(k->kernel, place)) continue;
-    add_slot(a, k, place, place->role);
+    add_tensor_slot(a, k, place, place->role);
     if (place->transfer) continue;
     // a sequence of no steps copies its initial state
-    if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
-    if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
+    if (place->role == TILE_NEXT_STATE) add_tensor_slot(a, k, place, TILE_STATE);
+    if (place->role == TILE_D_STATE) add_tensor_slot(a, k, place, TILE_D_NEXT_STATE);
   }
 }
 
@@ -100,7 +100,7 @@ bool kernel_is_saved(bool backward, const tile_place *place) {
   return (place->role == TILE_STATE && backward) || place->role == TILE_STASH;
 }
 
-static bool has_states(const recurrence *r) {
+static bool recurrence_has_states(const recurrence *r) {
   if (r->body.lags.count) return true;
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (r->body.tensors.items[i].kind == TENSOR_STATE) return true;
@@ -138,7 +138,7 @@ static codegen_bytes kept_numbers(arena *a, const kernel *k) {
   return count;
 }
 
-static int64_t elements_of(axis_set axes, const int64_t *sizes) {
+static int64_t slot_elements(axis_set axes, const int64_t *sizes) {
   int64_t n = 1;
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
     if (axis_in(axes, axis)) n *= sizes[axis];
@@ -151,11 +151,11 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   for (int i = 0; i < r->body.tensors.count; i++) {
     const typed_tensor *t = &r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE)
-      total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
+      total += slot_elements(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
   }
   for (int i = 0; i < r->body.lags.count; i++) {
     const typed_lag *lag = &r->body.lags.items[i];
-    total += elements_of(lag->axes, axis_sizes) * kernel_parts_of_lag(lag);
+    total += slot_elements(lag->axes, axis_sizes) * kernel_parts_of_lag(lag);
   }
   return total;
 }
@@ -170,7 +170,7 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
   add_slots(a, &d, k->program);
   bool again = kernel_reads_saved(k);
   if (again && k->recompute) add_slots(a, &d, k->recompute);
-  bool states = has_states(k->recurrence);
+  bool states = recurrence_has_states(k->recurrence);
   d.reads_saved = again && states;
   d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
   d.time_splits = !states;

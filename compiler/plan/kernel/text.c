@@ -65,21 +65,21 @@ static plan_places places_of(arena *a, const kernel_plan *w, const program_plan 
   return at;
 }
 
-static void verify_program(const kernel_plan *w, const program_plan *p) {
+static void verify_program_places(const kernel_plan *w, const program_plan *p) {
   plan_places at = places_of(w->a, w, p);
   const char *wrong = plan_verify_places(w->a, p->p, at.buffers);
   if (wrong) ICE("plan", "%s: memory: %s", p->program->name, wrong);
 }
 
 void kernel_verify_places(const kernel_plan *w) {
-  if (w->recomputes) verify_program(w, &w->recompute);
-  if (w->panels) verify_program(w, &w->common);
-  verify_program(w, &w->main);
+  if (w->recomputes) verify_program_places(w, &w->recompute);
+  if (w->panels) verify_program_places(w, &w->common);
+  verify_program_places(w, &w->main);
 }
 
 // ---- text ------------------------------------------------------------------------------------
 
-static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
+static void put_axis_names(plan_text *t, axis_set axes, const tile_program *program) {
   const char *separator = "";
   for (int axis = 0; axis < program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
@@ -97,7 +97,7 @@ static void put_bytes(plan_text *t) {
   if (scratch.per_instance) PUT(t, " + %lld an instance", (long long)scratch.per_instance);
   for (int i = 0; i < scratch.terms.count; i++) {
     PUT(t, " + %lld * ", (long long)scratch.terms.items[i].coefficient);
-    put_axes(t, scratch.terms.items[i].axes, w->k->program);
+    put_axis_names(t, scratch.terms.items[i].axes, w->k->program);
   }
   PUT(t, " bytes of scratch\n");
 }
@@ -106,7 +106,7 @@ static void put_mapping(plan_text *t) {
   const kernel_plan *w = t->w;
   const mapping *m = &w->m;
   PUT(t, m->instance ? " instances along " : " one instance");
-  put_axes(t, m->instance, w->k->program);
+  put_axis_names(t, m->instance, w->k->program);
   if (w->k->sequences) PUT(t, ", a batch of %d sequences", w->k->sequences);
   if (m->chunks_outside) PUT(t, " inside the loop over chunks");
   if (m->lane_axis >= 0)
@@ -122,7 +122,7 @@ static void put_mapping(plan_text *t) {
 }
 
 // Rows of tokens that chunks read from a copy.
-static void put_rows(plan_text *t, const program_plan *p, int argument) {
+static void put_staged_rows(plan_text *t, const program_plan *p, int argument) {
   const tile_place *place = &p->program->arguments.items[argument];
   const staging_buffer *d = &p->staging_buffers[argument];
   int64_t bytes = kernel_stores_narrow(&t->w->m, place) ? 2 : bytes_of_number(t->w);
@@ -138,19 +138,19 @@ static void put_rows(plan_text *t, const program_plan *p, int argument) {
   PUT(t, "\n");
 }
 
-static void put_program(plan_text *t, const program_plan *p) {
+static void put_planned_program(plan_text *t, const program_plan *p) {
   plan_places at = places_of(t->a, t->w, p);
   PUT(t, "program %s\n", p->program->name);
   for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++)
-    put_rows(t, p, i);
+    put_staged_rows(t, p, i);
   PUT(t, "%s", plan_print(t->a, &t->w->m, p->p, &p->carried, &at));
 }
 
 char *kernel_plan_text(arena *a, const kernel_plan *w) {
   plan_text t = {.a = a, .w = w, .chars = ""};
   put_mapping(&t);
-  if (w->recomputes) put_program(&t, &w->recompute);
-  if (w->panels) put_program(&t, &w->common);
-  put_program(&t, &w->main);
+  if (w->recomputes) put_planned_program(&t, &w->recompute);
+  if (w->panels) put_planned_program(&t, &w->common);
+  put_planned_program(&t, &w->main);
   return arena_strdup(a, t.chars);
 }

@@ -5,8 +5,8 @@
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/gpu/schedule.h"
 
-static void put_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of,
-                        const gpu_speed *device) {
+static void put_modelled_program(FILE *out, arena *a, const kernel_plan *w, const program_plan *of,
+                                 const gpu_speed *device) {
   placed_program p = gpu_placed(w, of);
   double steps = of->program->chunk;
   memory_since *since = plan_memory_since(a, of->p);
@@ -31,7 +31,7 @@ static void put_program(FILE *out, arena *a, const kernel_plan *w, const program
   }
 }
 
-static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options options) {
+static void put_kernel_model(FILE *out, arena *a, const kernel *k, codegen_gpu_options options) {
   options.shared_kib = k->gpu.shared_kib;
   options.warpgroups = k->gpu.warpgroups;
   codegen_gpu_target target = gpu_target_for(options);
@@ -47,8 +47,9 @@ static void put_kernel(FILE *out, arena *a, const kernel *k, codegen_gpu_options
           time.alone, time.waits, (int)time.blocks, k->gpu.value_entries ? 1 : (int)gpu_tiles(k),
           k->program->chunk, made->described.threads,
           k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1);
-  if (made->whole->recomputes) put_program(out, a, made->whole, &made->whole->recompute, &speed);
-  put_program(out, a, made->whole, &made->whole->main, &speed);
+  if (made->whole->recomputes)
+    put_modelled_program(out, a, made->whole, &made->whole->recompute, &speed);
+  put_modelled_program(out, a, made->whole, &made->whole->main, &speed);
 }
 
 char *gpu_model_text(arena *a, const kernel *const *kernels, int count,
@@ -56,6 +57,7 @@ char *gpu_model_text(arena *a, const kernel *const *kernels, int count,
   text_stream text;
   FILE *out = text_begin(&text);
   for (int i = 0; i < count; i++)
-    if (codegen_gpu_is_for(kernels[i], options.targets)) put_kernel(out, a, kernels[i], options);
+    if (codegen_gpu_is_for(kernels[i], options.targets))
+      put_kernel_model(out, a, kernels[i], options);
   return text_end(&text, a);
 }

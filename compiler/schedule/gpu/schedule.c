@@ -121,7 +121,9 @@ static bool may_have_tiles(const kernel *k) {
   return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
-static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
+static int64_t kernel_axis_size(const kernel *k, int axis) {
+  return k->program->axes.items[axis].size;
+}
 
 static void forget_plan(kernel *k) {
   if (k->gpu.plan) gpu_plan_free(k->gpu.plan);
@@ -164,7 +166,7 @@ static void try_few_threads(kernel *best, estimate *least, codegen_gpu_options o
 // axis may be cut.
 static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, estimate *least,
                       codegen_gpu_options options) {
-  int64_t size = axis < 0 ? 0 : size_of(first, axis);
+  int64_t size = axis < 0 ? 0 : kernel_axis_size(first, axis);
   bool goes_on = least->spills && !choice_is_left_out(first->without, CHOICE_VALUE_TILES);
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
@@ -248,7 +250,7 @@ static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gp
   int axis = columns ? whole->value_axis : value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !may_have_tiles(whole))) axis = -1;
   kernel first = back && may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
-  if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
+  if (columns) first = cut_into_instances(a, whole, axis, (int)kernel_axis_size(whole, axis));
   return with_entries(a, &first, axis, options);
 }
 
@@ -277,7 +279,7 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
 // ---- time slices ----
 
 // Entries of an axis that a block computes at a time.
-static double entries_of(const kernel *k, int axis) {
+static double block_entries(const kernel *k, int axis) {
   if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
   int64_t size = k->program->axes.items[axis].size;
   return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), axis)
@@ -291,7 +293,7 @@ static double state_numbers(const kernel *k) {
     const tile_place *place = &k->summary->results.items[i].place;
     // the state and its exponential
     double numbers = place->transfer ? 0 : place->relative ? 2 : 1;
-    for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
+    for (int x = 0; x < place->axis_count; x++) numbers *= block_entries(k, place->axes[x]);
     all += numbers;
   }
   return all;
@@ -302,7 +304,7 @@ static double state_numbers(const kernel *k) {
 static double cost_of_combining(const kernel *k) {
   double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)gpu_tiles(k) : 1;
   double product = k->transition_size ? k->transition_size * (double)k->transition_size *
-                                            entries_of(k, k->value_axis)
+                                            block_entries(k, k->value_axis)
                                       : 0;
   return tiles * (GPU_COST_COMBINE + gpu_cost_combine_element * numbers +
                   gpu_cost_combine_product * product);
@@ -353,7 +355,7 @@ typedef struct candidates {
   int count;
 } candidates;
 
-static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) {
+static recurrence_kernels *kernels_copy(arena *a, const recurrence_kernels *kernels) {
   recurrence_kernels *copy = ARENA_NEW(a, recurrence_kernels);
   *copy = *kernels;
   copy->kernels.items = ARENA_ARRAY(a, kernel, kernels->kernels.count);
@@ -364,7 +366,7 @@ static recurrence_kernels *copy_of(arena *a, const recurrence_kernels *kernels) 
 }
 
 // The copy of a kernel shares its function and its plan.
-static void take_function(kernel *copy, kernel_kind kind) {
+static void share_function(kernel *copy, kernel_kind kind) {
   copy->kind = kind;
   gpu_plan_share(copy->gpu.plan);
 }
@@ -388,15 +390,15 @@ static bool take_chosen(const candidate *x, const candidate *other, int index) {
   if (same < 0) return false;
   fitted_kernel *own = &x->fitted[index];
   *own = from->fitted[same];
-  take_function(&own->usual.k, kind);
-  take_function(&own->alone.k, kind);
+  share_function(&own->usual.k, kind);
+  share_function(&own->alone.k, kind);
   return true;
 }
 
 // Chooses the tiles of all kernels that another candidate, if it is not NULL, has not.
-static candidate fit_all(arena *a, const recurrence_kernels *whole, const candidate *other,
-                         int heads, codegen_gpu_options options) {
-  recurrence_kernels *kernels = copy_of(a, whole);
+static candidate fit_all_tiles(arena *a, const recurrence_kernels *whole, const candidate *other,
+                               int heads, codegen_gpu_options options) {
+  recurrence_kernels *kernels = kernels_copy(a, whole);
   candidate x = {whole, kernels, ARENA_ARRAY(a, fitted_kernel, whole->kernels.count)};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -413,7 +415,7 @@ static candidate fit_all(arena *a, const recurrence_kernels *whole, const candid
 
 // ---- lengths of chunks ----
 
-static bool keeps_values(const recurrence_kernels *kernels) {
+static bool keeps_stashes(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
 }
 
@@ -426,7 +428,7 @@ bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_ker
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
   for (int i = 0; i < back->kernels.count; i++)
     same = same && schedule_kernel(forward, back->kernels.items[i].kind);
-  return same && !keeps_values(forward) && !keeps_values(back);
+  return same && !keeps_stashes(forward) && !keeps_stashes(back);
 }
 
 // The kernels whose FORWARD goes with this BACKWARD: its own, or those with other chunks where they
@@ -447,9 +449,9 @@ static double cost_with(const recurrence_kernels *forward, const recurrence_kern
   return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
 }
 
-static recurrence_kernels *joined(arena *a, const recurrence_kernels *forward,
-                                  const recurrence_kernels *back) {
-  recurrence_kernels *kernels = copy_of(a, back);
+static recurrence_kernels *joined_kernels(arena *a, const recurrence_kernels *forward,
+                                          const recurrence_kernels *back) {
+  recurrence_kernels *kernels = kernels_copy(a, back);
   kernels->gpu_cost = cost_with(forward, back);
   kernels->gpu_forward = forward->gpu_forward;
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -496,7 +498,7 @@ static kernel fastest_alone(const candidates *all, const recurrence_kernels *for
   return k;
 }
 
-static recurrence_kernels *best_of(arena *a, const candidates *all) {
+static recurrence_kernels *best_candidate(arena *a, const candidates *all) {
   const recurrence_kernels *best = NULL, *forward = NULL;
   for (int i = 0; i < all->count; i++) {
     const recurrence_kernels *back = all->items[i].kernels, *own = forward_for(back, all);
@@ -504,7 +506,7 @@ static recurrence_kernels *best_of(arena *a, const candidates *all) {
     best = back;
     forward = own;
   }
-  recurrence_kernels *kernels = joined(a, forward, best);
+  recurrence_kernels *kernels = joined_kernels(a, forward, best);
   for (int back = 0; back < 2; back++)
     kernels->alone[back] =
         fastest_alone(all, forward, best, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
@@ -529,7 +531,7 @@ static void forget_candidates(candidates *all) {
 static void add_candidate(arena *a, candidates *all, const recurrence_kernels *whole,
                           codegen_gpu_options options) {
   const candidate *first = all->count ? &all->items[0] : NULL;
-  all->items[all->count] = fit_all(a, whole, first, GPU_COST_SHARING_HEADS, options);
+  all->items[all->count] = fit_all_tiles(a, whole, first, GPU_COST_SHARING_HEADS, options);
   all->count++;
 }
 
@@ -554,7 +556,7 @@ static candidates of_fewer_heads(arena *a, const candidates *all, codegen_gpu_op
   candidates few = {.count = all->count};
   for (int i = 0; i < few.count; i++)
     few.items[i] =
-        fit_all(a, all->items[i].whole, &all->items[i], GPU_COST_SHARING_HEADS / 2, options);
+        fit_all_tiles(a, all->items[i].whole, &all->items[i], GPU_COST_SHARING_HEADS / 2, options);
   return few;
 }
 
@@ -568,10 +570,10 @@ static bool has_heads_in_memory(const recurrence_kernels *kernels, codegen_gpu_o
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   candidates all = of_lengths(a, r, schedule, options), few = {.count = 0};
-  recurrence_kernels *best = best_of(a, &all);
+  recurrence_kernels *best = best_candidate(a, &all);
   if (has_heads_in_memory(best, options)) {
     few = of_fewer_heads(a, &all, options);
-    recurrence_kernels *other = best_of(a, &few);
+    recurrence_kernels *other = best_candidate(a, &few);
     bool better = other->gpu_cost < best->gpu_cost;
     forget_plans(better ? best : other);
     if (better) best = other;
@@ -616,7 +618,7 @@ static int64_t saved_by(const kernel *k, const kernel *usual) {
 static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *usual,
                                  codegen_gpu_options options) {
   int axis = axis_of_tiles(whole);
-  int64_t size = axis < 0 ? 0 : size_of(whole, axis);
+  int64_t size = axis < 0 ? 0 : kernel_axis_size(whole, axis);
   kernel best = *whole;
   for (int64_t entries = whole->gpu.value_entries ? size : size / 2;
        entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {

@@ -63,8 +63,8 @@ static nest_work work_of_rows(const kernel_plan *w, const program_plan *p) {
   return (nest_work){.all = work};
 }
 
-static void add_program(run_time *r, const kernel_plan *w, const program_plan *p,
-                        const gpu_speed *device) {
+static void add_program_time(run_time *r, const kernel_plan *w, const program_plan *p,
+                             const gpu_speed *device) {
   arena *scratch = arena_new();
   placed_program program = gpu_placed(w, p);
   interval now = {.warps = w->threads / GPU_WARP_LANES};
@@ -150,11 +150,11 @@ gpu_time gpu_time_of(const gpu_plan *made, codegen_gpu_target target) {
   double memory = gpu_bytes_in_cycle(&whole, whole.memory_gb);
   if (!gpu_stays_in_cache(&made->described, &whole)) own.cache = memory;
   run_time r = {.share = 1};
-  add_program(&r, w, &w->main, device);
+  add_program_time(&r, w, &w->main, device);
   if (w->recomputes) {
     // the last chunk of a group needs no states behind it
     if (w->k->program->form == TILE_CHUNK) r.share = 1 - (double)w->k->program->chunk / w->k->chunk;
-    add_program(&r, w, &w->recompute, device);
+    add_program_time(&r, w, &w->recompute, device);
   }
   double steps = w->k->program->chunk, tiles = (double)gpu_tiles(w->k);
   // the states of a group come from the cache, copies of gradients from memory

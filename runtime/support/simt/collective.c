@@ -91,13 +91,13 @@ typedef struct product {
 
 typedef float number_of(uint32_t bits);
 
-static float half_of(const uint32_t *registers, int element, number_of *number) {
+static float register_half(const uint32_t *registers, int element, number_of *number) {
   return number(registers[element / 2] >> 16 * (element % 2) & 0xffff);
 }
 
 // Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add
 // in another order.
-static void multiply(void *const *lanes, float a[16][16], float b[16][8], int depth) {
+static void multiply_tiles(void *const *lanes, float a[16][16], float b[16][8], int depth) {
   float sum[16][8];
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     for (int i = 0; i < 4; i++) {
@@ -123,14 +123,14 @@ static void multiply_halves(void *const *lanes, number_of *number) {
     const product *p = lanes[lane];
     for (int i = 0; i < 8; i++) {
       simt_element at = layout_a_16x16(lane, i);
-      a[at.row][at.column] = half_of(p->a, i, number);
+      a[at.row][at.column] = register_half(p->a, i, number);
     }
     for (int i = 0; i < 4; i++) {
       simt_element at = layout_b_16x8(lane, i);
-      b[at.row][at.column] = half_of(p->b, i, number);
+      b[at.row][at.column] = register_half(p->b, i, number);
     }
   }
-  multiply(lanes, a, b, 16);
+  multiply_tiles(lanes, a, b, 16);
 }
 
 static void run_bf16(void *const *lanes) { multiply_halves(lanes, number_of_bf16); }
@@ -149,7 +149,7 @@ static void run_tf32(void *const *lanes) {
       b[at.row][at.column] = number_of_tf32(p->b[i]);
     }
   }
-  multiply(lanes, a, b, 8);
+  multiply_tiles(lanes, a, b, 8);
 }
 
 #define MMA(name, run)                                                                          \

@@ -96,15 +96,15 @@ void cost_begin_block(simt_block *b) {
 
 // ---- slots -----------------------------------------------------------------------------------
 
-static uint32_t hash_of(slot_kind kind, int32_t number, int32_t place) {
+static uint32_t slot_hash(slot_kind kind, int32_t number, int32_t place) {
   uint64_t x = ((uint64_t)(uint32_t)number << 2 | kind) * UINT64_C(0x9e3779b97f4a7c15) +
                (uint64_t)place * UINT64_C(0xd1342543de82ef95);
   return (uint32_t)(x >> 32);
 }
 
-static void put_head(warp_slots *w, int index) {
+static void link_slot(warp_slots *w, int index) {
   const slot *s = &w->slots[index];
-  uint32_t at = hash_of(s->kind, s->number, s->place) & (uint32_t)(w->head_count - 1);
+  uint32_t at = slot_hash(s->kind, s->number, s->place) & (uint32_t)(w->head_count - 1);
   while (w->heads[at]) at = (at + 1) & (uint32_t)(w->head_count - 1);
   w->heads[at] = index + 1;
 }
@@ -114,12 +114,12 @@ static void grow_heads(warp_slots *w) {
   w->head_count = w->head_count ? 2 * w->head_count : 256;
   w->heads = calloc((size_t)w->head_count, sizeof *w->heads);
   if (!w->heads) simt_fail("runs more code than there is memory to count");
-  for (int i = 0; i < w->count; i++) put_head(w, i);
+  for (int i = 0; i < w->count; i++) link_slot(w, i);
 }
 
 static slot *find_slot(warp_slots *w, slot_kind kind, int32_t number, int32_t place) {
   if (2 * w->count >= w->head_count) grow_heads(w);
-  uint32_t at = hash_of(kind, number, place) & (uint32_t)(w->head_count - 1);
+  uint32_t at = slot_hash(kind, number, place) & (uint32_t)(w->head_count - 1);
   for (; w->heads[at]; at = (at + 1) & (uint32_t)(w->head_count - 1)) {
     slot *s = &w->slots[w->heads[at] - 1];
     if (s->kind == kind && s->number == number && s->place == place) return s;
@@ -141,7 +141,7 @@ static void *grown_to(void *items, int before, int count, size_t size) {
   return memory;
 }
 
-static void make_room(simt_block *b, int32_t place) {
+static void make_place_room(simt_block *b, int32_t place) {
   simt_counter *c = b->counter;
   simt_cost *cost = c->cost;
   if (place >= cost->room) {
@@ -166,14 +166,14 @@ void simt_count_place(const simt_place *place) {
 
 static const simt_place *place_now(simt_block *b, int thread) {
   const simt_place *place = b->counter->at[thread];
-  if (place->number >= b->counter->room) make_room(b, place->number);
+  if (place->number >= b->counter->room) make_place_room(b, place->number);
   simt_cost *cost = b->counter->cost;
   if (place->number >= cost->count) cost->count = place->number + 1;
   cost->places[place->number] = place;
   return place;
 }
 
-static simt_place_cost *share_of(simt_counter *c, int32_t place) {
+static simt_place_cost *place_share(simt_counter *c, int32_t place) {
   share *s = &c->shares[place];
   if (!s->used) c->used[c->used_count++] = place;
   s->used = true;
@@ -280,7 +280,7 @@ static void fold_global(const execution *e, simt_place_cost *to) {
 }
 
 static simt_place_cost *share_now(simt_block *b, int warp) {
-  return share_of(b->counter, place_now(b, warp * SIMT_WARP)->number);
+  return place_share(b->counter, place_now(b, warp * SIMT_WARP)->number);
 }
 
 void cost_rows(simt_block *b, int warp, const uint32_t *offsets, int count) {
@@ -310,7 +310,7 @@ static void fold_segment(simt_counter *c, int warp, const slot *s) {
     lanes += s->turns[lane];
     if (s->turns[lane] > most) most = s->turns[lane];
   }
-  simt_place_cost *to = share_of(c, s->place);
+  simt_place_cost *to = place_share(c, s->place);
   const simt_segment *x = s->segment;
   for (int i = 0; i < SIMT_CLASSES; i++) to->instructions[i] += (double)most * x->counts[i];
   double issued = (double)most * x->issued;
@@ -330,8 +330,8 @@ static void fold_slots(simt_block *b, int warp) {
     slot *s = &w->slots[i];
     if (s->kind == SLOT_SEGMENT) fold_segment(c, warp, s);
     for (int k = 0; k < s->count; k++) {
-      if (s->kind == SLOT_SHARED) fold_shared(&s->executions[k], share_of(c, s->place));
-      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], share_of(c, s->place));
+      if (s->kind == SLOT_SHARED) fold_shared(&s->executions[k], place_share(c, s->place));
+      if (s->kind == SLOT_GLOBAL) fold_global(&s->executions[k], place_share(c, s->place));
     }
     s->count = 0;
   }
@@ -348,7 +348,7 @@ static double at_work(const simt_block *b, int busiest) {
   return most > 0 ? lanes / (most * b->launch->threads) : 0;
 }
 
-static void add_to(simt_place_cost *cost, int pace_number, double cycles, double work) {
+static void add_cost(simt_place_cost *cost, int pace_number, double cycles, double work) {
   cost->cycles[pace_number] += cycles;
   if (pace_number == SIMT_PACES - 1) cost->worked += work * cycles;
 }
@@ -364,12 +364,12 @@ static void add_cycles(simt_counter *c, int pace_number, double work) {
   for (int i = 0; i < c->used_count; i++) {
     simt_place_cost *cost = &c->shares[c->used[i]].cost;
     double part = gpu_limit_cycles(limit, &cost->work, speed, pace);
-    add_to(cost, pace_number, part, work);
+    add_cost(cost, pace_number, part, work);
     if (!pace_number) cost->bound[limit] += part;
     if (part > largest) largest = part, last = cost;
   }
   if (!last) return;
-  add_to(last, pace_number, GPU_COST_BARRIER_CYCLES, work);
+  add_cost(last, pace_number, GPU_COST_BARRIER_CYCLES, work);
   if (!pace_number) last->work.barriers++;
 }
 

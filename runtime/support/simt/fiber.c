@@ -104,7 +104,7 @@ void fiber_start(fiber *f, void *stack, size_t size, char *top, void (*entry)(vo
 }
 
 #ifdef FIBER_ASAN
-static void finish(void *sanitizer, fiber *from) {
+static void finish_switch(void *sanitizer, fiber *from) {
   const void *stack;
   size_t size;
   __sanitizer_finish_switch_fiber(sanitizer, &stack, &size);
@@ -113,12 +113,12 @@ static void finish(void *sanitizer, fiber *from) {
     from->stack_size = size;
   }
 }
-void fiber_entered(fiber *from) { finish(NULL, from); }
+void fiber_entered(fiber *from) { finish_switch(NULL, from); }
 
 void fiber_switch(fiber *from, fiber *to) {
   __sanitizer_start_switch_fiber(&from->sanitizer, to->stack, to->stack_size);
   rec_fiber_exchange(&from->stack_pointer, to->stack_pointer);
-  finish(from->sanitizer, NULL);
+  finish_switch(from->sanitizer, NULL);
 }
 #else
 void fiber_entered(fiber *from) { (void)from; }

@@ -62,7 +62,8 @@ static new_sectors count_sectors(const simt_block *b, const simt_region *r, cons
   return found;
 }
 
-static void count_access(simt_block *b, int region, const void *at, int32_t bytes, bool write) {
+static void count_global_access(simt_block *b, int region, const void *at, int32_t bytes,
+                                bool write) {
   const simt_stamps *s = b->launch->stamps;
   uint32_t *stamps = (write ? s->written : s->read) + s->first[region];
   new_sectors found = count_sectors(b, &b->launch->regions[region], at, bytes, stamps);
@@ -93,7 +94,7 @@ static void check_region(simt_block *b, const void *at, int32_t bytes, bool writ
   const simt_region *r = &b->launch->regions[index];
   if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);
   if (b->races) races_check(b, r, at, (uint32_t)bytes, write);
-  if (b->launch->stamps) count_access(b, index, at, bytes, write);
+  if (b->launch->stamps) count_global_access(b, index, at, bytes, write);
 }
 
 static void check_alignment(const void *at, int32_t bytes, int32_t alignment, bool write) {

@@ -27,15 +27,15 @@ float simt_sqrt_f32(float x) { return blurred(sqrtf(x), x, 1); }
 float simt_rsqrt_f32(float x) { return blurred(1 / sqrtf(x), x, 1); }
 float simt_div_f32(float x, float y) { return blurred(x / y, y, 2); }
 
-static uint32_t pack(float low, float high, int stored) {
+static uint32_t pack_halves(float low, float high, int stored) {
   uint16_t halves[2];
   const float numbers[2] = {low, high};
   rec_narrow(halves, numbers, 2, stored);
   return halves[0] | (uint32_t)halves[1] << 16;
 }
 
-uint32_t simt_cvt_bf16x2(float low, float high) { return pack(low, high, REC_STORED_BF16); }
-uint32_t simt_cvt_f16x2(float low, float high) { return pack(low, high, REC_STORED_F16); }
+uint32_t simt_cvt_bf16x2(float low, float high) { return pack_halves(low, high, REC_STORED_BF16); }
+uint32_t simt_cvt_f16x2(float low, float high) { return pack_halves(low, high, REC_STORED_F16); }
 
 // cvt.rna: to the nearest, halves away from zero.
 uint32_t simt_cvt_tf32(float x) {

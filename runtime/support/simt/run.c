@@ -24,7 +24,7 @@
 
 // ---- who runs next ---------------------------------------------------------------------------
 
-static uint64_t draw(simt_block *b) {  // splitmix64
+static uint64_t draw_bits(simt_block *b) {  // splitmix64
   uint64_t x = b->random += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -33,7 +33,7 @@ static uint64_t draw(simt_block *b) {  // splitmix64
 
 static void give_turn(simt_block *b, int warp) {
   b->turn = warp;
-  b->warps[warp].rotation = (int)(draw(b) % SIMT_WARP);
+  b->warps[warp].rotation = (int)(draw_bits(b) % SIMT_WARP);
 }
 
 static int first_lane(const simt_warp *w) {
@@ -63,7 +63,7 @@ static _Noreturn void report_deadlock(simt_block *b) {
 // The thread to run, or -1 when all have ended.
 static int choose_thread(simt_block *b) {
   if (!b->warps[b->turn].ready) {
-    int start = (int)(draw(b) % (uint64_t)b->warp_count), i = 0;
+    int start = (int)(draw_bits(b) % (uint64_t)b->warp_count), i = 0;
     while (i < b->warp_count && !b->warps[(start + i) % b->warp_count].ready) i++;
     if (i == b->warp_count) {
       if (b->gone == b->launch->threads) return -1;
@@ -122,7 +122,7 @@ static void release_barrier(simt_block *b) {
   b->at_barrier = 0;
   b->epoch++;
   b->counts.barriers++;
-  give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
+  give_turn(b, (int)(draw_bits(b) % (uint64_t)b->warp_count));
 }
 
 static void wait_for_all(simt_block *b) {
@@ -175,7 +175,7 @@ void simt_collect(const collective *c, void *passed) {
     warp->arrived = 0;
     warp->ready = UINT32_MAX;
     b->counts.collectives++;
-    if (draw(b) % 4 == 0) b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
+    if (draw_bits(b) % 4 == 0) b->turn = (int)(draw_bits(b) % (uint64_t)b->warp_count);
   }
   run_another(b);
 }
@@ -228,7 +228,7 @@ static void start_threads(simt_block *b) {
   }
 }
 
-static void run_block(simt_block *b, int64_t number) {
+static void run_thread_block(simt_block *b, int64_t number) {
   b->number = number;
   b->random = b->launch->seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)number;
   b->at_barrier = b->gone = 0;
@@ -241,7 +241,7 @@ static void run_block(simt_block *b, int64_t number) {
   cache_clear(b);
   cost_begin_block(b);
   start_threads(b);
-  give_turn(b, (int)(draw(b) % (uint64_t)b->warp_count));
+  give_turn(b, (int)(draw_bits(b) % (uint64_t)b->warp_count));
   b->running = choose_thread(b);
   fiber_switch(&b->host, &b->threads[b->running].fiber);
 }
@@ -262,7 +262,7 @@ static size_t stacks_room(const simt_block *b) {
   return STACK_BELOW + b->stack_size * (size_t)b->launch->threads;
 }
 
-static bool open_block(simt_block *b, const simt_launch *launch, char *message) {
+static bool open_thread_block(simt_block *b, const simt_launch *launch, char *message) {
   *b = (simt_block){.launch = launch,
                     .message = message,
                     .warp_count = launch->threads / SIMT_WARP,
@@ -295,7 +295,7 @@ static void close_block(simt_block *b) {
 }
 
 // All members are numbers of one type.
-static void add_counts(simt_counts *to, const simt_counts *from) {
+static void add_simt_counts(simt_counts *to, const simt_counts *from) {
   int64_t *sums = (int64_t *)to;
   const int64_t *more = (const int64_t *)from;
   for (size_t i = 0; i < sizeof *to / sizeof *sums; i++) sums[i] += more[i];
@@ -311,15 +311,15 @@ simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, sim
              SIMT_THREADS_MAX, launch->threads);
     return SIMT_FAULT;
   }
-  simt_answer answer = open_block(&block, launch, message) ? SIMT_DONE : SIMT_NO_MEMORY;
+  simt_answer answer = open_thread_block(&block, launch, message) ? SIMT_DONE : SIMT_NO_MEMORY;
   simt_block *outer = simt_current;
   simt_current = &block;
   for (int64_t i = first; i < last && answer == SIMT_DONE; i++) {
-    run_block(&block, i);
+    run_thread_block(&block, i);
     if (block.failed) answer = SIMT_FAULT;
   }
   simt_current = outer;
-  if (counts) add_counts(counts, &block.counts);
+  if (counts) add_simt_counts(counts, &block.counts);
   close_block(&block);
   return answer;
 }

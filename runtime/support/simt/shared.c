@@ -33,7 +33,7 @@ static bool read_collides(const simt_block *b, const shadow_cell *cell, int thre
   return !is_warp_of(cell->reader, warp) || cell->read_warp_epoch == b->warps[warp].epoch;
 }
 
-static void note_read(const simt_block *b, shadow_cell *cell, int thread) {
+static void note_shared_read(const simt_block *b, shadow_cell *cell, int thread) {
   int warp = thread / SIMT_WARP;
   if (cell->read_epoch != b->epoch) {
     cell->reader = (uint16_t)thread;
@@ -44,7 +44,7 @@ static void note_read(const simt_block *b, shadow_cell *cell, int thread) {
   cell->read_warp_epoch = b->warps[warp].epoch;
 }
 
-static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
+static void note_shared_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->write_epoch = b->epoch;
   cell->write_warp_epoch = b->warps[thread / SIMT_WARP].epoch;
   cell->writer = (uint16_t)thread;
@@ -89,11 +89,11 @@ static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread
   check_is_free(s, cell, thread, does);
   if (write_collides(b, cell, thread)) report_written(s, cell, thread, does);
   if (!write) {
-    note_read(b, cell, thread);
+    note_shared_read(b, cell, thread);
     return;
   }
   if (read_collides(b, cell, thread)) report_read(s, cell, thread);
-  note_write(b, cell, thread);
+  note_shared_write(b, cell, thread);
 }
 
 void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
@@ -161,5 +161,5 @@ void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes
 
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
   for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++)
-    note_write(b, &b->shared_shadow.cells[i], thread);
+    note_shared_write(b, &b->shared_shadow.cells[i], thread);
 }

@@ -54,7 +54,7 @@ struct group_work {
 
 // ---- one for each warp -----------------------------------------------------------------------
 
-static group_work *work_of(simt_block *b, int thread) {
+static group_work *group_work_of(simt_block *b, int thread) {
   simt_warp *w = &b->warps[thread / SIMT_WARP];
   if (!w->work) w->work = calloc(1, sizeof *w->work);
   if (!w->work) simt_fail("multiplies, and there is no memory for it");
@@ -163,8 +163,8 @@ static void each_piece(simt_block *b, int thread, const simt_matrix *m, int firs
 // Eight rows begin where the pattern of their pieces does, since there is no base offset; the first
 // number is in the first of them. What is read of a row lies in it: 16 numbers along k, or as many
 // columns as there are.
-static void check_form(int thread, const simt_matrix *m, int lines, int transposed,
-                       const char *name) {
+static void check_matrix_form(int thread, const simt_matrix *m, int lines, int transposed,
+                              const char *name) {
   uint32_t row = (uint32_t)(2 * m->width), inside = m->start % (8 * row);
   uint32_t taken = 2 * (uint32_t)(transposed ? lines < m->width ? lines : m->width : DEPTH);
   if (inside >= row || m->stride % (8 * row) != 0)
@@ -180,28 +180,28 @@ static void check_form(int thread, const simt_matrix *m, int lines, int transpos
                      name, m->leading, 8 * row);
 }
 
-static simt_matrix operand_of(int thread, uint64_t descriptor, int lines, int transposed,
-                              const char *name) {
+static simt_matrix group_operand(int thread, uint64_t descriptor, int lines, int transposed,
+                                 const char *name) {
   simt_matrix m = layout_descriptor(descriptor);
   if (!m.width || descriptor >> 49 & 7)
     simt_fail_thread(thread, "multiplies by %s of a form that is not known", name);
-  check_form(thread, &m, lines, transposed, name);
+  check_matrix_form(thread, &m, lines, transposed, name);
   return m;
 }
 
-static void check_operands(simt_block *b, int thread, const work_item *item) {
+static void check_product_operands(simt_block *b, int thread, const work_item *item) {
   const group_product *p = &item->product;
   int row = thread / SIMT_WARP % GROUP_WARPS * ROWS;
-  simt_matrix of_b = operand_of(thread, p->b, p->columns, p->trans_b, "b");
+  simt_matrix of_b = group_operand(thread, p->b, p->columns, p->trans_b, "b");
   each_piece(b, thread, &of_b, 0, p->columns, p->trans_b, item->epoch, shared_read_beside);
   if (p->a_registers) return;
-  simt_matrix of_a = operand_of(thread, p->a, GROUP_WARPS * ROWS, p->trans_a, "a");
+  simt_matrix of_a = group_operand(thread, p->a, GROUP_WARPS * ROWS, p->trans_a, "a");
   each_piece(b, thread, &of_a, row, ROWS, p->trans_a, item->epoch, shared_read_beside);
 }
 
 // The wavefronts of an operand: eight pieces at a time, one of each row of the pattern.
-static void count_operand(simt_block *b, int warp, const simt_matrix *m, int first, int lines,
-                          int transposed) {
+static void count_operand_wavefronts(simt_block *b, int warp, const simt_matrix *m, int first,
+                                     int lines, int transposed) {
   uint32_t offsets[4 * MOST_SUMS];
   int count = 0;
   for (int outer = 0; outer < (transposed ? lines / 8 : DEPTH / 8); outer++)
@@ -212,19 +212,20 @@ static void count_operand(simt_block *b, int warp, const simt_matrix *m, int fir
 }
 
 // A warp reads its rows of a; b is read once for the four.
-static void count_product(simt_block *b, int warp, const group_product *p) {
+static void count_product_wavefronts(simt_block *b, int warp, const group_product *p) {
   simt_matrix of_a = layout_descriptor(p->a), of_b = layout_descriptor(p->b);
-  if (!p->a_registers) count_operand(b, warp, &of_a, warp % GROUP_WARPS * ROWS, ROWS, p->trans_a);
-  if (warp % GROUP_WARPS == 0) count_operand(b, warp, &of_b, 0, p->columns, p->trans_b);
+  if (!p->a_registers)
+    count_operand_wavefronts(b, warp, &of_a, warp % GROUP_WARPS * ROWS, ROWS, p->trans_a);
+  if (warp % GROUP_WARPS == 0) count_operand_wavefronts(b, warp, &of_b, 0, p->columns, p->trans_b);
   cost_group_product(b, warp, p->columns);
 }
 
-static bool is_same(const group_product *x, const group_product *y) {
+static bool is_same_product(const group_product *x, const group_product *y) {
   return x->a == y->a && x->b == y->b && x->scale == y->scale && x->trans_a == y->trans_a &&
          x->trans_b == y->trans_b;
 }
 
-static work_item *new_item(group_work *w, simt_block *b, void *const *lanes) {
+static work_item *new_work_item(group_work *w, simt_block *b, void *const *lanes) {
   const group_product *p = lanes[0];
   w->items = simt_grown(w->items, w->count, &w->room, sizeof *w->items, "products");
   work_item *item = &w->items[w->count++];
@@ -238,20 +239,20 @@ static work_item *new_item(group_work *w, simt_block *b, void *const *lanes) {
 static void run_begin(void *const *lanes) {
   simt_block *b = simt_current;
   int first = b->running / SIMT_WARP * SIMT_WARP;
-  group_work *w = work_of(b, b->running);
+  group_work *w = group_work_of(b, b->running);
   const group_product *p = lanes[0];
   for (int lane = 1; lane < SIMT_WARP; lane++)
-    if (!is_same(p, lanes[lane]))
+    if (!is_same_product(p, lanes[lane]))
       simt_fail_thread(first + lane, "multiplies other operands than the lanes before it");
   int at = marked_sums(w, p->c[0]);
   if (at >= 0) check_marks(&w->sums[at], first, lanes, p->columns);
   if (at < 0 && !w->fenced)
     simt_fail_thread(first, "multiplies into registers that it has touched, with no fence between");
   if (at < 0) at = new_sums(w, lanes, p->columns);
-  work_item *item = new_item(w, b, lanes);
+  work_item *item = new_work_item(w, b, lanes);
   item->sums = at;
-  check_operands(b, first, item);
-  if (b->counter) count_product(b, first / SIMT_WARP, p);
+  check_product_operands(b, first, item);
+  if (b->counter) count_product_wavefronts(b, first / SIMT_WARP, p);
   for (int lane = 0; lane < SIMT_WARP; lane++)
     for (int i = 0; i < p->columns / 2; i++)
       ((const group_product *)lanes[lane])->d[i] = mark_of(w->sums[at].number, i);
@@ -262,8 +263,8 @@ static void run_begin(void *const *lanes) {
 
 // ---- the product -----------------------------------------------------------------------------
 
-static float number_at(const simt_block *b, const simt_matrix *m, int line, int k, int transposed,
-                       number_of *number) {
+static float matrix_number(const simt_block *b, const simt_matrix *m, int line, int k,
+                           int transposed, number_of *number) {
   uint16_t bits;
   memcpy(&bits, b->shared + layout_operand(m, line, k, transposed), sizeof bits);
   return number(bits);
@@ -275,7 +276,7 @@ static void take_a(const simt_block *b, int warp, const work_item *item, float a
   simt_matrix m = layout_descriptor(p->a);
   for (int row = 0; !p->a_registers && row < ROWS; row++)
     for (int k = 0; k < DEPTH; k++)
-      a[row][k] = number_at(b, &m, first + row, k, p->trans_a, p->number);
+      a[row][k] = matrix_number(b, &m, first + row, k, p->trans_a, p->number);
   for (int lane = 0; p->a_registers && lane < SIMT_WARP; lane++) {
     for (int i = 0; i < 8; i++) {
       simt_element at = layout_group_a(warp, lane, i);
@@ -285,15 +286,15 @@ static void take_a(const simt_block *b, int warp, const work_item *item, float a
   }
 }
 
-static void multiply(simt_block *b, int warp, const work_item *item, sums *s) {
+static void multiply_group_tiles(simt_block *b, int warp, const work_item *item, sums *s) {
   const group_product *p = &item->product;
   float a[ROWS][DEPTH], of_b[2 * MOST_SUMS][DEPTH];
   simt_matrix m = layout_descriptor(p->b);
-  check_operands(b, warp * SIMT_WARP, item);
+  check_product_operands(b, warp * SIMT_WARP, item);
   take_a(b, warp, item, a);
   for (int column = 0; column < p->columns; column++)
     for (int k = 0; k < DEPTH; k++)
-      of_b[column][k] = number_at(b, &m, column, k, p->trans_b, p->number);
+      of_b[column][k] = matrix_number(b, &m, column, k, p->trans_b, p->number);
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     for (int i = 0; i < p->columns / 2; i++) {
       simt_element at = layout_group_c(warp, lane, i);
@@ -310,7 +311,7 @@ static void multiply(simt_block *b, int warp, const work_item *item, sums *s) {
 
 static void run_commit(void *const *lanes) {
   (void)lanes;
-  group_work *w = work_of(simt_current, simt_current->running);
+  group_work *w = group_work_of(simt_current, simt_current->running);
   w->committed = w->count;
   note_done(w, 1);
 }
@@ -318,7 +319,7 @@ static void run_commit(void *const *lanes) {
 // What has not been committed goes on.
 static void finish_work(simt_block *b, group_work *w, int warp) {
   for (int i = 0; i < w->committed; i++)
-    multiply(b, warp, &w->items[i], &w->sums[w->items[i].sums]);
+    multiply_group_tiles(b, warp, &w->items[i], &w->sums[w->items[i].sums]);
   memmove(w->items, w->items + w->committed, (size_t)(w->count - w->committed) * sizeof *w->items);
   w->count -= w->committed;
   w->committed = 0;
@@ -336,7 +337,7 @@ static void hand_out(group_work *w, int at) {
 static void run_wait(void *const *lanes) {
   simt_block *b = simt_current;
   int first = b->running / SIMT_WARP * SIMT_WARP;
-  group_work *w = work_of(b, b->running);
+  group_work *w = group_work_of(b, b->running);
   const group_product *p = lanes[0];
   finish_work(b, w, b->running / SIMT_WARP);
   int at = marked_sums(w, p->c[0]);
@@ -352,7 +353,7 @@ static void run_wait(void *const *lanes) {
 }
 
 static void run_fence(void *const *lanes) {
-  group_work *w = work_of(simt_current, simt_current->running);
+  group_work *w = group_work_of(simt_current, simt_current->running);
   for (int lane = 0; lane < SIMT_WARP; lane++) {
     const group_product *p = lanes[lane];
     memcpy(p->d, p->c, (size_t)p->columns / 2 * sizeof(float));
@@ -377,7 +378,7 @@ static void run_fence(void *const *lanes) {
 PASSES(fence)
 PASSES(wait)
 
-static void begin(group_product p) {
+static void begin_group_product(group_product p) {
   static const collective run = {"wgmma", run_begin};
   simt_collect(&run, &p);
 }
@@ -397,15 +398,15 @@ void simt_wgmma_commit(void) {
   simt_collect(&run, NULL);
 }
 
-#define PRODUCTS(n, type, number)                                                             \
-  void simt_wgmma_n##n##_##type(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, \
-                                int32_t scale, int32_t trans_a, int32_t trans_b) {            \
-    begin((group_product){n, number, c, d, a, b, NULL, scale, trans_a, trans_b});             \
-  }                                                                                           \
-  void simt_wgmma_registers_n##n##_##type(float d[n / 2], const float c[n / 2],               \
-                                          const uint32_t a[4], uint64_t b, int32_t scale,     \
-                                          int32_t trans_b) {                                  \
-    begin((group_product){n, number, c, d, 0, b, a, scale, 0, trans_b});                      \
+#define PRODUCTS(n, type, number)                                                               \
+  void simt_wgmma_n##n##_##type(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b,   \
+                                int32_t scale, int32_t trans_a, int32_t trans_b) {              \
+    begin_group_product((group_product){n, number, c, d, a, b, NULL, scale, trans_a, trans_b}); \
+  }                                                                                             \
+  void simt_wgmma_registers_n##n##_##type(float d[n / 2], const float c[n / 2],                 \
+                                          const uint32_t a[4], uint64_t b, int32_t scale,       \
+                                          int32_t trans_b) {                                    \
+    begin_group_product((group_product){n, number, c, d, 0, b, a, scale, 0, trans_b});          \
   }
 #define OPERATIONS(n)                                                                  \
   PRODUCTS(n, bf16, number_of_bf16)                                                    \

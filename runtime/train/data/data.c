@@ -81,7 +81,7 @@ static rec_status refuse_token(const char *path, const train_data *data, int64_t
                   (long long)place);
 }
 
-static rec_status check_tokens(const char *path, const train_data *data) {
+static rec_status check_vocabulary(const char *path, const train_data *data) {
   const uint8_t *bytes = data->bytes.bytes;
   int64_t vocabulary = data->windows.vocabulary;
   if (data->source.kind == SOURCE_TOKENS) {
@@ -95,7 +95,7 @@ static rec_status check_tokens(const char *path, const train_data *data) {
   return REC_OK;
 }
 
-static rec_status check(const char *path, train_data *data) {
+static rec_status check_split(const char *path, train_data *data) {
   int64_t context = data->windows.context;
   data->train_count = (int64_t)((double)data->count * data->source.split);
   int64_t held_out = data->count - data->train_count;
@@ -105,7 +105,7 @@ static rec_status check(const char *path, train_data *data) {
         "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
         (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens",
         (long long)data->train_count, (long long)held_out);
-  return check_tokens(path, data);
+  return check_vocabulary(path, data);
 }
 
 // ---- documents ----------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ static rec_status map_text(const char *path, token_format format, rec_mapping *b
                   binary);
 }
 
-static rec_status open_source(const char *path, train_data *data) {
+static rec_status open_train_source(const char *path, train_data *data) {
   const train_source *s = &data->source;
   rec_mapping bytes;
   if (s->kind == SOURCE_TOKENS) {
@@ -230,8 +230,8 @@ static rec_status open_source(const char *path, train_data *data) {
 rec_status train_data_open(const char *path, const train_source *source,
                            const train_windows *windows, train_data *data) {
   *data = (train_data){.source = *source, .windows = *windows};
-  rec_status status = open_source(path, data);
-  if (!status) status = check(path, data);
+  rec_status status = open_train_source(path, data);
+  if (!status) status = check_split(path, data);
   if (!status && (source->streaming || source->apart)) status = cut_pieces(path, data);
   if (status) train_data_close(data);
   return status;
@@ -273,7 +273,7 @@ static int64_t task_window(const train_data *data, uint64_t seed, uint64_t strea
 }
 
 // The document of a piece: the last with at most so many pieces before it that is not empty.
-static int64_t document_of(const train_data *data, int64_t piece) {
+static int64_t piece_document(const train_data *data, int64_t piece) {
   int64_t low = 0, high = data->document_count;
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
@@ -295,7 +295,7 @@ static int64_t piece_of_stream(const train_data *data, uint64_t position) {
 
 // The first token of a piece, and how many tokens its document has from there on.
 static int64_t piece_place(const train_data *data, int64_t piece, int64_t *rest) {
-  int64_t document = document_of(data, piece);
+  int64_t document = piece_document(data, piece);
   int64_t first =
       data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
   *rest = document_end(data, document) - first;
@@ -328,7 +328,7 @@ int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream
 }
 
 static bool begins_document(const train_data *data, int64_t piece) {
-  return data->pieces_before[document_of(data, piece)] == piece;
+  return data->pieces_before[piece_document(data, piece)] == piece;
 }
 
 // Behind the end of its document a window is filled up, and a state has read that as well.

@@ -34,7 +34,7 @@ static draws draws_of(uint64_t seed, uint64_t stream, uint64_t position) {
   return (draws){(uint64_t)bits[0] << 32 | bits[1], stream, 0};
 }
 
-static void swap(token_id *a, token_id *b) {
+static void swap_tokens(token_id *a, token_id *b) {
   token_id old = *a;
   *a = *b, *b = old;
 }
@@ -45,7 +45,7 @@ static void swap(token_id *a, token_id *b) {
 static void sort(token_id *letters, int64_t count) {
   for (int64_t i = 1; i < count; i++)
     for (int64_t k = i; k > 0 && letters[k - 1] > letters[k]; k--)
-      swap(&letters[k - 1], &letters[k]);
+      swap_tokens(&letters[k - 1], &letters[k]);
 }
 
 static int64_t copying(const train_task *t, int64_t length, draws *d, token_id *tokens,
@@ -89,7 +89,7 @@ static void different(draws *d, int64_t first, int64_t limit, int64_t count, tok
       if (to[2 * k] == pick) pick = (token_id)(first + last);
     to[2 * i] = pick;
   }
-  for (int64_t i = count - 1; i > 0; i--) swap(&to[2 * i], &to[2 * below(d, i + 1)]);
+  for (int64_t i = count - 1; i > 0; i--) swap_tokens(&to[2 * i], &to[2 * below(d, i + 1)]);
 }
 
 // Weight of gap number `place` from 0 on: near queries are likelier than far ones (Zoology's

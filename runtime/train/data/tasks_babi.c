@@ -82,7 +82,7 @@ typedef struct question {
   int fact;
 } question;
 
-static question ask(const train_task *t, const story *s, draws *d) {
+static question ask_question(const train_task *t, const story *s, draws *d) {
   question q;
   if (t->alphabet == 2) {
     int object = one_of(s->carrier, OBJECTS, d), person = s->carrier[object];
@@ -123,7 +123,7 @@ int64_t babi_sequence(const train_task *t, int64_t length, draws *d, token_id *t
   story s;
   int64_t slots[MOST_BABI_FACTS], left, at = 0, room = length;
   tell(t, &s, d);
-  question q = ask(t, &s, d);
+  question q = ask_question(t, &s, d);
   for (int i = 0; i < s.count; i++) room -= (int64_t)strlen(s.text[i]);
   room -= (int64_t)(strlen(q.text) + strlen(q.answer));
   draws sentences = {d->seed, d->stream, d->next + MOST_BABI_FACTS};

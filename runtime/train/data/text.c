@@ -76,7 +76,7 @@ static rec_status number_characters(const char *path, int64_t vocabulary, train_
 
 // The character at a byte, and how many bytes it has. A file that is changed while it is read has
 // other characters, or none; their number is 0.
-static int read_character(const train_text *t, size_t at, token_id *number) {
+static int character_at(const train_text *t, size_t at, token_id *number) {
   uint32_t point = 0;
   const unsigned char *bytes = t->bytes.bytes;
   int length = at < t->bytes.size ? train_character(bytes + at, t->bytes.size - at, &point) : 0;
@@ -84,7 +84,7 @@ static int read_character(const train_text *t, size_t at, token_id *number) {
   return length ? length : 1;
 }
 
-static rec_status find_places(train_text *t) {
+static rec_status find_character_places(train_text *t) {
   if (t->count == (int64_t)t->bytes.size) return REC_OK;
   t->places = malloc((size_t)(t->count / STRIDE + 1) * sizeof *t->places);
   if (!t->places) return rec_no_memory();
@@ -92,7 +92,7 @@ static rec_status find_places(train_text *t) {
   token_id unused;
   for (int64_t i = 0; i <= t->count; i++) {
     if (i % STRIDE == 0) t->places[i / STRIDE] = (int64_t)at;
-    at += (size_t)read_character(t, at, &unused);
+    at += (size_t)character_at(t, at, &unused);
   }
   return REC_OK;
 }
@@ -101,7 +101,7 @@ rec_status train_text_of(const char *path, rec_mapping bytes, int64_t vocabulary
   *t = (train_text){.bytes = bytes, .number_of = calloc(POINTS, sizeof *t->number_of)};
   rec_status status = t->number_of ? find_characters(path, t) : rec_no_memory();
   if (!status) status = number_characters(path, vocabulary, t);
-  if (!status) status = find_places(t);
+  if (!status) status = find_character_places(t);
   if (!status) return REC_OK;
   t->bytes = (rec_mapping){0};
   train_text_close(t);
@@ -125,8 +125,8 @@ void train_text_read(const train_text *t, int64_t place, int64_t count, token_id
   int64_t before = t->places ? place % STRIDE : 0;
   size_t at = (size_t)(t->places ? t->places[place / STRIDE] : place);
   token_id unused;
-  for (; before > 0; before--) at += (size_t)read_character(t, at, &unused);
-  for (int64_t i = 0; i < count; i++) at += (size_t)read_character(t, at, &to[i]);
+  for (; before > 0; before--) at += (size_t)character_at(t, at, &unused);
+  for (int64_t i = 0; i < count; i++) at += (size_t)character_at(t, at, &to[i]);
 }
 
 // ---- alphabets ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ enum {
   INDEX_HEADER = 34
 };
 
-static rec_status bad(const char *path, const char *expected, const char *found) {
+static rec_status bad_token_file(const char *path, const char *expected, const char *found) {
   return rec_fail(REC_ERROR_FORMAT, "%s: expected %s, found %s", path, expected, found);
 }
 
@@ -43,7 +43,7 @@ enum { BLOCK = 512 };
   }                                                    \
   break
 
-static void load(const token_file *file, int64_t place, int count, int64_t *to) {
+static void load_tokens(const token_file *file, int64_t place, int count, int64_t *to) {
   const token_type *t = &file->type;
   const char *from = file->numbers + place * t->bytes;
   switch (2 * t->bytes + (t->is_signed && !t->swapped)) {
@@ -64,19 +64,19 @@ static void load(const token_file *file, int64_t place, int count, int64_t *to) 
 
 #undef LOAD
 
-static int block_of(int64_t left) { return left < BLOCK ? (int)left : BLOCK; }
+static int block_length(int64_t left) { return left < BLOCK ? (int)left : BLOCK; }
 
 int64_t token_file_number(const token_file *file, int64_t place) {
   int64_t number;
-  load(file, place, 1, &number);
+  load_tokens(file, place, 1, &number);
   return number;
 }
 
 int64_t token_file_first_wrong(const token_file *file, int64_t symbols) {
   int64_t numbers[BLOCK];
   for (int64_t first = 0; first < file->count; first += BLOCK) {
-    int count = block_of(file->count - first);
-    load(file, first, count, numbers);
+    int count = block_length(file->count - first);
+    load_tokens(file, first, count, numbers);
     for (int i = 0; i < count; i++)
       if (numbers[i] < 0 || numbers[i] >= symbols) return first + i;
   }
@@ -87,8 +87,8 @@ void token_file_copy(const token_file *file, int64_t place, int64_t count, int64
                      token_id *to) {
   int64_t numbers[BLOCK];
   for (int64_t first = 0; first < count; first += BLOCK) {
-    int size = block_of(count - first);
-    load(file, place + first, size, numbers);
+    int size = block_length(count - first);
+    load_tokens(file, place + first, size, numbers);
     for (int i = 0; i < size; i++)
       to[first + i] = numbers[i] >= 0 && numbers[i] < symbols ? (token_id)numbers[i] : 0;
   }
@@ -194,7 +194,7 @@ static rec_status read_npy(const char *path, rec_mapping bytes, int bits, token_
   const unsigned char *prefix = bytes.bytes;
   token_type type = {0};
   unsigned long long count = 0;
-  if (!is_npy(bytes)) return bad(path, "NumPy's header", "other bytes");
+  if (!is_npy(bytes)) return bad_token_file(path, "NumPy's header", "other bytes");
   size_t begin = prefix[6] == 1 ? 10 : NPY_PREFIX, length = prefix[8] | (size_t)prefix[9] << 8;
   if (prefix[6] > 1) length = word(bytes.bytes, 8);
   if (length > bytes.size - begin || length > NPY_LONGEST)
@@ -242,7 +242,7 @@ static rec_status read_index_header(rec_mapping index, token_index *to) {
                     "%s: expected a header of %d bytes, found a file of %zu: it is truncated",
                     to->path, INDEX_HEADER, index.size);
   if (memcmp(at, magic, sizeof magic) != 0)
-    return bad(to->path, "an index that begins with MMIDIDX", "other bytes");
+    return bad_token_file(to->path, "an index that begins with MMIDIDX", "other bytes");
   if (long_word(at, 9) != 1)
     return rec_fail(REC_ERROR_FORMAT, "%s: expected version 1, found %llu", to->path,
                     (unsigned long long)long_word(at, 9));
@@ -321,7 +321,7 @@ static rec_status read_megatron(const char *path, rec_mapping bytes, int bits,
                                 const rec_mapping *index, token_file *file) {
   token_index read = {.sequences = 0};
   if (!index_path(path, read.path, sizeof read.path))
-    return bad(path, "a short name", "a long one");
+    return bad_token_file(path, "a short name", "a long one");
   if (!index) return rec_fail(REC_ERROR_FILE, "%s: expected an index, found none", read.path);
   rec_status status = read_index_header(*index, &read);
   if (!status) status = check_bits(read.path, bits, read.type);
@@ -342,7 +342,7 @@ static int bits_by_look(rec_mapping bytes) {
   int64_t count = (int64_t)(bytes.size / 8 * 4), low = 0, upper = 0;
   if (count > LOOKED_AT) count = LOOKED_AT;
   for (int64_t i = 0; i < count; i++) {
-    if (i % BLOCK == 0) load(&file, i, block_of(count - i), numbers);
+    if (i % BLOCK == 0) load_tokens(&file, i, block_length(count - i), numbers);
     int64_t x = numbers[i % BLOCK];
     if (i % 2 && x >= HIGH) return 16;
     low += i % 4 == 0 && x >= HIGH;

@@ -39,7 +39,7 @@ typedef struct accuracy {
   found_counts *found;  // by task of the pool
 } accuracy;
 
-static void add_counts(counts *to, const counts *from) {
+static void add_accuracy_counts(counts *to, const counts *from) {
   to->sequences += from->sequences;
   to->answers += from->answers;
   to->right += from->right;
@@ -89,7 +89,7 @@ static void close_reading(reading *r) {
 }
 
 // The window of `time` tokens from `from` on.
-static rec_status read_window(reading *r, int64_t from, int64_t time) {
+static rec_status read_accuracy_window(reading *r, int64_t from, int64_t time) {
   const accuracy *a = r->a;
   for (int s = 0; s < r->count; s++) {
     memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from,
@@ -121,12 +121,12 @@ static void count_hits(const reading *r, found_counts *found) {
     for (int64_t i = s * tokens; i < (s + 1) * tokens; i++)
       if (r->targets[i] != NO_TARGET) c.answers++, c.right += r->all_hits[i];
     c.exact = c.right == c.answers;
-    add_counts(&found->all, &c);
-    if (r->facts[s] >= 0) add_counts(&found->at_depth[r->facts[s] * DEPTHS / tokens], &c);
+    add_accuracy_counts(&found->all, &c);
+    if (r->facts[s] >= 0) add_accuracy_counts(&found->at_depth[r->facts[s] * DEPTHS / tokens], &c);
   }
 }
 
-static rec_status run_task(void *context, int number, int worker) {
+static rec_status run_accuracy_task(void *context, int number, int worker) {
   const accuracy *a = context;
   int first = number * a->at_once,
       count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
@@ -135,14 +135,15 @@ static rec_status run_task(void *context, int number, int worker) {
       .a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
   rec_status status = open_reading(&r, first);
   for (int64_t from = 0; !status && from < a->tokens; from += r.window)
-    status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window);
+    status =
+        read_accuracy_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window);
   if (!status) count_hits(&r, &a->found[number]);
   close_reading(&r);
   return status;
 }
 
 // All sequences of one length.
-static rec_status measure(accuracy *a, int64_t length, found_counts *sum) {
+static rec_status measure_length(accuracy *a, int64_t length, found_counts *sum) {
   *sum = (found_counts){0};
   if (length < task_least(&a->task))
     return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a length from %" PRId64 " on, found %" PRId64,
@@ -155,27 +156,30 @@ static rec_status measure(accuracy *a, int64_t length, found_counts *sum) {
   int tasks = (SEQUENCES + a->at_once - 1) / a->at_once;
   a->found = calloc((size_t)tasks, sizeof *a->found);
   if (!a->found) return rec_no_memory();
-  rec_status status = evaluation_run(a->e, tasks, run_task, a);
+  rec_status status = evaluation_run(a->e, tasks, run_accuracy_task, a);
   for (int i = 0; i < tasks; i++) {
-    add_counts(&sum->all, &a->found[i].all);
-    for (int d = 0; d < DEPTHS; d++) add_counts(&sum->at_depth[d], &a->found[i].at_depth[d]);
+    add_accuracy_counts(&sum->all, &a->found[i].all);
+    for (int d = 0; d < DEPTHS; d++)
+      add_accuracy_counts(&sum->at_depth[d], &a->found[i].at_depth[d]);
   }
   free(a->found);
   return status;
 }
 
-static double share(int64_t part, int64_t all) { return all ? (double)part / (double)all : 0; }
+static double part_of_all(int64_t part, int64_t all) {
+  return all ? (double)part / (double)all : 0;
+}
 
 static void put_depths(FILE *file, int length, const found_counts *sum) {
   for (int d = 0; d < DEPTHS; d++) {
     const counts *c = &sum->at_depth[d];
     if (!c->sequences) continue;
     printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n",
-           (double)d / DEPTHS, (double)(d + 1) / DEPTHS, share(c->right, c->answers),
-           share(c->exact, c->sequences));
+           (double)d / DEPTHS, (double)(d + 1) / DEPTHS, part_of_all(c->right, c->answers),
+           part_of_all(c->exact, c->sequences));
     fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS,
-            (double)(d + 1) / DEPTHS, share(c->right, c->answers), share(c->exact, c->sequences),
-            c->answers, c->sequences);
+            (double)(d + 1) / DEPTHS, part_of_all(c->right, c->answers),
+            part_of_all(c->exact, c->sequences), c->answers, c->sequences);
   }
 }
 
@@ -186,10 +190,10 @@ static rec_status measure_all(accuracy *a, const evaluate_block *b, FILE *file, 
   fprintf(depths, "length,from,to,character_accuracy,exact_accuracy,answers,sequences\n");
   for (int i = 0; !status && i < b->length_count; i++) {
     found_counts sum;
-    status = measure(a, b->lengths[i], &sum);
+    status = measure_length(a, b->lengths[i], &sum);
     if (status) break;
-    double character = share(sum.all.right, sum.all.answers),
-           exact = share(sum.all.exact, sum.all.sequences);
+    double character = part_of_all(sum.all.right, sum.all.answers),
+           exact = part_of_all(sum.all.exact, sum.all.sequences);
     printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character,
            exact);
     fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers,

@@ -55,7 +55,7 @@ static bool has_axes_of(const rec_variable *a, const rec_variable *b) {
   return a->axis_count == b->axis_count;
 }
 
-static int first_of(const rec_signature *s, rec_kind kind) {
+static int first_variable(const rec_signature *s, rec_kind kind) {
   for (int i = 0; i < s->variable_count; i++)
     if (s->variables[i].kind == kind) return i;
   return -1;
@@ -65,8 +65,8 @@ static int first_of(const rec_signature *s, rec_kind kind) {
 static bool find_map(const train_model *m, const train_kernel *kernels, int op, mapped *to) {
   if (m->ops[op].kind != OP_CALL) return false;
   const rec_signature *s = kernels[m->ops[op].kernel].signature;
-  *to = (mapped){.op = op, .value = -1, .output = first_of(s, REC_OUTPUT)};
-  if (to->output < 0 || first_of(s, REC_STATE) < 0) return false;
+  *to = (mapped){.op = op, .value = -1, .output = first_variable(s, REC_OUTPUT)};
+  if (to->output < 0 || first_variable(s, REC_STATE) < 0) return false;
   const rec_variable *y = &s->variables[to->output];
   for (int i = s->variable_count - 1; i >= 0; i--)
     if (s->variables[i].kind == REC_INPUT && has_axes_of(&s->variables[i], y) &&
@@ -81,12 +81,13 @@ static bool find_map(const train_model *m, const train_kernel *kernels, int op, 
 
 // ---- one recurrence -----------------------------------------------------------------------------
 
-static void fill(const numeric *n, void *to, int64_t count, double x) {
+static void fill_with_number(const numeric *n, void *to, int64_t count, double x) {
   for (int64_t i = 0; i < count; i++) n->store(to, i, x);
 }
 
 // A one for every number of row `place` of `time` rows.
-static void fill_row(const numeric *n, void *to, int64_t time, int64_t numbers, int64_t place) {
+static void fill_with_ones(const numeric *n, void *to, int64_t time, int64_t numbers,
+                           int64_t place) {
   for (int64_t i = 0; i < time * numbers; i++) n->store_token(to, i, i / numbers == place);
 }
 
@@ -98,12 +99,12 @@ static double mean(double (*load)(const void *, int64_t), const void *values, in
 }
 
 // A row of M at a time: the gradient of the sum of y at i by x at every j.
-static rec_status make_map(kernel_runs *r, const mapped *m, int64_t time) {
+static rec_status make_attention_map(kernel_runs *r, const mapped *m, int64_t time) {
   int64_t numbers = kernel_numbers(r->k->signature, m->output);
   void *dy = zeroed_rows(numbers * time, r->n), *dx = zeroed_rows(numbers * time, r->n);
   rec_status status = dy && dx ? kernel_runs_steps(r, 0, time) : rec_no_memory();
   for (int64_t i = 0; !status && i < time; i++) {
-    fill_row(r->n, dy, time, numbers, i);
+    fill_with_ones(r->n, dy, time, numbers, i);
     r->gradient[m->output] = (kernel_memory){dy, numbers * time, numbers};
     r->gradient[m->value] = (kernel_memory){dx, numbers * time, numbers};
     status = r->k->backward(r->k, &r->call);
@@ -125,13 +126,14 @@ static rec_status make_entry(kernel_runs *r, int64_t from, int64_t to, double *e
   rec_status status = kernel_runs_steps(r, from, to);
   for (int i = 0; !status && i < s->variable_count; i++)
     if (kernel_runs_is_state(r, i)) {
-      fill(r->n, r->d_final[i], kernel_numbers(s, i), s->variables[i].kind == REC_STATE);
+      fill_with_number(r->n, r->d_final[i], kernel_numbers(s, i),
+                       s->variables[i].kind == REC_STATE);
       r->gradient[i] = (kernel_memory){r->d_before[i], 0, 0};
     }
   if (!status) status = r->k->backward(r->k, &r->call);
   for (int i = 0; !status && i < s->variable_count; i++) {
     int64_t numbers = kernel_numbers(s, i);
-    if (kernel_runs_is_state(r, i)) fill(r->n, r->d_final[i], numbers, 0);
+    if (kernel_runs_is_state(r, i)) fill_with_number(r->n, r->d_final[i], numbers, 0);
     if (s->variables[i].kind != REC_STATE) continue;
     sum += mean(r->n->load, r->d_before[i], 0, numbers) * (double)numbers;
     count += numbers;
@@ -163,7 +165,7 @@ static rec_status make_maps(const attention *a, mapped *m) {
   m->mask = calloc((size_t)(time * time), sizeof *m->mask);
   rec_status status = kernel_runs_open(&a->p, m->op, &r);
   if (!status && (!m->map || !m->mask)) status = rec_no_memory();
-  if (!status) status = make_map(&r, m, time);
+  if (!status) status = make_attention_map(&r, m, time);
   if (!status) status = make_mask(&r, m, time);
   kernel_runs_close(&r);
   return status;
@@ -213,7 +215,7 @@ static rec_status find_answers(const probe *p, const mapped *of, found_answers *
   m.map = calloc((size_t)(m.heads * p->time * p->time), sizeof *m.map);
   rec_status status = kernel_runs_open(p, m.op, &r);
   if (!status && !m.map) status = rec_no_memory();
-  if (!status) status = make_map(&r, &m, p->time);
+  if (!status) status = make_attention_map(&r, &m, p->time);
   if (!status) *found = count_found(p, &m);
   kernel_runs_close(&r);
   free(m.map);

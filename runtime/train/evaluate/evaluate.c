@@ -31,7 +31,7 @@ static rec_status sum_losses(const evaluation *e, stream_run *r, double *sums) {
   return status;
 }
 
-static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
+static rec_status run_loss_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
   return evaluation_pass(
       e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
 }
@@ -48,7 +48,7 @@ static int64_t streams_for(const evaluation *e, int64_t until, int64_t most) {
   return e->data.task ? streams : between(e->data.count - e->data.train_count, 1, streams);
 }
 
-static rec_status measure(evaluation *e, int64_t until, by_position *m) {
+static rec_status measure_positions(evaluation *e, int64_t until, by_position *m) {
   m->near_until = between(8 * e->block->context, 1, until);
   m->far_until = until;
   m->near_streams = streams_for(e, m->near_until, MOST_STREAMS);
@@ -56,8 +56,8 @@ static rec_status measure(evaluation *e, int64_t until, by_position *m) {
   m->near = calloc((size_t)m->near_until, sizeof *m->near);
   m->far = calloc((size_t)m->far_until, sizeof *m->far);
   if (!m->near || !m->far) return rec_no_memory();
-  rec_status status = run_pass(e, m->near_streams, m->near_until, m->near);
-  if (!status && until > m->near_until) status = run_pass(e, m->far_streams, until, m->far);
+  rec_status status = run_loss_pass(e, m->near_streams, m->near_until, m->near);
+  if (!status && until > m->near_until) status = run_loss_pass(e, m->far_streams, until, m->far);
   return status;
 }
 
@@ -162,7 +162,7 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
          b->until);
   fflush(stdout);
-  rec_status status = measure(e, b->until, &m);
+  rec_status status = measure_positions(e, b->until, &m);
   if (!status) {
     write_table(stdout, &m, e->block, true);
     status = judge_length(e, b, &m);
@@ -188,7 +188,7 @@ static rec_status check_length(const evaluation *e, const evaluate_block *b, con
                   b->name, (long long)held_out, what, (long long)length);
 }
 
-static rec_status check_lengths(const evaluation *e, const evaluate_block *b) {
+static rec_status check_judged_lengths(const evaluation *e, const evaluate_block *b) {
   rec_status status = check_length(e, b, "perplexity(until", b->until);
   if (!status) status = check_length(e, b, "state_norm(until", b->state_until);
   if (!status) status = check_length(e, b, "remembrance(T", b->remembrance);
@@ -205,7 +205,7 @@ static rec_status check_ranks(const evaluation *e, const evaluate_block *b) {
 }
 
 // Weights go from block to block, and with them what they have read.
-static rec_status check_held_out(const evaluation *e, const evaluate_block *b) {
+static rec_status check_weights_held_out(const evaluation *e, const evaluate_block *b) {
   const session *s = e->s;
   const train_block *judged = e->block, *before = judged;
   if (judged->generated) return REC_OK;
@@ -236,11 +236,11 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = result_load_run(s, e->block, &e->data, e->weights);
   if (!status) status = result_check_alphabet(s, e->block, e->block, &e->data);
-  if (!status) status = check_held_out(e, b);
+  if (!status) status = check_weights_held_out(e, b);
   if (!status)
     status = compute_place(e->of.where, e->weights,
                            e->of.model->parameter_elements * e->of.n->element_size, &e->there);
-  if (!status) status = check_lengths(e, b);
+  if (!status) status = check_judged_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
   return status;
 }
@@ -256,29 +256,29 @@ static const message_place measurements = {-1, -1, "measurements"};
 typedef rec_status measurement(evaluation *e, const evaluate_block *b);
 
 // Ranks agree after each, for rank 0 alone writes files. `alone`: other ranks leave it to rank 0.
-static rec_status run(measurement *judged, bool asked, bool alone, evaluation *e,
-                      const evaluate_block *b) {
+static rec_status run_measurement(measurement *judged, bool asked, bool alone, evaluation *e,
+                                  const evaluate_block *b) {
   if (!asked) return REC_OK;
   rec_status own = alone && ranks_number(e->ranks) ? REC_OK : judged(e, b);
   return ranks_agree(e->ranks, own, measurements);
 }
 
-static rec_status judge(session *s, const evaluate_block *b) {
+static rec_status judge_block(session *s, const evaluate_block *b) {
   evaluation e = {.s = s, .ranks = s->options.ranks};
   rec_status status = ranks_agree(e.ranks, open_evaluation(&e, b), measurements);
-  if (!status) status = run(judge_accuracy, b->length_count, true, &e, b);
-  if (!status) status = run(judge_perplexity, b->until, false, &e, b);
-  if (!status) status = run(judge_states, b->state_until, false, &e, b);
-  if (!status) status = run(judge_remembrance, b->remembrance, false, &e, b);
+  if (!status) status = run_measurement(judge_accuracy, b->length_count, true, &e, b);
+  if (!status) status = run_measurement(judge_perplexity, b->until, false, &e, b);
+  if (!status) status = run_measurement(judge_states, b->state_until, false, &e, b);
+  if (!status) status = run_measurement(judge_remembrance, b->remembrance, false, &e, b);
   e.of = session_host_model(s, e.block);  // these look into the runs of single recurrences
-  if (!status) status = run(judge_attention, b->attention, true, &e, b);
-  if (!status) status = run(judge_overflow, b->overflow, true, &e, b);
+  if (!status) status = run_measurement(judge_attention, b->attention, true, &e, b);
+  if (!status) status = run_measurement(judge_overflow, b->overflow, true, &e, b);
   close_evaluation(&e);
   return status;
 }
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
-  rec_status status = judge(s, b);
+  rec_status status = judge_block(s, b);
   if (status || ranks_number(s->options.ranks)) return status;
   return events_of_tables(session_path(s, NULL, b->name).text);
 }

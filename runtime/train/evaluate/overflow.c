@@ -47,7 +47,7 @@ typedef struct head_growth {
 static double steady(double a, double u) { return a < 1 ? u / (1 - a) : u > 0 ? INFINITY : 0; }
 
 // 1 where differences of the type cannot tell it from 1.
-static double rounded(const numeric *n, double a) {
+static double rounded_to_one(const numeric *n, double a) {
   return fabs(a - 1) <= (n->element_size == sizeof(double) ? 1e-13 : 1e-6) ? 1 : a;
 }
 
@@ -74,8 +74,8 @@ static double magnitude_of(const growth *g, const double *numbers, int64_t entry
 }
 
 // One step from the zero state (draw 0) or from a drawn one, its result less `subtract`.
-static rec_status run_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw,
-                           const double *subtract, double *result) {
+static rec_status run_probe_step(kernel_runs *r, const growth *g, int64_t step, uint64_t draw,
+                                 const double *subtract, double *result) {
   for (int64_t e = 0; e < g->entries; e++)
     r->n->store(r->before[g->variable], g->parts * e, draw ? drawn(draw, e) : 0);
   rec_status status = kernel_runs_steps(r, step, step + 1);
@@ -89,7 +89,7 @@ static void make_factors(const growth *g, uint64_t draw, double *numbers) {
   for (int64_t i = 0; i < g->entries * g->parts; i++) numbers[i] /= drawn(draw, i / g->parts);
 }
 
-static void advance(const growth *g, const double *a, int64_t e) {
+static void advance_growth(const growth *g, const double *a, int64_t e) {
   double *h = &g->h[g->parts * e];
   const double *u = &g->input[g->parts * e], *f = &a[g->parts * e];
   double real = f[0] * h[0] - (g->parts == 2 ? f[1] * h[1] : 0) + u[0];
@@ -97,10 +97,10 @@ static void advance(const growth *g, const double *a, int64_t e) {
   h[0] = real;
 }
 
-static rec_status read_step(kernel_runs *r, growth *g, int64_t step, double *second) {
-  rec_status status = run_step(r, g, step, 0, NULL, g->input);
-  if (!status) status = run_step(r, g, step, 1, g->input, g->first);
-  if (!status) status = run_step(r, g, step, 2, g->input, second);
+static rec_status read_probe_step(kernel_runs *r, growth *g, int64_t step, double *second) {
+  rec_status status = run_probe_step(r, g, step, 0, NULL, g->input);
+  if (!status) status = run_probe_step(r, g, step, 1, g->input, g->first);
+  if (!status) status = run_probe_step(r, g, step, 2, g->input, second);
   if (status) return status;
   make_factors(g, 1, g->first);
   make_factors(g, 2, second);
@@ -108,17 +108,17 @@ static rec_status read_step(kernel_runs *r, growth *g, int64_t step, double *sec
     g->mixes |= !(fabs(g->first[i] - second[i]) <= 1e-5 * (1 + fabs(g->input[i])));
   for (int64_t e = 0; e < g->entries; e++) {
     head_growth *head = &g->heads[g->parts * e / g->state->head_elements % g->state->heads];
-    double a = rounded(r->n, magnitude_of(g, g->first, e)), u = magnitude_of(g, g->input, e);
+    double a = rounded_to_one(r->n, magnitude_of(g, g->first, e)), u = magnitude_of(g, g->input, e);
     head->decay = fmax(head->decay, a);
     head->input = fmax(head->input, u);
     head->limit = fmax(head->limit, steady(a, u));
-    advance(g, g->first, e);
+    advance_growth(g, g->first, e);
     head->largest = fmax(head->largest, magnitude_of(g, g->h, e));
   }
   return REC_OK;
 }
 
-static rec_status read_state(const probe *p, int op, growth *g) {
+static rec_status probe_state(const probe *p, int op, growth *g) {
   kernel_runs r;
   rec_status status = kernel_runs_open(p, op, &r);
   const rec_variable *v = &r.k->signature->variables[g->variable];
@@ -133,7 +133,7 @@ static rec_status read_state(const probe *p, int op, growth *g) {
   if (!status && g->memory.failed) status = rec_no_memory();
   for (int64_t i = 0; !status && i < numbers; i++) g->h[i] = r.n->load(r.before[g->variable], i);
   for (int64_t t = 0; !status && !g->mixes && t < p->time; t++)
-    status = read_step(&r, g, t, second);
+    status = read_probe_step(&r, g, t, second);
   kernel_runs_close(&r);
   return status;
 }
@@ -184,7 +184,7 @@ static rec_status judge_states_of(const probe *p, int op, FILE *csv) {
     if (!rec_is_carried(&s->variables[i])) continue;
     growth g = {.variable = i, .state = &m->states[m->ops[op].states[place++]]};
     if (s->variables[i].kind == REC_LAG) continue;
-    status = read_state(p, op, &g);
+    status = probe_state(p, op, &g);
     if (!status) write_state(&g, p->time, csv);
     rec_blocks_free(&g.memory);
   }

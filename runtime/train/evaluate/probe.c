@@ -8,7 +8,7 @@
 // ---- the sequence -------------------------------------------------------------------------------
 
 // Of a task whose shortest sequence does not fit its beginning.
-static rec_status read_sequence(probe *p, int number) {
+static rec_status read_probe_sequence(probe *p, int number) {
   const train_data *d = &p->e->data;
   int64_t room = p->time;
   train_task task = {.kind = TASK_KINDS};
@@ -35,7 +35,7 @@ rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number) {
   *p = (probe){.e = e, .time = time};
   p->states = calloc(2 * (size_t)of->model->state_count + 1, sizeof *p->states);
   if (!p->states) return rec_no_memory();
-  rec_status status = read_sequence(p, number);
+  rec_status status = read_probe_sequence(p, number);
   if (status) return status;
   p->sequence = (shard){.batch = 1,
                         .time = p->time,

@@ -39,7 +39,7 @@ double distance_of(distance_kind kind, const double *a, const double *b, int cou
 // ---- reading ------------------------------------------------------------------------------------
 
 // t = 0, T/16, 2T/16, .. 15T/16 and T - 1, each once.
-static int points_of(int64_t until, int64_t points[MOST_POINTS]) {
+static int remembrance_points(int64_t until, int64_t points[MOST_POINTS]) {
   int count = 0;
   for (int i = 0; i <= 16; i++) {
     int64_t t = i < 16 ? (int64_t)((double)until / 16 * i) : until - 1;
@@ -48,7 +48,8 @@ static int points_of(int64_t until, int64_t points[MOST_POINTS]) {
   return count;
 }
 
-static rec_status read_from(const evaluation *e, stream_run *r, int64_t start, double *logits) {
+static rec_status read_from_position(const evaluation *e, stream_run *r, int64_t start,
+                                     double *logits) {
   int64_t length;
   rec_status status = REC_OK;
   r->start = r->position = start;
@@ -60,13 +61,13 @@ static rec_status read_from(const evaluation *e, stream_run *r, int64_t start, d
 
 static rec_status sum_distances(const evaluation *e, stream_run *r, double *sums) {
   int64_t points[MOST_POINTS];
-  int count = points_of(e->now->until, points), symbols = e->of.model->vocabulary;
+  int count = remembrance_points(e->now->until, points), symbols = e->of.model->vocabulary;
   double *full = calloc((size_t)(2 * r->streams * symbols), sizeof *full);
   if (!full) return rec_no_memory();
   double *part = full + r->streams * symbols;
-  rec_status status = read_from(e, r, 0, full);
+  rec_status status = read_from_position(e, r, 0, full);
   for (int i = 0; !status && i < count; i++) {
-    status = read_from(e, r, points[i], part);
+    status = read_from_position(e, r, points[i], part);
     for (int64_t k = 0; !status && k < r->streams; k++)
       sums[i] +=
           distance_of((distance_kind)e->now->what, full + k * symbols, part + k * symbols, symbols);
@@ -83,7 +84,7 @@ rec_status judge_remembrance(evaluation *e, const evaluate_block *b) {
   };
   int64_t points[MOST_POINTS];
   double sums[MOST_POINTS] = {0};
-  int count = points_of(b->remembrance, points);
+  int count = remembrance_points(b->remembrance, points);
   printf("evaluate %s after %s: effective remembrance at %" PRId64 " of the first t tokens (%s)\n",
          b->name, b->after, b->remembrance, names[b->distance]);
   fflush(stdout);

@@ -18,13 +18,13 @@ typedef struct head_sums {
 
 enum { NUMBERS = sizeof(head_sums) / sizeof(double) };
 
-static int64_t position_of(int point, int64_t until) {
+static int64_t point_position(int point, int64_t until) {
   return point < 62 && (int64_t)1 << point < until ? (int64_t)1 << point : until;
 }
 
 static int point_count(int64_t until) {
   int count = 1;
-  while (position_of(count - 1, until) < until) count++;
+  while (point_position(count - 1, until) < until) count++;
   return count;
 }
 
@@ -46,7 +46,7 @@ static void add_head(const numeric *n, const void *values, int64_t first, int64_
   to->norms += sqrt(squares);
 }
 
-static void add_states(const evaluation *e, const stream_run *r, head_sums *to) {
+static void sum_head_states(const evaluation *e, const stream_run *r, head_sums *to) {
   const train_model *m = e->of.model;
   for (int i = 0; i < m->state_count; i++) {
     const model_state *s = &m->states[i];
@@ -64,13 +64,13 @@ static rec_status sum_states(const evaluation *e, stream_run *r, double *sums) {
   int64_t heads = head_count(e->of.model), length;
   head_sums *to = (head_sums *)sums;
   for (int point = 0; r->position < e->now->until; point++, to += heads) {
-    int64_t end = position_of(point, e->now->until);
+    int64_t end = point_position(point, e->now->until);
     while (r->position < end) {
       rec_status status = streams_read(e, r, end, &length);
       if (status) return status;
     }
     // what a window ends with comes to its first rank
-    if (ranks_time(e->ranks) == 0) add_states(e, r, to);
+    if (ranks_time(e->ranks) == 0) sum_head_states(e, r, to);
   }
   return REC_OK;
 }
@@ -137,13 +137,13 @@ static void write_table(FILE *file, state_table table, const train_model *m, int
     if (table == FOR_PEOPLE)
       fprintf(file, "  %s, %" PRId64 " head%s\n", s->name, s->heads, s->heads == 1 ? "" : "s");
     for (int point = 0; point < point_count(until); point++)
-      write_state(file, table, s, position_of(point, until), sums + point * all_heads);
+      write_state(file, table, s, point_position(point, until), sums + point * all_heads);
     sums += s->heads;
   }
 }
 
-static rec_status save(const evaluation *e, const evaluate_block *b, state_table table,
-                       const head_sums *sums) {
+static rec_status save_state_table(const evaluation *e, const evaluate_block *b, state_table table,
+                                   const head_sums *sums) {
   made_text text;
   if (!text_open(&text)) return rec_no_memory();
   write_table(text.out, table, e->of.model, b->state_until, sums);
@@ -167,9 +167,9 @@ rec_status judge_states(evaluation *e, const evaluate_block *b) {
   if (!status) {
     write_table(stdout, FOR_PEOPLE, e->of.model, b->state_until, sums);
     fflush(stdout);
-    status = save(e, b, BY_LAYER, sums);
+    status = save_state_table(e, b, BY_LAYER, sums);
   }
-  if (!status) status = save(e, b, BY_HEAD, sums);
+  if (!status) status = save_state_table(e, b, BY_HEAD, sums);
   free(sums);
   return status;
 }

@@ -13,7 +13,7 @@ extern void *blas_memory_alloc(int purpose) __attribute__((weak));
 extern void blas_memory_free(void *buffer) __attribute__((weak));
 
 // Is there room for so many buffers at once?
-static bool has_room(int buffers) {
+static bool buffers_fit(int buffers) {
   const size_t size = ((size_t)BUFFER_MIB << 20) + (1 << 20);
   void *taken[MOST_BUFFERS];
   int count = 0;
@@ -33,7 +33,7 @@ rec_status blas_reserve(int threads) {
   if (!blas_memory_alloc || !blas_memory_free) return REC_OK;
   if (threads > MOST_BUFFERS) threads = MOST_BUFFERS;
   pthread_mutex_lock(&lock);
-  if (threads > made && !has_room(threads - made))
+  if (threads > made && !buffers_fit(threads - made))
     status = rec_fail(REC_ERROR_MEMORY,
                       "expected memory for the matrix products of %d thread%s, %d MiB for each, "
                       "found less; raise the limit "

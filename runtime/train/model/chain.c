@@ -44,27 +44,27 @@ int64_t chain_state_elements(const train_model *model, const model_op *op) {
 
 // ---- for people ---------------------------------------------------------------------------------
 
-static bool has_states(const train_model *m, const model_op *op) {
+static bool op_has_states(const train_model *m, const model_op *op) {
   bool has = false;
   for (int i = 0; i < op->state_count; i++) has |= !m->states[op->states[i]].lag;
   return has;
 }
 
 // Has an earlier operation called the same recurrence?
-static bool is_repeated(const train_model *m, int number) {
+static bool is_repeated_call(const train_model *m, int number) {
   for (int i = 0; i < number; i++)
     if (m->ops[i].kind == OP_CALL && m->ops[i].kernel == m->ops[number].kernel) return true;
   return false;
 }
 
 // Those that go by a chain, or the others.
-static void announce(FILE *out, const trained_model *of, int64_t steps, bool chained) {
+static void announce_chains(FILE *out, const trained_model *of, int64_t steps, bool chained) {
   const train_model *m = of->model;
   int count = 0;
   for (int i = 0; i < m->op_count; i++) {
     const model_op *op = &m->ops[i];
     kernel_sizes sizes;
-    if (op->kind != OP_CALL || !has_states(m, op) || is_repeated(m, i)) continue;
+    if (op->kind != OP_CALL || !op_has_states(m, op) || is_repeated_call(m, i)) continue;
     const train_kernel *k = &of->kernels[op->kernel];
     const char *why = k->sizes(k, 1, steps, &sizes) ? rec_message() : chain_why_not(m, op, &sizes);
     if (chained != !why) continue;
@@ -81,5 +81,5 @@ static void announce(FILE *out, const trained_model *of, int64_t steps, bool cha
 void chain_announce(FILE *out, const trained_model *of, const train_block *block) {
   if (block->exchange != EXCHANGE_CHAIN || block->segments == 1) return;
   for (int chained = 1; chained >= 0; chained--)
-    announce(out, of, block->context / block->segments, chained);
+    announce_chains(out, of, block->context / block->segments, chained);
 }

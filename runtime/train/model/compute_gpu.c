@@ -6,7 +6,7 @@
 
 #include "runtime/train/model/gpu_place.h"
 
-static const gpu_place *place(const compute *c) { return (const gpu_place *)(uintptr_t)c; }
+static const gpu_place *gpu_place_of(const compute *c) { return (const gpu_place *)(uintptr_t)c; }
 
 static model_rows rows_there(rows x) { return (model_rows){x.data, x.count, x.width, x.stride}; }
 
@@ -20,7 +20,7 @@ static int64_t blocks_for(int64_t numbers) { return (numbers + MODEL_THREADS - 1
 // ---- products -----------------------------------------------------------------------------------
 
 static int64_t gpu_linear_room(const compute *c, int64_t in, int64_t out) {
-  bool rounds = place(c)->narrow && place(c)->blas.opened;
+  bool rounds = gpu_place_of(c)->narrow && gpu_place_of(c)->blas.opened;
   return rounds ? in * out * (int64_t)sizeof(uint16_t) : 0;
 }
 
@@ -30,12 +30,12 @@ typedef struct operand {
   int64_t row, column;
 } operand;
 
-static operand operand_of(rows x) { return (operand){x.data, x.stride, 1}; }
+static operand rows_operand(rows x) { return (operand){x.data, x.stride, 1}; }
 static operand turned(operand x) { return (operand){x.data, x.column, x.row}; }
 
 // to[height][width] = a[height][depth] b[depth][width]
-static model_product product_of(int64_t height, int64_t width, int64_t depth, operand a, operand b,
-                                operand to) {
+static model_product operand_product(int64_t height, int64_t width, int64_t depth, operand a,
+                                     operand b, operand to) {
   return (model_product){.a = a.data,
                          .b = b.data,
                          .to = (void *)(uintptr_t)to.data,
@@ -49,14 +49,16 @@ static model_product product_of(int64_t height, int64_t width, int64_t depth, op
                          .to_row = to.row};
 }
 
-static int64_t tiles_of(const model_product *p) {
+static int64_t product_tiles(const model_product *p) {
   return (p->rows + MODEL_TILE - 1) / MODEL_TILE * ((p->columns + MODEL_TILE - 1) / MODEL_TILE);
 }
 
-static int row_type(const compute *c) { return place(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32; }
+static int row_type(const compute *c) {
+  return gpu_place_of(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32;
+}
 
 // Rows of tokens as the columns of a matrix.
-static cublas_matrix columns_of(const compute *c, rows x) {
+static cublas_matrix cublas_columns(const compute *c, rows x) {
   return (cublas_matrix){x.data, x.stride, row_type(c), false};
 }
 
@@ -64,7 +66,7 @@ static cublas_matrix columns_of(const compute *c, rows x) {
 static rec_status weights_for_blas(const compute *c, const void *weight, int64_t in, int64_t out,
                                    void *room, cublas_matrix *w) {
   *w = (cublas_matrix){weight, in, row_type(c), false};
-  if (!place(c)->narrow) return REC_OK;
+  if (!gpu_place_of(c)->narrow) return REC_OK;
   w->data = room;
   model_round p = {weight, room, in * out};
   return gpu_start(c, MODEL_round, blocks_for(in * out), &p);
@@ -74,48 +76,48 @@ static rec_status gpu_linear(const compute *c, rows x, const void *weight, const
                              void *room) {
   if (!x.count) return REC_OK;
   // cuBLAS knows no bias.
-  if (place(c)->blas.opened && !bias) {
+  if (gpu_place_of(c)->blas.opened && !bias) {
     cublas_matrix w;
     rec_status status = weights_for_blas(c, weight, x.width, y.width, room, &w);
     w.transposed = true;
     return status ? status
-                  : cublas_product(&place(c)->blas, y.width, x.count, x.width, w, columns_of(c, x),
-                                   columns_of(c, y), false);
+                  : cublas_product(&gpu_place_of(c)->blas, y.width, x.count, x.width, w,
+                                   cublas_columns(c, x), cublas_columns(c, y), false);
   }
-  model_product p = product_of(x.count, y.width, x.width, operand_of(x),
-                               (operand){weight, 1, x.width}, operand_of(y));
+  model_product p = operand_product(x.count, y.width, x.width, rows_operand(x),
+                                    (operand){weight, 1, x.width}, rows_operand(y));
   p.bias = bias;
-  return gpu_start(c, MODEL_product, tiles_of(&p), &p);
+  return gpu_start(c, MODEL_product, product_tiles(&p), &p);
 }
 
 // dx = (dx +) dy weight
 static rec_status input_gradient(const compute *c, const void *weight, rows dy, rows dx, bool add,
                                  void *room) {
-  if (place(c)->blas.opened) {
+  if (gpu_place_of(c)->blas.opened) {
     cublas_matrix w;
     rec_status status = weights_for_blas(c, weight, dx.width, dy.width, room, &w);
     return status ? status
-                  : cublas_product(&place(c)->blas, dx.width, dy.count, dy.width, w,
-                                   columns_of(c, dy), columns_of(c, dx), add);
+                  : cublas_product(&gpu_place_of(c)->blas, dx.width, dy.count, dy.width, w,
+                                   cublas_columns(c, dy), cublas_columns(c, dx), add);
   }
-  model_product p = product_of(dy.count, dx.width, dy.width, operand_of(dy),
-                               (operand){weight, dx.width, 1}, operand_of(dx));
+  model_product p = operand_product(dy.count, dx.width, dy.width, rows_operand(dy),
+                                    (operand){weight, dx.width, 1}, rows_operand(dx));
   p.add = add;
-  return gpu_start(c, MODEL_product, tiles_of(&p), &p);
+  return gpu_start(c, MODEL_product, product_tiles(&p), &p);
 }
 
 // d_weight += dy^T x
 static rec_status weight_gradient(const compute *c, rows x, rows dy, void *d_weight) {
-  if (place(c)->blas.opened) {
-    cublas_matrix across = columns_of(c, dy), to = {d_weight, x.width, CUDA_TYPE_F32, false};
+  if (gpu_place_of(c)->blas.opened) {
+    cublas_matrix across = cublas_columns(c, dy), to = {d_weight, x.width, CUDA_TYPE_F32, false};
     across.transposed = true;
-    return cublas_product(&place(c)->blas, x.width, dy.width, x.count, columns_of(c, x), across, to,
-                          true);
+    return cublas_product(&gpu_place_of(c)->blas, x.width, dy.width, x.count, cublas_columns(c, x),
+                          across, to, true);
   }
-  model_product p = product_of(dy.width, x.width, x.count, turned(operand_of(dy)), operand_of(x),
-                               (operand){d_weight, x.width, 1});
+  model_product p = operand_product(dy.width, x.width, x.count, turned(rows_operand(dy)),
+                                    rows_operand(x), (operand){d_weight, x.width, 1});
   p.add = 1;
-  return gpu_start(c, MODEL_weight_product, tiles_of(&p), &p);
+  return gpu_start(c, MODEL_weight_product, product_tiles(&p), &p);
 }
 
 static rec_status gpu_linear_backward(const compute *c, rows x, const void *weight, rows dy,
@@ -143,7 +145,8 @@ static rec_status gpu_embed_backward(const compute *c, const token_id *tokens, r
 }
 
 // Added on the host, in double.
-static rec_status sum_here(const compute *c, const float *there, int64_t count, double *sum) {
+static rec_status sum_floats_on_host(const compute *c, const float *there, int64_t count,
+                                     double *sum) {
   int64_t bytes = count * (int64_t)sizeof *there;
   *sum = 0;
   if (!count) return REC_OK;
@@ -160,7 +163,7 @@ static rec_status gpu_cross_entropy(const compute *c, rows logits, const token_i
   model_cross_entropy p = {rows_there(logits), rows_there(d_logits), targets, weights, losses,
                            (float)scale};
   rec_status status = gpu_start(c, MODEL_cross_entropy, logits.count, &p);
-  return status ? status : sum_here(c, losses, logits.count, total);
+  return status ? status : sum_floats_on_host(c, losses, logits.count, total);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -174,29 +177,31 @@ static rec_status gpu_zero(const compute *c, rows to) { return gpu_add(c, to, (r
 
 static rec_status gpu_row_squares(const compute *c, rows x, double *sum) {
   int64_t blocks = gpu_blocks(c, blocks_for(x.count * x.width));
-  model_square_sums p = {rows_there(x), place(c)->sums};
+  model_square_sums p = {rows_there(x), gpu_place_of(c)->sums};
   rec_status status = gpu_start(c, MODEL_square_sums, blocks, &p);
-  return status ? status : sum_here(c, place(c)->sums, blocks, sum);
+  return status ? status : sum_floats_on_host(c, gpu_place_of(c)->sums, blocks, sum);
 }
 
-static int64_t blocks_of(const compute *c, const value_list *list) {
+static int64_t reduction_blocks(const compute *c, const value_list *list) {
   return gpu_blocks(c, blocks_for(list->count));
 }
 
 // The sums of all blocks of all lists come to the host together; each list's are added there.
 static rec_status gpu_square_sums(const compute *c, const value_list *lists, int count,
                                   double *sums) {
-  const int64_t most = place(c)->blocks, bytes = count * most * (int64_t)sizeof(float);
+  const int64_t most = gpu_place_of(c)->blocks, bytes = count * most * (int64_t)sizeof(float);
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) {
-    model_square_sums p = {one_row(lists[i].values, lists[i].count), place(c)->sums + i * most};
-    status = gpu_start_f32(c, MODEL_square_sums, blocks_of(c, &lists[i]), &p);
+    model_square_sums p = {one_row(lists[i].values, lists[i].count),
+                           gpu_place_of(c)->sums + i * most};
+    status = gpu_start_f32(c, MODEL_square_sums, reduction_blocks(c, &lists[i]), &p);
   }
   float *here = gpu_here(c, bytes);
-  if (!status) status = here ? gpu_download(c, here, place(c)->sums, bytes) : REC_ERROR_MEMORY;
+  if (!status)
+    status = here ? gpu_download(c, here, gpu_place_of(c)->sums, bytes) : REC_ERROR_MEMORY;
   for (int i = 0; i < count; i++) {
     sums[i] = 0;
-    for (int64_t k = 0; !status && k < blocks_of(c, &lists[i]); k++)
+    for (int64_t k = 0; !status && k < reduction_blocks(c, &lists[i]); k++)
       sums[i] += (double)here[i * most + k];
   }
   return status;
@@ -227,15 +232,15 @@ static rec_status gpu_adamw(const compute *c, void *values, const void *gradient
 static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth,
                               matrix a, matrix b, void *to) {
   // Row by row a matrix is the transposed one column by column.
-  if (place(c)->blas.opened)
-    return cublas_product(&place(c)->blas, width, height, depth,
+  if (gpu_place_of(c)->blas.opened)
+    return cublas_product(&gpu_place_of(c)->blas, width, height, depth,
                           (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
                           (cublas_matrix){a.data, a.stride, CUDA_TYPE_F32, a.transposed},
                           (cublas_matrix){to, width, CUDA_TYPE_F32, false}, false);
   operand of_a = {a.data, a.stride, 1}, of_b = {b.data, b.stride, 1};
-  model_product p = product_of(height, width, depth, a.transposed ? turned(of_a) : of_a,
-                               b.transposed ? turned(of_b) : of_b, (operand){to, width, 1});
-  return gpu_start_f32(c, MODEL_product, tiles_of(&p), &p);
+  model_product p = operand_product(height, width, depth, a.transposed ? turned(of_a) : of_a,
+                                    b.transposed ? turned(of_b) : of_b, (operand){to, width, 1});
+  return gpu_start_f32(c, MODEL_product, product_tiles(&p), &p);
 }
 
 static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from,
@@ -247,8 +252,8 @@ static rec_status gpu_combine(const compute *c, void *to, double alpha, const vo
 // Nothing comes to the host: a step has many matrices.
 static rec_status gpu_normalize(const compute *c, void *values, int64_t count, double epsilon) {
   int64_t blocks = gpu_blocks(c, blocks_for(count));
-  model_square_sums squares = {one_row(values, count), place(c)->sums};
-  model_normalize p = {values, place(c)->sums, count, blocks, (float)epsilon};
+  model_square_sums squares = {one_row(values, count), gpu_place_of(c)->sums};
+  model_normalize p = {values, gpu_place_of(c)->sums, count, blocks, (float)epsilon};
   rec_status status = gpu_start_f32(c, MODEL_square_sums, blocks, &squares);
   return status ? status : gpu_start_f32(c, MODEL_normalize, blocks_for(count), &p);
 }

@@ -28,7 +28,7 @@ static bool found;
 static char why_not[sizeof((cublas *)0)->why_not];
 
 // It stays open: its kernels may run until the process ends.
-static void open_library(void) {
+static void open_cublas_library(void) {
   static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
   void *library = NULL;
   for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
@@ -41,14 +41,14 @@ static void open_library(void) {
   }
 }
 
-static rec_status check(cublas_result result, const char *call) {
+static rec_status check_cublas(cublas_result result, const char *call) {
   if (result == 0) return REC_OK;
   return rec_fail(REC_ERROR_DEVICE, "%s: cuBLAS answers %d", call, result);
 }
 
 void cublas_open(cublas *b) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, open_library);
+  pthread_once(&once, open_cublas_library);
   *b = (cublas){0};
   int result = found ? functions.create(&b->handle) : 1;
   b->opened = result == 0;
@@ -72,10 +72,11 @@ rec_status cublas_product(const cublas *b, int64_t m, int64_t n, int64_t k, cubl
       return rec_fail(REC_ERROR_UNSUPPORTED,
                       "expected a matrix product of at most %d numbers a side, found %lld", INT_MAX,
                       (long long)sizes[i]);
-  return check(functions.gemm(b->handle, x.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN,
-                              y.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN, (int)m, (int)n,
-                              (int)k, &one, x.data, x.type, (int)x.stride, y.data, y.type,
-                              (int)y.stride, &before, (void *)(uintptr_t)c.data, c.type,
-                              (int)c.stride, CUBLAS_COMPUTE_F32, CUBLAS_ANY_ALGORITHM),
-               "cublasGemmEx");
+  return check_cublas(
+      functions.gemm(b->handle, x.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN,
+                     y.transposed ? CUBLAS_TRANSPOSED : CUBLAS_PLAIN, (int)m, (int)n, (int)k, &one,
+                     x.data, x.type, (int)x.stride, y.data, y.type, (int)y.stride, &before,
+                     (void *)(uintptr_t)c.data, c.type, (int)c.stride, CUBLAS_COMPUTE_F32,
+                     CUBLAS_ANY_ALGORITHM),
+      "cublasGemmEx");
 }

@@ -88,7 +88,7 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
 
 static const token_id *tokens_of(const run *r) { return r->s->tokens + r->first; }
 
-static rec_status operation(const run *r, int number) {
+static rec_status run_operation(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
   const compute *c = r->x->c;
   call_memory memory;
@@ -153,7 +153,7 @@ static rec_status call_backward(const run *r, const model_step *step) {
   return status;
 }
 
-static rec_status step_backward(const run *r, const model_step *step) {
+static rec_status run_gradient_step(const run *r, const model_step *step) {
   const compute *c = r->x->c;
   if (step->kind == STEP_ADD) return c->ops->add(c, run_rows(r, step->to), run_rows(r, step->from));
   if (step->kind == STEP_ZERO) return c->ops->zero(c, run_rows(r, step->to));
@@ -178,7 +178,7 @@ static void told(const run *r, int op, run_part part, double amount) {
 void executor_watch_by(executor *x, executor_watch watch) { x->watch = watch; }
 
 rec_status run_call(const run *r, int op, const model_step *step) {
-  rec_status status = step ? call_backward(r, step) : operation(r, op);
+  rec_status status = step ? call_backward(r, step) : run_operation(r, op);
   told(r, op, step ? RAN_BACKWARD : RAN_FORWARD, (double)r->tokens);
   return status;
 }
@@ -190,7 +190,7 @@ static bool goes_by_chain(const run *r, const model_op *op) {
 static rec_status forward_of(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
   rec_status status = seams_before(&r->x->ends, op, r->segment, false);
-  if (!status) status = operation(r, number);
+  if (!status) status = run_operation(r, number);
   if (op->kind != OP_LOSS) told(r, number, RAN_FORWARD, (double)r->tokens);
   return status ? status : seams_after(&r->x->ends, op, r->segment, false);
 }
@@ -205,11 +205,11 @@ rec_status run_forward(run *r, int number) {
   return status;
 }
 
-static rec_status backward_of(const run *r, const model_step *step) {
-  if (step->kind != STEP_OF) return step_backward(r, step);
+static rec_status run_step_backward(const run *r, const model_step *step) {
+  if (step->kind != STEP_OF) return run_gradient_step(r, step);
   const model_op *op = &r->x->model->ops[step->op];
   rec_status status = seams_before(&r->x->ends, op, r->segment, true);
-  if (!status) status = step_backward(r, step);
+  if (!status) status = run_gradient_step(r, step);
   told(r, step->op, RAN_BACKWARD, (double)r->tokens);
   return status ? status : seams_after(&r->x->ends, op, r->segment, true);
 }
@@ -220,7 +220,7 @@ rec_status run_backward(run *r, const model_step *step) {
     return run_chain(r, step->op, step);
   for (int k = r->count - 1; !status && k >= 0; k--) {
     run_enter(r, k);
-    status = backward_of(r, step);
+    status = run_step_backward(r, step);
   }
   return status;
 }
@@ -228,20 +228,20 @@ rec_status run_backward(run *r, const model_step *step) {
 // ---- summaries ----------------------------------------------------------------------------------
 
 // The call of an operation on the segment at hand; of its backward pass where there is a step.
-static kernel_call bind(const run *r, int op, const model_step *step, call_memory *m) {
+static kernel_call bind_operation(const run *r, int op, const model_step *step, call_memory *m) {
   kernel_call call = bind_call(r, op, m);
   if (step) bind_gradients(r, step, m);
   return call;
 }
 
-static const train_kernel *kernel_of(const run *r, int op) {
+static const train_kernel *op_kernel(const run *r, int op) {
   return &r->x->kernels[r->x->model->ops[op].kernel];
 }
 
 rec_status run_summary(const run *r, int op, const model_step *step, void *summary) {
   call_memory memory;
-  const kernel_call call = bind(r, op, step, &memory);
-  rec_status status = kernel_of(r, op)->summary(kernel_of(r, op), &call, step != NULL, summary);
+  const kernel_call call = bind_operation(r, op, step, &memory);
+  rec_status status = op_kernel(r, op)->summary(op_kernel(r, op), &call, step != NULL, summary);
   told(r, op, step ? RAN_SUMMARY_BACKWARD : RAN_SUMMARY, (double)r->tokens);
   return status;
 }
@@ -249,9 +249,9 @@ rec_status run_summary(const run *r, int op, const model_step *step, void *summa
 // A fold of no states tells it.
 rec_status run_check_summary(const run *r, int op, const model_step *step, const void *summary,
                              bool *usable) {
-  const train_kernel *k = kernel_of(r, op);
+  const train_kernel *k = op_kernel(r, op);
   call_memory memory;
-  kernel_call call = bind(r, op, step, &memory);
+  kernel_call call = bind_operation(r, op, step, &memory);
   int32_t out_of_range = 0;
   call.instance_count = 1;
   for (int i = 0; i < k->signature->variable_count; i++) {
@@ -269,9 +269,9 @@ rec_status run_check_summary(const run *r, int op, const model_step *step, const
 
 rec_status run_fold(const run *r, int op, const model_step *step, const void *summary,
                     run_block block) {
-  const train_kernel *k = kernel_of(r, op);
+  const train_kernel *k = op_kernel(r, op);
   call_memory memory;
-  kernel_call call = bind(r, op, step, &memory);
+  kernel_call call = bind_operation(r, op, step, &memory);
   call.first_instance = block.first;
   call.instance_count = block.end - block.first;
   rec_status status = k->fold(k, &call, step != NULL, summary, NULL);
@@ -405,7 +405,7 @@ rec_status run_clear_gradients(const run *r) {
                        r->x->model->parameter_elements * c->n->element_size);
 }
 
-static int loss_of(const train_model *m) {
+static int loss_op(const train_model *m) {
   int op = m->op_count - 1;
   while (op > 0 && m->ops[op].kind != OP_LOSS) op--;
   return op;
@@ -416,12 +416,12 @@ static rec_status all_losses(run *r, double scale, double *loss, float *losses) 
   for (int k = 0; !status && k < r->count; k++) {
     run_enter(r, k);
     status = run_loss(r, scale, &loss[k], losses);
-    told(r, loss_of(r->x->model), RAN_FORWARD, (double)r->tokens);
+    told(r, loss_op(r->x->model), RAN_FORWARD, (double)r->tokens);
   }
   return status ? status : staging_take_losses(&r->x->staged, &r->x->here, r->s, losses);
 }
 
-static rec_status start(executor *x, const void *parameters, const shard *s, bool backward) {
+static rec_status start_pass(executor *x, const void *parameters, const shard *s, bool backward) {
   x->under_way = (run){.x = x, .parameters = parameters, .backward = backward};
   x->here = *s;
   return run_begin(&x->under_way, &x->here, &x->there);
@@ -429,7 +429,7 @@ static rec_status start(executor *x, const void *parameters, const shard *s, boo
 
 // Receives for the backward pass are posted here, so that cotangents may come while another
 // executor runs.
-static rec_status judge(executor *x, double scale, double *loss, float *losses) {
+static rec_status judge_losses(executor *x, double scale, double *loss, float *losses) {
   rec_status status = all_losses(&x->under_way, scale, loss, losses);
   if (!status && x->under_way.backward) seams_turn(&x->ends);
   return status;
@@ -438,14 +438,14 @@ static rec_status judge(executor *x, double scale, double *loss, float *losses) 
 rec_status executor_run_forward(executor *x, const void *parameters, const shard *s, double scale,
                                 double *loss, const forward_part *part) {
   const op_range ops = part->operations;
-  rec_status status = ops.first == 0 ? start(x, parameters, s, true) : REC_OK;
+  rec_status status = ops.first == 0 ? start_pass(x, parameters, s, true) : REC_OK;
   x->ends.takes = part->takes, x->ends.gives = part->gives;
   if (!status) status = forward(&x->under_way, ops);
-  if (!status && ops.end == x->model->op_count) status = judge(x, scale, loss, NULL);
+  if (!status && ops.end == x->model->op_count) status = judge_losses(x, scale, loss, NULL);
   return status ? run_end(&x->under_way, &x->here, status) : REC_OK;
 }
 
-static rec_status finish(executor *x, void *const *gradients) {
+static rec_status finish_backward(executor *x, void *const *gradients) {
   x->under_way.gradients = gradients;
   return run_end(&x->under_way, &x->here, backward(&x->under_way));
 }
@@ -456,13 +456,14 @@ rec_status executor_run_backward(executor *x, void *const *gradients, const back
     if (takes->x) seams_join(&x->ends, &takes->x->ends, takes->operations, takes->batch, true);
     if (gives->x) seams_join(&x->ends, &gives->x->ends, gives->operations, gives->batch, false);
   }
-  return finish(x, gradients);
+  return finish_backward(x, gradients);
 }
 
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *const *gradients, double *loss, float *losses) {
-  rec_status status = start(x, parameters, s, gradients != NULL);
+  rec_status status = start_pass(x, parameters, s, gradients != NULL);
   if (!status) status = forward(&x->under_way, all_of(x));
-  if (!status) status = judge(x, scale, loss, losses);
-  return status || !gradients ? run_end(&x->under_way, &x->here, status) : finish(x, gradients);
+  if (!status) status = judge_losses(x, scale, loss, losses);
+  return status || !gradients ? run_end(&x->under_way, &x->here, status)
+                              : finish_backward(x, gradients);
 }

@@ -1,7 +1,7 @@
 // Do the kernels of a library fit the operations of a model? A library may be damaged.
 #include "runtime/train/model/execute.h"
 
-static rec_status misfit(const train_kernel *k) {
+static rec_status misfit_kernel(const train_kernel *k) {
   return rec_fail(
       REC_ERROR_FORMAT,
       "expected a library made by recc, found one whose model calls '%s' with other tensors",
@@ -18,10 +18,10 @@ int64_t kernel_numbers(const rec_signature *s, int variable) {
   return rec_variable_numbers(s, variable, sizes);
 }
 
-static rec_status check_call(const train_model *m, const model_op *op, const train_kernel *k) {
+static rec_status check_op_call(const train_model *m, const model_op *op, const train_kernel *k) {
   const rec_signature *s = k->signature;
   int in = 0, out = 0, use = 0, state = 0;
-  if (s->variable_count > MOST_VARIABLES) return misfit(k);
+  if (s->variable_count > MOST_VARIABLES) return misfit_kernel(k);
   for (int i = 0; i < s->variable_count; i++) {
     int64_t numbers = kernel_numbers(s, i), found = -1;
     switch (s->variables[i].kind) {
@@ -40,12 +40,12 @@ static rec_status check_call(const train_model *m, const model_op *op, const tra
         found = state < op->state_count ? m->states[op->states[state]].elements : -1, state++;
         break;
     }
-    if (numbers < 0 || found != numbers) return misfit(k);
+    if (numbers < 0 || found != numbers) return misfit_kernel(k);
   }
   return in == op->in_count && out == op->out_count && use == op->use_count &&
                  state == op->state_count
              ? REC_OK
-             : misfit(k);
+             : misfit_kernel(k);
 }
 
 static bool linear_fits(const train_model *m, const model_op *op) {
@@ -64,7 +64,7 @@ static bool embed_fits(const train_model *m, const model_op *op) {
 rec_status execute_check(const train_model *m, const train_kernel *kernels) {
   for (int i = 0; i < m->op_count; i++) {
     const model_op *op = &m->ops[i];
-    rec_status status = op->kind == OP_CALL ? check_call(m, op, &kernels[op->kernel]) : REC_OK;
+    rec_status status = op->kind == OP_CALL ? check_op_call(m, op, &kernels[op->kernel]) : REC_OK;
     bool fits = op->kind == OP_LINEAR  ? linear_fits(m, op)
                 : op->kind == OP_EMBED ? embed_fits(m, op)
                                        : true;

@@ -52,7 +52,7 @@ static void take_summary(executor *x, const model_op *op, const kernel_sizes *of
                                         chain_state_elements(m, op) * x->c->n->element_size};
 }
 
-static rec_status measure(executor *x, executor_sizes *sizes) {
+static rec_status measure_sizes(executor *x, executor_sizes *sizes) {
   const train_model *m = x->model;
   const compute *c = x->c;
   const executor_form *form = &x->form;
@@ -105,7 +105,7 @@ static rec_status allocate_shared(executor *x, const executor_sizes *sizes) {
   return status;
 }
 
-static void take_shared(executor *x, const executor *of) {
+static void take_shared_memory(executor *x, const executor *of) {
   x->workspace = of->workspace;
   x->scratch = of->scratch;
   x->room = of->room;
@@ -132,12 +132,12 @@ void executor_free(executor *x) {
   free(x);
 }
 
-static rec_status allocate(executor *x, const executor_sizes *sizes) {
+static rec_status allocate_activations(executor *x, const executor_sizes *sizes) {
   const compute *c = x->c;
   rec_status status =
       c->ops->allocate(c, sizes->activations * x->segments, (void **)&x->activations);
   if (x->form.beside)
-    take_shared(x, x->form.beside);
+    take_shared_memory(x, x->form.beside);
   else if (!status)
     status = allocate_shared(x, sizes);
   for (int i = 0; !status && i < x->model->op_count * x->segments; i++)
@@ -156,7 +156,7 @@ static executor_bytes_needed bytes_of_executor(const executor *x, const executor
 
 static rec_status measure_and_allocate(executor *x) {
   executor_sizes sizes;
-  rec_status status = measure(x, &sizes);
+  rec_status status = measure_sizes(x, &sizes);
   if (status) return status;
   x->activation_bytes = sizes.activations;
   x->summary_bytes = sizes.summary;
@@ -164,7 +164,7 @@ static rec_status measure_and_allocate(executor *x) {
   const seam_place place = {ranks_time(x->form.line), ranks_time_count(x->form.line), x->segments};
   const executor_bytes_needed bytes = bytes_of_executor(x, &sizes, &place);
   x->bytes = x->form.beside ? bytes.beside : bytes.whole;
-  return allocate(x, &sizes);
+  return allocate_activations(x, &sizes);
 }
 
 rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c,
@@ -175,7 +175,7 @@ rec_status executor_need(const train_model *model, const train_kernel *kernels, 
   x.segments = (int)(form->time / form->segment) / places;
   x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
   x.cuts = calloc((size_t)model->state_count + 1, sizeof *x.cuts);
-  rec_status status = x.saved_bytes && x.cuts ? measure(&x, &sizes) : rec_no_memory();
+  rec_status status = x.saved_bytes && x.cuts ? measure_sizes(&x, &sizes) : rec_no_memory();
   if (!status) *bytes = bytes_of_executor(&x, &sizes, &(seam_place){place, places, x.segments});
   free(x.saved_bytes);
   free(x.cuts);

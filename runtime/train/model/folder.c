@@ -89,7 +89,7 @@ static const rec_tensor *file_tensor(const tensor_file *f, int i) {
   return f->safetensors ? rec_file_tensor(f->safetensors, i) : torch_file_tensor(f->torch, i);
 }
 
-static rec_status add_file(tensor_folder *folder, const char *name) {
+static rec_status add_tensor_file(tensor_folder *folder, const char *name) {
   for (int i = 0; i < folder->file_count; i++)
     if (!strcmp(folder->files[i].name, name)) return REC_OK;
   if (folder->file_count == MOST_FILES)
@@ -117,7 +117,7 @@ static rec_status add_indexed(tensor_folder *folder, const char *index) {
     if (!status && (!cJSON_IsString(item) || strchr(item->valuestring, '/')))
       status = rec_fail(REC_ERROR_FORMAT, "%s/%s: expected the name of a file for '%.200s'",
                         folder->path, index, item->string);
-    if (!status) status = add_file(folder, item->valuestring);
+    if (!status) status = add_tensor_file(folder, item->valuestring);
   }
   cJSON_Delete(json);
   return status;
@@ -128,18 +128,18 @@ static rec_status add_files(tensor_folder *folder) {
                                       "pytorch_model.bin", "pytorch_model.bin.index.json"};
   for (int i = 0; i < 4; i++)
     if (!access(rec_path("%s/%s", folder->path, names[i]).text, F_OK))
-      return i % 2 ? add_indexed(folder, names[i]) : add_file(folder, names[i]);
+      return i % 2 ? add_indexed(folder, names[i]) : add_tensor_file(folder, names[i]);
   return rec_fail(REC_ERROR_FILE, "%s: expected model.safetensors or pytorch_model.bin, found none",
                   folder->path);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
 
-static int by_name(const void *a, const void *b) {
+static int tensors_by_name(const void *a, const void *b) {
   return strcmp((*(const rec_tensor *const *)a)->name, (*(const rec_tensor *const *)b)->name);
 }
 
-static rec_status collect(tensor_folder *folder) {
+static rec_status collect_tensors(tensor_folder *folder) {
   int count = 0;
   for (int i = 0; i < folder->file_count; i++) count += file_tensors(&folder->files[i]);
   folder->tensors = calloc((size_t)count + 1, sizeof *folder->tensors);
@@ -147,7 +147,7 @@ static rec_status collect(tensor_folder *folder) {
   for (int i = 0; i < folder->file_count; i++)
     for (int k = 0; k < file_tensors(&folder->files[i]); k++)
       folder->tensors[folder->count++] = file_tensor(&folder->files[i], k);
-  qsort(folder->tensors, (size_t)count, sizeof *folder->tensors, by_name);
+  qsort(folder->tensors, (size_t)count, sizeof *folder->tensors, tensors_by_name);
   for (int i = 1; i < count; i++)
     if (!strcmp(folder->tensors[i - 1]->name, folder->tensors[i]->name))
       return rec_fail(REC_ERROR_FORMAT, "%s: expected each tensor once, found '%.200s' twice",
@@ -160,7 +160,7 @@ rec_status tensor_folder_open(const char *path, tensor_folder **out) {
   tensor_folder *folder = calloc(1, sizeof *folder);
   if (folder) folder->path = strdup(path);
   rec_status status = folder && folder->path ? add_files(folder) : rec_no_memory();
-  if (!status) status = collect(folder);
+  if (!status) status = collect_tensors(folder);
   if (status)
     tensor_folder_close(folder);
   else
@@ -190,7 +190,7 @@ const rec_tensor *tensor_folder_find(const tensor_folder *folder, const char *na
   const rec_tensor key = {.name = name}, *wanted = &key;
   const rec_tensor **found = folder->count
                                  ? bsearch(&wanted, folder->tensors, (size_t)folder->count,
-                                           sizeof *folder->tensors, by_name)
+                                           sizeof *folder->tensors, tensors_by_name)
                                  : NULL;
   return found ? *found : NULL;
 }

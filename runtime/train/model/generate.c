@@ -66,7 +66,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
   return status;
 }
 
-static rec_status read_window(generator *g, const token_id *tokens, int64_t count) {
+static rec_status read_prompt_window(generator *g, const token_id *tokens, int64_t count) {
   executor *x;
   rec_status status = choose_executor(g, count, &x);
   if (g->begun)
@@ -89,7 +89,7 @@ rec_status generator_read(generator *g, const token_id *tokens, int64_t count) {
   rec_status status = REC_OK;
   for (int64_t at = 0; !status && at < count; at += g->window) {
     int64_t rest = count - at;
-    status = read_window(g, tokens + at, rest < g->window ? rest : g->window);
+    status = read_prompt_window(g, tokens + at, rest < g->window ? rest : g->window);
   }
   return status;
 }

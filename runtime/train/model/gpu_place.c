@@ -34,7 +34,7 @@ extern const embedded_file embedded_model_kernels[];
 
 static gpu_place *gpu_of_compute(const compute *c) { return (gpu_place *)(uintptr_t)c; }
 
-static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
+static cuda_pointer gpu_address(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
 
 // ---- memory -------------------------------------------------------------------------------------
 
@@ -81,14 +81,16 @@ void gpu_release(const compute *c, void *memory) {
     return REC_OK;                                             \
   }
 MOVE(upload, (const compute *c, void *to, const void *from, int64_t bytes),
-     upload(at(to), from, (size_t)bytes), "cuMemcpyHtoD", memcpy(to, from, (size_t)bytes))
+     upload(gpu_address(to), from, (size_t)bytes), "cuMemcpyHtoD", memcpy(to, from, (size_t)bytes))
 MOVE(download, (const compute *c, void *to, const void *from, int64_t bytes),
-     download(to, at(from), (size_t)bytes), "cuMemcpyDtoH", memcpy(to, from, (size_t)bytes))
-MOVE(copy, (const compute *c, void *to, const void *from, int64_t bytes),
-     copy(at(to), at(from), (size_t)bytes, NULL), "cuMemcpyDtoDAsync",
+     download(to, gpu_address(from), (size_t)bytes), "cuMemcpyDtoH",
      memcpy(to, from, (size_t)bytes))
-MOVE(clear, (const compute *c, void *to, int64_t bytes), clear(at(to), 0, (size_t)bytes, NULL),
-     "cuMemsetD8Async", memset(to, 0, (size_t)bytes))
+MOVE(copy, (const compute *c, void *to, const void *from, int64_t bytes),
+     copy(gpu_address(to), gpu_address(from), (size_t)bytes, NULL), "cuMemcpyDtoDAsync",
+     memcpy(to, from, (size_t)bytes))
+MOVE(clear, (const compute *c, void *to, int64_t bytes),
+     clear(gpu_address(to), 0, (size_t)bytes, NULL), "cuMemsetD8Async",
+     memset(to, 0, (size_t)bytes))
 #undef MOVE
 
 void *gpu_here(const compute *c, int64_t bytes) {
@@ -126,8 +128,8 @@ static rec_status run_here(const gpu_place *p, const model_code *code, int64_t b
   }
 }
 
-static rec_status start(const compute *c, int kernel, bool narrow, int64_t items,
-                        const void *parameter) {
+static rec_status start_kernel(const compute *c, int kernel, bool narrow, int64_t items,
+                               const void *parameter) {
   const gpu_place *p = gpu_of_compute(c);
   const model_code *code = &kernels[kernel][narrow];
   int64_t blocks = gpu_blocks(c, items);
@@ -142,11 +144,11 @@ static rec_status start(const compute *c, int kernel, bool narrow, int64_t items
 }
 
 rec_status gpu_start(const compute *c, int kernel, int64_t items, const void *parameter) {
-  return start(c, kernel, gpu_of_compute(c)->narrow, items, parameter);
+  return start_kernel(c, kernel, gpu_of_compute(c)->narrow, items, parameter);
 }
 
 rec_status gpu_start_f32(const compute *c, int kernel, int64_t items, const void *parameter) {
-  return start(c, kernel, false, items, parameter);
+  return start_kernel(c, kernel, false, items, parameter);
 }
 
 // ---- opening ------------------------------------------------------------------------------------

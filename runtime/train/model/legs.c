@@ -30,7 +30,7 @@ static double turned(int count, double w) {
 }
 
 // By halving: all turns together are below count^2 / 2w.
-static double root(int count, double turns) {
+static double legs_root(int count, double turns) {
   double low = 0, high = (double)count * count / pi + 1;
   for (int i = 0; i < 200; i++) {
     double middle = low + (high - low) / 2;
@@ -55,7 +55,7 @@ static double input_along(int count, double w) {
 void legs_spectrum(int count, double *imaginary, double *input) {
   int half = (count + 1) / 2, odd = count % 2;
   for (int i = 0; i < half; i++) {
-    imaginary[i] = odd && i == 0 ? 0 : root(count, pi / 2 + pi * (half - 1 - i));
+    imaginary[i] = odd && i == 0 ? 0 : legs_root(count, pi / 2 + pi * (half - 1 - i));
     input[i] = input_along(count, imaginary[i]);
   }
   for (int i = half; i < count; i++) {

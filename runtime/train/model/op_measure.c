@@ -31,14 +31,14 @@ static double now(const measuring *m) {
   return rec_seconds(compute_is_host(c) ? 1 : 2);
 }
 
-static void ran(void *context, int op, run_part part, double amount) {
+static void note_measured_run(void *context, int op, run_part part, double amount) {
   measuring *m = context;
   *op_time_of(&m->run[op], part) += now(m) - m->last;
   *op_time_of(&m->amounts[op], part) += amount;
   m->last = now(m);
 }
 
-static double sum_of(const op_time *of, int count) {
+static double measured_seconds(const op_time *of, int count) {
   double seconds = 0;
   for (int i = 0; i < count; i++) seconds += of[i].forward + of[i].backward;
   return seconds;
@@ -118,13 +118,13 @@ static rec_status run_operations(measuring *m, executor *x, const shard *s, void
   const int count = m->times->count;
   double best = INFINITY;
   rec_status status = REC_OK;
-  executor_watch_by(x, (executor_watch){ran, m});
+  executor_watch_by(x, (executor_watch){note_measured_run, m});
   for (int i = 0; !status && i < RUNS; i++) {
     for (int k = 0; k < count; k++) m->run[k] = m->amounts[k] = (op_time){0};
     m->last = now(m);
     status = executor_run(x, m->weights, s, 1, gradients, losses, NULL);
-    if (status || sum_of(m->run, count) >= best) continue;
-    best = sum_of(m->run, count);
+    if (status || measured_seconds(m->run, count) >= best) continue;
+    best = measured_seconds(m->run, count);
     keep_run(m);
   }
   return status;

@@ -21,7 +21,7 @@ static const char *const part_keys[RUN_PARTS] = {
     [RAN_FOLD] = "fold_us",       [RAN_FOLD_BACKWARD] = "fold_backward_us"};
 
 // All recurrences have them.
-static bool is_needed(run_part part) { return part == RAN_FORWARD || part == RAN_BACKWARD; }
+static bool is_always_run(run_part part) { return part == RAN_FORWARD || part == RAN_BACKWARD; }
 
 double *op_time_of(op_time *of, run_part part) {
   double *const all[RUN_PARTS] = {
@@ -40,7 +40,7 @@ double op_times_of(const op_times *times, int op, run_part part, double amount) 
 static rec_status read_op(const char *path, const cJSON *json, op_time *of) {
   rec_status status = REC_OK;
   for (int part = 0; !status && part < RUN_PARTS; part++)
-    status = read_time(path, json, part_keys[part], is_needed(part), op_time_of(of, part));
+    status = read_time(path, json, part_keys[part], is_always_run(part), op_time_of(of, part));
   return status;
 }
 
@@ -95,7 +95,7 @@ static void describe_op(op_time *t, const char *name, cJSON *list) {
   cJSON_AddItemToArray(list, item);
   cJSON_AddStringToObject(item, "name", name);
   for (int part = 0; part < RUN_PARTS; part++)
-    if (is_needed(part) || *op_time_of(t, part) > 0)
+    if (is_always_run(part) || *op_time_of(t, part) > 0)
       cJSON_AddNumberToObject(item, part_keys[part], *op_time_of(t, part) / US);
 }
 

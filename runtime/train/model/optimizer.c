@@ -40,7 +40,7 @@ static int64_t room_of_muon(int64_t height, int64_t width) {
   return 2 * (height * width + least * least);
 }
 
-static muon_room cut_room(const compute *c, const stepped_weights *w) {
+static muon_room muon_room_of(const compute *c, const stepped_weights *w) {
   int64_t least = least_of(w->rows, w->columns), size = c->n->element_size,
           all = w->rows * w->columns * size;
   char *x = w->room;
@@ -80,7 +80,7 @@ static rec_status newton_schulz(const compute *c, const stepped_weights *w, cons
 static rec_status step_muon(const compute *c, const optimizer_step *s, const stepped_weights *w) {
   int64_t count = w->rows * w->columns, most = w->rows > w->columns ? w->rows : w->columns;
   double length = 0.2 * sqrt((double)most), decay = w->decays ? s->block->weight_decay : 0;
-  muon_room r = cut_room(c, w);
+  muon_room r = muon_room_of(c, w);
   rec_status status = follow_gradient(c, s, w, r.x);
   if (!status) status = c->ops->normalize(c, r.x, count, 1e-7);
   for (int i = 0; !status && i < NEWTON_SCHULZ_STEPS; i++) status = newton_schulz(c, w, &r);

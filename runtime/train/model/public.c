@@ -26,13 +26,13 @@ static int64_t axis(const weights *w, const char *name, int place) {
   return t && place < t->rank ? t->shape[place] : 0;
 }
 
-static int64_t elements(const weights *w, const char *name) {
+static int64_t weight_elements(const weights *w, const char *name) {
   const model_parameter *p = w->model ? train_model_parameter(w->model, name) : NULL;
   const rec_tensor *t = w->folder ? tensor_folder_find(w->folder, name) : NULL;
   return p ? p->elements : t ? (int64_t)(t->bytes / rec_dtype_size(t->dtype)) : 0;
 }
 
-static int64_t layers_of(const weights *w, const char *prefix) {
+static int64_t count_layers(const weights *w, const char *prefix) {
   int count = 0, layer;
   size_t length = strlen(prefix);
   for (int i = 0; w->model && i < w->model->parameter_count; i++) {
@@ -50,7 +50,7 @@ static double eps_of(const weights *w, const char *norm) {
   return p && p->eps > 0 ? p->eps : 1e-5;
 }
 
-static int64_t quotient(int64_t a, int64_t b) { return b ? a / b : 0; }
+static int64_t quotient_or_zero(int64_t a, int64_t b) { return b ? a / b : 0; }
 
 // ---- mamba, mamba2: transformers, flash-linear-attention and state-spaces/mamba --------------
 
@@ -66,7 +66,7 @@ static config_writer writer_of(const settings *s, const weights *w) {
   if (!s->read) return BY_EITHER;
   bool original = config_has(s, "model_type")
                       ? config_has(s, "d_model") && !config_has(s, "hidden_size")
-                      : elements(w, ONE_TABLE ".weight") > 0;
+                      : weight_elements(w, ONE_TABLE ".weight") > 0;
   if (original) return BY_STATE_SPACES;
   if (!config_has(s, "norm_eps")) return BY_TRANSFORMERS;
   return config_has(s, "layer_norm_epsilon") ? BY_EITHER : BY_FLA;
@@ -75,14 +75,16 @@ static config_writer writer_of(const settings *s, const weights *w) {
 static void set_mamba_model(settings *s, public_values *v, const weights *w) {
   s->writer = writer_of(s, w);
   bool original = s->writer == BY_STATE_SPACES;
-  v->table = elements(w, TABLE ".weight") || !elements(w, ONE_TABLE ".weight") ? TABLE : ONE_TABLE;
+  v->table = weight_elements(w, TABLE ".weight") || !weight_elements(w, ONE_TABLE ".weight")
+                 ? TABLE
+                 : ONE_TABLE;
   const char *table = !strcmp(v->table, TABLE) ? TABLE ".weight" : ONE_TABLE ".weight";
   config_open_size(s, &v->symbols, "vocab_size", NEEDED, axis(w, table, 0));
   config_size(s, &v->D, original ? "d_model" : "hidden_size", NEEDED, axis(w, table, 1));
   config_size(s, &v->layers, original ? "n_layer" : "num_hidden_layers", NEEDED,
-              layers_of(w, "backbone.layers."));
+              count_layers(w, "backbone.layers."));
   config_flag(s, &v->tied, original ? "tie_embeddings" : "tie_word_embeddings", true,
-              !elements(w, "lm_head.weight"));
+              !weight_elements(w, "lm_head.weight"));
   config_tell_word(s, "torch_dtype", "float32");
 }
 
@@ -101,9 +103,9 @@ static void set_eps(settings *s, public_values *v, const weights *w) {
 static void set_mamba_forms(settings *s, public_values *v, const weights *w) {
   bool original = s->writer == BY_STATE_SPACES;
   config_flag(s, &v->bias, original ? "bias" : "use_bias", false,
-              elements(w, MIXER "in_proj.bias"));
+              weight_elements(w, MIXER "in_proj.bias"));
   config_flag(s, &v->conv_bias, original ? "conv_bias" : "use_conv_bias", true,
-              elements(w, MIXER "conv1d.bias"));
+              weight_elements(w, MIXER "conv1d.bias"));
   config_tell_flag(s, "residual_in_fp32", true);
   config_tell_word(s, "hidden_act", "silu");
   set_eps(s, v, w);
@@ -130,7 +132,7 @@ static void set_mamba(settings *s, public_values *v, const weights *w) {
 // transformers always has the norm of the gated values, behind the gate, and reads no setting of
 // it. Where it may be the writer or not, the weights tell whether there is one.
 static void set_gated_norm(settings *s, public_values *v, const weights *w) {
-  bool there = elements(w, MIXER "norm.weight"),
+  bool there = weight_elements(w, MIXER "norm.weight"),
        read = s->writer == BY_FLA || s->writer == BY_STATE_SPACES;
   v->norm = there || s->writer == BY_TRANSFORMERS;
   if (read || !v->norm) config_flag(s, &v->norm, "rmsnorm", read, false);
@@ -149,20 +151,20 @@ static void refuse_forms_of_mamba2(settings *s) {
 }
 
 static void set_mamba2(settings *s, public_values *v, const weights *w) {
-  int64_t heads = elements(w, MIXER "A_log"), convolved = axis(w, MIXER "conv1d.weight", 0);
+  int64_t heads = weight_elements(w, MIXER "A_log"), convolved = axis(w, MIXER "conv1d.weight", 0);
   set_mamba_model(s, v, w);
   bool original = s->writer == BY_STATE_SPACES;
   const char *head = original ? "headdim" : "head_dim";
   config_ratio(s, &v->E, "expand", 2, v->D, axis(w, MIXER "out_proj.weight", 1));
   config_tell_size(s, "num_heads", heads);
-  config_size(s, &v->P, head, 64, quotient(v->E, heads));
+  config_size(s, &v->P, head, 64, quotient_or_zero(v->E, heads));
   config_size(s, &v->G, original ? "ngroups" : "n_groups", s->writer == BY_TRANSFORMERS ? 8 : 1,
               axis(w, MIXER "A_log", 0));
   config_size(s, &v->N, original ? "d_state" : "state_size", 128,
-              quotient((convolved - v->E) / 2, v->G));
+              quotient_or_zero((convolved - v->E) / 2, v->G));
   config_size(s, &v->W, original ? "d_conv" : "conv_kernel", 4, axis(w, MIXER "conv1d.weight", 2));
   set_gated_norm(s, v, w);
-  v->R = quotient(quotient(v->E, v->P), v->G);
+  v->R = quotient_or_zero(quotient_or_zero(v->E, v->P), v->G);
   config_must(s, head, v->R * v->P * v->G == v->E,
               "a size of heads that divides the width, in groups of as many");
   set_mamba_forms(s, v, w);
@@ -178,8 +180,8 @@ static void set_fla_model(settings *s, public_values *v, const weights *w) {
   v->table = "model.embeddings";
   config_open_size(s, &v->symbols, "vocab_size", NEEDED, axis(w, "model.embeddings.weight", 0));
   config_size(s, &v->D, "hidden_size", 2048, axis(w, "model.embeddings.weight", 1));
-  config_size(s, &v->layers, "num_hidden_layers", NEEDED, layers_of(w, "model.layers."));
-  config_flag(s, &v->tied, "tie_word_embeddings", false, !elements(w, "lm_head.weight"));
+  config_size(s, &v->layers, "num_hidden_layers", NEEDED, count_layers(w, "model.layers."));
+  config_flag(s, &v->tied, "tie_word_embeddings", false, !weight_elements(w, "lm_head.weight"));
   config_tell_word(s, "torch_dtype", "float32");
 }
 
@@ -188,7 +190,7 @@ static void set_gated_blocks(settings *s, public_values *v, const weights *w, bo
   config_open_size(s, &v->F, "intermediate_size", 1, axis(w, LAYER "mlp.gate_proj.weight", 0));
   config_eps(s, &v->eps, "norm_eps", 1e-6, eps_of(w, "model.norm.weight"));
   config_flag(s, &v->convolutions, "use_short_conv", by_default,
-              elements(w, ATTN "q_conv1d.weight"));
+              weight_elements(w, ATTN "q_conv1d.weight"));
   if (s->read || v->convolutions)
     config_size(s, &v->W, "conv_size", 4, axis(w, ATTN "q_conv1d.weight", 2));
   config_must_be_silu(s, "hidden_act");
@@ -200,21 +202,22 @@ static const char *const divided = "a width that the heads divide";
 
 // R heads of queries share the keys, values and decays of one of H.
 static void set_gla(settings *s, public_values *v, const weights *w) {
-  int64_t keys, values, heads, fused = elements(w, ATTN "g_norm_swish_gate.weight"),
-                               head = fused ? fused : elements(w, ATTN "g_norm.weight"),
-                               shared = quotient(axis(w, ATTN "v_proj.weight", 0), head);
+  int64_t keys, values, heads, fused = weight_elements(w, ATTN "g_norm_swish_gate.weight"),
+                               head = fused ? fused : weight_elements(w, ATTN "g_norm.weight"),
+                               shared = quotient_or_zero(axis(w, ATTN "v_proj.weight", 0), head);
   set_fla_model(s, v, w);
   config_real_ratio(s, &keys, "expand_k", 0.5, v->D, axis(w, ATTN "q_proj.weight", 0));
   config_real_ratio(s, &values, "expand_v", 1, v->D, axis(w, ATTN "o_proj.weight", 1));
-  config_size(s, &heads, "num_heads", 4, quotient(values, head));
+  config_size(s, &heads, "num_heads", 4, quotient_or_zero(values, head));
   if (s->read || shared != heads) config_size(s, &v->H, "num_kv_heads", heads, shared);
-  v->R = quotient(heads, v->H), v->K = quotient(keys, heads), v->V = quotient(values, heads);
+  v->R = quotient_or_zero(heads, v->H), v->K = quotient_or_zero(keys, heads),
+  v->V = quotient_or_zero(values, heads);
   config_must(s, "num_kv_heads", v->H * v->R == heads, "a number that divides num_heads");
   config_must(s, "expand_k", v->K * heads == keys, divided);
   config_must(s, "expand_v", v->V * heads == values, divided);
   v->L = axis(w, ATTN "gk_proj.0.weight", 0);
   if (!v->L) v->L = 16;
-  config_flag(s, &v->gate, "use_output_gate", true, elements(w, ATTN "g_proj.weight"));
+  config_flag(s, &v->gate, "use_output_gate", true, weight_elements(w, ATTN "g_proj.weight"));
   config_flag(s, &v->fused, "fuse_norm", true, !v->gate || fused);
   v->norm_name = v->fused && v->gate ? "g_norm_swish_gate" : "g_norm";
   v->feature = config_function(s, "feature_map", NULL);
@@ -228,15 +231,15 @@ static void set_gla(settings *s, public_values *v, const weights *w) {
 
 // R heads of values and decays for each of H of queries and keys.
 static void set_gated_deltanet(settings *s, public_values *v, const weights *w) {
-  int64_t heads = elements(w, ATTN "A_log");
+  int64_t heads = weight_elements(w, ATTN "A_log");
   set_fla_model(s, v, w);
   config_size(s, &v->H, "num_heads", 6, axis(w, ATTN "A_log", 0));
   if (s->read || heads != v->H) config_size(s, &heads, "num_v_heads", v->H, heads);
-  v->R = quotient(heads, v->H);
+  v->R = quotient_or_zero(heads, v->H);
   config_must(s, "num_v_heads", v->R * v->H == heads, "a multiple of num_heads");
-  config_size(s, &v->K, "head_dim", 256, quotient(axis(w, ATTN "q_proj.weight", 0), v->H));
-  config_real_ratio(s, &v->V, "expand_v", 2, v->K, elements(w, ATTN "o_norm.weight"));
-  config_flag(s, &v->gate, "use_gate", true, elements(w, ATTN "g_proj.weight"));
+  config_size(s, &v->K, "head_dim", 256, quotient_or_zero(axis(w, ATTN "q_proj.weight", 0), v->H));
+  config_real_ratio(s, &v->V, "expand_v", 2, v->K, weight_elements(w, ATTN "o_norm.weight"));
+  config_flag(s, &v->gate, "use_gate", true, weight_elements(w, ATTN "g_proj.weight"));
   v->negative = config_read_flag(s, "allow_neg_eigval", false);
   v->gate_function = config_function(s, "output_gate_activation", "silu");
   v->norm_name = "o_norm";
@@ -260,7 +263,7 @@ static void set_rwkv6(settings *s, public_values *v, const weights *w) {
   config_real_ratio(s, &keys, "expand_k", 0.5, v->D, axis(w, ATTN "r_proj.linear.weight", 0));
   config_real_ratio(s, &values, "expand_v", 1, v->D, axis(w, ATTN "v_proj.linear.weight", 0));
   config_size(s, &v->H, "num_heads", 4, axis(w, ATTN "bonus", 0));
-  v->K = quotient(keys, v->H), v->V = quotient(values, v->H);
+  v->K = quotient_or_zero(keys, v->H), v->V = quotient_or_zero(values, v->H);
   config_must(s, "expand_k", v->K * v->H == keys, divided);
   config_must(s, "expand_v", v->V * v->H == values, divided);
   config_size(s, &v->R, "proj_low_rank_dim", 32, axis(w, ATTN "x_proj.0.linear.weight", 0) / 5);
@@ -277,7 +280,7 @@ static void set_rwkv7(settings *s, public_values *v, const weights *w) {
   set_fla_model(s, v, w);
   config_tell_size(s, "num_heads", axis(w, ATTN "r_k", 0));
   config_size(s, &v->K, "head_dim", 64, axis(w, ATTN "r_k", 1));
-  v->H = quotient(v->D, v->K);
+  v->H = quotient_or_zero(v->D, v->K);
   config_must(s, "head_dim", v->H * v->K == v->D, "heads that divide hidden_size");
   config_open_size(s, &v->LW, "decay_low_rank_dim", 64, axis(w, ATTN "w_lora.lora.0.weight", 0));
   config_open_size(s, &v->LA, "a_low_rank_dim", 64, axis(w, ATTN "a_lora.lora.0.weight", 0));
@@ -285,7 +288,8 @@ static void set_rwkv7(settings *s, public_values *v, const weights *w) {
   if (s->read || first_of_values)
     config_open_size(s, &v->LV, "v_low_rank_dim", 64, first_of_values);
   config_tell_size(s, "value_dim", values);
-  v->V = values && quotient(values, v->H) * v->H == values ? quotient(values, v->H) : v->K;
+  v->V = values && quotient_or_zero(values, v->H) * v->H == values ? quotient_or_zero(values, v->H)
+                                                                   : v->K;
   config_open_size(s, &v->F, "intermediate_size", NEEDED, axis(w, LAYER "ffn.key.weight", 0));
   set_rwkv_forms(s, v);
 }
@@ -312,7 +316,7 @@ enum { FAMILY_COUNT = sizeof families / sizeof *families };
 
 static const family *family_of_weights(const weights *w) {
   for (int i = 0; i < FAMILY_COUNT; i++)
-    if (elements(w, families[i].mark)) return &families[i];
+    if (weight_elements(w, families[i].mark)) return &families[i];
   return NULL;
 }
 
@@ -336,7 +340,7 @@ static const char *family_name(const settings *s, const weights *w) {
   return f ? f->name : "none";
 }
 
-static rec_status write_text(const family *f, public_values *v, char **text) {
+static rec_status write_family_text(const family *f, public_values *v, char **text) {
   char eps[SHORTEST_TEXT];
   size_t size;
   if (v->eps != 1e-5)
@@ -355,7 +359,7 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
   for (int i = 0; i < FAMILY_COUNT; i++) {
     if (strcmp(name, families[i].name) != 0) continue;
     families[i].set(&s, &v, &w);
-    return s.status ? s.status : write_text(&families[i], &v, text);
+    return s.status ? s.status : write_family_text(&families[i], &v, text);
   }
   return refuse_family(name);
 }

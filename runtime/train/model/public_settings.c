@@ -19,7 +19,7 @@ static bool is_absent(const settings *s, const char *key) {
   return !item || cJSON_IsNull(item);
 }
 
-static void refuse(settings *s, const char *key, const char *expected) {
+static void refuse_setting(settings *s, const char *key, const char *expected) {
   if (s->status) return;
   const cJSON *item = config_setting(s, key);
   char *found = item ? cJSON_PrintUnformatted(item) : NULL;
@@ -28,38 +28,38 @@ static void refuse(settings *s, const char *key, const char *expected) {
   cJSON_free(found);
 }
 
-static int64_t read_whole(settings *s, const char *key, int64_t by_default) {
+static int64_t read_config_whole(settings *s, const char *key, int64_t by_default) {
   if (is_absent(s, key) && by_default >= 0) return by_default;
   const cJSON *item = config_setting(s, key);
   double x = cJSON_IsNumber(item) ? item->valuedouble : -1;
-  if (!(x >= 1 && x <= 1 << 24) || x != floor(x)) refuse(s, key, "a whole number");
+  if (!(x >= 1 && x <= 1 << 24) || x != floor(x)) refuse_setting(s, key, "a whole number");
   return s->status ? 1 : (int64_t)x;
 }
 
-static double read_number(settings *s, const char *key, double by_default) {
+static double read_setting_number(settings *s, const char *key, double by_default) {
   if (is_absent(s, key)) return by_default;
   const cJSON *item = config_setting(s, key);
   if (cJSON_IsNumber(item)) return item->valuedouble;
-  refuse(s, key, "a number");
+  refuse_setting(s, key, "a number");
   return by_default;
 }
 
 static int64_t read_multiple(settings *s, const char *key, double by_default, int64_t size) {
-  double x = read_number(s, key, by_default) * (double)size + 1e-4;  // 3 * 1.3333333 is 4
-  if (!(x >= 1 && x <= 1 << 24)) refuse(s, key, "a number that makes a size");
+  double x = read_setting_number(s, key, by_default) * (double)size + 1e-4;  // 3 * 1.3333333 is 4
+  if (!(x >= 1 && x <= 1 << 24)) refuse_setting(s, key, "a number that makes a size");
   return s->status ? 1 : (int64_t)x;
 }
 
 bool config_read_flag(settings *s, const char *key, bool by_default) {
   if (is_absent(s, key)) return by_default;
   const cJSON *item = config_setting(s, key);
-  if (!cJSON_IsBool(item)) refuse(s, key, "true or false");
+  if (!cJSON_IsBool(item)) refuse_setting(s, key, "true or false");
   return cJSON_IsTrue(item);
 }
 
 static double read_eps(settings *s, const char *key, double by_default) {
-  double eps = read_number(s, key, by_default);
-  if (!(eps > 0 && eps < 1)) refuse(s, key, "a number between 0 and 1");
+  double eps = read_setting_number(s, key, by_default);
+  if (!(eps > 0 && eps < 1)) refuse_setting(s, key, "a number between 0 and 1");
   return eps;
 }
 
@@ -75,32 +75,32 @@ const char *config_function(settings *s, const char *key, const char *by_default
   const cJSON *item = config_setting(s, key);
   for (size_t i = 0; cJSON_IsString(item) && i < sizeof functions / sizeof *functions; i++)
     if (!strcmp(item->valuestring, functions[i].public)) return functions[i].name;
-  refuse(s, key, "silu, swish, relu, sigmoid or tanh");
+  refuse_setting(s, key, "silu, swish, relu, sigmoid or tanh");
   return by_default;
 }
 
 void config_must(settings *s, const char *key, bool right, const char *expected) {
-  if (s->read && !right) refuse(s, key, expected);
+  if (s->read && !right) refuse_setting(s, key, expected);
 }
 
 void config_must_be(settings *s, const char *key, bool wanted) {
-  if (config_read_flag(s, key, wanted) != wanted) refuse(s, key, wanted ? "true" : "false");
+  if (config_read_flag(s, key, wanted) != wanted) refuse_setting(s, key, wanted ? "true" : "false");
 }
 
 void config_must_be_absent(settings *s, const char *key) {
   const cJSON *item = config_setting(s, key);
   bool empty_list = cJSON_IsArray(item) && !item->child;
-  if (!is_absent(s, key) && !empty_list) refuse(s, key, "nothing");
+  if (!is_absent(s, key) && !empty_list) refuse_setting(s, key, "nothing");
 }
 
 void config_must_be_word(settings *s, const char *key, const char *word) {
   const cJSON *item = config_setting(s, key);
   bool same = cJSON_IsString(item) && !strcmp(item->valuestring, word);
-  if (!is_absent(s, key) && !same) refuse(s, key, word);
+  if (!is_absent(s, key) && !same) refuse_setting(s, key, word);
 }
 
 void config_must_be_silu(settings *s, const char *key) {
-  if (strcmp(config_function(s, key, "silu"), "silu") != 0) refuse(s, key, "silu");
+  if (strcmp(config_function(s, key, "silu"), "silu") != 0) refuse_setting(s, key, "silu");
 }
 
 // JSON has no infinity. Python writes Infinity, transformers from 5 on {"__float__": "Infinity"}.
@@ -115,7 +115,8 @@ void config_must_not_bound(settings *s, const char *key) {
   const cJSON *item = config_setting(s, key), *least = cJSON_GetArrayItem(item, 0);
   if (is_absent(s, key)) return;
   bool from_zero = cJSON_IsNumber(least) && least->valuedouble == 0;
-  if (!from_zero || !is_unbounded(cJSON_GetArrayItem(item, 1))) refuse(s, key, "[0, Infinity]");
+  if (!from_zero || !is_unbounded(cJSON_GetArrayItem(item, 1)))
+    refuse_setting(s, key, "[0, Infinity]");
 }
 
 // ---- both directions ----------------------------------------------------------------------------
@@ -145,20 +146,20 @@ static void tell_real(settings *s, const char *key, double x) {
 }
 
 void config_size(settings *s, int64_t *value, const char *key, int64_t by_default, int64_t told) {
-  *value = s->read ? read_whole(s, key, by_default) : told;
+  *value = s->read ? read_config_whole(s, key, by_default) : told;
   config_tell_size(s, key, *value);
 }
 
 void config_open_size(settings *s, int64_t *value, const char *key, int64_t by_default,
                       int64_t told) {
-  *value = s->read && !told ? read_whole(s, key, by_default) : told;
+  *value = s->read && !told ? read_config_whole(s, key, by_default) : told;
   config_tell_size(s, key, *value);
 }
 
 void config_automatic_size(settings *s, int64_t *value, const char *key, int64_t by_default,
                            int64_t told) {
   bool there = cJSON_IsNumber(config_setting(s, key));
-  *value = there ? read_whole(s, key, NEEDED) : s->read && !told ? by_default : told;
+  *value = there ? read_config_whole(s, key, NEEDED) : s->read && !told ? by_default : told;
   config_tell_size(s, key, *value);
 }
 

@@ -3,7 +3,7 @@
 static const char *if_on(bool on, const char *text) { return on ? text : ""; }
 
 // `sizes`: further ones of the header, ", H = 2".
-static void put_model(FILE *out, const public_values *v, const char *sizes) {
+static void put_imported_model(FILE *out, const public_values *v, const char *sizes) {
   fprintf(out,
           "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, "
           "vocab, name = \"%s\")\n",
@@ -80,7 +80,7 @@ void put_mamba(FILE *out, const public_values *v) {
   snprintf(heads, sizeof heads, "E = %lld, K = %lld", (long long)v->E, (long long)v->K);
   fprintf(out, "import std.mamba1\n\n");
   if (!standard) put_mamba1_layer(out, v);
-  put_model(out, v, "");
+  put_imported_model(out, v, "");
   put_blocks_of_mamba(out, v, standard ? "Mamba1" : "Mixer", heads);
 }
 
@@ -91,7 +91,7 @@ void put_mamba2(FILE *out, const public_values *v) {
            (long long)v->P);
   fprintf(out, "import std.mamba2\n\n");
   if (!standard) put_mamba2_layer(out, v);
-  put_model(out, v, "");
+  put_imported_model(out, v, "");
   put_blocks_of_mamba(out, v, standard ? "Mamba2" : "Mixer", heads);
 }
 
@@ -106,7 +106,7 @@ static void put_projection(FILE *out, const public_values *v, char name, const c
 }
 
 // The end of the layer: a norm of each head, a gate.
-static void put_output(FILE *out, const public_values *v) {
+static void put_layer_end(FILE *out, const public_values *v) {
   char gate[40] = "";
   if (v->gate) snprintf(gate, sizeof gate, " * %s(g)", v->gate_function);
   fprintf(out,
@@ -129,7 +129,7 @@ static void put_gated_blocks(FILE *out, const public_values *v, bool with_R) {
   if (v->L) snprintf(L, sizeof L, ", L = %lld", (long long)v->L);
   if (v->convolutions) snprintf(W, sizeof W, ", W = %lld", (long long)v->W);
   fputs(gated_mlp, out);
-  put_model(out, v, "");
+  put_imported_model(out, v, "");
   for (long long i = 0; i < v->layers; i++)
     fprintf(
         out,
@@ -174,7 +174,7 @@ void put_gla(FILE *out, const public_values *v) {
           "  let y = %s(%sq%s%s, %sk%s%s, v%s, gate)\n",
           shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after,
           feature[1], after);
-  put_output(out, v);
+  put_layer_end(out, v);
   put_gated_blocks(out, v, shared);
 }
 
@@ -216,7 +216,7 @@ void put_gated_deltanet(FILE *out, const public_values *v) {
   if (v->gate) fprintf(out, "  let g[%s] = linear(u, name = \"g_proj\")\n", values);
   fprintf(out, "  let y = %s(q2, k2, v2, rate, gate)\n",
           standard ? "gated_deltanet" : "delta_rule");
-  put_output(out, v);
+  put_layer_end(out, v);
   put_gated_blocks(out, v, !standard);
 }
 
@@ -272,7 +272,7 @@ void put_rwkv6(FILE *out, const public_values *v) {
   snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)v->H,
            (long long)v->K, (long long)v->V, (long long)v->R, (long long)v->L);
   fprintf(out, "import std.norm\nimport std.rwkv6\n\n%s", rwkv6_mlp);
-  put_model(out, v, "");
+  put_imported_model(out, v, "");
   for (long long i = 0; i < v->layers; i++) {
     snprintf(mixer, sizeof mixer, "y%lld = RWKV6", i);
     put_rwkv_block(out, v, i, mixer, sizes);
@@ -288,7 +288,7 @@ void put_rwkv7(FILE *out, const public_values *v) {
   snprintf(later, sizeof later, "first, K = %lld, LW = %lld, LA = %lld, LG = %lld, LV = %lld",
            (long long)v->K, (long long)v->LW, (long long)v->LA, (long long)v->LG, (long long)v->LV);
   fprintf(out, "import std.norm\nimport std.rwkv7\n\n%s", rwkv7_mlp);
-  put_model(out, v, heads);
+  put_imported_model(out, v, heads);
   for (long long i = 0; i < v->layers; i++) {
     snprintf(mixer, sizeof mixer, i ? "y%lld = RWKV7" : "(y%lld, first) = RWKV7First", i);
     put_rwkv_block(out, v, i, mixer, i ? later : first);

@@ -24,18 +24,18 @@ static int by_weight(const void *a, const void *b) {
 }
 
 // The sum of the first `count` weights.
-static double sum_of(const sample_candidate *list, int count) {
+static double candidate_weights(const sample_candidate *list, int count) {
   double sum = 0;
   for (int i = 0; i < count; i++) sum += list[i].weight;
   return sum;
 }
 
 // How many of the sorted candidates stay.
-static int kept(const sample_options *o, const sample_candidate *list, int count) {
+static int kept_candidates(const sample_options *o, const sample_candidate *list, int count) {
   if (o->temperature <= 0) return 1;
   if (o->top_k > 0 && o->top_k < count) count = o->top_k;
   if (o->top_p >= 1) return count;
-  double wanted = o->top_p * sum_of(list, count), sum = 0;
+  double wanted = o->top_p * candidate_weights(list, count), sum = 0;
   for (int i = 0; i < count; i++) {
     sum += list[i].weight;
     if (sum >= wanted) return i + 1;
@@ -57,8 +57,8 @@ bool sample_distribution(sampler *s, const double *logits) {
     s->probabilities[i] = 0;
   }
   qsort(s->list, (size_t)s->count, sizeof *s->list, by_weight);
-  int stay = kept(&s->options, s->list, s->count);
-  double sum = sum_of(s->list, stay);
+  int stay = kept_candidates(&s->options, s->list, s->count);
+  double sum = candidate_weights(s->list, stay);
   for (int i = 0; i < stay; i++) s->probabilities[s->list[i].token] = s->list[i].weight / sum;
   return true;
 }

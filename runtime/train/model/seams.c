@@ -15,7 +15,7 @@ typedef enum seam_block {
   SEAM_BLOCKS
 } seam_block;
 
-static int64_t block_bytes(const train_model *m, const compute *c, int64_t batch) {
+static int64_t seam_block_bytes(const train_model *m, const compute *c, int64_t batch) {
   return m->state_elements * batch * c->n->element_size;
 }
 
@@ -36,7 +36,7 @@ static int gradient_count(const seam_place *p, bool backward, bool apart) {
 int64_t seams_bytes(const train_model *m, const compute *c, const executor_form *form,
                     const seam_place *p) {
   if (p->segments == 0) return 0;
-  return block_bytes(m, c, form->batch) *
+  return seam_block_bytes(m, c, form->batch) *
          (seam_count(p) + gradient_count(p, form->backward, form->chain));
 }
 
@@ -76,7 +76,7 @@ rec_status seams_open(const compute *c, const train_model *m, const executor_for
                .places = ranks_time_count(form->line),
                .most = segments_of_place(
                    form->line, (int)((form->time + form->segment - 1) / form->segment), 0),
-               .block = block_bytes(m, c, form->batch),
+               .block = seam_block_bytes(m, c, form->batch),
                .cuts = cuts,
                .apart = form->chain,
                .last_step = last_step_of(m),
@@ -100,7 +100,7 @@ void seams_close(seams *s) {
 }
 
 // Where a state lies in a block, and its bytes.
-static int64_t offset_of(const seams *s, int state) {
+static int64_t state_offset(const seams *s, int state) {
   return s->model->states[state].place * s->there->batch * s->c->n->element_size;
 }
 
@@ -111,7 +111,7 @@ static int64_t bytes_of_seam(const seams *s, int state) {
 void *seams_state(const seams *s, int seam, int state) {
   if (seam == 0 && seams_first(s)) return s->there->before[state];
   if (seam == s->count && seams_last(s)) return s->there->after[state];
-  return s->states + (seam - (s->place == 0)) * s->block + offset_of(s, state);
+  return s->states + (seam - (s->place == 0)) * s->block + state_offset(s, state);
 }
 
 void *seams_gradient(const seams *s, int seam, int state) {
@@ -122,7 +122,7 @@ void *seams_gradient(const seams *s, int seam, int state) {
   if (seam == s->count && seams_last(s)) return NULL;
   if (seam == s->count) block = s->inner;
   if (seam == 0) block = s->inner + 1;
-  return s->gradients + block * s->block + offset_of(s, state);
+  return s->gradients + block * s->block + state_offset(s, state);
 }
 
 bool seams_first(const seams *s) { return s->place == 0; }
@@ -134,23 +134,23 @@ bool seams_ends(const seams *s, bool backward) { return seams_begins(s, !backwar
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static int64_t tag_of(const seams *s, int state) {
+static int64_t state_tag(const seams *s, int state) {
   int states = s->model->state_count;
   return s->here->number % (RANKS_TAGS / states) * states + state;
 }
 
 // Tails of convolutions and lags are counted apart from states.
-static message_kind kind_of(const seams *s, int state) {
+static message_kind state_message_kind(const seams *s, int state) {
   return s->model->states[state].lag ? MESSAGE_HALO : MESSAGE_STATES;
 }
 
-static int rank_at(const seams *s, int place) {
+static int seam_rank(const seams *s, int place) {
   return ranks_at(s->line, ranks_data(s->line), place);
 }
 
 // Where the bytes of a message lie: where the state or gradient does, or a copy of it.
-static void *bytes_at(const seams *s, seam_block block, int state, void *there) {
-  return s->copies ? s->copies + block * s->block + offset_of(s, state) : there;
+static void *message_bytes_at(const seams *s, seam_block block, int state, void *there) {
+  return s->copies ? s->copies + block * s->block + state_offset(s, state) : there;
 }
 
 // Part of the bytes of a state.
@@ -158,7 +158,7 @@ typedef struct byte_range {
   int64_t first, count;
 } byte_range;
 
-static int blocks_of(const seams *s, int state) {
+static int seam_blocks(const seams *s, int state) {
   const seam_cut *cut = &s->cuts[state];
   return cut->instances
              ? chain_blocks(cut->instances * s->there->batch, cut->bytes * s->there->batch)
@@ -167,10 +167,10 @@ static int blocks_of(const seams *s, int state) {
 
 // All states of an operation have the same instances, one behind the other.
 static int64_t instance_of(const seams *s, int state, int block) {
-  return chain_instance(s->cuts[state].instances * s->there->batch, blocks_of(s, state), block);
+  return chain_instance(s->cuts[state].instances * s->there->batch, seam_blocks(s, state), block);
 }
 
-static byte_range range_of(const seams *s, int state, int block) {
+static byte_range block_byte_range(const seams *s, int state, int block) {
   int64_t all = s->cuts[state].instances * s->there->batch;
   if (!all) return (byte_range){0, bytes_of_seam(s, state)};
   int64_t of_one = bytes_of_seam(s, state) / all, first = instance_of(s, state, block);
@@ -178,13 +178,13 @@ static byte_range range_of(const seams *s, int state, int block) {
 }
 
 int seams_blocks(const seams *s, const model_op *op) {
-  return op->state_count ? blocks_of(s, op->states[0]) : 1;
+  return op->state_count ? seam_blocks(s, op->states[0]) : 1;
 }
 int64_t seams_instance(const seams *s, const model_op *op, int block) {
   return instance_of(s, op->states[0], block);
 }
 
-static message **slot_of(message **list, int state, int block) {
+static message **message_slot(message **list, int state, int block) {
   return &list[state * CHAIN_BLOCKS + block];
 }
 
@@ -192,36 +192,37 @@ static message **slot_of(message **list, int state, int block) {
 // blocks.
 static void expect(const seams *s, int place, message_kind kind, int state, message **list,
                    char *bytes) {
-  for (int block = 0; block < blocks_of(s, state); block++) {
-    byte_range range = range_of(s, state, block);
-    *slot_of(list, state, block) = ranks_receive(s->line, rank_at(s, place), kind, tag_of(s, state),
-                                                 bytes + range.first, range.count);
+  for (int block = 0; block < seam_blocks(s, state); block++) {
+    byte_range range = block_byte_range(s, state, block);
+    *message_slot(list, state, block) = ranks_receive(
+        s->line, seam_rank(s, place), kind, state_tag(s, state), bytes + range.first, range.count);
   }
 }
 
 static void wait_for_block(const seams *s, message **list, int state, int block, const char *what) {
-  message **slot = slot_of(list, state, block);
+  message **slot = message_slot(list, state, block);
   ranks_wait(s->line, *slot, (message_place){s->here->step, s->model->states[state].layer, what});
   *slot = NULL;
 }
 
 static rec_status arrive(const seams *s, message **list, seam_block room, int state, int block,
                          char *there, const char *what) {
-  byte_range range = range_of(s, state, block);
+  byte_range range = block_byte_range(s, state, block);
   wait_for_block(s, list, state, block, what);
   if (!s->copies) return REC_OK;
   return s->c->ops->upload(s->c, there + range.first,
-                           (char *)bytes_at(s, room, state, there) + range.first, range.count);
+                           (char *)message_bytes_at(s, room, state, there) + range.first,
+                           range.count);
 }
 
 // `here`: where the bytes lie in the host's memory.
-static rec_status leave(const seams *s, message **sent, int place, message_kind kind, int state,
-                        byte_range range, char *here, char *there) {
+static rec_status send_seam(const seams *s, message **sent, int place, message_kind kind, int state,
+                            byte_range range, char *here, char *there) {
   rec_status status = here == there ? REC_OK
                                     : s->c->ops->download(s->c, here + range.first,
                                                           there + range.first, range.count);
   if (!status)
-    *sent = ranks_send(s->line, rank_at(s, place), kind, tag_of(s, state), here + range.first,
+    *sent = ranks_send(s->line, seam_rank(s, place), kind, state_tag(s, state), here + range.first,
                        range.count);
   return status;
 }
@@ -234,12 +235,12 @@ void seams_begin(seams *s, const shard *here, const shard *there, int count) {
   s->takes = s->gives = (op_range){0, s->model->op_count};
   for (int i = 0; s->last > 0 && i < s->model->state_count; i++) {
     if (s->place > 0 && s->place <= s->last && !s->direct)
-      expect(s, s->place - 1, kind_of(s, i), i, s->of.states_in,
-             bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
+      expect(s, s->place - 1, state_message_kind(s, i), i, s->of.states_in,
+             message_bytes_at(s, STATES_IN, i, seams_state(s, 0, i)));
     if (s->place == 0 && here->after[i])
-      *slot_of(s->of.carried, i, 0) =
-          ranks_receive(s->line, rank_at(s, s->last), MESSAGE_CARRIED, tag_of(s, i), here->after[i],
-                        bytes_of_seam(s, i));
+      *message_slot(s->of.carried, i, 0) =
+          ranks_receive(s->line, seam_rank(s, s->last), MESSAGE_CARRIED, state_tag(s, i),
+                        here->after[i], bytes_of_seam(s, i));
   }
 }
 
@@ -251,7 +252,7 @@ void seams_turn(seams *s) {
     const model_op *op = &m->ops[m->steps[i].op];
     for (int k = 0; k < op->state_count; k++) {
       int state = op->states[k];
-      char *bytes = bytes_at(s, GRADIENTS_IN, state, seams_gradient(s, s->count, state));
+      char *bytes = message_bytes_at(s, GRADIENTS_IN, state, seams_gradient(s, s->count, state));
       expect(s, s->place + 1, MESSAGE_COTANGENTS, state, s->of.gradients_in, bytes);
     }
   }
@@ -259,7 +260,7 @@ void seams_turn(seams *s) {
 
 void seams_end(seams *s) {
   for (int i = 0; s->last > 0 && s->place <= s->last && i < s->model->state_count; i++) {
-    for (int block = 0; block < blocks_of(s, i); block++) {
+    for (int block = 0; block < seam_blocks(s, i); block++) {
       wait_for_block(s, s->of.states_out, i, block, "states to arrive");
       wait_for_block(s, s->of.gradients_out, i, block, "gradients of states to arrive");
     }
@@ -269,17 +270,17 @@ void seams_end(seams *s) {
 
 // From GPU to GPU: a block of all states of an operation, or of their gradients, at the seam to the
 // place before or behind.
-static void move(seams *s, const model_op *op, bool receives, bool backward, int block) {
+static void move_at_seam(seams *s, const model_op *op, bool receives, bool backward, int block) {
   device_message list[MOST_VARIABLES];
-  int seam = receives == backward ? s->count : 0, peer = rank_at(s, s->place + (seam ? 1 : -1));
+  int seam = receives == backward ? s->count : 0, peer = seam_rank(s, s->place + (seam ? 1 : -1));
   if (!op->state_count) return;
   for (int k = 0; k < op->state_count; k++) {
     int state = op->states[k];
-    byte_range range = range_of(s, state, block);
+    byte_range range = block_byte_range(s, state, block);
     char *bytes = backward ? seams_gradient(s, seam, state) : seams_state(s, seam, state);
     list[k] = (device_message){.receives = receives,
                                .peer = peer,
-                               .kind = backward ? MESSAGE_COTANGENTS : kind_of(s, state),
+                               .kind = backward ? MESSAGE_COTANGENTS : state_message_kind(s, state),
                                .bytes = bytes + range.first,
                                .size = range.count};
   }
@@ -299,8 +300,8 @@ void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool rec
       device_message *to =
           receives ? &s->joined_in[s->joined_in_count++] : &s->joined_out[s->joined_out_count++];
       *to = (device_message){.receives = receives,
-                             .peer = rank_at(s, s->place + (receives ? -1 : 1)),
-                             .kind = kind_of(s, m->ops[i].states[k]),
+                             .peer = seam_rank(s, s->place + (receives ? -1 : 1)),
+                             .kind = state_message_kind(s, m->ops[i].states[k]),
                              .bytes = states + state->place * batch * size,
                              .size = state->elements * batch * size};
     }
@@ -315,11 +316,11 @@ static void move_joined(const seams *s, const device_message *list, int *count) 
 
 void seams_take_joined(seams *s) { move_joined(s, s->joined_in, &s->joined_in_count); }
 
-static bool is_in(op_range range, int op) { return op >= range.first && op < range.end; }
+static bool is_in_op_range(op_range range, int op) { return op >= range.first && op < range.end; }
 
 // Whether the states of an operation have no message of their own.
 static bool is_joined(const seams *s, const model_op *op, bool comes) {
-  return s->direct && !is_in(comes ? s->takes : s->gives, (int)(op - s->model->ops));
+  return s->direct && !is_in_op_range(comes ? s->takes : s->gives, (int)(op - s->model->ops));
 }
 
 static bool is_last_block(const seams *s, const model_op *op, int block) {
@@ -331,7 +332,7 @@ rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
   if (!backward && is_joined(s, op, true)) return REC_OK;
   if (s->direct && !seams_begins(s, backward)) {
-    move(s, op, true, backward, block);
+    move_at_seam(s, op, true, backward, block);
     if (backward && is_last_block(s, op, block))
       move_joined(s, s->joined_out, &s->joined_out_count);
     return REC_OK;
@@ -348,21 +349,23 @@ rec_status seams_take(seams *s, const model_op *op, bool backward, int block) {
 
 static rec_status send_on(seams *s, int state, int block) {
   char *there = seams_state(s, s->count, state);
-  return leave(s, slot_of(s->of.states_out, state, block), s->place + 1, kind_of(s, state), state,
-               range_of(s, state, block), bytes_at(s, STATES_OUT, state, there), there);
+  return send_seam(s, message_slot(s->of.states_out, state, block), s->place + 1,
+                   state_message_kind(s, state), state, block_byte_range(s, state, block),
+                   message_bytes_at(s, STATES_OUT, state, there), there);
 }
 
 static rec_status send_back(seams *s, int state, int block) {
   char *there = seams_gradient(s, 0, state);
-  return leave(s, slot_of(s->of.gradients_out, state, block), s->place - 1, MESSAGE_COTANGENTS,
-               state, range_of(s, state, block), bytes_at(s, GRADIENTS_OUT, state, there), there);
+  return send_seam(s, message_slot(s->of.gradients_out, state, block), s->place - 1,
+                   MESSAGE_COTANGENTS, state, block_byte_range(s, state, block),
+                   message_bytes_at(s, GRADIENTS_OUT, state, there), there);
 }
 
 rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
   rec_status status = REC_OK;
   if (!backward && is_joined(s, op, false)) return REC_OK;
   if (s->direct && !seams_ends(s, backward)) {
-    move(s, op, false, backward, block);
+    move_at_seam(s, op, false, backward, block);
     return REC_OK;
   }
   for (int k = 0; !status && k < op->state_count && !seams_ends(s, backward); k++)
@@ -371,29 +374,29 @@ rec_status seams_give(seams *s, const model_op *op, bool backward, int block) {
 }
 
 // What the sequences end with goes to the first place.
-static rec_status carry(seams *s, const model_op *op) {
+static rec_status carry_to_first(seams *s, const model_op *op) {
   rec_status status = REC_OK;
   for (int k = 0; !status && k < op->state_count; k++) {
     int state = op->states[k];
     if (s->here->after[state])
-      status = leave(s, slot_of(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state,
-                     (byte_range){0, bytes_of_seam(s, state)}, s->here->after[state],
-                     seams_state(s, s->count, state));
+      status = send_seam(s, message_slot(s->of.carried, state, 0), 0, MESSAGE_CARRIED, state,
+                         (byte_range){0, bytes_of_seam(s, state)}, s->here->after[state],
+                         seams_state(s, s->count, state));
   }
   return status;
 }
 
 // The first segment of a pass at this place, and the last one.
-static bool is_first(const seams *s, int segment, bool backward) {
+static bool is_first_segment(const seams *s, int segment, bool backward) {
   return segment == (backward ? s->count - 1 : 0);
 }
 static bool is_last(const seams *s, int segment, bool backward) {
-  return is_first(s, segment, !backward);
+  return is_first_segment(s, segment, !backward);
 }
 
 rec_status seams_before(seams *s, const model_op *op, int segment, bool backward) {
   rec_status status = REC_OK;
-  for (int b = 0; is_first(s, segment, backward) && !status && b < seams_blocks(s, op); b++)
+  for (int b = 0; is_first_segment(s, segment, backward) && !status && b < seams_blocks(s, op); b++)
     status = seams_take(s, op, backward, b);
   return status;
 }
@@ -401,7 +404,7 @@ rec_status seams_before(seams *s, const model_op *op, int segment, bool backward
 rec_status seams_after(seams *s, const model_op *op, int segment, bool backward) {
   rec_status status = REC_OK;
   if (!is_last(s, segment, backward)) return REC_OK;
-  if (!backward && seams_last(s) && !seams_first(s)) return carry(s, op);
+  if (!backward && seams_last(s) && !seams_first(s)) return carry_to_first(s, op);
   for (int b = 0; !status && b < seams_blocks(s, op); b++) status = seams_give(s, op, backward, b);
   return status;
 }

@@ -9,7 +9,7 @@
 
 #include "runtime/internal.h"
 
-static int64_t state_bytes(const compute *c, const train_model *m, int64_t batch) {
+static int64_t staged_state_bytes(const compute *c, const train_model *m, int64_t batch) {
   return m->state_elements * batch * c->n->element_size;
 }
 
@@ -19,7 +19,8 @@ typedef struct staged_part {
 } staged_part;
 
 // `there`: in the memory of the place.
-static rec_status allocate(const compute *c, const staged_part *parts, size_t count, bool there) {
+static rec_status allocate_parts(const compute *c, const staged_part *parts, size_t count,
+                                 bool there) {
   rec_status status = REC_OK;
   for (size_t i = 0; !status && i < count; i++)
     if (there)
@@ -36,7 +37,7 @@ static rec_status open_cut(staging *s) {
                                {(void **)&s->cut.weights, tokens * (int64_t)sizeof *s->cut.weights},
                                {(void **)&s->cut.losses, tokens * (int64_t)sizeof *s->cut.losses},
                                {(void **)&s->cut.hits, tokens}};
-  return allocate(s->c, parts, sizeof parts / sizeof *parts, false);
+  return allocate_parts(s->c, parts, sizeof parts / sizeof *parts, false);
 }
 
 static rec_status open_there(staging *s) {
@@ -47,13 +48,14 @@ static rec_status open_there(staging *s) {
   if (!s->before) return rec_no_memory();
   s->after = s->before + states;
   s->d_before = s->after + states;
-  const staged_part parts[] = {{(void **)&s->tokens, tokens * (int64_t)sizeof *s->tokens},
-                               {(void **)&s->targets, tokens * (int64_t)sizeof *s->targets},
-                               {(void **)&s->weights, tokens * (int64_t)sizeof *s->weights},
-                               {(void **)&s->losses, tokens * (int64_t)sizeof *s->losses},
-                               {(void **)&s->hits, tokens},
-                               {(void **)&s->states, 3 * state_bytes(s->c, m, s->form.batch)}};
-  return allocate(s->c, parts, sizeof parts / sizeof *parts, true);
+  const staged_part parts[] = {
+      {(void **)&s->tokens, tokens * (int64_t)sizeof *s->tokens},
+      {(void **)&s->targets, tokens * (int64_t)sizeof *s->targets},
+      {(void **)&s->weights, tokens * (int64_t)sizeof *s->weights},
+      {(void **)&s->losses, tokens * (int64_t)sizeof *s->losses},
+      {(void **)&s->hits, tokens},
+      {(void **)&s->states, 3 * staged_state_bytes(s->c, m, s->form.batch)}};
+  return allocate_parts(s->c, parts, sizeof parts / sizeof *parts, true);
 }
 
 rec_status staging_open(const compute *c, const train_model *m, const executor_form *form,
@@ -95,7 +97,7 @@ static const void *cut_rows(const staging *s, const shard *here, int64_t time, c
 
 // Where a state of the shard's sequences lies in one of the three blocks.
 static void *staged_state(const staging *s, int block, int state, int64_t batch) {
-  return s->states + block * state_bytes(s->c, s->model, s->form.batch) +
+  return s->states + block * staged_state_bytes(s->c, s->model, s->form.batch) +
          s->model->states[state].place * batch * s->c->n->element_size;
 }
 
@@ -118,7 +120,7 @@ static rec_status enter_states(const staging *s, const shard *here, staged_ends 
 }
 
 // The same rows in the memory of the place; `room` has that for them.
-static rec_status place_rows(const staging *s, const void **from, void *room, int64_t bytes) {
+static rec_status upload_rows(const staging *s, const void **from, void *room, int64_t bytes) {
   if (!*from) return REC_OK;
   rec_status status = s->c->ops->upload(s->c, room, *from, bytes);
   *from = room;
@@ -135,13 +137,13 @@ rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, 
   there->weights = cut_rows(s, here, time, here->weights, s->cut.weights, sizeof *s->weights);
   if (time <= 0 || compute_is_host(s->c)) return REC_OK;
   rec_status status =
-      place_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
+      upload_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
   if (!status)
-    status = place_rows(s, (const void **)&there->targets, s->targets,
-                        tokens * (int64_t)sizeof *s->targets);
+    status = upload_rows(s, (const void **)&there->targets, s->targets,
+                         tokens * (int64_t)sizeof *s->targets);
   if (!status)
-    status = place_rows(s, (const void **)&there->weights, s->weights,
-                        tokens * (int64_t)sizeof *s->weights);
+    status = upload_rows(s, (const void **)&there->weights, s->weights,
+                         tokens * (int64_t)sizeof *s->weights);
   there->before = s->before;
   there->after = s->after;
   there->d_before = here->d_before ? s->d_before : NULL;
@@ -165,8 +167,8 @@ rec_status staging_leave(const staging *s, const shard *here, staged_ends ends,
 }
 
 // From where the run wrote to where the caller wants it, in the order of the caller.
-static rec_status take_rows(const staging *s, const shard *here, const shard *there, void *wanted,
-                            const void *found, void *cut, size_t size) {
+static rec_status download_rows(const staging *s, const shard *here, const shard *there,
+                                void *wanted, const void *found, void *cut, size_t size) {
   void *to = cut ? cut : wanted;
   if (!wanted || found == wanted) return REC_OK;
   rec_status status = found == to ? REC_OK
@@ -182,8 +184,8 @@ float *staging_losses(const staging *s, float *here) {
 
 rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
                                float *losses) {
-  return take_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses,
-                   sizeof *losses);
+  return download_rows(s, here, there, losses, staging_losses(s, losses), s->cut.losses,
+                       sizeof *losses);
 }
 
 uint8_t *staging_hits(const staging *s, uint8_t *here) {
@@ -192,5 +194,5 @@ uint8_t *staging_hits(const staging *s, uint8_t *here) {
 
 rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,
                              uint8_t *hits) {
-  return take_rows(s, here, there, hits, staging_hits(s, hits), s->cut.hits, sizeof *hits);
+  return download_rows(s, here, there, hits, staging_hits(s, hits), s->cut.hits, sizeof *hits);
 }

@@ -24,13 +24,13 @@ typedef struct start_run {
 
 enum { DRAWS_OF_A_NUMBER = 4096, DEEPEST = 1000 };
 
-static double evaluate(start_run *r, const cJSON *e, int depth);
+static double evaluate_weight(start_run *r, const cJSON *e, int depth);
 
 static double argument(start_run *r, const cJSON *e, int place, int depth) {
-  return evaluate(r, cJSON_GetArrayItem(e, place), depth);
+  return evaluate_weight(r, cJSON_GetArrayItem(e, place), depth);
 }
 
-static uint64_t position(const start_run *r, int64_t draw) {
+static uint64_t draw_position(const start_run *r, int64_t draw) {
   return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)draw;
 }
 
@@ -47,7 +47,7 @@ static double other_weight(start_run *r, const cJSON *e, int depth) {
   other.part = &other.parameter->parts[part];
   other.stream = random_stream(other.parameter->name);
   other.legs = NULL, other.legs_size = 0;
-  double x = evaluate(&other, other.part->by_default, depth);
+  double x = evaluate_weight(&other, other.part->by_default, depth);
   free(other.legs);
   if (other.unknown) r->unknown = other.unknown;
   return x;
@@ -89,13 +89,13 @@ static double special(start_run *r, const cJSON *e, const char *name, int depth)
   if (!strcmp(name, "inv_softplus")) return a + log(-expm1(-a));
   double low = argument(r, e, 2, depth), high = argument(r, e, 3, depth);
   if (!strcmp(name, "normal"))
-    return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
-  double u = random_uniform(r->seed, r->stream, position(r, (int64_t)a));
+    return low + high * random_normal(r->seed, r->stream, draw_position(r, (int64_t)a));
+  double u = random_uniform(r->seed, r->stream, draw_position(r, (int64_t)a));
   if (!strcmp(name, "uniform")) return low + (high - low) * u;
   return exp(log(low) + (log(high) - log(low)) * u);
 }
 
-static double evaluate(start_run *r, const cJSON *e, int depth) {
+static double evaluate_weight(start_run *r, const cJSON *e, int depth) {
   static const char *const specials[] = {"weight",       "index",     "identity", "tap",
                                          "inv_softplus", "normal",    "uniform",  "loguniform",
                                          "legs_imag",    "legs_input"};
@@ -126,7 +126,7 @@ static rec_status start_part(start_run *r, const numeric *n, void *block) {
                     r->parameter->name);
   for (r->element = 0; r->element < r->part->count; r->element++)
     n->store(block, r->parameter->place + r->part->first + r->element,
-             evaluate(r, r->part->start, 0));
+             evaluate_weight(r, r->part->start, 0));
   free(r->legs);
   if (!r->unknown) return REC_OK;
   return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name,

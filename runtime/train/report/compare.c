@@ -60,7 +60,8 @@ static rec_status add_run(folders *all, const char *run) {
                   run);
 }
 
-static rec_status draw(const folders *all, const picture *of, const char *folder, bool *drawn) {
+static rec_status draw_comparison(const folders *all, const picture *of, const char *folder,
+                                  bool *drawn) {
   plot p;
   if (plot_open(&p))
     for (int i = 0; i < all->count; i++) {
@@ -75,7 +76,8 @@ static rec_status make_page(const folders *all, const char *folder) {
   bool drawn[PICTURES];
   made_text page;
   rec_status status = text_open(&page) ? REC_OK : rec_no_memory();
-  for (int i = 0; !status && i < PICTURES; i++) status = draw(all, &pictures[i], folder, &drawn[i]);
+  for (int i = 0; !status && i < PICTURES; i++)
+    status = draw_comparison(all, &pictures[i], folder, &drawn[i]);
   if (!status) page_open(page.out, "runs compared");
   for (int i = 0; !status && i < PICTURES; i++) {
     if (drawn[i]) page_picture(page.out, &pictures[i], folder);
@@ -85,17 +87,17 @@ static rec_status make_page(const folders *all, const char *folder) {
   return page_save(&page, status, folder);
 }
 
-static bool is_same(const char *one, const char *other) {
+static bool is_same_folder(const char *one, const char *other) {
   struct stat a, b;
   return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 // The folder of a run has its own page and pictures, which another process may be writing.
-static rec_status check_folder(const folders *all, const char *const *runs, int count,
-                               const char *folder, bool again) {
+static rec_status check_compare_folder(const folders *all, const char *const *runs, int count,
+                                       const char *folder, bool again) {
   bool run = !access(rec_path("%s/lock", folder).text, F_OK);
-  for (int i = 0; i < count; i++) run |= is_same(folder, runs[i]);
-  for (int i = 0; i < all->count; i++) run |= is_same(folder, all->names[i]);
+  for (int i = 0; i < count; i++) run |= is_same_folder(folder, runs[i]);
+  for (int i = 0; i < all->count; i++) run |= is_same_folder(folder, all->names[i]);
   if (run)
     return rec_fail(REC_ERROR_FILE, "%s: expected a folder for the comparison, found that of a run",
                     folder);
@@ -108,7 +110,7 @@ rec_status compare_runs(const char *const *runs, int count, const char *folder, 
   folders all = {0};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < count; i++) status = add_run(&all, runs[i]);
-  if (!status) status = check_folder(&all, runs, count, folder, again);
+  if (!status) status = check_compare_folder(&all, runs, count, folder, again);
   if (!status && mkdir(folder, 0777) && errno != EEXIST) status = rec_file_failed(folder);
   if (!status) status = make_page(&all, folder);
   for (int i = 0; i < all.count; i++) free(all.names[i]);

@@ -32,7 +32,7 @@ uint32_t events_crc(const void *bytes, size_t size) {
 }
 
 // Checksums of what may hold checksums are turned and shifted.
-static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+static uint32_t masked_checksum(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 static void put_fixed(FILE *out, uint64_t number, int bytes) {
   for (int i = 0; i < bytes; i++) putc((int)(number >> 8 * i & 255), out);
@@ -55,20 +55,20 @@ static void put_key(FILE *out, int field, int wire) {
   put_varint(out, (uint64_t)(field << 3 | wire));
 }
 
-static void put_string(FILE *out, int field, const char *text, size_t size) {
+static void put_event_string(FILE *out, int field, const char *text, size_t size) {
   put_key(out, field, WIRE_BYTES);
   put_varint(out, size);
   fwrite(text, 1, size, out);
 }
 
-static void put_value(FILE *out, const event_scalar *s) {
+static void put_scalar(FILE *out, const event_scalar *s) {
   float value = (float)s->value;
   uint32_t bits;
   size_t tag = strlen(s->tag);
   memcpy(&bits, &value, sizeof bits);
   put_key(out, 1, WIRE_BYTES);
   put_varint(out, 1 + varint_size(tag) + tag + 5);
-  put_string(out, 1, s->tag, tag);
+  put_event_string(out, 1, s->tag, tag);
   put_key(out, 2, WIRE_32);
   put_fixed(out, bits, 4);
 }
@@ -79,9 +79,9 @@ static rec_status put_record(FILE *file, const char *event, size_t size) {
   char length[8];
   for (int i = 0; i < 8; i++) length[i] = (char)((uint64_t)size >> 8 * i & 255);
   fwrite(length, 1, sizeof length, file);
-  put_fixed(file, masked(events_crc(length, sizeof length)), 4);
+  put_fixed(file, masked_checksum(events_crc(length, sizeof length)), 4);
   fwrite(event, 1, size, file);
-  put_fixed(file, masked(events_crc(event, size)), 4);
+  put_fixed(file, masked_checksum(events_crc(event, size)), 4);
   return ferror(file) ? rec_fail(REC_ERROR_FILE, "events: %s", strerror(errno)) : REC_OK;
 }
 
@@ -97,7 +97,7 @@ static rec_status put_event(FILE *file, int64_t step, int field, const char *tex
   put_key(event.out, 1, WIRE_64);
   put_fixed(event.out, bits, 8);
   if (step) put_key(event.out, 2, WIRE_VARINT), put_varint(event.out, (uint64_t)step);
-  put_string(event.out, field, text, size);
+  put_event_string(event.out, field, text, size);
   rec_status status =
       text_close(&event) ? put_record(file, event.text, event.size) : rec_no_memory();
   free(event.text);
@@ -107,7 +107,7 @@ static rec_status put_event(FILE *file, int64_t step, int field, const char *tex
 rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count) {
   made_text summary;
   if (!text_open(&summary)) return rec_no_memory();
-  for (int i = 0; i < count; i++) put_value(summary.out, &scalars[i]);
+  for (int i = 0; i < count; i++) put_scalar(summary.out, &scalars[i]);
   rec_status status =
       text_close(&summary) ? put_event(file, step, 5, summary.text, summary.size) : rec_no_memory();
   free(summary.text);
@@ -126,7 +126,7 @@ static void remove_from(const char *folder, int64_t step) {
   if (entries) closedir(entries);
 }
 
-static rec_status put_head(FILE *file, int64_t step) {
+static rec_status put_event_file_head(FILE *file, int64_t step) {
   static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
   rec_status status = put_event(file, 0, 3, version, sizeof version - 1);
   return status ? status : put_event(file, step, 7, start, sizeof start);
@@ -138,7 +138,7 @@ rec_status events_open(const char *folder, int64_t step, FILE **made) {
   remove_from(folder, step);
   int handle = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   *made = handle < 0 ? NULL : fdopen(handle, "w");
-  return *made ? put_head(*made, step) : rec_file_failed(path.text);
+  return *made ? put_event_file_head(*made, step) : rec_file_failed(path.text);
 }
 
 // ---- tables -------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ static const event_table tables[] = {
 };
 enum { TABLE_COUNT = sizeof tables / sizeof *tables, MOST_COLUMNS = 16 };
 
-static int split(char *line, char *cells[MOST_COLUMNS]) {
+static int split_cells(char *line, char *cells[MOST_COLUMNS]) {
   int count = 0;
   for (char *cell = line; cell && count < MOST_COLUMNS; count++) {
     cells[count] = cell;
@@ -192,10 +192,10 @@ static rec_status put_table(FILE *file, const event_table *t, char *csv) {
   rec_status status = REC_OK;
   if (!next) return REC_OK;
   *next++ = 0;
-  int columns = split(csv, names);
+  int columns = split_cells(csv, names);
   for (char *line = next; !status && (next = strchr(line, '\n')); line = next + 1) {
     *next = 0;
-    int count = split(line, cells);
+    int count = split_cells(line, cells);
     status = put_row(file, t, names, cells, count < columns ? count : columns);
   }
   return status;
@@ -206,7 +206,8 @@ rec_status events_of_tables(const char *folder) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < TABLE_COUNT; i++) {
     char *csv = report_read("", folder, tables[i].file);
-    if (csv && !events.out) status = text_open(&events) ? put_head(events.out, 0) : rec_no_memory();
+    if (csv && !events.out)
+      status = text_open(&events) ? put_event_file_head(events.out, 0) : rec_no_memory();
     if (csv && !status) status = put_table(events.out, &tables[i], csv);
     free(csv);
   }

@@ -85,7 +85,7 @@ bool plot_open(plot *p) {
 }
 
 // Points are lines `x y`. The CSV gets them with the name before.
-static void put_points(plot *p, const char *name, const char *points) {
+static void put_plot_points(plot *p, const char *name, const char *points) {
   for (const char *line = points, *end; (end = strchr(line, '\n')); line = end + 1) {
     put_csv_cell(p->table.out, name);
     putc(',', p->table.out);
@@ -96,7 +96,7 @@ static void put_points(plot *p, const char *name, const char *points) {
 void plot_curve(plot *p, const char *name, made_text *points) {
   FILE *out = p->script.out;
   if (text_close(points) && points->size > 0) {
-    put_points(p, name, points->text);
+    put_plot_points(p, name, points->text);
     fprintf(out, "$c%d << END\n%sEND\n", p->curves, points->text);
     fprintf(out, "name%d = ", p->curves);
     put_gnuplot_string(out, name);
@@ -163,7 +163,7 @@ bool report_draw(const char *script, size_t size, const char *svg) {
   return good;
 }
 
-static void put_axes(FILE *out, const picture *of, const char *y) {
+static void put_picture_axes(FILE *out, const picture *of, const char *y) {
   fputs("set title ", out);
   put_gnuplot_string(out, of->title);
   fputs("\nset xlabel ", out);
@@ -178,7 +178,7 @@ static void put_axes(FILE *out, const picture *of, const char *y) {
 // Beyond ten curves the colours come again, broken.
 static void put_commands(const plot *p, const picture *of, const char *y) {
   FILE *out = p->script.out;
-  put_axes(out, of, y);
+  put_picture_axes(out, of, y);
   fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n", out);
   for (int i = 0; i < p->curves; i++)
     fprintf(out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d",
@@ -255,7 +255,7 @@ static void put_positions(plot *p, const char *curve, const char *csv) {
 }
 
 // position,layer,mean,deviation,norm,largest,state: the points of one state, and the line behind.
-static const char *state_points(const char *line, FILE *out, char name[256]) {
+static const char *put_state_points(const char *line, FILE *out, char name[256]) {
   double position, norm;
   char of[256];
   for (bool first = true; *line; line = strchr(line, '\n') + 1, first = false) {
@@ -274,7 +274,7 @@ static void put_states(plot *p, const char *curve, const char *csv) {
     made_text points;
     char state[256] = "", name[1024];
     if (!text_open(&points)) return;
-    line = state_points(line, points.out, state);
+    line = put_state_points(line, points.out, state);
     snprintf(name, sizeof name, "%s: %s", curve, state);
     plot_curve(p, name, &points);
   }

@@ -21,7 +21,7 @@ void progress_open(progress *p, const char *name, int64_t first, int64_t total,
                   .step = first};
 }
 
-static void show(const progress *p, double time) {
+static void draw_progress(const progress *p, double time) {
   double elapsed = time - p->began, done = (double)(p->step - p->first);
   double left = done > 0 ? elapsed / done * (double)(p->total - p->step) : 0;
   char bar[25];
@@ -45,11 +45,11 @@ void progress_step(progress *p, int64_t done, double loss) {
   p->step = done;
   if (time - p->shown < (p->terminal ? 0.1 : 10.0)) return;
   p->shown = time;
-  show(p, time);
+  draw_progress(p, time);
 }
 
 void progress_close(progress *p) {
   if (p->step == p->first) return;
-  show(p, clock_seconds(CLOCK_MONOTONIC));
+  draw_progress(p, clock_seconds(CLOCK_MONOTONIC));
   if (p->terminal) printf("\n");
 }

@@ -13,7 +13,7 @@
 
 // ---- pictures -----------------------------------------------------------------------------------
 
-static int64_t first_step_of(const report_source *s, const train_block *block) {
+static int64_t block_first_step(const report_source *s, const train_block *block) {
   int64_t first = 0;
   for (; block->after; first += block->steps) block = train_program_block(s->program, block->after);
   return first;
@@ -26,8 +26,8 @@ static bool is_asked(const evaluate_block *e, int number) {
                                          : e->length_count > 0;
 }
 
-static void put_curve(const report_source *s, plot *p, int number, const char *block,
-                      int64_t first) {
+static void put_report_curve(const report_source *s, plot *p, int number, const char *block,
+                             int64_t first) {
   char *text = report_read(s->runs, block, pictures[number].file);
   p->first_step = first;
   if (text) pictures[number].put(p, block, text);
@@ -51,16 +51,16 @@ static void put_context(const report_source *s, plot *p) {
           context);
 }
 
-static rec_status draw(const report_source *s, int number, bool *drawn) {
+static rec_status draw_picture(const report_source *s, int number, bool *drawn) {
   plot p;
   if (plot_open(&p)) {
     for (int i = 0; number == PICTURE_LOSS && i < s->program->block_count; i++) {
       const train_block *b = &s->program->blocks[i];
-      put_curve(s, &p, number, b->name, first_step_of(s, b));
+      put_report_curve(s, &p, number, b->name, block_first_step(s, b));
     }
     for (int i = 0; number != PICTURE_LOSS && i < s->program->evaluate_count; i++)
       if (is_asked(&s->program->evaluates[i], number))
-        put_curve(s, &p, number, s->program->evaluates[i].name, 0);
+        put_report_curve(s, &p, number, s->program->evaluates[i].name, 0);
     if (number == PICTURE_POSITIONS) put_context(s, &p);
   }
   return plot_close(&p, &pictures[number], s->runs, drawn);
@@ -193,7 +193,7 @@ rec_status report_write(const report_source *s) {
   bool drawn[PICTURES];
   made_text page;
   rec_status status = text_open(&page) ? REC_OK : rec_no_memory();
-  for (int i = 0; !status && i < PICTURES; i++) status = draw(s, i, &drawn[i]);
+  for (int i = 0; !status && i < PICTURES; i++) status = draw_picture(s, i, &drawn[i]);
   if (!status) put_page(page.out, s, drawn);
   return page_save(&page, status, s->runs);
 }

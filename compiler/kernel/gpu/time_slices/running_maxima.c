@@ -54,7 +54,7 @@ ir gpu_joined_relative(emitter *e, int lanes, gpu_maximum m, gpu_relative r) {
 }
 
 // The state after a slice, from the state before it.
-static ir combined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
+static ir combined_state(lower *l, const place_in_loops *at, const relative *r, ir before) {
   gpu_maximum m = {.before = r->is_maximum ? before : term_at(l, at, &r->maximum),
                    .shift = term_at(l, at, &r->shift),
                    .largest = term_at(l, at, &r->largest)};
@@ -69,12 +69,13 @@ static void join_point(lower *l, const place_in_loops *at, void *data) {
   const relative *r = data;
   emit_branch own = {0};
   if (l->only) own = branch_begin(l->e, l->only);
-  view_store(l, r->state, at, r->axes, combined_at(l, at, r, view_load(l, r->state, at, r->axes)));
+  view_store(l, r->state, at, r->axes,
+             combined_state(l, at, r, view_load(l, r->state, at, r->axes)));
   if (l->only) branch_end(l->e, &own);
 }
 
-static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
-  gpu_set_pair(l->e, slots, combined_at(l, at, data, gpu_pair_of(l->e, slots)));
+static void combine_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  gpu_set_pair(l->e, slots, combined_state(l, at, data, gpu_pair_of(l->e, slots)));
 }
 
 // ---- places in the summary ----
@@ -122,7 +123,7 @@ static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) 
     const register_accumulators *kept = gpu_registers_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;
-      gpu_accumulators_each(&p->l, kept, join_pair, &r);
+      gpu_accumulators_each(&p->l, kept, combine_pair, &r);
     } else {
       lower_copies(&p->l, plan_tile_axes(&h->m, r.axes), false, join_point, &r);
     }

@@ -16,7 +16,7 @@ ir gpu_lane_blocks(kernel_frame *h) {
 // ---- the matrix in the summary: after the states, [row of a state][column], in the order of the
 // states ----
 
-static ir numbers_of(kernel_frame *h, const tile_place *place) {
+static ir place_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, gpu_row_numbers(h->k));
   for (int x = 0; x < place->axis_count; x++) {
     if (place->axes[x] != h->k->value_axis)
@@ -34,7 +34,7 @@ ir gpu_columns_offset(kernel_frame *h, const tile_place *state) {
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (state && place->tensor == state->tensor && place->component == state->component) break;
-    if (gpu_is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
+    if (gpu_is_column(h->k, place)) offset = int_add(e, offset, place_numbers(h, place));
   }
   return offset;
 }
@@ -72,7 +72,7 @@ ir gpu_first_of_lanes(kernel_frame *h) {
 }
 
 // The first row of a state in the matrix; *rows: its number of rows.
-static int64_t first_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
+static int64_t first_state_row(kernel_frame *h, const tile_place *state, int64_t *rows) {
   const tile_program *ends = gpu_summary_program(h->k);
   int64_t first = 0;
   for (int i = 0; i < ends->results.count; i++) {
@@ -100,7 +100,7 @@ typedef struct identity {
 static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   kernel_frame *h = x->h;
   emitter *e = l->e;
-  int64_t rows, first = first_row(h, x->state, &rows);
+  int64_t rows, first = first_state_row(h, x->state, &rows);
   ir row = integer(e, 0), stride = integer(e, 1);
   for (int i = x->state->axis_count - 1; i >= 0; i--) {
     int axis = x->state->axes[i];
@@ -114,7 +114,7 @@ static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
   return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
 }
 
-static ir identity_at(const identity *x, lower *l, const place_in_loops *at) {
+static ir identity_element(const identity *x, lower *l, const place_in_loops *at) {
   emitter *e = l->e;
   if (at->vector_axis < 0) return one_at(x, l, at);
   ir all = LLVMGetPoison(real_type(e, at->lanes));
@@ -128,11 +128,11 @@ static ir identity_at(const identity *x, lower *l, const place_in_loops *at) {
 
 static void identity_point(lower *l, const place_in_loops *at, void *data) {
   const identity *x = data;
-  view_store(l, x->to, at, kernel_axes_of_place(x->state), identity_at(x, l, at));
+  view_store(l, x->to, at, kernel_axes_of_place(x->state), identity_element(x, l, at));
 }
 
 static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
-  gpu_set_pair(l->e, slots, identity_at(data, l, at));
+  gpu_set_pair(l->e, slots, identity_element(data, l, at));
 }
 
 void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state, const view *to) {
@@ -191,7 +191,7 @@ static view before_view(kernel_frame *h, frame_program *p, ir row) {
 }
 
 static view before_of_state(kernel_frame *h, frame_program *p, const tile_place *state) {
-  int64_t rows, first = first_row(h, state, &rows);
+  int64_t rows, first = first_state_row(h, state, &rows);
   view v = before_view(h, p, integer(h->e, first));
   ir stride = row_width(h, p);
   for (int x = state->axis_count - 1; x >= 0; x--) {
@@ -204,7 +204,7 @@ static view before_of_state(kernel_frame *h, frame_program *p, const tile_place 
 }
 
 // x + an element of the matrix times the old element of that row.
-static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
+static ir add_old_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
   kernel_frame *h = d->h;
   emitter *e = l->e;
   int axis = h->k->value_axis, lanes = at->vector_axis >= 0 ? at->lanes : 0;
@@ -215,7 +215,7 @@ static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, 
   return real_fma(e, spread(e, entry, lanes), spread(e, number, lanes), x);
 }
 
-static emit_loop each_row(const product *d) {
+static emit_loop begin_row_loop(const product *d) {
   return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->transition_size), 1,
                     "row");
 }
@@ -226,8 +226,8 @@ static void product_point(lower *l, const place_in_loops *at, void *data) {
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
   ir sum = stack_slot(e, real_type(e, lanes), "joined");
   store_real(e, view_load(l, &d->kept, at, d->axes), sum);
-  emit_loop loop = each_row(d);
-  store_real(e, add_row(d, l, at, loop.index, load_real(e, sum, lanes)), sum);
+  emit_loop loop = begin_row_loop(d);
+  store_real(e, add_old_row(d, l, at, loop.index, load_real(e, sum, lanes)), sum);
   loop_end(e, &loop);
   view_store(l, d->to, at, d->axes, load_real(e, sum, lanes));
 }
@@ -239,26 +239,27 @@ typedef struct row_of_product {
 
 static void product_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
   const row_of_product *d = data;
-  gpu_set_pair(l->e, slots, add_row(d->product, l, at, d->row, gpu_pair_of(l->e, slots)));
+  gpu_set_pair(l->e, slots, add_old_row(d->product, l, at, d->row, gpu_pair_of(l->e, slots)));
 }
 
 // Register-resident states have no address, so all their elements take a row at a time.
-static void add_point(lower *l, const place_in_loops *at, void *data) {
+static void add_row_at_point(lower *l, const place_in_loops *at, void *data) {
   const row_of_product *d = data;
   const product *x = d->product;
-  view_store(l, x->to, at, x->axes, add_row(x, l, at, d->row, view_load(l, x->to, at, x->axes)));
+  view_store(l, x->to, at, x->axes,
+             add_old_row(x, l, at, d->row, view_load(l, x->to, at, x->axes)));
 }
 
 static void multiply_alone(product *d) {
   kernel_frame *h = d->h;
   frame_copy_state(h, d->p, d->state, &d->kept, d->to);
-  emit_loop loop = each_row(d);
+  emit_loop loop = begin_row_loop(d);
   row_of_product row = {d, loop.index};
-  lower_copies(&d->p->l, plan_tile_axes(&h->m, d->axes), false, add_point, &row);
+  lower_copies(&d->p->l, plan_tile_axes(&h->m, d->axes), false, add_row_at_point, &row);
   loop_end(h->e, &loop);
 }
 
-static void multiply(product *d) {
+static void multiply_transition(product *d) {
   kernel_frame *h = d->h;
   lower *l = &d->p->l;
   const register_accumulators *kept = gpu_registers_of(d->p, d->to);
@@ -271,7 +272,7 @@ static void multiply(product *d) {
     return;
   }
   gpu_accumulators_load(l, kept, &d->kept, d->axes);
-  emit_loop loop = each_row(d);
+  emit_loop loop = begin_row_loop(d);
   row_of_product row = {d, loop.index};
   gpu_accumulators_each(l, kept, product_pair, &row);
   loop_end(h->e, &loop);
@@ -297,7 +298,7 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
     d.kept = gpu_summary_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->value_axis] = NULL;
-    multiply(&d);
+    multiply_transition(&d);
   }
   gpu_forget_accesses(l, false);
 }

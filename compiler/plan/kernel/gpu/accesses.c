@@ -21,7 +21,7 @@ static void lay_tiles(plan_access *x, int64_t row, int64_t rows) {
   x->tile = rows * PLAN_TILE_COLUMNS;
 }
 
-static int64_t size_of(const placed_program *p, int axis) {
+static int64_t placed_size(const placed_program *p, int axis) {
   return plan_typical_size(p->m, p->p->program, axis);
 }
 
@@ -34,7 +34,7 @@ static plan_layout layout_of(const plan_buffer *b, int64_t row, bool shared) {
 }
 
 static plan_access as_laid_out(const placed_program *p, const plan_buffer *b, bool shared) {
-  int64_t row = b->axis_count ? size_of(p, b->axes[b->axis_count - 1]) : 1;
+  int64_t row = b->axis_count ? placed_size(p, b->axes[b->axis_count - 1]) : 1;
   plan_access x = {.memory = -1, .placed = true, .in_shared = shared, .stored = b->stored};
   x.layout = layout_of(b, row, shared);
   if (b->wgmma_layout && x.layout.pattern) lay_tiles(&x, row, b->numbers.factor / row);
@@ -100,7 +100,7 @@ plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *plac
   for (int i = place->axis_count - 1; i >= 0; i--) {
     if (axis_in(p->m->instance, place->axes[i])) continue;
     x.stride[place->axes[i]] = dense;
-    dense *= size_of(p, place->axes[i]);
+    dense *= placed_size(p, place->axes[i]);
   }
   bool moves = place->time && p->p->program->time_axis >= 0;
   if (moves && p->m->kind != MAP_THREADS) x.stride[p->p->program->time_axis] = dense;
@@ -124,7 +124,7 @@ static plan_access of_tokens(const placed_program *p, int argument) {
   return x;
 }
 
-static plan_access of_argument(const placed_program *p, int argument) {
+static plan_access placed_argument_access(const placed_program *p, int argument) {
   if (!p->w) return plan_access_of_argument(p->m, p->p, argument);
   for (int c = 0; c < p->p->carried_count; c++)
     if (p->p->carried[c].argument == argument) return of_carried(p, c);
@@ -138,7 +138,7 @@ plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_
   const plan_value *pv = &p->p->values[id];
   plan_access x = in_registers;
   int buffer = pv->into != NO_TILE ? p->p->values[pv->into].buffer : pv->buffer;
-  if (v->op == TILE_ARGUMENT) x = of_argument(p, tile_argument_number(v));
+  if (v->op == TILE_ARGUMENT) x = placed_argument_access(p, tile_argument_number(v));
   if (v->op != TILE_ARGUMENT && buffer >= 0) x = gpu_access_of_buffer(p, buffer);
   plan_map_access(p->m, p->p->program, maps, &x);
   return x;
@@ -146,15 +146,16 @@ plan_access gpu_access_of(const placed_program *p, tile_id id, const plan_index_
 
 // ---- products by wgmma -----------------------------------------------------------------------
 
-static plan_access below_maps(const placed_program *p, tile_id id, const plan_index_map *maps) {
+static plan_access access_below_maps(const placed_program *p, tile_id id,
+                                     const plan_index_map *maps) {
   const tile_value *v = &p->p->program->values.items[id];
   const plan_index_map here = {v, maps};
   bool map = plan_is_inline(v->op) && tile_arity(v->op) == 1;
-  return map ? below_maps(p, v->args[0], &here) : gpu_access_of(p, id, maps);
+  return map ? access_below_maps(p, v->args[0], &here) : gpu_access_of(p, id, maps);
 }
 
 plan_access gpu_access_of_operand(const placed_program *p, tile_id id, int pack) {
-  return pack >= 0 ? gpu_access_of_buffer(p, pack) : below_maps(p, id, NULL);
+  return pack >= 0 ? gpu_access_of_buffer(p, pack) : access_below_maps(p, id, NULL);
 }
 
 // Does a step along an axis, or an offset, move by whole groups of 8 rows and so many columns?

@@ -7,8 +7,8 @@ static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
          (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
 
-static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k,
-                            codegen_gpu_options options) {
+static kernel_plan *gpu_kernel_plan(arena *a, const codegen_kernel *described, const kernel *k,
+                                    codegen_gpu_options options) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, CLONE_GPU, options.dtype);
   w->m.tf32 = options.tf32;
@@ -34,9 +34,9 @@ static const kernel *batched_form_of(arena *a, const codegen_kernel *described) 
 
 static kernel_plan *whole_plan(arena *a, const codegen_kernel *described,
                                codegen_gpu_options options) {
-  kernel_plan *w = plan_of(a, described, described->kernel, options);
+  kernel_plan *w = gpu_kernel_plan(a, described, described->kernel, options);
   const kernel *several = batched_form_of(a, described);
-  if (several) w->batched = plan_of(a, described, several, options);
+  if (several) w->batched = gpu_kernel_plan(a, described, several, options);
   return w;
 }
 
@@ -50,14 +50,14 @@ static void count_products(const kernel_plan *w, codegen_gpu_kernel *g) {
   }
 }
 
-static int nests_of(const program_plan *p) {
+static int count_body_nests(const program_plan *p) {
   int count = 0;
   for (int n = 0; p->p && n < p->p->nests.count; n++)
     count += p->p->nests.items[n].region == REGION_BODY;
   return count;
 }
 
-static codegen_bytes scratch_of(const kernel_plan *w) {
+static codegen_bytes kernel_scratch(const kernel_plan *w) {
   return w->shared_numbers || w->sized.count ? kernel_bytes_of(w->a, w) : (codegen_bytes){0};
 }
 
@@ -66,17 +66,17 @@ static void add_batched(arena *a, const kernel_plan *w, codegen_gpu_kernel *g) {
   if (!w->batched) return;
   int64_t words =
       w->batched->shared_words > w->shared_words ? w->batched->shared_words : w->shared_words;
-  codegen_bytes alone = scratch_of(w);
+  codegen_bytes alone = kernel_scratch(w);
   g->sequences = w->batched->k->sequences;
   g->batched_shared_bytes = (int)(4 * words);
-  g->batched = scratch_of(w->batched);
+  g->batched = kernel_scratch(w->batched);
   if (alone.constant > g->batched.constant) g->batched.constant = alone.constant;
   for (int i = 0; i < alone.terms.count; i++)
     codegen_bytes_add(a, &g->batched, alone.terms.items[i]);
 }
 
 static void add_resources(const kernel_plan *w, codegen_gpu_kernel *g) {
-  g->base.scratch = scratch_of(w);
+  g->base.scratch = kernel_scratch(w);
   g->shared_bytes = (int)(4 * w->shared_words);
 }
 
@@ -88,7 +88,7 @@ static codegen_gpu_kernel described_by(arena *a, const kernel *k, const kernel_p
                           .sum_bytes = 4 * w->tile_sums,
                           .summary = gpu_summary_numbers(a, k),
                           .transition_blocks = gpu_transition_blocks(k),
-                          .nests = nests_of(&w->main) + nests_of(&w->recompute)};
+                          .nests = count_body_nests(&w->main) + count_body_nests(&w->recompute)};
   add_resources(w, &g);
   add_batched(a, w, &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
@@ -116,7 +116,7 @@ gpu_plan *gpu_plan_share(gpu_plan *made) {
   return made;
 }
 
-static void keep(arena *a, gpu_plan *made) {
+static void keep_plan_memory(arena *a, gpu_plan *made) {
   if (made->memory) arena_adopt(a, made->memory);
   made->memory = NULL;
 }
@@ -124,7 +124,7 @@ static void keep(arena *a, gpu_plan *made) {
 void gpu_plan_kernels(arena *a, kernel *kernels, int count, codegen_gpu_options options) {
   for (int i = 0; i < count; i++) {
     if (!kernels[i].gpu.plan) kernels[i].gpu.plan = gpu_plan_new(&kernels[i], options);
-    keep(a, kernels[i].gpu.plan);
+    keep_plan_memory(a, kernels[i].gpu.plan);
   }
 }
 
@@ -137,7 +137,7 @@ const gpu_plan *gpu_plan_of(arena *a, const kernel *k, codegen_gpu_options optio
       k->gpu.plan->options.tf32 == options.tf32)
     return k->gpu.plan;
   gpu_plan *made = gpu_plan_new(k, options);
-  keep(a, made);
+  keep_plan_memory(a, made);
   return made;
 }
 

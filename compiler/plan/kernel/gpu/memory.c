@@ -13,7 +13,7 @@
 // Whole lines of banks.
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
-static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
+static int64_t buffer_words(const plan_buffer *b) { return up(plan_words(b).factor); }
 
 // wgmma reads its operands at multiples of 1024 bytes. A smaller place is no operand of it.
 int64_t gpu_shared_place(const kernel_plan *w, int64_t at, int64_t words) {
@@ -35,7 +35,7 @@ location gpu_take(kernel_plan *w, int64_t numbers) {
 static const location in_registers = {-1, -1, false};
 
 // A gathered sum lies in scratch, because it is added to only once a chunk.
-static location place_persistent(kernel_plan *w, const plan_buffer *b) {
+static location gpu_place_persistent(kernel_plan *w, const plan_buffer *b) {
   bool seldom = w->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
   if (seldom) return kernel_take_scratch(w, b->numbers.factor);
   if (w->register_pressure && !b->numbers.sizes) return gpu_take(w, b->numbers.factor);
@@ -45,7 +45,7 @@ static location place_persistent(kernel_plan *w, const plan_buffer *b) {
 }
 
 // Of a register-resident state memory has the 16-bit copy alone, or nothing.
-static void place_carried(kernel_plan *w, program_plan *p) {
+static void gpu_place_carried(kernel_plan *w, program_plan *p) {
   p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
     plan_buffer memory = p->carried.items[c].memory;
@@ -55,13 +55,13 @@ static void place_carried(kernel_plan *w, program_plan *p) {
     bool registers = w->m.kind == MAP_THREADS && !memory.numbers.sizes && !w->m.looped;
     p->carried_at[c] = registers     ? in_registers
                        : w->in_tiles ? gpu_take(w, memory.numbers.factor)
-                                     : place_persistent(w, &memory);
+                                     : gpu_place_persistent(w, &memory);
   }
-  kernel_place_persistent(w, p, place_persistent);
+  kernel_place_persistent(w, p, gpu_place_persistent);
 }
 
-static void place_around(kernel_plan *w, program_plan *p) {
-  place_carried(w, p);
+static void gpu_place_around(kernel_plan *w, program_plan *p) {
+  gpu_place_carried(w, p);
   kernel_place_staging(w, p);
 }
 
@@ -74,7 +74,7 @@ static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, b
     const plan_buffer *b = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
     if (at.offset < 0 || at.sized >= 0 || at.in_shared != on_chip) continue;
-    first_fit_add(w->a, &list, (placed){at.offset, at.offset + words_of(b), b->first, b->last});
+    first_fit_add(w->a, &list, (placed){at.offset, at.offset + buffer_words(b), b->first, b->last});
   }
   return list;
 }
@@ -82,7 +82,7 @@ static placed_list placed_buffers(const kernel_plan *w, const program_plan *p, b
 // The first free offset from `base` on, among the placed buffers that are alive at the same time.
 static int64_t first_fit(const kernel_plan *w, const placed_list *list, const plan_buffer *b,
                          int64_t base) {
-  int64_t words = words_of(b), offset = gpu_shared_place(w, base, words), end;
+  int64_t words = buffer_words(b), offset = gpu_shared_place(w, base, words), end;
   int next = 0;
   while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0)
     offset = gpu_shared_place(w, end, words);
@@ -108,12 +108,12 @@ static int compare_sizes(const void *left, const void *right) {
 
 // Buffers by size, the largest first: small buffers fit into the gaps. Buffers of fewer words than
 // `first` come before all others.
-static int *by_size(kernel_plan *w, const program_plan *p, int64_t first) {
+static int *buffers_by_size(kernel_plan *w, const program_plan *p, int64_t first) {
   int count = p->p->buffers.count;
   sized_buffer *sorted = ARENA_ARRAY(w->a, sized_buffer, count);
   int *order = ARENA_ARRAY(w->a, int, count);
   for (int i = 0; i < count; i++) {
-    int64_t words = words_of(&p->p->buffers.items[i]);
+    int64_t words = buffer_words(&p->p->buffers.items[i]);
     sorted[i] = (sized_buffer){words, words < first, i};
   }
   qsort(sorted, (size_t)count, sizeof *sorted, compare_sizes);
@@ -130,7 +130,7 @@ static bool place_in_order(kernel_plan *w, program_plan *p, const int *order) {
     int i = order[n];
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
-    int64_t numbers = words_of(b), offset = first_fit(w, &lists[1], b, chip);
+    int64_t numbers = buffer_words(b), offset = first_fit(w, &lists[1], b, chip);
     bool fits = offset + numbers <= w->shared_limit;
     if (!fits) offset = first_fit(w, &lists[0], b, scratch);
     p->buffer_at[i] = (location){offset, -1, fits};
@@ -148,11 +148,11 @@ static void place_by_lives(kernel_plan *w, program_plan *p) {
   size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
   location *before = ARENA_ARRAY(w->a, location, p->p->buffers.count);
   memcpy(before, p->buffer_at, bytes);
-  if (place_in_order(w, p, by_size(w, p, 0))) return;
+  if (place_in_order(w, p, buffers_by_size(w, p, 0))) return;
   w->shared_words = chip;
   w->shared_numbers = scratch;
   memcpy(p->buffer_at, before, bytes);
-  place_in_order(w, p, by_size(w, p, GPU_COST_SMALL_BUFFER));
+  place_in_order(w, p, buffers_by_size(w, p, GPU_COST_SMALL_BUFFER));
 }
 
 static void open_places(kernel_plan *w, program_plan *p) {
@@ -178,7 +178,7 @@ static int64_t numbers_of_thread(const program_plan *p) {
   return numbers;
 }
 
-static int64_t numbers_over(const kernel_plan *w, const tile_program *program, axis_set axes) {
+static int64_t numbers_over_axes(const kernel_plan *w, const tile_program *program, axis_set axes) {
   int64_t numbers = 1;
   for (int axis = 0; axis < program->axes.count; axis++) {
     int64_t size = axis_in(axes, axis) ? plan_axis_size(&w->m, program, axis) : 1;
@@ -212,7 +212,7 @@ static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int n
     const plan_value *pv = &p->p->values[id];
     if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
     if (lives_into(nest, pv->first_read, pv->last_read))
-      numbers += numbers_over(w, program, plan_tile_axes(&w->m, v->axes));
+      numbers += numbers_over_axes(w, program, plan_tile_axes(&w->m, v->axes));
   }
   return numbers;
 }
@@ -320,7 +320,7 @@ static void place_matrices(kernel_plan *w, program_plan *p) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (!is_of_prologue(p, b) || b->numbers.sizes) continue;
     int same = same_copy(w, p, i);
-    p->buffer_at[i] = same >= 0 ? w->main.buffer_at[same] : gpu_take(w, words_of(b));
+    p->buffer_at[i] = same >= 0 ? w->main.buffer_at[same] : gpu_take(w, buffer_words(b));
   }
 }
 
@@ -344,7 +344,7 @@ static void place_prologue(kernel_plan *w, program_plan *p) {
   open_places(w, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(w, words_of(b));
+    if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(w, buffer_words(b));
   }
 }
 
@@ -400,7 +400,7 @@ static void plan_groups_of_chunks(kernel_plan *w) {
   kernel_plan_program(w, &w->main, w->k->program, true);
   kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   place_sums(w);
-  place_carried(w, &w->main);
+  gpu_place_carried(w, &w->main);
   place_prologue(w, &w->main);
   place_prologue(w, &w->recompute);
   int64_t shared = w->shared_words;
@@ -410,7 +410,7 @@ static void plan_groups_of_chunks(kernel_plan *w) {
   place_program(w, &w->main);
   int64_t back = w->shared_words;
   w->shared_words = shared;
-  place_carried(w, &w->recompute);
+  gpu_place_carried(w, &w->recompute);
   kernel_place_staging(w, &w->recompute);
   place_program(w, &w->recompute);
   if (back > w->shared_words) w->shared_words = back;
@@ -425,8 +425,8 @@ static void plan_in_one_pass(kernel_plan *w) {
   kernel_plan_program(w, &w->main, w->k->program, back);
   w->register_pressure = has_register_pressure(w);
   w->m.looped = w->register_pressure && (w->recomputes || carries_many(w));
-  if (w->recomputes) place_around(w, &w->recompute);
-  place_around(w, &w->main);
+  if (w->recomputes) gpu_place_around(w, &w->recompute);
+  gpu_place_around(w, &w->main);
   place_sums(w);
   bool dense = place_all_matrices(w);
   if (dense) place_programs(w);

@@ -1,7 +1,7 @@
 // GPU: double buffers for the rows of a chunk, where shared memory is left (kernel/gpu/staging.c).
 #include "compiler/plan/kernel_plan.h"
 
-static int64_t words_of(const kernel_plan *w, const program_plan *p, int argument) {
+static int64_t staging_words(const kernel_plan *w, const program_plan *p, int argument) {
   int64_t numbers = p->staging_buffers[argument].row * p->program->chunk;
   if (kernel_stores_narrow(&w->m, tile_argument_place(p->program, argument)))
     numbers = (numbers + 1) / 2;
@@ -15,9 +15,9 @@ static void place_part_ahead(kernel_plan *w, program_plan *p) {
     staging_buffer *d = &p->staging_buffers[i];
     d->ahead = (location){-1, -1, false};
     if (!doubles || !gpu_is_staged(p, i) || !d->at.in_shared) continue;
-    if (gpu_shared_place(w, w->shared_words, words_of(w, p, i)) + words_of(w, p, i) <=
+    if (gpu_shared_place(w, w->shared_words, staging_words(w, p, i)) + staging_words(w, p, i) <=
         w->shared_limit)
-      d->ahead = gpu_take(w, words_of(w, p, i));
+      d->ahead = gpu_take(w, staging_words(w, p, i));
   }
 }
 

@@ -26,12 +26,12 @@ int64_t gpu_numbers_of_row(const kernel_plan *w, row_shape s) {
   return s.lane ? s.numbers * w->threads : s.numbers;
 }
 
-static bool is_token(const tile_place *place) {
+static bool is_token_place(const tile_place *place) {
   return place->time && (place->role == TILE_INPUT || place->role == TILE_D_OUTPUT);
 }
 
 bool gpu_is_step_ahead(const program_plan *p, int argument) {
-  return is_token(tile_argument_place(p->program, argument)) &&
+  return is_token_place(tile_argument_place(p->program, argument)) &&
          p->staging_buffers[argument].ahead.in_shared;
 }
 
@@ -48,7 +48,7 @@ static int same_of_main(const kernel_plan *w, const program_plan *p, int argumen
   return -1;
 }
 
-static location take_words(kernel_plan *w, int64_t words) {
+static location take_shared_words(kernel_plan *w, int64_t words) {
   location at = {w->shared_words, -1, true};
   w->shared_words += words;
   return at;
@@ -65,7 +65,7 @@ static int64_t limit_of(const kernel_plan *w) {
   return limit < w->shared_limit ? limit : w->shared_limit;
 }
 
-static void place_rows(kernel_plan *w, program_plan *p, int argument, int64_t limit) {
+static void place_step_rows(kernel_plan *w, program_plan *p, int argument, int64_t limit) {
   enum { LINE = 32 };
   row_shape s = gpu_row_shape(w, p, argument);
   int same = same_of_main(w, p, argument);
@@ -74,8 +74,8 @@ static void place_rows(kernel_plan *w, program_plan *p, int argument, int64_t li
   if (same >= 0) {
     p->staging_buffers[argument] = w->main.staging_buffers[same];
   } else if (words && w->shared_words + 2 * words <= limit) {
-    p->staging_buffers[argument].at = take_words(w, words);
-    p->staging_buffers[argument].ahead = take_words(w, words);
+    p->staging_buffers[argument].at = take_shared_words(w, words);
+    p->staging_buffers[argument].ahead = take_shared_words(w, words);
   }
 }
 
@@ -93,8 +93,9 @@ void gpu_place_steps(kernel_plan *w) {
   for (int n = 0, count = 2 * programs_of(w, programs); n < count; n++) {
     program_plan *p = programs[n / 2];
     for (int i = 0; i < p->program->arguments.count; i++) {
-      bool lane = is_token(tile_argument_place(p->program, i)) && gpu_row_shape(w, p, i).lane;
-      if (is_token(tile_argument_place(p->program, i)) && lane == n % 2) place_rows(w, p, i, limit);
+      bool lane = is_token_place(tile_argument_place(p->program, i)) && gpu_row_shape(w, p, i).lane;
+      if (is_token_place(tile_argument_place(p->program, i)) && lane == n % 2)
+        place_step_rows(w, p, i, limit);
     }
   }
 }

@@ -31,7 +31,7 @@ static int64_t numbers_of_result(const kernel_plan *w, const tile_place *place) 
   return numbers;
 }
 
-static int64_t take(int64_t *total, int64_t numbers) {
+static int64_t take_padded(int64_t *total, int64_t numbers) {
   int64_t offset = *total;
   *total += (numbers + 31) / 32 * 32;
   return offset;
@@ -49,7 +49,7 @@ void gpu_place_value_tiles(kernel_plan *w) {
   w->spill_at = ARENA_ARRAY(w->a, location, w->main.carried.count);
   for (int c = 0; c < w->main.carried.count; c++) {
     int64_t numbers = w->main.carried.items[c].memory.numbers.factor;
-    w->spill_at[c] = (location){take(&w->instance_numbers, numbers), -1, false};
+    w->spill_at[c] = (location){take_padded(&w->instance_numbers, numbers), -1, false};
   }
   w->spill_elements = w->instance_numbers * gpu_most_value_tiles(w->k);
   w->sums_at = ARENA_ARRAY(w->a, location, program->results.count);
@@ -58,7 +58,7 @@ void gpu_place_value_tiles(kernel_plan *w) {
     w->sums_at[i] = (location){-1, -1, false};
     if (!is_sum_of_passes(w, r)) continue;
     int64_t numbers = numbers_of_result(w, &r->place);
-    w->sums_at[i].offset = take(&w->shared_numbers, numbers);
+    w->sums_at[i].offset = take_padded(&w->shared_numbers, numbers);
     w->tile_sums += (numbers + 31) / 32 * 32;
   }
 }

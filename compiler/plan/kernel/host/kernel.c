@@ -6,8 +6,8 @@
 #include "compiler/plan/kernel_plan.h"
 
 // `lanes`: the lanes of a vector; 0: as the mapping has them.
-static kernel_plan *plan_of(arena *a, const codegen_kernel *described, const kernel *k,
-                            codegen_clone clone, number_type dtype, int lanes) {
+static kernel_plan *host_kernel_plan(arena *a, const codegen_kernel *described, const kernel *k,
+                                     codegen_clone clone, number_type dtype, int lanes) {
   kernel_plan *w = ARENA_NEW(a, kernel_plan);
   *w = kernel_plan_for(a, described, k, clone, dtype);
   if (lanes) w->m.lanes = lanes;
@@ -27,15 +27,16 @@ bool host_has_rest(const kernel_plan *w) {
 // Without masked memory instructions the last lanes go one by one.
 static const kernel_plan *plan_of_clone(arena *a, const codegen_kernel *described,
                                         codegen_clone clone, number_type dtype) {
-  kernel_plan *w = plan_of(a, described, described->kernel, clone, dtype, 0);
+  kernel_plan *w = host_kernel_plan(a, described, described->kernel, clone, dtype, 0);
   if (!clone_targets[clone].masks && host_has_rest(w))
-    w->one_lane = plan_of(a, described, described->kernel, clone, dtype, 1);
-  if (described->batched) w->batched = plan_of(a, described, described->batched, clone, dtype, 0);
+    w->one_lane = host_kernel_plan(a, described, described->kernel, clone, dtype, 1);
+  if (described->batched)
+    w->batched = host_kernel_plan(a, described, described->batched, clone, dtype, 0);
   return w;
 }
 
 // Grows `to` to the larger of both, for any sizes.
-static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
+static void grow_bytes(arena *a, codegen_bytes *to, codegen_bytes from) {
   if (from.constant > to->constant) to->constant = from.constant;
   if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
   for (int i = 0; i < from.terms.count; i++) {
@@ -47,8 +48,8 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 
 // Single lanes need no more than a vector of lanes.
 static void add_scratch(arena *a, codegen_kernel *described, const kernel_plan *w) {
-  grow(a, &described->scratch, kernel_bytes_of(a, w));
-  if (w->batched) grow(a, &described->scratch, kernel_bytes_of(a, w->batched));
+  grow_bytes(a, &described->scratch, kernel_bytes_of(a, w));
+  if (w->batched) grow_bytes(a, &described->scratch, kernel_bytes_of(a, w->batched));
 }
 
 static host_plan *new_plan(arena *a, const kernel *k, unsigned clones, number_type dtype) {

@@ -6,21 +6,21 @@
 static const location on_stack = {-1, -1, false};
 
 // Memory that lives from run to run. A buffer without the lane axis is small as well.
-static location place_persistent(kernel_plan *w, const plan_buffer *b) {
+static location host_place_persistent(kernel_plan *w, const plan_buffer *b) {
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * w->m.width;
   if (w->m.chunks_outside || w->panels) return kernel_take_of_instance(w, b->numbers.factor);
   return b->lane && small ? on_stack : kernel_take_extent(w, b->numbers, 1);
 }
 
-static void place_carried(kernel_plan *w, program_plan *p) {
+static void host_place_carried(kernel_plan *w, program_plan *p) {
   p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++)
-    p->carried_at[c] = place_persistent(w, &p->carried.items[c].memory);
-  kernel_place_persistent(w, p, place_persistent);
+    p->carried_at[c] = host_place_persistent(w, &p->carried.items[c].memory);
+  kernel_place_persistent(w, p, host_place_persistent);
 }
 
-static void place_around(kernel_plan *w, program_plan *p) {
-  place_carried(w, p);
+static void host_place_around(kernel_plan *w, program_plan *p) {
+  host_place_carried(w, p);
   kernel_place_staging(w, p);
 }
 
@@ -37,9 +37,9 @@ void host_plan_make(kernel_plan *w) {
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   kernel_plan_program(w, &w->main, w->k->program,
                       w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
-  if (w->recomputes) place_around(w, &w->recompute);
-  place_around(w, &w->main);
-  if (w->panels) place_around(w, &w->common);
+  if (w->recomputes) host_place_around(w, &w->recompute);
+  host_place_around(w, &w->main);
+  if (w->panels) host_place_around(w, &w->common);
   kernel_place_history(w, &w->main);
   kernel_place_stashes(w);
   place_scratch(w, &w->main);

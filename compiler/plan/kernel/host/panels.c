@@ -8,7 +8,7 @@
 #include "compiler/plan/kernel_plan.h"
 
 // Work of the values of a section, for a panel.
-static double work_of(const kernel_plan *w, const tile_program *p, tile_section section) {
+static double section_work(const kernel_plan *w, const tile_program *p, tile_section section) {
   const tile_section *sections = tile_sections(w->a, p);
   int64_t *sizes = ARENA_ARRAY(w->a, int64_t, p->axes.count);
   for (int i = 0; i < p->axes.count; i++)
@@ -44,8 +44,8 @@ void host_share_between_panels(kernel_plan *w, codegen_clone clone) {
   double start = pass_clock();
   tile_program *rest;
   tile_program *shared = tile_values_without(w->a, w->k->program, w->m.lane_axis, &rest);
-  double saved = work_of(w, shared, TILE_BODY) * w->k->chunk;
-  bool gains = shared->results.count && saved > work_of(w, rest, TILE_PROLOGUE);
+  double saved = section_work(w, shared, TILE_BODY) * w->k->chunk;
+  bool gains = shared->results.count && saved > section_work(w, rest, TILE_PROLOGUE);
   if (gains) {
     kernel *k = ARENA_NEW(w->a, kernel);
     *k = *w->k;
