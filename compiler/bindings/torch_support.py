@@ -784,8 +784,8 @@ def _types_of(module: torch.nn.Module, tensor: torch.Tensor) -> tuple:
 def _weight_of(module: torch.nn.Module, path: tuple) -> torch.Tensor:
     """A parameter by its public name: layers, 0, in_proj, weight."""
     *folders, name = path
-    for folder in folders:
-        module = module._modules[folder]
+    for folder in folders:  # quickly, but where something is wrapped around it
+        module = module._modules.get(folder) or getattr(module, folder)
     return getattr(module, name)
 
 
