@@ -118,7 +118,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) &&
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 82432, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 81280, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -140,7 +140,7 @@ static inline int64_t gla_forward_items(const gla_forward_parameter *parameter) 
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_forward_scratch_bytes(const gla_forward_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 4160;
 }
 /* The stride of its frame.summaries, if frame.slices > 1. */
 static inline int64_t gla_forward_summary_elements(const gla_forward_parameter *parameter) {
@@ -210,7 +210,7 @@ static inline int64_t gla_states_summary_elements(const gla_states_parameter *pa
 /* ---- gla_backward ---- */
 
 #define GLA_BACKWARD_SYMBOL "rec_kernel_gla_backward_gpu"
-enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100864, GLA_BACKWARD_CHUNK = 128 };
+enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100608, GLA_BACKWARD_CHUNK = 128 };
 typedef struct gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -302,62 +302,10 @@ static inline int64_t gla_part_backward_summary_elements(const gla_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
-/* ---- gla_backward_few ---- */
-
-#define GLA_BACKWARD_FEW_SYMBOL "rec_kernel_gla_backward_few_gpu"
-enum { GLA_BACKWARD_FEW_THREADS = 256, GLA_BACKWARD_FEW_SHARED_BYTES = 100864, GLA_BACKWARD_FEW_CHUNK = 128 };
-typedef struct gla_backward_few_parameter {
-  rec_gpu_frame frame;
-  int64_t H;
-  int64_t K;  /* 64 */
-  int64_t V;  /* 128 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
-  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
-  rec_gpu_slot d_gate;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} gla_backward_few_parameter;
-_Static_assert(sizeof(gla_backward_few_parameter) == 488, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_backward_few_items(const gla_backward_few_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.slices * parameter->H * ((parameter->V + 63) / 64);
-}
-/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_backward_few_scratch_bytes(const gla_backward_few_parameter *parameter) {
-  (void)parameter;
-  return 65600;
-}
-/* The stride of its frame.summaries, if frame.slices > 1. */
-static inline int64_t gla_backward_few_summary_elements(const gla_backward_few_parameter *parameter) {
-  (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
-}
-/* Copies of d_q for rec_gpu_sum to add up. */
-static inline int64_t gla_backward_few_copies_d_q(const gla_backward_few_parameter *parameter) {
-  (void)parameter;
-  return 1 * ((parameter->V + 63) / 64);
-}
-/* Copies of d_k for rec_gpu_sum to add up. */
-static inline int64_t gla_backward_few_copies_d_k(const gla_backward_few_parameter *parameter) {
-  (void)parameter;
-  return 1 * ((parameter->V + 63) / 64);
-}
-/* Copies of d_gate for rec_gpu_sum to add up. */
-static inline int64_t gla_backward_few_copies_d_gate(const gla_backward_few_parameter *parameter) {
-  (void)parameter;
-  return 1 * ((parameter->V + 63) / 64);
-}
-
 /* ---- gla_backward_large ---- */
 
 #define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
-enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 114304, GLA_BACKWARD_LARGE_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_THREADS = 128, GLA_BACKWARD_LARGE_SHARED_BYTES = 115584, GLA_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct gla_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -394,7 +342,7 @@ static inline int64_t gla_backward_large_summary_elements(const gla_backward_lar
 /* ---- gla_backward_large_few ---- */
 
 #define GLA_BACKWARD_LARGE_FEW_SYMBOL "rec_kernel_gla_backward_large_few_gpu"
-enum { GLA_BACKWARD_LARGE_FEW_THREADS = 256, GLA_BACKWARD_LARGE_FEW_SHARED_BYTES = 216192, GLA_BACKWARD_LARGE_FEW_CHUNK = 128 };
+enum { GLA_BACKWARD_LARGE_FEW_THREADS = 256, GLA_BACKWARD_LARGE_FEW_SHARED_BYTES = 207616, GLA_BACKWARD_LARGE_FEW_CHUNK = 128 };
 typedef struct gla_backward_large_few_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -441,6 +389,39 @@ static inline int64_t gla_backward_large_few_copies_d_k(const gla_backward_large
 static inline int64_t gla_backward_large_few_copies_d_gate(const gla_backward_large_few_parameter *parameter) {
   (void)parameter;
   return 1 * ((parameter->V + 63) / 64);
+}
+
+/* ---- gla_forward_groups ---- */
+
+#define GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_gla_forward_groups_gpu"
+enum { GLA_FORWARD_GROUPS_THREADS = 256, GLA_FORWARD_GROUPS_SHARED_BYTES = 106496, GLA_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct gla_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_forward_groups_parameter;
+_Static_assert(sizeof(gla_forward_groups_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_forward_groups_items(const gla_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.slices * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_forward_groups_scratch_bytes(const gla_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.summaries, if frame.slices > 1. */
+static inline int64_t gla_forward_groups_summary_elements(const gla_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_states_groups ---- */
