@@ -1,4 +1,4 @@
-// The devices that the model has in mind, one for each target (gpu_targets.def).
+// The GPUs that the model has in mind, one for each target (gpu_targets.def).
 #pragma once
 
 #include "compiler/abi/gpu_work.h"
@@ -16,8 +16,9 @@ typedef struct gpu_machine {
 
 // By the row of the target.
 gpu_machine gpu_machine_at(int row);
-// -1: the target is none of the table.
+// The row of a target; -1: the table has no such target.
 int gpu_machine_row(const char *target);
-// Of so many GB/s a multiprocessor's part in a cycle; what it does in one.
+// Bytes that a multiprocessor gets in a cycle where all of them together get so many GB/s; what a
+// multiprocessor does in a cycle.
 double gpu_bytes_in_cycle(const gpu_machine *device, double gb);
 gpu_speed gpu_speed_of(const gpu_machine *device);

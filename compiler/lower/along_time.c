@@ -1,4 +1,4 @@
-// Nests with loops of their own: sums along time, scans, and the first extreme entry.
+// Nests with loops of their own: sums and products along time, scans, and the first extreme entry.
 //
 //   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
 //   %21 [t,N] = scan %15 %16    for vectors of N: h = 0; for t: h = a[t] h + x[t]; store h

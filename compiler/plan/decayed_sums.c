@@ -1,10 +1,10 @@
 // Host: the decay of a state goes into the product that is added to it.
 //
-//   points: %123 = S * %122; %128 begins as %123           product: %127 = dot[t](v, %126); %128 begins as
-//   product: %127 = dot[t](v, %126) -> added to %128   ->    S * %122 where the product loads what it adds to
+//   points:  %123 = S * %122; %128 begins as %123
+//   product: %127 = dot[t](v, %126), added to %128         ->   product: %128 = S * %122 + dot[t](v, %126)
 //
-// The state stays where it is. A pass over all of it, which loads and stores, is saved. The factor has
-// no axis of the columns: it is one number for a row of the product.
+// The product multiplies each number of the state when it loads it. So no nest loads and stores the
+// whole state before it. The factor is one number for a row of the product.
 #include "compiler/plan/planner.h"
 
 static const plan_value *planned(const planner *q, tile_id id) { return &q->p->values[id]; }
@@ -16,7 +16,7 @@ static int state_of(const planner *q, tile_id id) {
   return c >= 0 && q->p->carried[c].in_place ? c : -1;
 }
 
-// A number for each row that lies in memory, or one for all rows.
+// Is the factor one number for each row of the product, in memory, or one number for all rows?
 static bool is_factor_of_rows(const planner *q, tile_id id, const plan_dot *dot) {
   const plan_value *pv = planned(q, id);
   bool alone = pv->held == HELD_SCALAR || (pv->held == HELD_BUFFER && !pv->wide);

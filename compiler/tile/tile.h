@@ -176,7 +176,7 @@ typedef struct tile_program {
   const char *name;  // ssd.forward, ssd.backward, ..
   tile_form form;
   int chunk;                  // steps in a chunk; 1 in step form
-  bool host;                  // a chunk for the host: tile_finish weighs its operations
+  bool host;                  // a chunk for the host: its exponentials may be products (finish.c)
   int time_axis, pair_axis;   // positions of t and s in axes; -1 in step form
   axis_set grid;              // axes that may be cut into instances
   VEC(tile_axis) axes;        // the body's axes first, at the same positions
@@ -281,7 +281,7 @@ bool tile_is_number(const tile_program *program, tile_id x, double number);
 int tile_parameter_matrix(const tile_program *program, const tile_section *sections, tile_id sum);
 // Above 0 whatever the inputs are, as far as a glance tells; 1 on padded rows (sign.c).
 bool tile_is_positive(const tile_program *program, tile_id x);
-// Never above 0, never below it: likewise.
+// Never above 0, or never below it, whatever the inputs are, as far as a glance tells.
 bool tile_is_not_positive(const tile_program *program, tile_id x);
 bool tile_is_not_negative(const tile_program *program, tile_id x);
 // May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over

@@ -267,8 +267,8 @@ static void product_body(product *p) {
   row_blocks(p, b, rows);
 }
 
-// The last two are there where rows have factors, the one before where something is fetched or the
-// depth is known at run time.
+// Arguments 8 and 9 are the factors of rows. Argument 7 is the list of what is fetched, or the depth
+// where that is known at run time.
 static unsigned product_arguments(const shape *s) {
   return s->scaled ? 10 : s->entries || !s->depth ? 8 : 7;
 }
@@ -459,7 +459,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   at->index[axis] = NULL;
 }
 
-// Of the product of a state and a factor.
+// The factor in a product of a state and a factor (plan/decayed_sums.c).
 static tile_id factor_of(const lower *l, tile_id decayed) {
   const tile_value *v = value(l, decayed);
   return v->args[value(l, v->args[0])->op == TILE_ARGUMENT];
