@@ -122,8 +122,8 @@ static const struct {
      "recurrence echo: 1 state\n"
      "  state h[D]: not linear: a sequential loop with exact backward through time\n"
      "    because 'e' at 3:9 reads coupled states (e.lag among them)\n"},
-    // entries that move on, however that is written
-    {"recurrence moving(H, N = 4, M = N) {\n"
+    // entries that move on, however that is written, and the most of them
+    {"recurrence moving(H, N = 16, M = N) {\n"
      "input x[H] param w[N] state W[H,N] output y[H]\n"
      "W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, W[t-1]{N -> M}, 0)))\n"
      "y = sum[N](w * W) }",
