@@ -182,6 +182,14 @@ static problem *folded_each_way(segments *x, one_call c, const problem *from) {
   return got;
 }
 
+// What is combined of a summary out of range is out of range.
+static void expect_out_of_range(segments *x, one_call c) {
+  c.combined = true;
+  problem *got = folded(x, c, x->whole);
+  expect(x, !got, "combined summaries hide that one is out of range");
+  if (got) problem_free(got);
+}
+
 static void run_part(segments *x, int s) {
   expect(x, problem_run(x->part[s], x->recurrence, x->device, &(rec_run_options){.backward = true}),
          "%s", rec_message());
@@ -236,6 +244,7 @@ static void set_states(segments *x, int s) {
   problem *p = x->part[s];
   bool usable = true;
   for (int i = 0; i < s; i++) usable = usable && !x->beyond[false][i];
+  if (!usable) expect_out_of_range(x, (one_call){.count = s});
   problem *from = s && usable ? folded_each_way(x, (one_call){.count = s}, x->whole) : NULL;
   if (s && !from) run_part(x, s - 1);
   for (int i = 0; i < p->signature->variable_count; i++) {
@@ -251,12 +260,11 @@ static void set_states(segments *x, int s) {
 static void set_cotangents(segments *x, int s) {
   problem *p = x->part[s];
   int behind = x->count - 1 - s;
-  bool usable = x->summary[true][0];
+  bool made = x->summary[true][0], usable = made;
   for (int i = s + 1; i < x->count; i++) usable = usable && !x->beyond[true][i];
-  problem *from =
-      behind && usable
-          ? folded_each_way(x, (one_call){.back = true, .first = s + 1, .count = behind}, x->whole)
-          : NULL;
+  const one_call all = {.back = true, .first = s + 1, .count = behind};
+  if (made && !usable) expect_out_of_range(x, all);
+  problem *from = behind && usable ? folded_each_way(x, all, x->whole) : NULL;
   for (int i = 0; i < p->signature->variable_count; i++) {
     if (!is_carried(&p->signature->variables[i])) continue;
     const double *after = !behind ? x->whole->d_final[i] : x->part[s + 1]->gradient[i];
