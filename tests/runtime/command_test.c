@@ -74,6 +74,16 @@ static void check_info(void) {
        "not a library that can be loaded: it is a program; recc makes a library of it, FILE.so");
 }
 
+// Two objects in one program must not have names in common: only entry points are seen.
+static void check_object(void) {
+  check(run("file=%s && cd ${file%%/*} && $OLDPWD/recc $file -O0 -o leak.o && "
+            "nm -g --defined-only leak.o && rm leak.o",
+            source) == 0,
+        "recc -o leak.o: %s", output);
+  says("an object", " leak_forward\n");
+  check(!strstr(output, " rec_kernel_"), "an object shows what is its own:\n%s", output);
+}
+
 static void check_bench(void) {
   check(run("./rec bench %s --time 64", library) == 2, "rec bench without a size");
   says("rec bench without a size",
@@ -163,6 +173,7 @@ int main(void) {
   if (!file || fputs(program, file) < 0 || fclose(file)) return 1;
   check_help();
   check_info();
+  check_object();
   check_bench();
   check_format();
   check_links();
