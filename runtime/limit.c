@@ -37,22 +37,15 @@ static const typed_value *counted_value(const counter *c, value_id id) {
   return &c->body->values.items[id];
 }
 
-// The parts of a complex operand that these parts of the value are made of.
+// The parts of a complex operand that these parts of the value are made of. A complex factor mixes
+// them.
 static unsigned char parts_of_operand(const counter *c, const typed_value *v, int operand,
                                       unsigned char parts) {
-  switch (v->op) {
-    case VALUE_NEG:
-    case VALUE_ADD:
-    case VALUE_SUB:
-    case VALUE_SUM:
-    case VALUE_RENAME:
-    case VALUE_SLICE: return parts;
-    case VALUE_MUL: return counted_value(c, v->args[1 - operand])->complex ? BOTH : parts;
-    case VALUE_WHERE: return operand == 0 ? BOTH : parts;
-    case VALUE_REAL_PART: return REAL;
-    case VALUE_IMAGINARY_PART: return IMAGINARY;
-    default: return BOTH;
-  }
+  if (v->op == VALUE_REAL_PART) return REAL;
+  if (v->op == VALUE_IMAGINARY_PART) return IMAGINARY;
+  bool factor = v->op == VALUE_MUL || v->op == VALUE_DIV;
+  bool mixed = factor && counted_value(c, v->args[1 - operand])->complex;
+  return value_is_linear_in(v->op, 1u << operand) && !mixed ? parts : BOTH;
 }
 
 // Which values cost nothing per step, and which count at all.

@@ -42,18 +42,9 @@ static void add_outputs(scan *s) {
 // ---- how states are used ---------------------------------------------------------------------
 
 static bool passes_on(const typed_value *v, const bool *depends) {
-  switch (v->op) {
-    case VALUE_NEG:
-    case VALUE_ADD:
-    case VALUE_SUB:
-    case VALUE_REAL_PART:
-    case VALUE_IMAGINARY_PART:
-    case VALUE_SUM: return true;
-    case VALUE_MUL: return !(depends[v->args[0]] && depends[v->args[1]]);
-    case VALUE_DIV: return !depends[v->args[1]];
-    case VALUE_WHERE: return !depends[v->args[0]];
-    default: return false;
-  }
+  unsigned dependent = 0;
+  for (int k = 0; k < value_arity(v->op); k++) dependent |= (unsigned)depends[v->args[k]] << k;
+  return value_is_linear_in(v->op, dependent) && !value_moves_entries(v->op);
 }
 
 static bool leaves_unsummed(const scan *s, const bool *depends) {

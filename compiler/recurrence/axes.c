@@ -41,18 +41,10 @@ int state_assigned(const typed_body *body, value_id id) {
 static const axis_set all_axes = ~(axis_set)0;
 
 static bool passes_linearly(const typed_value *user, value_id id) {
-  switch (user->op) {
-    case VALUE_NEG:
-    case VALUE_ADD:
-    case VALUE_SUB:
-    case VALUE_MUL:
-    case VALUE_SUM:
-    case VALUE_REAL_PART:
-    case VALUE_IMAGINARY_PART: return true;
-    case VALUE_DIV: return user->args[1] != id;
-    case VALUE_WHERE: return user->args[0] != id;
-    default: return false;
-  }
+  if (value_moves_entries(user->op)) return false;
+  for (int k = 0; k < value_arity(user->op); k++)
+    if (user->args[k] == id && !value_is_linear_in(user->op, 1u << k)) return false;
+  return true;
 }
 
 static axis_set way_before_rename(const typed_value *rename, axis_set way) {

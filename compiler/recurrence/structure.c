@@ -200,32 +200,14 @@ static bool on_cycle(const finder *f, const typed_value *v, int node) {
 }
 
 static joint join_operands(const joint *of, const typed_value *v, value_id id) {
-  joint result = {0, NO_VALUE};
-  int dependent = 0;
+  unsigned dependent = 0;
   for (int k = 0; k < value_arity(v->op); k++) {
     const joint *operand = &of[v->args[k]];
     if (operand->degree == 2) return *operand;
-    dependent += operand->degree;
+    if (operand->degree == 1) dependent |= 1u << k;
   }
-  if (dependent == 0) return result;
-  bool linear;
-  switch (v->op) {
-    case VALUE_NEG:
-    case VALUE_ADD:
-    case VALUE_SUB:
-    case VALUE_SUM:
-    case VALUE_RENAME:
-    case VALUE_SLICE:
-    case VALUE_REAL_PART:
-    case VALUE_IMAGINARY_PART:
-    case VALUE_CONJUGATE:
-    case VALUE_COMPLEX: linear = true; break;
-    case VALUE_MUL: linear = dependent == 1; break;
-    case VALUE_DIV: linear = of[v->args[1]].degree == 0; break;
-    case VALUE_WHERE: linear = of[v->args[0]].degree == 0; break;
-    default: linear = false; break;
-  }
-  return linear ? (joint){1, NO_VALUE} : (joint){2, id};
+  if (!dependent) return (joint){0, NO_VALUE};
+  return value_is_linear_in(v->op, dependent) ? (joint){1, NO_VALUE} : (joint){2, id};
 }
 
 static joint joint_degree(finder *f, int node, value_id update) {

@@ -10,7 +10,8 @@ static const builtin builtins[] = {
 #define NOT_CALLED NO_FUNCTION
 #define CALLED(...) REAL_FUNCTION
 #define CALLED_COMPLEX(...) COMPLEX_FUNCTION
-#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) called(id, text, arity)
+#define VALUE_OP(id, text, arity, class, linear, called, cost, complex_cost, value) \
+  called(id, text, arity)
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
     {"sum", BUILTIN_REDUCTION, 1, VALUE_SUM, true},

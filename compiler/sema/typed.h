@@ -51,7 +51,7 @@ typedef struct typed_axis {
 } typed_axis;
 
 typedef enum value_op {
-#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) VALUE_##id,
+#define VALUE_OP(id, text, arity, class, linear, called, cost, complex_cost, value) VALUE_##id,
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
   VALUE_OP_COUNT
@@ -216,6 +216,11 @@ value_op value_op_find(const char *text);
 // entries.
 typedef double value_function(const double *operands);
 value_function *value_function_of(value_op op);
+// Is the result linear over the real numbers in these operands together (bit k: operand k), the
+// others held (the column `linear`)?
+bool value_is_linear_in(value_op op, unsigned operands);
+// Is it linear, but entries or parts of its operands stand elsewhere in the result?
+bool value_moves_entries(value_op op);
 // Multiply-adds of one entry (the columns `cost` and `complex cost`).
 int value_cost(const typed_value *v);
 

@@ -23,23 +23,35 @@ static double clamped(double x, double low, double high) {
 }
 
 // The column `value`.
-#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) \
-  static double result_of_##id(const double *x) {                           \
-    (void)x;                                                                \
-    return value;                                                           \
+#define VALUE_OP(id, text, arity, class, linear, called, cost, complex_cost, value) \
+  static double result_of_##id(const double *x) {                                   \
+    (void)x;                                                                        \
+    return value;                                                                   \
   }
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
+
+// The column `linear`.
+typedef enum linearity {
+  LINEAR_NONE,
+  LINEAR_ALL,
+  LINEAR_MOVED,
+  LINEAR_EACH,
+  LINEAR_FIRST,
+  LINEAR_BRANCHES
+} linearity;
 
 static const struct {
   const char *text;
   int arity;
   value_class class;
+  linearity linear;
   int cost[2];  // by whether the result is complex
   value_function *function;
 } rows[VALUE_OP_COUNT] = {
-#define VALUE_OP(id, text, arity, class, called, cost, complex_cost, value) \
-  [VALUE_##id] = {text, arity, CLASS_##class, {cost, complex_cost}, result_of_##id},
+#define VALUE_OP(id, text, arity, class, linear, called, cost, complex_cost, value) \
+  [VALUE_##                                                                         \
+      id] = {text, arity, CLASS_##class, LINEAR_##linear, {cost, complex_cost}, result_of_##id},
 #include "compiler/sema/value_ops.def"
 #undef VALUE_OP
 };
@@ -48,6 +60,20 @@ int value_arity(value_op op) { return rows[op].arity; }
 const char *value_op_text(value_op op) { return rows[op].text; }
 value_class value_op_class(value_op op) { return rows[op].class; }
 value_function *value_function_of(value_op op) { return rows[op].function; }
+
+bool value_is_linear_in(value_op op, unsigned operands) {
+  enum { FIRST = 1, BOTH = 3 };
+  switch (rows[op].linear) {
+    case LINEAR_ALL:
+    case LINEAR_MOVED: return true;
+    case LINEAR_EACH: return operands != BOTH;
+    case LINEAR_FIRST: return operands == FIRST;
+    case LINEAR_BRANCHES: return !(operands & FIRST);
+    default: return false;
+  }
+}
+
+bool value_moves_entries(value_op op) { return rows[op].linear == LINEAR_MOVED; }
 
 int value_cost(const typed_value *v) { return rows[v->op].cost[v->complex]; }
 
