@@ -9,11 +9,16 @@
 
 static const plan_value *planned(const planner *q, tile_id id) { return &q->p->values[id]; }
 
-// The state whose memory a value is made in, in place; -1: it is none.
-static int state_of(const planner *q, tile_id id) {
-  int buffer = planned(q, id)->buffer;
-  int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
-  return c >= 0 && q->p->carried[c].in_place ? c : -1;
+tile_id plan_state_factor(const plan *p, tile_id sum) {
+  const tile_value *values = p->program->values.items, *decayed = &values[values[sum].args[0]];
+  int buffer = p->values[sum].buffer, c = buffer < 0 ? -1 : p->buffers.items[buffer].carried;
+  if (c < 0 || !p->carried[c].in_place || decayed->op != TILE_MUL) return NO_TILE;
+  for (int k = 0; k < 2; k++) {
+    const tile_value *state = &values[decayed->args[k]];
+    if (state->op == TILE_ARGUMENT && tile_argument_number(state) == p->carried[c].argument)
+      return decayed->args[1 - k];
+  }
+  return NO_TILE;
 }
 
 // Is the factor one number for each row of the product, in memory, or one number for all rows?
@@ -32,22 +37,13 @@ static int decays_for(const planner *q, int n, tile_id sum) {
   const plan_nest *product = &q->p->nests.items[pv->nest];
   if (pv->nest <= n || product->values.items[0] != pv->dot || product->region != nest->region)
     return -1;
-  tile_id decayed = value(q, sum)->args[0];
-  const tile_value *v = value(q, decayed);
-  int c = state_of(q, sum);
-  if (planned(q, decayed)->nest != n || v->op != TILE_MUL || planned(q, decayed)->uses != 1 ||
-      c < 0)
-    return -1;
+  const plan_value *decayed = planned(q, value(q, sum)->args[0]);
+  if (decayed->nest != n || decayed->uses != 1) return -1;
   const plan_dot *dot = &product->dot;
   axis_set looped = plan_tile_axes(q->m, value(q, pv->dot)->over) & ~plan_inner_axes(dot);
   if (product->lane || dot->along || looped || dot->i < 0) return -1;
-  for (int k = 0; k < 2; k++) {
-    const tile_value *state = value(q, v->args[k]);
-    bool own =
-        state->op == TILE_ARGUMENT && tile_argument_number(state) == q->p->carried[c].argument;
-    if (own && is_factor_of_rows(q, v->args[1 - k], dot)) return pv->nest;
-  }
-  return -1;
+  tile_id factor = plan_state_factor(q->p, sum);
+  return factor != NO_TILE && is_factor_of_rows(q, factor, dot) ? pv->nest : -1;
 }
 
 static void take_out(plan_nest *nest, tile_id id) {

@@ -270,6 +270,9 @@ bool plan_at_hand(const plan *p, tile_id id);
 // GPU: the sum whose first operand is in the accumulator of the nest's products before them, where
 // the nest lists it; NO_TILE.
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest);
+// decayed_sums.c: the factor, where a sum is made in the memory of a state and its first operand is
+// a product of that state and a factor; NO_TILE.
+tile_id plan_state_factor(const plan *p, tile_id sum);
 // Products on tensor cores read the argument, and round it to 16 bits.
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
 // gpu/banks.c: the layout of rows of so many numbers of 16 bits, whatever reads them.

@@ -459,12 +459,6 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   at->index[axis] = NULL;
 }
 
-// The factor in a product of a state and a factor (plan/decayed_sums.c).
-static tile_id factor_of(const lower *l, tile_id decayed) {
-  const tile_value *v = value(l, decayed);
-  return v->args[value(l, v->args[0])->op == TILE_ARGUMENT];
-}
-
 void host_dot(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   tile_id id = nest->values.items[0];
@@ -473,7 +467,7 @@ void host_dot(lower *l, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   tile_id begun = plan_begun_sum(l->p, nest);  // as a state by a factor (plan/decayed_sums.c)
   dot_data d = {.nest = nest, .scale = NO_TILE};
-  if (begun != NO_TILE) d.scale = factor_of(l, value(l, begun)->args[0]);
+  if (begun != NO_TILE) d.scale = plan_state_factor(l->p, begun);
   d.a = operand_view(l, dot->a, dot->pack_a);
   d.b = operand_view(l, dot->b, dot->pack_b);
   bool add = pv->into != NO_TILE;
