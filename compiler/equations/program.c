@@ -33,10 +33,6 @@ typedef struct places {
   const char *of[TILE_MAX_AXES];
 } places;
 
-static const tile_value *tile_at(const tile_writer *w, tile_id id) {
-  return &w->p->values.items[id];
-}
-
 static const char *formula_axis_name(const tile_writer *w, int axis) {
   return w->p->axes.items[axis].name;
 }
@@ -73,7 +69,7 @@ static const char *axes_text(const tile_writer *w, axis_set axes, const places *
 // The time axes of a value, at a place; in step form "t" if it changes from step to step.
 static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
   if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
-  return axes_text(w, step_axes(w, tile_at(w, id)->axes), at);
+  return axes_text(w, step_axes(w, tile_at(w->p, id)->axes), at);
 }
 
 // ---- names of tensors ----
@@ -136,36 +132,36 @@ static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
 // select valid x 0, or 1 where decays are padded, or a state before the chunk
 static bool is_padded(const tile_writer *w, const tile_value *v) {
-  return tile_at(w, v->args[0])->op == TILE_VALID;
+  return tile_at(w->p, v->args[0])->op == TILE_VALID;
 }
 
 // select (0 == dy) 0 term, where the term has the factor dy
 static bool is_guarded(const tile_writer *w, const tile_value *v) {
-  const tile_value *condition = tile_at(w, v->args[0]);
-  if (tile_at(w, v->args[2])->op == TILE_NUMBER) return false;
+  const tile_value *condition = tile_at(w->p, v->args[0]);
+  if (tile_at(w->p, v->args[2])->op == TILE_NUMBER) return false;
   return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) &&
          tile_is_number(w->p, v->args[1], 0);
 }
 
 static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
-  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(tile_at(w, v->args[0])->op) &&
-         !tile_arity(tile_at(w, v->args[1])->op);
+  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(tile_at(w->p, v->args[0])->op) &&
+         !tile_arity(tile_at(w->p, v->args[1])->op);
 }
 
 // sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance
 static bool is_counted_once(const tile_writer *w, const tile_value *v) {
-  const tile_value *choice = tile_at(w, v->args[0]);
+  const tile_value *choice = tile_at(w->p, v->args[0]);
   if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0))
     return false;
-  const tile_value *first = tile_at(w, choice->args[0]);
+  const tile_value *first = tile_at(w->p, choice->args[0]);
   if (first->op != TILE_EQUAL || !is_comparison_of_leaves(w, first)) return false;
   bool zero = tile_is_number(w->p, first->args[0], 0) || tile_is_number(w->p, first->args[1], 0);
-  return zero && first->axes == v->over && !(tile_at(w, choice->args[1])->axes & v->over);
+  return zero && first->axes == v->over && !(tile_at(w->p, choice->args[1])->axes & v->over);
 }
 
 // Values that are their operand seen otherwise.
 static bool is_view_value(const tile_writer *w, tile_id id) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   switch (v->op) {
     case TILE_EXPAND: return true;
     case TILE_RENAME:
@@ -181,8 +177,8 @@ static bool is_view_value(const tile_writer *w, tile_id id) {
 }
 
 static tile_id equation_view(const tile_writer *w, tile_id id) {
-  const tile_value *v = tile_at(w, id);
-  if (v->op == TILE_SUM) return tile_at(w, v->args[0])->args[1];
+  const tile_value *v = tile_at(w->p, id);
+  if (v->op == TILE_SUM) return tile_at(w->p, v->args[0])->args[1];
   return v->args[v->op != TILE_SELECT ? 0 : is_padded(w, v) ? 1 : 2];
 }
 
@@ -210,7 +206,7 @@ static const char *part_of_place(const tile_writer *w, const char *place, char s
 }
 
 static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   places from = *at;
   switch (v->op) {
     case TILE_RENAME: from.of[tile_renamed_from(v)] = index_text(w, at, tile_renamed_to(v)); break;
@@ -273,7 +269,7 @@ static const char *bind_sum_axes(tile_writer *w, axis_set over, places *at) {
 static const formula *reduction_at(tile_writer *w, tile_id id, const places *at) {
   static const char *const words[] = {
       [TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   int depth = w->depth;
   places inner = *at;
   const char *index = bind_sum_axes(w, v->over, &inner);
@@ -286,7 +282,7 @@ static const formula *reduction_at(tile_writer *w, tile_id id, const places *at)
 
 // PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own.
 static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   const char *j = new_index(w), *t = index_text(w, at, tile_step_axis(v)), *range;
   int depth = w->depth;
   places inner = *at;
@@ -328,7 +324,7 @@ static const formula *select_at(const tile_writer *w, const formula *const *x) {
 
 // X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says.
 static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   const char *t = index_text(w, at, tile_row_axis(v)), *s = index_text(w, at, tile_column_axis(v));
   const formula *x = formula_symbol(w->a, w->names[id], s);
   places entry = *at;
@@ -344,7 +340,7 @@ static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
 }
 
 static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   switch (v->op) {
     case TILE_NUMBER: return formula_number(w->a, v->number);
     case TILE_AXIS_SIZE:
@@ -411,7 +407,7 @@ static const formula *by_operation(tile_writer *w, const tile_value *v, const pl
 
 // The right side of the equation of a value.
 static const formula *definition(tile_writer *w, tile_id id, const places *at) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   if (tile_arity(v->op) == 0) return leaf_at(w, id, at);
   if (is_view_value(w, id)) return view_at(w, id, at);
   if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT)
@@ -444,21 +440,21 @@ static bool is_formula_name_taken(const tile_writer *w, const char *name) {
 }
 
 static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
-  axis_set steps = step_axes(w, tile_at(w, id)->axes);
+  axis_set steps = step_axes(w, tile_at(w->p, id)->axes);
   return steps & (steps - 1);
 }
 
 // exp of sums over the steps between two, or 0: what a decay leaves from step to step.
 static bool is_decay_mask(const tile_writer *w, tile_id id) {
-  const tile_value *v = tile_at(w, id);
-  return v->op == TILE_SELECT && tile_at(w, v->args[0])->op == TILE_CAUSAL &&
-         tile_at(w, v->args[1])->op == TILE_EXP;
+  const tile_value *v = tile_at(w->p, id);
+  return v->op == TILE_SELECT && tile_at(w->p, v->args[0])->op == TILE_CAUSAL &&
+         tile_at(w->p, v->args[1])->op == TILE_EXP;
 }
 
 // A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs
 // of steps, X solutions.
 static const char *formula_letter(const tile_writer *w, tile_id id, bool summed_along_time) {
-  if (tile_at(w, id)->op == TILE_SOLVE) return "X";
+  if (tile_at(w->p, id)->op == TILE_SOLVE) return "X";
   if (summed_along_time) return "g";
   if (is_decay_mask(w, id)) return "L";
   return has_pairs_of_steps(w, id) ? "A" : "u";
@@ -466,7 +462,7 @@ static const char *formula_letter(const tile_writer *w, tile_id id, bool summed_
 
 static bool is_summed_along_time(const tile_writer *w, tile_id id) {
   for (tile_id user = id + 1; user < w->p->values.count; user++) {
-    const tile_value *v = tile_at(w, user);
+    const tile_value *v = tile_at(w->p, user);
     bool along = v->op == TILE_PREFIX || v->op == TILE_SEGMENT;
     tile_id x = along ? v->args[0] : NO_TILE;
     while (x != NO_TILE && x != id && is_view_value(w, x)) x = equation_view(w, x);
@@ -476,7 +472,7 @@ static bool is_summed_along_time(const tile_writer *w, tile_id id) {
 }
 
 static void name_tile(tile_writer *w, tile_id id) {
-  const char *name = tile_at(w, id)->name;
+  const char *name = tile_at(w->p, id)->name;
   w->weight[id] = 1;
   if (name && !is_formula_name_taken(w, name)) {
     w->names[id] = name;
@@ -493,20 +489,20 @@ static void name_tile(tile_writer *w, tile_id id) {
 }
 
 static bool may_have_name(const tile_writer *w, tile_id id) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   if (!tile_arity(v->op) || is_comparison_of_leaves(w, v)) return false;
   return !is_view_value(w, id) && !w->names[id];
 }
 
 // Operands behind views.
 static tile_id printed_operand(const tile_writer *w, tile_id id, int k) {
-  tile_id x = tile_at(w, id)->args[k];
+  tile_id x = tile_at(w->p, id)->args[k];
   while (is_view_value(w, x) && !w->names[x]) x = equation_view(w, x);
   return x;
 }
 
 static void weigh_value(tile_writer *w, tile_id id) {
-  const tile_value *v = tile_at(w, id);
+  const tile_value *v = tile_at(w->p, id);
   w->weight[id] = tile_arity(v->op) ? 0 : 1;
   if (is_view_value(w, id)) {
     w->weight[id] = w->weight[equation_view(w, id)];
@@ -520,7 +516,7 @@ static void shorten(tile_writer *w, tile_id id) {
   weigh_value(w, id);
   while (w->weight[id] > LONGEST) {
     tile_id heaviest = NO_TILE;
-    for (int k = 0; k < tile_arity(tile_at(w, id)->op); k++) {
+    for (int k = 0; k < tile_arity(tile_at(w->p, id)->op); k++) {
       tile_id x = printed_operand(w, id, k);
       if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest]))
         heaviest = x;
@@ -536,7 +532,7 @@ static void shorten(tile_writer *w, tile_id id) {
 static void count_tile_uses(tile_writer *w) {
   for (int i = 0; i < w->p->results.count; i++) w->uses[w->p->results.items[i].value]++;
   for (tile_id id = w->p->values.count - 1; id >= 0; id--) {
-    const tile_value *v = tile_at(w, id);
+    const tile_value *v = tile_at(w->p, id);
     if (!w->uses[id]) continue;
     if (is_view_value(w, id)) {
       w->uses[equation_view(w, id)] += w->uses[id];
@@ -569,7 +565,7 @@ static void name_results(tile_writer *w) {
 
 static void choose_names(tile_writer *w) {
   for (tile_id id = 0; id < w->p->values.count; id++) {
-    const tile_value *v = tile_at(w, id);
+    const tile_value *v = tile_at(w->p, id);
     if (!w->uses[id]) continue;
     shorten(w, id);
     if (w->names[id]) w->weight[id] = 1;
@@ -634,7 +630,7 @@ equation_list equations_of_program(arena *a, const tile_program *p, const tile_p
   w = writer_for(a, p, forward ? &f : NULL);
   for (tile_id id = 0; id < p->values.count; id++) {
     if (!w.uses[id] || !w.names[id] || w.known[id]) continue;
-    axis_set axes = tile_at(&w, id)->axes;
+    axis_set axes = tile_at(w.p, id)->axes;
     const char *body_axes = axes_text(&w, axes & ~step_axes(&w, axes), &named);
     const formula *left = formula_left(a, w.names[id], time_index(&w, id, &named), body_axes);
     add_equation(&w, left, definition(&w, id, &named));

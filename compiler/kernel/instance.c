@@ -29,7 +29,7 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol,
 // Instances that have nothing of their own in a value would store the same, where the tensor lacks
 // the axis: the first does.
 ir frame_stores_result(kernel_frame *h, const frame_program *p, const tile_result *r) {
-  return frame_is_first(h, ~(p->p->values[r->value].own | kernel_axes_of_place(&r->place)));
+  return frame_is_first(h, ~(p->p->values[r->value].own | tile_body_axes(&r->place)));
 }
 
 // Per-instance memory and the tensors of this instance: once the instance is known.

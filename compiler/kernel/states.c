@@ -35,7 +35,7 @@ static void fill_point(lower *l, const place_in_loops *at, void *data) {
 
 void frame_fill_state(kernel_frame *h, frame_program *p, const tile_place *place, double number,
                       const view *to) {
-  fill_data f = {.to = to, .axes = kernel_axes_of_place(place), .number = number};
+  fill_data f = {.to = to, .axes = tile_body_axes(place), .number = number};
   bool lane = h->m.kind == MAP_LANES && plan_has_lane(&h->m, f.axes);
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), lane, fill_point, &f);

@@ -60,7 +60,7 @@ view frame_view_stored_as(kernel_frame *h, tile_role role, const tile_place *pla
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (h->hooks->tensor_offset) offset = int_add(e, offset, h->hooks->tensor_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
-  frame_move_to_tile(h, &v, kernel_axes_of_place(place));
+  frame_move_to_tile(h, &v, tile_body_axes(place));
   return v;
 }
 
@@ -90,7 +90,7 @@ static ir kept_value_offset(kernel_frame *h, const tile_place *place) {
   const tile_place *kept;
   for (int i = 0; (kept = kernel_kept_value(h->k, i)); i++) {
     if (is_kept_place(place) && place->stash == i) return offset;
-    ir n = elements_ir(h, kernel_axes_of_place(kept));
+    ir n = elements_ir(h, tile_body_axes(kept));
     offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
   }
   for (int i = 0; i < body->tensors.count; i++) {
@@ -123,7 +123,7 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
   ir offset = int_add(e, h->hooks->saved_offset(h, chunk), kept_value_offset(h, place));
   view v = {.base = element(e, e->real, frame_saved_data(h), offset)};
-  axis_set axes = kernel_axes_of_place(place);
+  axis_set axes = tile_body_axes(place);
   if (is_kept_place(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);

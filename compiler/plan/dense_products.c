@@ -20,12 +20,8 @@ typedef struct finder {
   bool gathers;  // gradients are products over the steps of a chunk
 } finder;
 
-static const tile_value *old_value(const finder *f, tile_id id) {
-  return &f->from->values.items[id];
-}
-
 static axis_set tile_of(const finder *f, tile_id id) {
-  return plan_tile_axes(f->m, old_value(f, id)->axes);
+  return plan_tile_axes(f->m, tile_at(f->from, id)->axes);
 }
 
 static bool is_large(const finder *f, axis_set axes) {
@@ -36,14 +32,15 @@ static bool is_large(const finder *f, axis_set axes) {
 }
 
 static bool have_lanes(const finder *f, const tile_value *mul) {
-  return plan_has_lane(f->m, old_value(f, mul->args[0])->axes | old_value(f, mul->args[1])->axes);
+  return plan_has_lane(f->m,
+                       tile_at(f->from, mul->args[0])->axes | tile_at(f->from, mul->args[1])->axes);
 }
 
 static bool is_of_step(const finder *f, tile_id id) { return f->sections[id] == TILE_BODY; }
 
 // Numbers of a complex tensor do not lie side by side.
 static bool is_complex_tensor(const finder *f, tile_id id) {
-  const tile_value *v = old_value(f, plan_root(f->from, id));
+  const tile_value *v = tile_at(f->from, plan_root(f->from, id));
   if (v->op != TILE_ARGUMENT) return false;
   int tensor = tile_place_of(f->from, v)->tensor;
   return tensor >= 0 && f->m->kernel->recurrence->body.tensors.items[tensor].complex;
@@ -52,7 +49,7 @@ static bool is_complex_tensor(const finder *f, tile_id id) {
 static bool is_product_with_parameters(const finder *f, tile_id id) {
   int matrix = tile_parameter_matrix(f->from, f->sections, id);
   if (matrix < 0) return false;
-  const tile_value *mul = old_value(f, old_value(f, id)->args[0]);
+  const tile_value *mul = tile_at(f->from, tile_at(f->from, id)->args[0]);
   if (f->m->kind == MAP_BLOCK && is_complex_tensor(f, mul->args[matrix])) return false;
   axis_set w = tile_of(f, mul->args[matrix]), x = tile_of(f, mul->args[!matrix]);
   return !have_lanes(f, mul) && (w & ~x) && is_large(f, w | x);
@@ -60,11 +57,11 @@ static bool is_product_with_parameters(const finder *f, tile_id id) {
 
 // An outer product of what steps make, or a sum of such.
 static const tile_value *outer_product(const finder *f, tile_id id, axis_set *over) {
-  const tile_value *v = old_value(f, id);
+  const tile_value *v = tile_at(f->from, id);
   *over = 0;
   if (v->op == TILE_SUM) {
     *over = v->over;
-    v = old_value(f, v->args[0]);
+    v = tile_at(f->from, v->args[0]);
   }
   if (v->op != TILE_MUL || have_lanes(f, v)) return NULL;
   tile_id x = v->args[0], y = v->args[1];
@@ -77,7 +74,7 @@ static const tile_value *outer_product(const finder *f, tile_id id, axis_set *ov
 static bool has_outer_product(const finder *f, tile_id id) {
   axis_set over;
   if (outer_product(f, id, &over)) return true;
-  const tile_value *v = old_value(f, id);
+  const tile_value *v = tile_at(f->from, id);
   bool has = false;
   for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++)
     has |= has_outer_product(f, v->args[k]);
@@ -94,7 +91,7 @@ static tile_id dot_of(const finder *f, const tile_value *mul, axis_set over) {
 // The sum over all steps: of each part of what is added up, if one is an outer product.
 static tile_id accumulated(const finder *f, tile_id id) {
   axis_set over;
-  tile_value v = *old_value(f, id);
+  tile_value v = *tile_at(f->from, id);
   const tile_value *mul = outer_product(f, id, &over);
   if (!mul && has_outer_product(f, id)) {
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = accumulated(f, v.args[k]);
@@ -106,18 +103,17 @@ static tile_id accumulated(const finder *f, tile_id id) {
 }
 
 static tile_id copied_tile(const finder *f, tile_id id) {
-  tile_value v = *old_value(f, id);
+  tile_value v = *tile_at(f->from, id);
   if (v.op == TILE_ACCUMULATE && f->gathers) return accumulated(f, v.args[0]);
-  if (is_product_with_parameters(f, id)) return dot_of(f, old_value(f, v.args[0]), v.over);
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = f->image[v.args[k]];
-  return tile_append_exact(f->to, v);
+  if (is_product_with_parameters(f, id)) return dot_of(f, tile_at(f->from, v.args[0]), v.over);
+  return tile_append_exact(f->to, tile_with_images(v, f->image));
 }
 
 // GPU: the axis of products over all steps of a chunk; -1: there are none.
 static int steps_axis(const finder *f) {
   bool some = false;
   for (tile_id id = 0; id < f->from->values.count; id++) {
-    const tile_value *v = old_value(f, id);
+    const tile_value *v = tile_at(f->from, id);
     some = some || (v->op == TILE_ACCUMULATE && has_outer_product(f, v->args[0]));
   }
   bool has_room = f->m->kind == MAP_BLOCK && tile_axes_left(f->to);

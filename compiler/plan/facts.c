@@ -132,13 +132,7 @@ bool plan_same_state(const tile_place *x, const tile_place *y) {
          x->transfer == y->transfer && x->source == y->source && (x->lag < 0 || x->slot == y->slot);
 }
 
-axis_set plan_place_axes(const tile_place *place) {
-  axis_set axes = 0;
-  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
-  return axes;
-}
-
-axis_set plan_own_axes(const tile_place *place) { return plan_place_axes(place) | place->partial; }
+axis_set plan_own_axes(const tile_place *place) { return tile_body_axes(place) | place->partial; }
 
 bool plan_is_shared(const mapping *m, axis_set own) {
   return m->chunks_outside && !axis_in(own, m->shared_axis);
@@ -151,7 +145,7 @@ static void carry_place(arena *a, const mapping *m, const tile_program *program,
   }
   vec_push(a, list, (carried_value){.place = *place});
   carried_value *v = &list->items[list->count - 1];
-  axis_set axes = plan_place_axes(place);
+  axis_set axes = tile_body_axes(place);
   v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), plan_has_lane(m, axes), -1);
   v->memory.persistent = true;
 }

@@ -102,7 +102,6 @@ int kernel_find_slot(const codegen_kernel *k, tile_role role, const tile_place *
 bool kernel_stores_narrow(const mapping *m, const tile_place *place);
 bool kernel_is_complex(const kernel *k, const tile_place *place);
 axis_set kernel_grid_of(const kernel *k);
-axis_set kernel_axes_of_place(const tile_place *place);
 // Chunk form: does the place lie where forward has saved it?
 bool kernel_is_saved(bool backward, const tile_place *place);
 // Backward: reads the states before, or values saved for them.

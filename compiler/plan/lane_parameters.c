@@ -25,14 +25,9 @@ static bool is_copied(const copying *c, const tile_value *v) {
   const mapping *m = c->q->m;
   const tile_place *place = tile_place_of(c->q->program, v);
   if (place->role != TILE_PARAM) return false;
-  if (m->kind == MAP_THREADS) return !plan_tile_axes(m, plan_place_axes(place));
-  return plan_has_lane(m, plan_place_axes(place)) &&
+  if (m->kind == MAP_THREADS) return !plan_tile_axes(m, tile_body_axes(place));
+  return plan_has_lane(m, tile_body_axes(place)) &&
          place->axes[place->axis_count - 1] != m->lane_axis;
-}
-
-static tile_id with_operands(copying *c, tile_value v, const tile_id *image) {
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
-  return tile_append_exact(c->to, v);
 }
 
 static bool has_other_image(const copying *c, const tile_value *v) {
@@ -45,12 +40,13 @@ static void copy_value(copying *c, tile_id id) {
   const tile_value *v = value(c->q, id);
   bool map = plan_is_inline(v->op) && tile_arity(v->op);
   bool from_copies = c->sections[id] == TILE_BODY && (tile_elementwise(v->op) || v->op == TILE_SUM);
-  c->own[id] = c->image[id] = with_operands(c, *v, from_copies ? c->image : c->own);
+  c->own[id] = c->image[id] =
+      tile_append_exact(c->to, tile_with_images(*v, from_copies ? c->image : c->own));
   if (is_copied(c, v)) {
     tile_value copy = {.op = TILE_ROUND, .args = {c->own[id], NO_TILE, NO_TILE}};
     c->image[id] = tile_append_exact(c->to, copy);
   } else if (map && !from_copies && has_other_image(c, v)) {
-    c->image[id] = with_operands(c, *v, c->image);
+    c->image[id] = tile_append_exact(c->to, tile_with_images(*v, c->image));
   }
 }
 

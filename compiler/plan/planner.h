@@ -36,7 +36,6 @@ typedef struct plan_pass {
 
 // facts.c
 axis_set plan_cut_axes(const mapping *m);
-axis_set plan_place_axes(const tile_place *place);
 // Is it a program of single steps on the host?
 bool plan_is_steps(const planner *q);
 // Single steps that one processor or one thread block runs: their products are nests of their own.

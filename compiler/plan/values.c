@@ -28,7 +28,7 @@ void plan_cut_program(planner *q) {
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     bool argument = is_zero_beyond(m, program, &v);
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    v = tile_with_images(v, image);
     if (argument) {
       image[i] = v.args[1];
       continue;
@@ -52,7 +52,7 @@ void plan_sum_extra_axes(planner *q) {
   for (int i = 0; i < q->program->results.count; i++) {
     tile_result *r = &q->program->results.items[i];
     if (r->place.role == TILE_KEEP) continue;
-    axis_set extra = q->program->values.items[r->value].axes & ~plan_place_axes(&r->place);
+    axis_set extra = q->program->values.items[r->value].axes & ~tile_body_axes(&r->place);
     if (q->program->time_axis >= 0 && r->place.time) extra &= ~axis_bit(q->program->time_axis);
     extra = plan_tile_axes(q->m, extra);
     if (!extra) continue;

@@ -23,35 +23,31 @@ typedef struct widening {
   tile_id *image, *wide_image;  // as the body reads it, and as the prologue does
 } widening;
 
-static const tile_value *narrow_value(const widening *w, tile_id id) {
-  return &w->from->values.items[id];
-}
-
 // Axes of steps, or of parts of a chunk.
 static bool is_table(const widening *w, tile_id id) {
   for (int axis = 0; axis < w->from->axes.count; axis++) {
-    if (axis_in(narrow_value(w, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0)
+    if (axis_in(tile_at(w->from, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0)
       return true;
   }
   return false;
 }
 
 static bool is_candidate(const widening *w, tile_id id) {
-  tile_op op = narrow_value(w, id)->op;
+  tile_op op = tile_at(w->from, id)->op;
   if (w->sections[id] != TILE_PROLOGUE || !tile_arity(op) || is_table(w, id)) return false;
   return tile_elementwise(op) || op == TILE_SUM || tile_op_is(op, TILE_PICKS);
 }
 
 static tile_id value_below_maps(const widening *w, tile_id id) {
-  while (plan_is_inline(narrow_value(w, id)->op) && tile_arity(narrow_value(w, id)->op))
-    id = narrow_value(w, id)->args[0];
+  while (plan_is_inline(tile_at(w->from, id)->op) && tile_arity(tile_at(w->from, id)->op))
+    id = tile_at(w->from, id)->args[0];
   return id;
 }
 
 // Marks what the value is made of.
 static bool mark_angle_operands(widening *w, tile_id id) {
   bool changed = false;
-  const tile_value *v = narrow_value(w, id);
+  const tile_value *v = tile_at(w->from, id);
   for (int k = 0; k < tile_arity(v->op); k++) {
     tile_id x = value_below_maps(w, v->args[k]);
     if (w->wide[x] || !is_candidate(w, x)) continue;
@@ -62,12 +58,12 @@ static bool mark_angle_operands(widening *w, tile_id id) {
 
 // Is it made of wide values, and of no sum of them, and is no parameter mixed in?
 static bool follows_wide(const widening *w, tile_id id) {
-  const tile_value *v = narrow_value(w, id);
+  const tile_value *v = tile_at(w->from, id);
   bool follows = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
     tile_id x = value_below_maps(w, v->args[k]);
-    if (narrow_value(w, x)->op == TILE_ARGUMENT) return false;
-    follows |= w->wide[x] && !tile_op_is(narrow_value(w, x)->op, TILE_REDUCES);
+    if (tile_at(w->from, x)->op == TILE_ARGUMENT) return false;
+    follows |= w->wide[x] && !tile_op_is(tile_at(w->from, x)->op, TILE_REDUCES);
   }
   return follows;
 }
@@ -75,7 +71,7 @@ static bool follows_wide(const widening *w, tile_id id) {
 static bool find_wide(widening *w) {
   bool any = false, changed = true;
   for (tile_id id = 0; id < w->from->values.count; id++) {
-    tile_op op = narrow_value(w, id)->op;
+    tile_op op = tile_at(w->from, id)->op;
     w->wide[id] = is_candidate(w, id) && (op == TILE_SIN || op == TILE_COS);
     any |= w->wide[id];
   }
@@ -91,22 +87,18 @@ static bool find_wide(widening *w) {
   return any;
 }
 
-static tile_id with_operands(widening *w, tile_value v, const tile_id *image) {
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
-  return tile_append_exact(w->to, v);
-}
-
 static void copy_value(widening *w, tile_id id) {
-  const tile_value *v = narrow_value(w, id);
+  const tile_value *v = tile_at(w->from, id);
   if (w->wide[id]) {
-    w->wide_image[id] = with_operands(w, *v, w->wide_image);
+    w->wide_image[id] = tile_append_exact(w->to, tile_with_images(*v, w->wide_image));
     tile_value round = {.op = TILE_ROUND, .args = {w->wide_image[id], NO_TILE, NO_TILE}};
     w->image[id] = tile_append_exact(w->to, round);
     return;
   }
-  w->image[id] = with_operands(w, *v, w->image);
+  w->image[id] = tile_append_exact(w->to, tile_with_images(*v, w->image));
   bool map = plan_is_inline(v->op) && tile_arity(v->op);
-  w->wide_image[id] = map ? with_operands(w, *v, w->wide_image) : w->image[id];
+  w->wide_image[id] =
+      map ? tile_append_exact(w->to, tile_with_images(*v, w->wide_image)) : w->image[id];
 }
 
 void plan_widen(planner *q) {

@@ -18,12 +18,6 @@ static tensor_kind tensor_kind_of_role(tile_role role) {
   }
 }
 
-static axis_set place_axes(const tile_place *place) {
-  axis_set axes = 0;
-  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
-  return axes;
-}
-
 static void add_place_tensor(arena *a, typed_body *body, const tile_place *place) {
   while (body->tensors.count <= place->tensor)
     vec_push(a, &body->tensors, ((typed_tensor){.name = "-", .assigned = -1}));
@@ -35,7 +29,7 @@ static void add_place_tensor(arena *a, typed_body *body, const tile_place *place
                       .name = place->name ? place->name : "-",
                       .axis_count = place->axis_count,
                       .axes = axes,
-                      .axis_set = place_axes(place),
+                      .axis_set = tile_body_axes(place),
                       .complex = complex,
                       .assigned = -1};
 }
@@ -45,7 +39,7 @@ static void add_lag(arena *a, typed_body *body, const tile_place *place) {
     vec_push(a, &body->lags, ((typed_lag){.name = "-", .input = -1}));
   typed_lag *lag = &body->lags.items[place->lag];
   lag->name = place->name ? place->name : "-";
-  lag->axes = place_axes(place);
+  lag->axes = tile_body_axes(place);
   lag->complex = lag->complex || place->component;
   if (place->slot >= lag->depth) lag->depth = place->slot + 1;
 }

@@ -39,9 +39,9 @@ static tile_id swapped_sum(tile_rewrite *s, const tile_value *v, factor x, axis_
 // A factor or divisor that is the same along `over` goes to x if the backward has that product,
 // else it stays outside.
 static tile_id swapped_scale(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
-  int k = v->op == TILE_MUL && !(rewritten_value(s, v->args[0])->axes & over) ? 0 : 1;
+  int k = v->op == TILE_MUL && !(tile_at(s->from, v->args[0])->axes & over) ? 0 : 1;
   tile_id scale = v->args[k], rest = v->args[1 - k];
-  if (rewritten_value(s, scale)->axes & over) return NO_TILE;
+  if (tile_at(s->from, scale)->axes & over) return NO_TILE;
   tile_value quotient = {.op = TILE_DIV, .args = {x.x, scale, NO_TILE}};
   factor scaled = {.image = NO_TILE};
   scaled.x =
@@ -58,8 +58,8 @@ static tile_id swapped_scale(tile_rewrite *s, const tile_value *v, factor x, axi
 static tile_id swapped_dot(tile_rewrite *s, const tile_value *v, factor x, axis_set over) {
   for (int k = 0; k < 2; k++) {
     tile_id a = v->args[k], b = v->args[1 - k];
-    if ((rewritten_value(s, a)->axes & over) || over & ~rewritten_value(s, b)->axes) continue;
-    if (rewritten_value(s, x.x)->axes & v->over) continue;  // another index of that name
+    if ((tile_at(s->from, a)->axes & over) || over & ~tile_at(s->from, b)->axes) continue;
+    if (tile_at(s->from, x.x)->axes & v->over) continue;  // another index of that name
     tile_id adjoint = find_commuting(s, TILE_DOT, b, x.x, over);
     if (adjoint == NO_TILE || x.image == NO_TILE) return adjoint;
     adjoint = tile_dot(s->to, s->image[b], x.image, over);
@@ -72,7 +72,7 @@ static tile_id swapped_dot(tile_rewrite *s, const tile_value *v, factor x, axis_
 // The sum without y; NO_TILE if y is used elsewhere or holds anything that is not computed the
 // other way round.
 static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over) {
-  const tile_value *v = rewritten_value(s, y);
+  const tile_value *v = tile_at(s->from, y);
   if (s->uses[y] != 1) return NO_TILE;
   switch (v->op) {
     case TILE_ADD:
@@ -85,8 +85,8 @@ static tile_id swapped(tile_rewrite *s, tile_id y, factor x, axis_set over) {
 }
 
 static tile_id rewrite_adjoint(tile_rewrite *s, tile_id id) {
-  tile_value v = *rewritten_value(s, id);
-  const tile_value *product = v.op == TILE_SUM ? rewritten_value(s, v.args[0]) : NULL;
+  tile_value v = *tile_at(s->from, id);
+  const tile_value *product = v.op == TILE_SUM ? tile_at(s->from, v.args[0]) : NULL;
   bool alone = product && product->op == TILE_MUL && s->uses[v.args[0]] == 1;
   for (int k = 0; alone && k < 2; k++) {
     tile_id y = product->args[k];

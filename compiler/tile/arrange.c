@@ -34,10 +34,6 @@ typedef struct part {
 
 typedef VEC(part) parts;
 
-static const tile_value *arranged_value(const arranger *r, tile_id id) {
-  return &r->from->values.items[id];
-}
-
 // ---- what has to be formed -------------------------------------------------------------------
 
 static bool has_fixed_factor(const arranger *r, tile_id id) {
@@ -50,7 +46,7 @@ static bool has_fixed_factor(const arranger *r, tile_id id) {
 // Can the sign go down to a value of the prologue, or a number?
 static bool sinks(const arranger *r, tile_id id) {
   for (;;) {
-    const tile_value *v = arranged_value(r, id);
+    const tile_value *v = tile_at(r->from, id);
     if (r->sections[id] == TILE_PROLOGUE) return true;
     if (tile_op_is(v->op, TILE_SINKS_FACTOR)) {
       id = v->args[0];
@@ -79,7 +75,7 @@ static bool lone_negative(const arranger *r, const tile_factors *factors, bool n
 }
 
 static void want_operands(arranger *r, tile_id id, bool negative) {
-  const tile_value *v = arranged_value(r, id);
+  const tile_value *v = tile_at(r->from, id);
   if (is_product(v)) {
     bool sign = r->factors[id].negative != negative;
     if (lone_negative(r, &r->factors[id], sign)) {
@@ -89,7 +85,7 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
     }
     return;
   }
-  if (v->op == TILE_SUM && is_product(arranged_value(r, v->args[0])) && !negative) {
+  if (v->op == TILE_SUM && is_product(tile_at(r->from, v->args[0])) && !negative) {
     want_factors(r, id);
     return;
   }
@@ -267,7 +263,7 @@ static bool is_matrix_product(const arranger *r, tile_id x, tile_id y, axis_set 
 }
 
 static tile_id form_sum(arranger *r, tile_id id) {
-  const tile_value *v = arranged_value(r, id);
+  const tile_value *v = tile_at(r->from, id);
   parts f = factor_parts(r, &r->factors[id]);
   if (r->factors[id].negative) apply_sign(r, &f);
   if (f.count > 2) form_pairs(r, &f, 2);
@@ -283,9 +279,9 @@ static tile_id form_sum(arranger *r, tile_id id) {
 }
 
 static tile_id form(arranger *r, tile_id id, bool negative) {
-  tile_value v = *arranged_value(r, id);
+  tile_value v = *tile_at(r->from, id);
   if (is_product(&v)) return form_product(r, id, negative);
-  if (v.op == TILE_SUM && is_product(arranged_value(r, v.args[0])) && !negative)
+  if (v.op == TILE_SUM && is_product(tile_at(r->from, v.args[0])) && !negative)
     return form_sum(r, id);
   if (negative && r->sections[id] == TILE_PROLOGUE) return negated_tile(r, r->image[id]);
   for (int k = 0; k < tile_arity(v.op); k++) {
@@ -296,7 +292,7 @@ static tile_id form(arranger *r, tile_id id, bool negative) {
 }
 
 static void name_image(arranger *r, tile_id id, tile_id image) {
-  const char *name = arranged_value(r, id)->name;
+  const char *name = tile_at(r->from, id)->name;
   if (name && !r->to->values.items[image].name) r->to->values.items[image].name = name;
 }
 
@@ -313,13 +309,13 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
                 .image = ARENA_ARRAY(a, tile_id, count),
                 .negative = ARENA_ARRAY(a, tile_id, count)};
   for (int i = 0; i < count; i++) {
-    const tile_value *v = arranged_value(&r, i);
+    const tile_value *v = tile_at(r.from, i);
     if (is_product(v)) tile_collect_factors(program, i, a, &r.factors[i]);
     if (v->op == TILE_SUM) tile_collect_factors(program, v->args[0], a, &r.factors[i]);
   }
   find_wanted(&r);
   for (int i = 0; i < count; i++) {
-    r.to->where = arranged_value(&r, i)->where;
+    r.to->where = tile_at(r.from, i)->where;
     if (r.wanted[i]) name_image(&r, i, r.image[i] = form(&r, i, false));
     if (r.wanted_negative[i]) r.negative[i] = form(&r, i, true);
   }

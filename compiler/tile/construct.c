@@ -156,11 +156,15 @@ int tile_axis_new(tile_program *program, const char *name, int64_t size) {
 
 int tile_axes_left(const tile_program *program) { return TILE_MAX_AXES - program->axes.count; }
 
+axis_set tile_body_axes(const tile_place *place) {
+  axis_set axes = 0;
+  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
+  return axes;
+}
+
 axis_set tile_place_axes(const tile_program *program, const tile_place *place) {
-  axis_set set = 0;
-  for (int i = 0; i < place->axis_count; i++) set |= axis_bit(place->axes[i]);
-  if (place->time && program->form == TILE_CHUNK) set |= axis_bit(program->time_axis);
-  return set;
+  bool steps = place->time && program->form == TILE_CHUNK;
+  return tile_body_axes(place) | (steps ? axis_bit(program->time_axis) : 0);
 }
 
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component) {
@@ -422,6 +426,11 @@ void tile_add_result(tile_program *program, tile_place place, tile_id value) {
   axis_set wanted = tile_place_axes(program, &place);
   value = tile_reduce(program, TILE_EXPAND, value, wanted);
   vec_push(program->arena, &program->results, (tile_result){.place = place, .value = value});
+}
+
+tile_value tile_with_images(tile_value value, const tile_id *image) {
+  for (int k = 0; k < rows[value.op].arity; k++) value.args[k] = image[value.args[k]];
+  return value;
 }
 
 void tile_copy_results(tile_program *to, const tile_program *from, const tile_id *image) {

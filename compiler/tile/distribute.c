@@ -31,7 +31,7 @@ typedef struct terms {
 static bool is_sum_of_two(const tile_value *v) { return v->op == TILE_ADD || v->op == TILE_SUB; }
 
 static void collect_terms(const tile_rewrite *s, tile_id id, bool negative, terms *to) {
-  const tile_value *v = rewritten_value(s, id);
+  const tile_value *v = tile_at(s->from, id);
   if (v->op == TILE_NEG && s->uses[id] == 1) {
     collect_terms(s, v->args[0], !negative, to);
   } else if (is_sum_of_two(v) && s->uses[id] == 1) {
@@ -111,7 +111,7 @@ static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, a
   if (is_summed_alone(s->from, &all, over)) return NO_TILE;
   for (int i = 0; i < all.count; i++) {
     tile_id x = all.items[i];
-    bool opens = opened == NO_TILE && is_sum_of_two(rewritten_value(s, x)) && s->uses[x] == 1;
+    bool opens = opened == NO_TILE && is_sum_of_two(tile_at(s->from, x)) && s->uses[x] == 1;
     if (opens)
       opened = x;
     else
@@ -122,7 +122,7 @@ static tile_id opened_factor(const tile_rewrite *s, arena *a, tile_id operand, a
 }
 
 static tile_id distribute_value(tile_rewrite *s, tile_id id) {
-  const tile_value *v = rewritten_value(s, id);
+  const tile_value *v = tile_at(s->from, id);
   if (v->op != TILE_SUM) return tile_rewrite_copy(s, id);
   arena *a = s->to->arena;
   tile_factors front = {.items = NULL};

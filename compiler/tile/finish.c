@@ -25,10 +25,6 @@ typedef struct finisher {
   tile_id *image;
 } finisher;
 
-static const tile_value *finished_value(const finisher *f, tile_id id) {
-  return &f->from->values.items[id];
-}
-
 // ---- products along time ----
 
 // An entry of the operand for each entry, perhaps with the other sign.
@@ -39,8 +35,8 @@ static bool is_view_op(tile_op op) {
 
 // What a value is a view of; `negative`: of its opposite.
 static tile_id finished_view(const finisher *f, tile_id id, bool *negative) {
-  for (; is_view_op(finished_value(f, id)->op); id = finished_value(f, id)->args[0])
-    *negative ^= finished_value(f, id)->op == TILE_NEG;
+  for (; is_view_op(tile_at(f->from, id)->op); id = tile_at(f->from, id)->args[0])
+    *negative ^= tile_at(f->from, id)->op == TILE_NEG;
   return id;
 }
 
@@ -50,9 +46,9 @@ static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *
                                bool *negative) {
   enum { MOST_STEPS = 64 };
   if (v->op != TILE_EXP) return NO_TILE;
-  *negative = finished_value(f, v->args[0])->op == TILE_NEG;
-  tile_id id = *negative ? finished_value(f, v->args[0])->args[0] : v->args[0];
-  const tile_value *sums = finished_value(f, id);
+  *negative = tile_at(f->from, v->args[0])->op == TILE_NEG;
+  tile_id id = *negative ? tile_at(f->from, v->args[0])->args[0] : v->args[0];
+  const tile_value *sums = tile_at(f->from, id);
   if (sums->op != TILE_PREFIX) return NO_TILE;
   if (f->from->axes.items[tile_step_axis(sums)].size > MOST_STEPS) return NO_TILE;
   *factor = finished_view(f, sums->args[0], negative);
@@ -63,7 +59,7 @@ static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *
 
 // The exponential of a value or of its opposite: of what the value is a view of, the same views.
 static tile_id exponential(finisher *f, tile_id id, bool negative) {
-  tile_value v = *finished_value(f, id);
+  tile_value v = *tile_at(f->from, id);
   if (v.op == TILE_NEG) return exponential(f, v.args[0], !negative);
   if (is_view_op(v.op)) {
     v.args[0] = exponential(f, v.args[0], negative);
@@ -79,22 +75,21 @@ static bool *find_factors(arena *a, const finisher *f) {
   bool *factors = ARENA_ARRAY(a, bool, f->from->values.count), negative;
   tile_id factor;
   for (int i = 0; i < f->from->values.count; i++) {
-    if (sums_of_product(f, finished_value(f, i), &factor, &negative) != NO_TILE)
+    if (sums_of_product(f, tile_at(f->from, i), &factor, &negative) != NO_TILE)
       factors[factor] = true;
   }
   return factors;
 }
 
 static tile_id with_product_along_time(finisher *f, const bool *factors, tile_id id) {
-  const tile_value *v = finished_value(f, id);
+  const tile_value *v = tile_at(f->from, id);
   tile_id factor;
   bool negative, opposite = false;
   tile_id sums = sums_of_product(f, v, &factor, &negative);
   if (sums != NO_TILE) {
-    tile_value product = *finished_value(f, sums);
+    tile_value product = *tile_at(f->from, sums);
     product.op = TILE_RUNNING_PRODUCT;
-    product.args[0] =
-        exponential(f, product.args[0], finished_value(f, v->args[0])->op == TILE_NEG);
+    product.args[0] = exponential(f, product.args[0], tile_at(f->from, v->args[0])->op == TILE_NEG);
     return tile_append_exact(f->to, product);
   }
   if (v->op == TILE_EXP && factors[finished_view(f, v->args[0], &opposite)])
@@ -111,7 +106,7 @@ static const tile_program *with_products_along_time(arena *a, const tile_program
                 .image = ARENA_ARRAY(a, tile_id, program->values.count)};
   const bool *factors = find_factors(a, &f);
   for (int i = 0; i < program->values.count; i++) {
-    f.to->where = finished_value(&f, i)->where;
+    f.to->where = tile_at(f.from, i)->where;
     f.image[i] = with_product_along_time(&f, factors, i);
   }
   tile_copy_results(f.to, program, f.image);
@@ -126,12 +121,12 @@ static bool is_fixed_value(const finisher *f, tile_id id) {
 
 // The operand through which a factor of a value goes down; NO_TILE if it goes no further.
 static tile_id way_down(const finisher *f, tile_id id, int *position) {
-  const tile_value *v = finished_value(f, id);
+  const tile_value *v = tile_at(f->from, id);
   *position = 0;
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
     case TILE_NEG: return v->args[0];
-    case TILE_SLICE: return finished_value(f, v->args[0])->op == TILE_PREFIX ? v->args[0] : NO_TILE;
+    case TILE_SLICE: return tile_at(f->from, v->args[0])->op == TILE_PREFIX ? v->args[0] : NO_TILE;
     case TILE_SELECT:
       *position = 1;
       return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
@@ -146,17 +141,17 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
 
 // A difference of sums over steps: both operands get the factor.
 static bool is_between_sums(const finisher *f, tile_id id) {
-  const tile_value *v = finished_value(f, id), *x = v;
+  const tile_value *v = tile_at(f->from, id), *x = v;
   if (v->op != TILE_SUB) return false;
-  while (x->op == TILE_SUB || x->op == TILE_SLICE) x = finished_value(f, x->args[0]);
+  while (x->op == TILE_SUB || x->op == TILE_SLICE) x = tile_at(f->from, x->args[0]);
   return x->op == TILE_PREFIX;
 }
 
 static bool reaches_fixed(const finisher *f, tile_id id) {
   int position;
   while (id != NO_TILE && !is_fixed_value(f, id)) {
-    if (is_between_sums(f, id) && !reaches_fixed(f, finished_value(f, id)->args[1])) return false;
-    id = is_between_sums(f, id) ? finished_value(f, id)->args[0] : way_down(f, id, &position);
+    if (is_between_sums(f, id) && !reaches_fixed(f, tile_at(f->from, id)->args[1])) return false;
+    id = is_between_sums(f, id) ? tile_at(f->from, id)->args[0] : way_down(f, id, &position);
   }
   return id != NO_TILE;
 }
@@ -164,7 +159,7 @@ static bool reaches_fixed(const finisher *f, tile_id id) {
 // The value times log2(e): the same operations from the fixed factor up.
 static tile_id scaled_by_log2_e(finisher *f, tile_id id) {
   static const double log2_e = 1.44269504088896340736;
-  tile_value v = *finished_value(f, id);
+  tile_value v = *tile_at(f->from, id);
   if (is_fixed_value(f, id)) {
     tile_value factor = {.op = TILE_NUMBER, .number = log2_e};
     if (v.op == TILE_NUMBER) {
@@ -197,8 +192,7 @@ const tile_program *tile_without_gradients(arena *a, const tile_program *program
   tile_program *p = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
-    tile_value v = program->values.items[i];
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    tile_value v = tile_with_images(program->values.items[i], image);
     image[i] = v.op == TILE_WITH_GRADIENT ? v.args[0] : tile_append_exact(p, v);
   }
   tile_copy_results(p, program, image);
@@ -220,7 +214,7 @@ tile_program *tile_finish(arena *a, const tile_program *differentiable) {
       v.op = TILE_EXP2;
       v.args[0] = scaled_by_log2_e(&f, v.args[0]);
     } else {
-      for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = f.image[v.args[k]];
+      v = tile_with_images(v, f.image);
     }
     f.image[i] = tile_append_exact(f.to, v);
   }

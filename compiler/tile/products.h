@@ -22,9 +22,6 @@ typedef struct tile_rewrite {
   const int *uses;  // by value of `from`: operands and results that it is
   tile_id *image;
 } tile_rewrite;
-static inline const tile_value *rewritten_value(const tile_rewrite *r, tile_id id) {
-  return &r->from->values.items[id];
-}
 tile_program *tile_rewritten(arena *a, const tile_program *program,
                              tile_id (*rule)(tile_rewrite *r, tile_id id));
 // The value with the images of its operands.

@@ -17,8 +17,7 @@ static void copy_needed(tile_program *kept, const tile_program *program, const b
   tile_id *image = ARENA_ARRAY(kept->arena, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     if (!needed[i]) continue;
-    tile_value v = program->values.items[i];
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    tile_value v = tile_with_images(program->values.items[i], image);
     if (v.op == TILE_ARGUMENT) v.index = argument[tile_argument_number(&v)];
     image[i] = tile_append_exact(kept, v);
   }

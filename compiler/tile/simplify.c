@@ -148,8 +148,7 @@ static tile_program *rebuild(arena *a, const tile_program *program) {
   rewriter r = {.arena = a, .program = tile_program_like(a, program->name, program)};
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
-    tile_value v = program->values.items[i];
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    tile_value v = tile_with_images(program->values.items[i], image);
     r.program->where = v.where;
     image[i] = simplify_value(&r, v);
   }

@@ -12,14 +12,14 @@ static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || 
 // The maps from the value `below` up to the slice `top`, in the new program, over x.
 static tile_id mapped_through(tile_rewrite *s, tile_id top, tile_id below, tile_id x) {
   if (top == below) return x;
-  tile_value v = *rewritten_value(s, top);
+  tile_value v = *tile_at(s->from, top);
   v.args[0] = mapped_through(s, v.args[0], below, x);
   v.name = NULL;
   return tile_append(s->to, v);
 }
 
 static bool may_sink(const tile_rewrite *s, tile_id id) {
-  const tile_value *v = rewritten_value(s, id);
+  const tile_value *v = tile_at(s->from, id);
   bool costs = tile_op_cost(v->op) > 0 && v->op != TILE_NEG;  // signs go elsewhere, see arrange.c
   return tile_elementwise(v->op) && costs && v->op != TILE_ACCUMULATE && s->uses[id] == 1;
 }
@@ -27,17 +27,17 @@ static bool may_sink(const tile_rewrite *s, tile_id id) {
 // The maps over a value: on its operands, as far down as it is used here alone.
 static tile_id sunk(tile_rewrite *s, tile_id top, tile_id below, tile_id id) {
   if (!may_sink(s, id)) return mapped_through(s, top, below, s->image[id]);
-  tile_value v = *rewritten_value(s, id);
+  tile_value v = *tile_at(s->from, id);
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = sunk(s, top, below, v.args[k]);
   return tile_append(s->to, v);
 }
 
 static tile_id sink_value(tile_rewrite *s, tile_id id) {
-  tile_value v = *rewritten_value(s, id);
+  tile_value v = *tile_at(s->from, id);
   if (v.op == TILE_SLICE) {
     tile_id below = v.args[0];
-    while (is_map(rewritten_value(s, below)->op) && s->uses[below] == 1)
-      below = rewritten_value(s, below)->args[0];
+    while (is_map(tile_at(s->from, below)->op) && s->uses[below] == 1)
+      below = tile_at(s->from, below)->args[0];
     if (may_sink(s, below)) return sunk(s, id, below, below);
   }
   return tile_rewrite_copy(s, id);
@@ -54,9 +54,7 @@ static int *count_program_uses(arena *a, const tile_program *program) {
 }
 
 tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id) {
-  tile_value v = r->from->values.items[id];
-  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = r->image[v.args[k]];
-  return tile_append_exact(r->to, v);
+  return tile_append_exact(r->to, tile_with_images(r->from->values.items[id], r->image));
 }
 
 tile_program *tile_rewritten(arena *a, const tile_program *program,

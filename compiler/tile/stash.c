@@ -68,9 +68,7 @@ static tile_program *read_stash(arena *a, const tile_program *derived, const int
       image[i] = tile_argument(p, stash_place(derived, i, TILE_STASH, numbers[i]));
       continue;
     }
-    tile_value v = derived->values.items[i];
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
-    image[i] = tile_append_exact(p, v);
+    image[i] = tile_append_exact(p, tile_with_images(derived->values.items[i], image));
   }
   tile_copy_results(p, derived, image);
   return p;

@@ -214,6 +214,10 @@ const char *tile_role_text(tile_role role);
 // Whether a role is written by a program (a result) rather than read (an argument).
 bool tile_role_is_result(tile_role role);
 
+static inline const tile_value *tile_at(const tile_program *program, tile_id id) {
+  return &program->values.items[id];
+}
+
 // ---- building (construct.c, fold.c) ----------------------------------------------------------
 
 // Every function simplifies and shares equal values; `axes` of the value handed over is computed,
@@ -226,6 +230,8 @@ tile_program *tile_program_new(arena *a, const char *name, const typed_body *bod
 tile_id tile_append(tile_program *program, tile_value value);
 // The same without simplification: shares equal values only.
 tile_id tile_append_exact(tile_program *program, tile_value value);
+// The value with the images of its operands in their place.
+tile_value tile_with_images(tile_value value, const tile_id *image);
 // The value that tile_append_exact would find; NO_TILE if there is none.
 tile_id tile_find(const tile_program *program, tile_value value);
 // A new program with the same axes, form, grid and arguments, and neither values nor results.
@@ -274,6 +280,8 @@ void tile_add_results(tile_program *to, const tile_program *from, const tile_id 
 // A place for a tensor of the body; `component` 0 or 1.
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
 axis_set tile_place_axes(const tile_program *program, const tile_place *place);
+// The axes of the body alone.
+axis_set tile_body_axes(const tile_place *place);
 bool tile_is_number(const tile_program *program, tile_id x, double number);
 // A sum of products with a matrix of parameters, over axes that both factors have: which operand of
 // the MUL below is the matrix;

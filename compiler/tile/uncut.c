@@ -35,7 +35,7 @@ tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut) {
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     p->where = v.where;
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    v = tile_with_images(v, image);
     int axis;
     tile_id once = v.op == TILE_SUM ? counted_once(p, v.args[0], v.over & ~cut, &axis) : NO_TILE;
     if (once != NO_TILE) {

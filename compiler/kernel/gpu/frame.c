@@ -35,11 +35,11 @@ void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, 
                     const view *to, bool beside) {
   p->l.outside = h->at;
   if (gpu_registers_of(p, to)) {
-    gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, kernel_axes_of_place(place));
+    gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, tile_body_axes(place));
   } else if (gpu_registers_of(p, from)) {
-    gpu_accumulators_store(&p->l, gpu_registers_of(p, from), to, kernel_axes_of_place(place));
+    gpu_accumulators_store(&p->l, gpu_registers_of(p, from), to, tile_body_axes(place));
   } else {
-    (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
+    (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, tile_body_axes(place));
   }
 }
 
@@ -49,7 +49,7 @@ void gpu_show_states(kernel_frame *h, frame_program *p) {
     const view *state = &p->l.carried[c];
     const register_accumulators *kept = gpu_registers_of(p, state);
     if (kept && p->p->carried[c].has_copy)
-      gpu_accumulators_show(&p->l, kept, state, kernel_axes_of_place(&p->carried.items[c].place));
+      gpu_accumulators_show(&p->l, kept, state, tile_body_axes(&p->carried.items[c].place));
   }
 }
 

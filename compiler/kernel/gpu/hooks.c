@@ -62,7 +62,7 @@ static view gpu_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, loc
 // columns.
 static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
   emitter *e = h->e;
-  if (!h->gpu->slice.of_matrix || !axis_in(kernel_axes_of_place(place), h->k->value_axis)) return;
+  if (!h->gpu->slice.of_matrix || !axis_in(tile_body_axes(place), h->k->value_axis)) return;
   ir tokens = LLVMBuildNot(e->b, h->gpu->slice.of_matrix, "");
   v->present = v->present ? LLVMBuildAnd(e->b, v->present, tokens, "") : tokens;
 }
@@ -74,7 +74,7 @@ static void open_argument(kernel_frame *h, const tile_place *place, view *v) {
 static void open_target(kernel_frame *h, const frame_program *p, const tile_result *r,
                         result_target *target, ir wanted) {
   emitter *e = h->e;
-  axis_set place = kernel_axes_of_place(&r->place);
+  axis_set place = tile_body_axes(&r->place);
   ir first = frame_stores_result(h, p, r);
   bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
   target->over_threads = target->add && lane;

@@ -70,7 +70,7 @@ void gpu_load_saved(kernel_frame *h, frame_program *p, ir chunk) {
     // a register-resident state is loaded once a group, so single loads do: no copy function
     bool alone = gpu_registers_of(p, &p->l.carried[c]);
     if (h->gpu->team.shares && !alone)
-      memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+      memory.aligned = gpu_aligned(h, p, &memory, tile_body_axes(place));
     frame_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
   gpu_show_states(h, p);
@@ -108,8 +108,7 @@ void gpu_save_states(kernel_frame *h, frame_program *p, ir chunk) {
     const tile_place *place = &p->carried.items[c].place;
     if (place->transfer) continue;
     view memory = frame_saved_view(h, place, chunk);
-    if (h->gpu->team.shares)
-      memory.aligned = gpu_aligned(h, p, &memory, kernel_axes_of_place(place));
+    if (h->gpu->team.shares) memory.aligned = gpu_aligned(h, p, &memory, tile_body_axes(place));
     emit_branch first = branch_begin(e, gpu_by_this_thread(h, frame_writes_state(h, place)));
     frame_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);

@@ -113,7 +113,7 @@ static row_copy copy_of_step(kernel_frame *h, frame_program *p, int argument, ir
                              ir step) {
   emitter *e = h->e;
   ir t = int_add(e, begin, step);
-  row_copy c = {.axes = kernel_axes_of_place(tile_argument_place(p->program, argument)),
+  row_copy c = {.axes = tile_body_axes(tile_argument_place(p->program, argument)),
                 .from = frame_at_time(h, p->memory[argument], t, p->time_stride[argument]),
                 .to = step_row_view(h, p, argument, base, step),
                 .there = int_compare(e, LLVMIntSLT, t, h->time)};

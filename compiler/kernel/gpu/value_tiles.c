@@ -36,7 +36,7 @@ void gpu_value_tile_target(kernel_frame *h, const frame_program *p, int result,
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
   location at = h->plan->sums_at[result];
-  axis_set lacking = gpu_value_tile_axes(h->k) & ~kernel_axes_of_place(place);
+  axis_set lacking = gpu_value_tile_axes(h->k) & ~tile_body_axes(place);
   target->first_pass = at_end_of(h, lacking, false);
   target->in_passes = at.offset >= 0;
   if (!target->in_passes) {  // all tiles make the same value; only the first one stores it

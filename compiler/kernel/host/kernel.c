@@ -46,7 +46,7 @@ static view host_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, lo
 static void copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
                        const view *to, bool beside) {
   p->l.outside = h->at;
-  (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, kernel_axes_of_place(place));
+  (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, tile_body_axes(place));
 }
 
 static void open_host_result(kernel_frame *h, frame_program *p, int i, ir data) {

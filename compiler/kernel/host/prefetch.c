@@ -49,7 +49,7 @@ static bool is_near(const kernel_frame *h, axis_set axes) { return plan_is_share
 
 static void add_prefetch_rows(kernel_frame *h, frame_program *p, fetched_list *list,
                               const tile_place *place, view v, ir stride, ir there, ir begin) {
-  axis_set axes = kernel_axes_of_place(place);
+  axis_set axes = tile_body_axes(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
   int64_t bytes = number_bytes(h, v.stored);
   v.present = NULL;
@@ -64,7 +64,7 @@ static void add_prefetch_rows(kernel_frame *h, frame_program *p, fetched_list *l
 
 static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list,
                       const tile_place *place, ir chunk) {
-  axis_set axes = kernel_axes_of_place(place);
+  axis_set axes = tile_body_axes(place);
   if (is_near(h, axes) || h->recomputes) return;
   view v = frame_saved_view(h, place, chunk);
   int64_t rows = place->role == TILE_STASH ? p->program->chunk : 1;

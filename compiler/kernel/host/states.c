@@ -18,7 +18,7 @@ static void add_view_at_point(lower *l, const place_in_loops *at, void *data) {
 
 static void add_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
                       const view *to) {
-  add_data c = {.from = from, .to = to, .axes = kernel_axes_of_place(place)};
+  add_data c = {.from = from, .to = to, .axes = tile_body_axes(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_view_at_point, &c);

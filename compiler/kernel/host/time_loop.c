@@ -33,7 +33,7 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
 static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor,
                          ir t, ir stride, bool write) {
-  axis_set axes = kernel_axes_of_place(place);
+  axis_set axes = tile_body_axes(place);
   if (!place->time || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
   if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
@@ -119,7 +119,7 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   ir inside = integer(e, 0);
   view copy = {.base = frame_located(h, d->at)};
   copy.stride[t] = integer(e, d->row);
-  bool lanes = plan_has_lane(&h->m, kernel_axes_of_place(place));
+  bool lanes = plan_has_lane(&h->m, tile_body_axes(place));
   copy.internal = lanes;
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];

@@ -18,11 +18,6 @@ typedef struct moving {
   bool *moved;    // a product of `from` whose factor has moved behind it
 } moving;
 
-static const tile_value *new_value(const moving *n, tile_id id) { return &n->to->values.items[id]; }
-static const tile_value *old_value(const moving *n, tile_id id) {
-  return &n->from->values.items[id];
-}
-
 // An operand without its factors: a factor of rows, and a factor along the summed axis.
 typedef struct stripped {
   tile_id base, of_rows, of_depth;  // NO_TILE: nothing
@@ -39,13 +34,13 @@ static tile_id inverse_tile(const moving *n, tile_id x) {
 }
 
 static tile_id renamed_tile(const moving *n, tile_id x, int from, int to) {
-  if (x == NO_TILE || !axis_in(new_value(n, x)->axes, from)) return x;
+  if (x == NO_TILE || !axis_in(tile_at(n->to, x)->axes, from)) return x;
   tile_value v = {.op = TILE_RENAME, .args = {x, NO_TILE, NO_TILE}, .index = from, .index2 = to};
   return tile_append_exact(n->to, v);
 }
 
 static bool is_tokens(const moving *n, tile_id id) {
-  const tile_value *v = new_value(n, id);
+  const tile_value *v = tile_at(n->to, id);
   if (v->op == TILE_RENAME) return is_tokens(n, v->args[0]);
   return v->op == TILE_ARGUMENT && tile_place_of(n->to, v)->time;
 }
@@ -53,8 +48,8 @@ static bool is_tokens(const moving *n, tile_id id) {
 // Takes a factor off the operand if it has no summed axis, or summed axes alone.
 static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over,
                         bool divides) {
-  axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
-  axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
+  axis_set axes = plan_tile_axes(n->m, tile_at(n->to, factor)->axes);
+  axis_set of_x = plan_tile_axes(n->m, tile_at(n->to, x)->axes);
   if (axes == of_x || (axes & ~of_x) || (axes & over && axes & ~over)) return false;
   if (divides) factor = inverse_tile(n, factor);
   tile_id *to = axes & over ? &s->of_depth : &s->of_rows;
@@ -63,7 +58,7 @@ static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor,
 }
 
 static stripped strip_factors(const moving *n, tile_id id, axis_set over) {
-  const tile_value v = *new_value(n, id);
+  const tile_value v = *tile_at(n->to, id);
   stripped s = {.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
   if (v.op == TILE_RENAME) {
     int from = tile_renamed_from(&v), to = tile_renamed_to(&v);
@@ -94,10 +89,10 @@ static bool is_tile_product(const moving *n, const tile_value *v) {
 // Is the value elementwise, made of a product in its accumulator? The value alone reads the
 // product, and has one reader itself.
 static bool is_made_in_sums(const moving *n, tile_id old) {
-  const tile_value *v = old_value(n, old);
+  const tile_value *v = tile_at(n->from, old);
   if (v->op != TILE_MUL || n->uses[old] != 1) return false;
   for (int k = 0; k < 2; k++)
-    if (is_tile_product(n, old_value(n, v->args[k])) && n->uses[v->args[k]] == 1) return true;
+    if (is_tile_product(n, tile_at(n->from, v->args[k])) && n->uses[v->args[k]] == 1) return true;
   return false;
 }
 
@@ -105,14 +100,14 @@ static bool is_made_in_sums(const moving *n, tile_id old) {
 // products, the first may be multiplied before the second is added.
 static bool may_leave_factor(const moving *n, tile_id id) {
   if (n->uses[id] != 1 || n->user[id] == NO_TILE) return true;
-  const tile_value *v = old_value(n, n->user[id]);
+  const tile_value *v = tile_at(n->from, n->user[id]);
   if (v->op != TILE_ADD && v->op != TILE_SUB) return true;
   tile_id other = plan_product_of(n->from, v->args[v->args[0] == id]);
   return v->op == TILE_ADD && other != NO_TILE && !n->moved[other];
 }
 
 static tile_id without_factors(const moving *n, tile_id id) {
-  const tile_value *old = old_value(n, id);
+  const tile_value *old = tile_at(n->from, id);
   tile_value v = *old;
   tile_id factor = NO_TILE;
   bool changed = false;
@@ -162,8 +157,7 @@ void plan_move_factors(planner *q) {
     tile_value v = program->values.items[id];
     n.image[id] = v.op == TILE_DOT && n.uses[id] ? without_factors(&n, id) : NO_TILE;
     if (n.image[id] != NO_TILE) continue;
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = n.image[v.args[k]];
-    n.image[id] = tile_append_exact(n.to, v);
+    n.image[id] = tile_append_exact(n.to, tile_with_images(v, n.image));
   }
   tile_copy_results(n.to, program, n.image);
   q->program = n.to;

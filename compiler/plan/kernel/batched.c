@@ -23,10 +23,6 @@ typedef struct widening {
   bool late;  // terms that are no product are summed over the sequences after the last step
 } widening;
 
-static const tile_value *old_value(const widening *w, tile_id id) {
-  return &w->from->values.items[id];
-}
-
 static bool is_parameter(const tile_place *place) {
   return place->role == TILE_PARAM || place->role == TILE_D_PARAM;
 }
@@ -39,15 +35,15 @@ static tile_place widened_place(const widening *w, tile_place place) {
 }
 
 static bool multiplies_outer(const widening *w, const tile_value *mul) {
-  axis_set a = old_value(w, mul->args[0])->axes, b = old_value(w, mul->args[1])->axes;
+  axis_set a = tile_at(w->from, mul->args[0])->axes, b = tile_at(w->from, mul->args[1])->axes;
   return (a & ~b) && (b & ~a);
 }
 
 // A product of two values of a step (with `late`, an outer product), or a sum of such products.
 // plan/dense_products.c adds it up as one product over all steps.
 static bool has_products(const widening *w, tile_id id) {
-  const tile_value *v = old_value(w, id);
-  if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
+  const tile_value *v = tile_at(w->from, id);
+  if (v->op == TILE_SUM) v = tile_at(w->from, v->args[0]);
   if (v->op == TILE_MUL && w->late && !multiplies_outer(w, v)) return false;
   if (v->op == TILE_MUL)
     return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
@@ -59,7 +55,7 @@ static bool has_products(const widening *w, tile_id id) {
 
 // The sum over the sequences, of each product by itself.
 static tile_id summed(const widening *w, tile_id id) {
-  tile_value v = *old_value(w, id);
+  tile_value v = *tile_at(w->from, id);
   if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES) || !has_products(w, id)) {
     axis_set over = axis_bit(w->axis);
     if (v.op != TILE_SUM) return tile_reduce(w->to, TILE_SUM, w->image[id], over);
@@ -77,7 +73,7 @@ static tile_id accumulated_value(const widening *w, tile_id id) {
 // Each sequence has its own sum over the steps. The threads divide the entries of a sum over
 // sequences: each thread would otherwise loop over the sequences at every step.
 static tile_id accumulated_late(const widening *w, tile_id id) {
-  tile_value v = *old_value(w, id);
+  tile_value v = *tile_at(w->from, id);
   if (!has_products(w, id))
     return tile_reduce(w->to, TILE_SUM, accumulated_value(w, w->image[id]), axis_bit(w->axis));
   if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES)) return accumulated_value(w, summed(w, id));
@@ -86,13 +82,10 @@ static tile_id accumulated_late(const widening *w, tile_id id) {
 }
 
 static tile_id widened_value(const widening *w, tile_id id) {
-  tile_value v = *old_value(w, id);
+  tile_value v = *tile_at(w->from, id);
   if (v.op == TILE_ACCUMULATE && w->late) return accumulated_late(w, v.args[0]);
-  if (v.op == TILE_ACCUMULATE) {
-    v.args[0] = summed(w, v.args[0]);
-  } else {
-    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = w->image[v.args[k]];
-  }
+  if (v.op != TILE_ACCUMULATE) return tile_append_exact(w->to, tile_with_images(v, w->image));
+  v.args[0] = summed(w, v.args[0]);
   return tile_append_exact(w->to, v);
 }
 
@@ -108,7 +101,7 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
   for (int i = 0; i < w.to->arguments.count; i++)
     w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
   for (tile_id id = 0; id < program->values.count; id++) {
-    w.to->where = old_value(&w, id)->where;
+    w.to->where = tile_at(w.from, id)->where;
     w.image[id] = widened_value(&w, id);
   }
   for (int i = 0; i < program->results.count; i++) {

@@ -72,7 +72,7 @@ void kernel_place_staging(kernel_plan *w, program_plan *p) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!place->time || place->role == TILE_STASH) continue;
     int64_t stride = kernel_is_complex(w->k, place) ? 2 : 1, dense = 1, last = 0;
-    bool lanes = plan_has_lane(&w->m, kernel_axes_of_place(place));
+    bool lanes = plan_has_lane(&w->m, tile_body_axes(place));
     bool narrow = kernel_stores_narrow(&w->m, place);
     if (narrow || w->m.kind == MAP_BLOCK || lanes) stride = -1;
     if (lanes) dense = w->m.lanes, last = dense - 1;

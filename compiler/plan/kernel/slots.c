@@ -35,12 +35,6 @@ axis_set kernel_grid_of(const kernel *k) {
   return axes;
 }
 
-axis_set kernel_axes_of_place(const tile_place *place) {
-  axis_set axes = 0;
-  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
-  return axes;
-}
-
 // Is the tensor stored in 16 bits where tokens are?
 static bool is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
   if (place->tensor < 0) return true;
@@ -57,14 +51,14 @@ static void add_tensor_slot(arena *a, codegen_kernel *k, const tile_place *place
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
   slot.transfer = place->transfer;
   slot.source = place->source;
-  if (slot.transfer) slot.axes = kernel_axes_of_place(place);
+  if (slot.transfer) slot.axes = tile_body_axes(place);
   bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE ||
                role == TILE_D_STATE;
   slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
   slot.time = slot.per_batch && !state;
   slot.written = tile_role_is_result(role);
   if (role == TILE_D_INPUT || role == TILE_D_PARAM) {
-    slot.summed = kernel_grid_of(k->kernel) & ~kernel_axes_of_place(place);
+    slot.summed = kernel_grid_of(k->kernel) & ~tile_body_axes(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
   slot.narrow = slot.time && !slot.accumulated && is_narrow(k->kernel->recurrence, role, place);
@@ -133,7 +127,7 @@ static codegen_bytes kept_numbers(arena *a, const kernel *k) {
   codegen_bytes count = {0};
   const tile_place *kept;
   for (int i = 0; (kept = kernel_kept_value(k, i)); i++) {
-    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, kernel_axes_of_place(kept)});
+    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, tile_body_axes(kept)});
   }
   return count;
 }

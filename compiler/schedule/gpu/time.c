@@ -124,7 +124,7 @@ static double copied_bytes(const kernel *k) {
     return 0;
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
-    if (place->role != TILE_D_INPUT || axis_in(kernel_axes_of_place(place), k->lane_axis)) continue;
+    if (place->role != TILE_D_INPUT || axis_in(tile_body_axes(place), k->lane_axis)) continue;
     double all = 1;
     for (int x = 0; x < place->axis_count; x++)
       if (!axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), place->axes[x]))

@@ -115,7 +115,7 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    guard g = {.state = &p->l.carried[c], .axes = kernel_axes_of_place(place), .count = count};
+    guard g = {.state = &p->l.carried[c], .axes = tile_body_axes(place), .count = count};
     const register_accumulators *kept = gpu_registers_of(p, g.state);
     ir most = real_number(e, SEGMENT_LARGEST, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;

@@ -93,7 +93,7 @@ static term kept_term(kernel_frame *h, frame_program *p, int tensor, bool transf
   term t = {.there = place};
   if (!place) return t;
   t.v = gpu_summary_view(h, p, place, number);
-  t.axes = kernel_axes_of_place(place);
+  t.axes = tile_body_axes(place);
   return t;
 }
 
@@ -111,15 +111,14 @@ static void join_all(kernel_frame *h, frame_program *p, ir number, bool maxima) 
     const tile_place *place = &h->k->summary->results.items[i].place;
     if (!place->relative || place->transfer || kernel_is_maximum(place) != maxima) continue;
     int m = place->relative - 1, at = carried_state(p, m);
-    relative r = {
-        .state = &p->l.carried[carried_state(p, place->tensor)],
-        .axes = kernel_axes_of_place(place),
-        .is_maximum = maxima,
-        .kept = kept_term(h, p, place->tensor, false, number),
-        .sum = kept_term(h, p, place->tensor, true, number),
-        .largest = kept_term(h, p, m, false, number),
-        .shift = kept_term(h, p, m, true, number),
-        .maximum = {true, p->l.carried[at], kernel_axes_of_place(&p->carried.items[at].place)}};
+    relative r = {.state = &p->l.carried[carried_state(p, place->tensor)],
+                  .axes = tile_body_axes(place),
+                  .is_maximum = maxima,
+                  .kept = kept_term(h, p, place->tensor, false, number),
+                  .sum = kept_term(h, p, place->tensor, true, number),
+                  .largest = kept_term(h, p, m, false, number),
+                  .shift = kept_term(h, p, m, true, number),
+                  .maximum = {true, p->l.carried[at], tile_body_axes(&p->carried.items[at].place)}};
     const register_accumulators *kept = gpu_registers_of(p, r.state);
     if (kept) {
       r.kept.v.aligned = NULL;

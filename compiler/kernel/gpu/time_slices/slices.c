@@ -165,7 +165,7 @@ void gpu_end_slice(kernel_frame *h, frame_program *p) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = gpu_summary_place(h, state, state->transfer, state->component);
     view to = gpu_summary_entry(h, place, h->gpu->slice.number);
-    if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(place));
+    if (h->gpu->team.shares) to.aligned = gpu_aligned(h, p, &to, tile_body_axes(place));
     ir here = gpu_by_this_thread(h, frame_writes_state(h, place));
     if (h->gpu->slice.of_matrix)
       here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->gpu->slice.of_matrix, ""), "");
@@ -330,7 +330,7 @@ static void combine_states(kernel_frame *h, frame_program *p, const tile_place *
                            int count) {
   combined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
   j.stride = h->gpu->slice.summary_stride;
-  j.axes = kernel_axes_of_place(states[0]);
+  j.axes = tile_body_axes(states[0]);
   for (int i = 0; i < count; i++) {
     j.state[i] = carried_view(p, states[i], 0);
     j.kept[i] = gpu_aligned_summary_entry(h, p, gpu_summary_place(h, states[i], false, 0),
@@ -341,7 +341,7 @@ static void combine_states(kernel_frame *h, frame_program *p, const tile_place *
       j.leads[i][k] = factor;
       if (!factor) continue;
       j.across[i][k] = gpu_aligned_summary_entry(h, p, factor, integer(h->e, 0));
-      j.factor_axes = kernel_axes_of_place(factor);
+      j.factor_axes = tile_body_axes(factor);
     }
   }
   p->l.outside = h->at;
@@ -357,14 +357,14 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   }
   combined j = {.h = h, .count = kernel_is_complex(h->k, state) ? 2 : 1, .back = p->backward};
   j.stride = h->gpu->slice.summary_stride;
-  j.axes = kernel_axes_of_place(state);
+  j.axes = tile_body_axes(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = gpu_summary_place(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
     j.kept[k] =
         gpu_aligned_summary_entry(h, p, gpu_summary_place(h, state, false, k), integer(h->e, 0));
     j.factor[k] = gpu_aligned_summary_entry(h, p, factor, integer(h->e, 0));
-    j.factor_axes = kernel_axes_of_place(factor);
+    j.factor_axes = tile_body_axes(factor);
   }
   p->l.outside = h->at;
   const register_accumulators *kept = gpu_registers_of(p, j.state[0]);

@@ -47,7 +47,7 @@ view gpu_summary_entry(kernel_frame *h, const tile_place *place, ir number) {
     v.stride[place->axes[x]] = stride;
     stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
   }
-  frame_move_to_tile(h, &v, kernel_axes_of_place(place));
+  frame_move_to_tile(h, &v, tile_body_axes(place));
   return v;
 }
 
@@ -56,7 +56,7 @@ view gpu_aligned_summary_entry(kernel_frame *h, frame_program *p, const tile_pla
   view v = gpu_summary_entry(h, place, number);
   ir rest = LLVMBuildAnd(h->e->b, h->gpu->slice.summary_stride, integer(h->e, 3), "");
   if (!h->gpu->team.shares) return v;
-  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, kernel_axes_of_place(place)),
+  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, tile_body_axes(place)),
                            int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
   return v;
 }

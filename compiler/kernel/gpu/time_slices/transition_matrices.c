@@ -128,7 +128,7 @@ static ir identity_element(const identity *x, lower *l, const place_in_loops *at
 
 static void identity_point(lower *l, const place_in_loops *at, void *data) {
   const identity *x = data;
-  view_store(l, x->to, at, kernel_axes_of_place(x->state), identity_element(x, l, at));
+  view_store(l, x->to, at, tile_body_axes(x->state), identity_element(x, l, at));
 }
 
 static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
@@ -145,8 +145,7 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
   if (kept) {
     gpu_accumulators_each(&p->l, kept, identity_pair, &x);
   } else {
-    lower_copies(&p->l, plan_tile_axes(&h->m, kernel_axes_of_place(state)), false, identity_point,
-                 &x);
+    lower_copies(&p->l, plan_tile_axes(&h->m, tile_body_axes(state)), false, identity_point, &x);
   }
   branch_end(e, &branch);
 }
@@ -158,7 +157,7 @@ void gpu_end_column(kernel_frame *h, frame_program *p, const tile_place *state, 
                         kernel_has_own_lanes(h->k) ? integer(e, 0) : h->gpu->slice.first_column);
   ir here = LLVMBuildAnd(e->b, h->gpu->slice.of_matrix, frame_writes_state(h, state), "");
   emit_branch branch = branch_begin(e, gpu_by_this_thread(h, here));
-  if (!kernel_has_own_lanes(h->k)) to.aligned = gpu_aligned(h, p, &to, kernel_axes_of_place(state));
+  if (!kernel_has_own_lanes(h->k)) to.aligned = gpu_aligned(h, p, &to, tile_body_axes(state));
   frame_copy_state(h, p, state, from, &to);
   branch_end(e, &branch);
 }
@@ -294,7 +293,7 @@ void gpu_combine_columns(kernel_frame *h, frame_program *p, ir number) {
     const tile_place *state = &p->carried.items[c].place;
     if (!gpu_is_column(h->k, state)) continue;
     product d = {
-        .h = h, .p = p, .state = state, .to = &l->carried[c], .axes = kernel_axes_of_place(state)};
+        .h = h, .p = p, .state = state, .to = &l->carried[c], .axes = tile_body_axes(state)};
     d.kept = gpu_summary_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
     d.matrix.stride[h->k->value_axis] = NULL;

@@ -9,7 +9,7 @@
 
 row_shape gpu_row_shape(const kernel_plan *w, const program_plan *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
-  row_shape s = {.axes = kernel_axes_of_place(place), .numbers = 1};
+  row_shape s = {.axes = tile_body_axes(place), .numbers = 1};
   int slot = kernel_find_slot(w->described, place->role, place);
   s.lane = axis_in(s.axes, w->k->lane_axis);
   s.narrow = s.lane && number_is_narrow(w->m.dtype) && w->described->slots.items[slot].narrow;

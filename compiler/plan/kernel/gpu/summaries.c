@@ -48,7 +48,7 @@ static void columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   for (int i = 0; ends && i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (!gpu_is_column(k, place)) continue;
-    axis_set axes = kernel_axes_of_place(place) & ~axis_bit(k->value_axis);
+    axis_set axes = tile_body_axes(place) & ~axis_bit(k->value_axis);
     codegen_bytes_add(a, numbers, (codegen_bytes_term){gpu_row_numbers(k), axes});
   }
 }
@@ -120,7 +120,7 @@ codegen_bytes gpu_summary_numbers(arena *a, const kernel *k) {
   codegen_bytes numbers = {0};
   const tile_program *ends = gpu_summary_program(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
-    axis_set axes = kernel_axes_of_place(&ends->results.items[i].place);
+    axis_set axes = tile_body_axes(&ends->results.items[i].place);
     codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
   }
   if (!ends) return numbers;

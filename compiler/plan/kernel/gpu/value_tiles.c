@@ -39,7 +39,7 @@ static int64_t take_padded(int64_t *total, int64_t numbers) {
 
 // Is the result a sum over tiles? It lacks a tiled axis that its value has or is partial over.
 static bool is_sum_of_passes(const kernel_plan *w, const tile_result *r) {
-  axis_set lacking = gpu_value_tile_axes(w->k) & ~kernel_axes_of_place(&r->place);
+  axis_set lacking = gpu_value_tile_axes(w->k) & ~tile_body_axes(&r->place);
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
   return lacking & w->main.p->values[r->value].own;
 }
