@@ -136,8 +136,7 @@ static void dump_passes(compilation *c, FILE *out) {
   for (int i = 0; i < c->runs.count; i++) {
     const pass_log *inner = &c->runs.items[i].inner;
     fprintf(out, "%s\n", c->runs.items[i].name);
-    for (int s = 0; s < inner->stages.count; s++) {
-      const pass_log_stage *stage = &inner->stages.items[s];
+    vec_each(const pass_log_stage, stage, inner->stages) {
       for (int n = 0; n < stage->stage->count; n++)
         if (stage->counts[n].runs)
           fprintf(out, "  %-9s %-18s %3d\n", stage->stage->name, stage->stage->name_of(n),

@@ -324,8 +324,7 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
                  body->name, kernels->why);
   recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
   if (advices.count == 0 || !advice_pays(c, kernels, &advices)) return;
-  for (int i = 0; i < advices.count; i++) {
-    const recurrence_advice *advice = &advices.items[i];
+  vec_each(const recurrence_advice, advice, advices) {
     diag_warning(c->messages, body->values.items[advice->value].span, "%s", advice->text);
   }
 }
@@ -527,8 +526,7 @@ bool pass_join(compilation *c) {
   const artifact **libraries = ARENA_ARRAY(c->memory, const artifact *, count);
   for (int i = 0; i < count; i++) libraries[i] = &c->variants.items[i]->library;
   const compile_options *options = c->options;
-  for (int i = 0; i < options->choices.count; i++) {
-    const size_choice *choice = &options->choices.items[i];
+  vec_each(const size_choice, choice, options->choices) {
     artifact_choice made = {.axis = choice->axis, .name = choice->name};
     for (int k = 0; k < choice->sizes.count; k++)
       vec_push(c->memory, &made.sizes, choice->sizes.items[k]);
@@ -674,8 +672,7 @@ const char *verify_kernels(compilation *c) {
 }
 
 const char *verify_gpu_kernels(compilation *c) {
-  for (int i = 0; i < c->gpu.count; i++) {
-    const gpu_forms *forms = &c->gpu.items[i];
+  vec_each(const gpu_forms, forms, c->gpu) {
     const char *wrong = verify_kernels_of(c, forms->small);
     if (!wrong) wrong = verify_kernels_of(c, forms->large);
     if (!wrong) wrong = verify_kernels_of(c, forms->warpgroups);

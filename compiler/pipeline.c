@@ -176,8 +176,7 @@ static void report_inner_times(const pass_log *log, FILE *out) {
 static void report_times(const compilation *c, FILE *out) {
   double seconds = 0, processor = 0;
   fprintf(out, "pass                        time  processor time\n");
-  for (int i = 0; i < c->runs.count; i++) {
-    const pass_run *run = &c->runs.items[i];
+  vec_each(const pass_run, run, c->runs) {
     report_time(run->name, run->seconds, run->processor, out);
     report_inner_times(&run->inner, out);
     seconds += run->seconds;

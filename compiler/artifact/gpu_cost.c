@@ -47,8 +47,7 @@ static const recurrence_kernels *kernels_of(const cost_run *c) {
 static int64_t made_up_size(const cost_run *c, int axis) {
   const recurrence_kernels *all = kernels_of(c);
   int64_t size = UNKNOWN_SIZE;
-  for (int k = 0; k < all->kernels.count; k++) {
-    const kernel *one = &all->kernels.items[k];
+  vec_each(const kernel, one, all->kernels) {
     for (int i = 0; i < one->grid_count; i++)
       if (one->grid_axes[i] == axis) size = 1;
     if (one->lane_axis == axis && size != 1) size = one->lane_block;
@@ -119,8 +118,7 @@ static void *room_of(int64_t bytes) {
 static void fill_cost_arguments(cost_run *c, int64_t time, int64_t *words) {
   const abi_recurrence *abi = c->r->abi;
   c->state = 1;
-  for (int i = 0; i < abi->fields.count; i++) {
-    const abi_field *f = &abi->fields.items[i];
+  vec_each(const abi_field, f, abi->fields) {
     int64_t *word = &words[f->offset / 8];
     *word = 0;
     if (f->kind == ABI_SIZE) *word = abi->arguments_size;
@@ -133,8 +131,7 @@ static void fill_cost_arguments(cost_run *c, int64_t time, int64_t *words) {
 }
 
 static void free_arguments(const cost_run *c, const int64_t *words) {
-  for (int i = 0; i < c->r->abi->fields.count; i++) {
-    const abi_field *f = &c->r->abi->fields.items[i];
+  vec_each(const abi_field, f, c->r->abi->fields) {
     if (f->kind == ABI_DATA) free((void *)(uintptr_t)words[f->offset / 8]);
   }
 }

@@ -38,8 +38,7 @@ static const char *header_kind_text(kernel_kind kind) {
 }
 
 static const char *header_axis_name(const printer *p, int axis) {
-  for (int i = 0; i < p->abi->fields.count; i++) {
-    const abi_field *field = &p->abi->fields.items[i];
+  vec_each(const abi_field, field, p->abi->fields) {
     if (field->kind == ABI_AXIS && field->index == axis) return field->name;
   }
   ICE("artifact", "axis %d has no field", axis);
@@ -131,8 +130,7 @@ static void put_parameter(printer *p, number_type dtype) {
       fprintf(p->out, "  /* %lld */", (long long)body->axes.items[axis].size);
     fprintf(p->out, "\n");
   }
-  for (int i = 0; i < p->k->base.slots.count; i++) {
-    const codegen_slot *slot = &p->k->base.slots.items[i];
+  vec_each(const codegen_slot, slot, p->k->base.slots) {
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
             abi_shape(p->arena, p->abi, slot_memory(p, slot)), slot_type_text(p, slot, dtype),
             slot->written ? ": written" : "");
@@ -230,8 +228,7 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   fprintf(p.out, " */\n");
   fprintf(p.out, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
   put_frame(&p);
-  for (int i = 0; i < library->recurrences.count; i++) {
-    const artifact_recurrence *r = &library->recurrences.items[i];
+  vec_each(const artifact_recurrence, r, library->recurrences) {
     p.abi = r->inner ? r->inner : r->abi;
     put_kernels(&p, r->gpu.small, CLASS_SMALL, library);
     put_kernels(&p, r->gpu.large, CLASS_LARGE, library);

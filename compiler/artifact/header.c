@@ -64,8 +64,7 @@ static const char *variant_sizes_text(const printer *b, const artifact *library,
 static void put_axis_fields(const printer *b, const artifact *library, const abi_recurrence *abi,
                             const artifact_entry *entry) {
   const typed_body *body = abi->body;
-  for (int i = 0; i < abi->fields.count; i++) {
-    const abi_field *field = &abi->fields.items[i];
+  vec_each(const abi_field, field, abi->fields) {
     if (field->kind != ABI_AXIS) continue;
     const typed_axis *axis = &body->axes.items[field->index];
     fprintf(b->out, "  int64_t %s;", field->name);
@@ -124,8 +123,7 @@ static const char *c_type(number_type type) {
 static void put_struct_memories(const printer *b, const abi_recurrence *abi, const char *symbol,
                                 number_type dtype) {
   bool gradients = false;
-  for (int i = 0; i < abi->memories.count; i++) {
-    const abi_memory *memory = &abi->memories.items[i];
+  vec_each(const abi_memory, memory, abi->memories) {
     bool gradient = memory->role >= ABI_D_VALUE;
     if (gradient != gradients)
       fprintf(b->out, "\n  /* Only read and written by %s_backward. */\n", symbol);
@@ -238,8 +236,7 @@ static void put_recurrence(const printer *b, const artifact *library, int index)
 }
 
 static void put_other_names(const printer *b, const artifact *library) {
-  for (int i = 0; i < library->entries.count; i++) {
-    const artifact_entry *entry = &library->entries.items[i];
+  vec_each(const artifact_entry, entry, library->entries) {
     if (!entry->same_as) continue;
     fprintf(b->out, "\n/* ---- %s is %s ---- */\n", entry->symbol, entry->same_as);
     put_same(b, entry->symbol, entry->same_as);

@@ -113,8 +113,7 @@ static void add_whole_library(arena *a, const artifact *whole, blob_list *blobs,
                           .bytes = manifest,
                           .size = (int64_t)strlen(manifest) + 1,
                           .exported = true});
-  for (int i = 0; i < whole->entries.count; i++) {
-    const artifact_entry *entry = &whole->entries.items[i];
+  vec_each(const artifact_entry, entry, whole->entries) {
     const char *of = entry->same_as ? entry->same_as : entry->symbol;
     bool picks = !entry->same_as || artifact_entry_named(whole, of);
     const char *data = arena_printf(a, "%s.%s", of, picks ? "choice" : "table");
@@ -129,8 +128,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, const artifac
   blob_list blobs = {0};
   thunk_list thunks = {0};
   if (whole) add_whole_library(a, whole, &blobs, &thunks);
-  for (int i = 0; i < library->recurrences.count; i++) {
-    const artifact_recurrence *r = &library->recurrences.items[i];
+  vec_each(const artifact_recurrence, r, library->recurrences) {
     artifact_kernels described = artifact_describe(a, library, r);
     for (int k = 0; k < r->kernels->kernels.count; k++)
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
@@ -176,8 +174,7 @@ static void add_image(image_list *list, const char *kind, const codegen_gpu_imag
 
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu) {
   image_list list = {.arena = a};
-  for (int i = 0; i < gpu->images.count; i++) {
-    const codegen_gpu_image *image = &gpu->images.items[i];
+  vec_each(const codegen_gpu_image, image, gpu->images) {
     if (image->target == GPU_SIMT) continue;
     bool exact = codegen_gpu_exact(image->target);
     add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text,

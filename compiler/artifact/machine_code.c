@@ -136,8 +136,7 @@ static void add_instructions(arena *a, const codegen_gpu_image *image, artifact_
 artifact_codes artifact_machine_codes(arena *a, const codegen_gpu_object *object,
                                       codegen_gpu_target target) {
   artifact_codes codes = {0};
-  for (int i = 0; i < object->images.count; i++) {
-    const codegen_gpu_image *image = &object->images.items[i];
+  vec_each(const codegen_gpu_image, image, object->images) {
     if (image->target != target || !image->said) continue;
     read_assembler(a, image->said, &codes);
     if (image->cubin) add_instructions(a, image, &codes);

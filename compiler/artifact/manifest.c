@@ -72,8 +72,7 @@ static cJSON *structure_json(const recurrence *r) {
 
 static cJSON *axes_json(arena *a, const typed_body *body) {
   cJSON *list = must(cJSON_CreateArray());
-  for (int i = 0; i < body->axes.count; i++) {
-    const typed_axis *axis = &body->axes.items[i];
+  vec_each(const typed_axis, axis, body->axes) {
     cJSON *row = must(cJSON_CreateObject());
     add_json_text(row, "name", axis->name);
     add_json_item(row, "size",
@@ -92,8 +91,7 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
                                       [TENSOR_STATE] = "state",
                                       [TENSOR_OUTPUT] = "output"};
   cJSON *list = must(cJSON_CreateArray());
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *tensor = &body->tensors.items[i];
+  vec_each(const typed_tensor, tensor, body->tensors) {
     cJSON *row = must(cJSON_CreateObject());
     add_json_text(row, "name", tensor->name);
     add_json_text(row, "kind", kinds[tensor->kind]);
@@ -140,8 +138,7 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
                                       [ABI_BATCH_STRIDE] = "batch_stride",
                                       [ABI_TIME_STRIDE] = "time_stride"};
   cJSON *fields = must(cJSON_CreateArray());
-  for (int i = 0; i < abi->fields.count; i++) {
-    const abi_field *field = &abi->fields.items[i];
+  vec_each(const abi_field, field, abi->fields) {
     const char *of = NULL;
     if (field->kind == ABI_AXIS) of = abi->body->axes.items[field->index].name;
     if (field->kind >= ABI_DATA) of = abi->memories.items[field->index].apply_name;
@@ -260,8 +257,7 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
 
 static cJSON *entries_json(const artifact *library) {
   cJSON *list = must(cJSON_CreateArray());
-  for (int i = 0; i < library->entries.count; i++) {
-    const artifact_entry *entry = &library->entries.items[i];
+  vec_each(const artifact_entry, entry, library->entries) {
     cJSON *row = must(cJSON_CreateObject()), *variants = must(cJSON_CreateArray());
     add_json_text(row, "symbol", entry->symbol);
     add_json_text(row, "same_as", entry->same_as);

@@ -75,8 +75,7 @@ static int launches_with(const codegen_gpu_kernel *k) {
 }
 
 static int launches_of(const codegen_gpu_object *object, const recurrence *made, kernel_kind kind) {
-  for (int i = 0; i < object->kernels.count; i++) {
-    const codegen_gpu_kernel *k = &object->kernels.items[i];
+  vec_each(const codegen_gpu_kernel, k, object->kernels) {
     if (k->base.kernel->kind == kind && k->base.kernel->recurrence == made) return launches_with(k);
   }
   return 0;

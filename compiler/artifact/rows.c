@@ -72,8 +72,7 @@ static void add_last_rows(row_list *l, int lag) {
 static void add_gradient_of_input(row_list *l, int input) {
   const recurrence_delays *delays = l->r->delays;
   artifact_row_sources *x = NULL;
-  for (int i = 0; i < delays->delays.count; i++) {
-    const recurrence_delay *d = &delays->delays.items[i];
+  vec_each(const recurrence_delay, d, delays->delays) {
     if (d->source != input) continue;
     if (!x) {
       x = begin_rows(l, REC_ROWS_AFTER_BACKWARD, false, ABI_D_VALUE, input, -1);
@@ -105,8 +104,7 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
                                 .rows = depth};
     vec_push(l->arena, &x->sources, own);
   }
-  for (int i = 0; i < delays->delays.count; i++) {
-    const recurrence_delay *d = &delays->delays.items[i];
+  vec_each(const recurrence_delay, d, delays->delays) {
     if (d->lag == lag) add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps - depth, 0);
   }
 }

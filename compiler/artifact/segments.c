@@ -20,8 +20,7 @@ const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, b
 
 artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels) {
   artifact_transfers all = {0};
-  for (int i = 0; i < kernels->host.count; i++) {
-    const codegen_kernel *k = &kernels->host.items[i];
+  vec_each(const codegen_kernel, k, kernels->host) {
     for (int slot = 0; is_summary(k->kernel->kind) && slot < k->slots.count; slot++)
       if (k->slots.items[slot].transfer) vec_push(a, &all, &k->slots.items[slot]);
   }
@@ -40,8 +39,7 @@ static int state_memory(const abi_recurrence *abi, bool back, int tensor) {
 
 // The slot that a result is written to.
 static const codegen_slot *result_slot(const codegen_kernel *k, const tile_place *place) {
-  for (int i = 0; i < k->slots.count; i++) {
-    const codegen_slot *slot = &k->slots.items[i];
+  vec_each(const codegen_slot, slot, k->slots) {
     bool same = slot->role == place->role && slot->tensor == place->tensor && slot->lag < 0;
     if (same && slot->transfer == place->transfer && slot->source == place->source) return slot;
   }

@@ -8,8 +8,7 @@
 
 codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi) {
   codegen_bytes count = {0};
-  for (int i = 0; i < abi->memories.count; i++) {
-    const abi_memory *memory = &abi->memories.items[i];
+  vec_each(const abi_memory, memory, abi->memories) {
     if (memory->role != ABI_H0) continue;
     int axes[TYPED_MAX_AXES];
     int axis_count = abi_axes(abi, memory, axes);

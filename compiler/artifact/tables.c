@@ -359,8 +359,7 @@ static bool kernels_make_summaries(const artifact_kernels *kernels) {
 static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kernels *kernels) {
   for (int devices = 0; devices < REC_GPU_CLASSES; devices++) {
     size_t class_at = offsetof(rec_table, gpu) + sizeof(rec_table_gpu) * (size_t)devices;
-    for (int i = 0; i < kernels->gpu[devices].count; i++) {
-      const codegen_gpu_kernel *k = &kernels->gpu[devices].items[i];
+    vec_each(const codegen_gpu_kernel, k, kernels->gpu[devices]) {
       int kind = kernel_position(k->base.kernel);
       size_t row_at =
           class_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
@@ -400,8 +399,7 @@ static int by_offset(const void *x, const void *y) {
 static void put_delay_rows(table_builder *b, rec_table *table, const artifact_recurrence *r) {
   artifact_rows all = artifact_delay_rows(b->arena, r);
   VEC(rec_table_rows) rows = {0};
-  for (int i = 0; i < all.count; i++) {
-    artifact_row_sources *x = &all.items[i];
+  vec_each(artifact_row_sources, x, all) {
     x->rows.source_count = x->sources.count;
     x->rows.sources_at =
         put_table_bytes(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
@@ -465,8 +463,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
       put_table_bytes(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = artifact_saved_numbers(a, abi);
   table.saved = byte_count_row(&b, &saved);
-  for (int i = 0; i < kernels->host.count; i++) {
-    const codegen_kernel *compiled = &kernels->host.items[i];
+  vec_each(const codegen_kernel, compiled, kernels->host) {
     int kind = kernel_position(compiled->kernel);
     if (kind == REC_KERNEL_BACKWARD) table.kept = byte_count_row(&b, &compiled->kept);
     int32_t row_at =

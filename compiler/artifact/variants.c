@@ -17,8 +17,7 @@
 static void add_recurrences(arena *a, const artifact *const *variants, int count, const char *plain,
                             artifact *whole) {
   for (int v = 0; v < count; v++)
-    for (int i = 0; i < variants[v]->recurrences.count; i++) {
-      const artifact_recurrence *r = &variants[v]->recurrences.items[i];
+    vec_each(const artifact_recurrence, r, variants[v]->recurrences) {
       if (strcmp(r->plain, plain) == 0) vec_push(a, &whole->recurrences, *r);
     }
 }
@@ -63,8 +62,7 @@ static void add_dtype_entries(arena *a, artifact *whole, const artifact_recurren
 
 // A call fills the same struct whichever variant it gets.
 static const char *check_variant_arguments(arena *a, const artifact *whole) {
-  for (int e = 0; e < whole->entries.count; e++) {
-    const artifact_entry *entry = &whole->entries.items[e];
+  vec_each(const artifact_entry, entry, whole->entries) {
     for (int i = 1; i < entry->variants.count; i++) {
       const abi_recurrence *first = whole->recurrences.items[entry->variants.items[0]].abi,
                            *other = whole->recurrences.items[entry->variants.items[i]].abi;
@@ -175,8 +173,7 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   rec_choice choice = {.count = entry->variants.count};
   choice.name_at = put_variant_text(a, &texts, size, entry->symbol);
   choice.command_at = put_variant_text(a, &texts, size, command_of(a, whole));
-  for (int i = 0; i < whole->choices.count; i++) {
-    const artifact_choice *sizes = &whole->choices.items[i];
+  vec_each(const artifact_choice, sizes, whole->choices) {
     if (!is_fixed_axis(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
     choice.axes[choice.axis_count++] =
         (rec_choice_axis){axis_index_by_name(first->abi->body, sizes->axis),

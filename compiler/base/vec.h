@@ -20,6 +20,11 @@
     (v)->items[(v)->count++] = __VA_ARGS__;                                                   \
   } while (0)
 
+// Loops over the elements, x pointing at each in turn; the array does not grow meanwhile.
+//   vec_each(const typed_tensor, t, body->tensors) { .. }
+#define vec_each(type, x, v) \
+  for (type *x = (v).items, *x##_end = (v).count ? x + (v).count : x; x < x##_end; x++)
+
 // The elements move to another arena, whose life is longer.
 #define vec_keep(a, v) \
   ((v)->items = vec_copy((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items))

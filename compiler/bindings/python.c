@@ -113,8 +113,7 @@ bool python_is_instance_axis(const python_recurrence *r, int axis) {
     if (value_joins(&body->values.items[i], axis)) return false;
   for (int i = 0; i < body->lags.count; i++)
     if (!axis_in(body->lags.items[i].axes, axis)) return false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if ((t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT) && !axis_in(t->axis_set, axis))
       return false;
   }

@@ -37,8 +37,7 @@ static bool start_names(const typed_start *start, int axis) {
 // others.
 static bool is_needed(const python_recurrence *r, int axis) {
   const typed_body *body = r->abi->body;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     for (int k = 0; t->kind == TENSOR_PARAM && k < body->axes.count; k++)
       if ((axis_in(t->axis_set, k) || start_names(t->start, k)) &&
           (k == axis || axis_of(r, k)->size_expr))

@@ -57,8 +57,7 @@ static bool has_plain_mask(const scan_state *state) {
 bool coupled_by_masks(const scan *s, int index) {
   const scan_state *state = &s->states[index];
   const axis_set axes = s->body->tensors.items[state->tensor].axis_set;
-  for (int i = 0; i < state->sources.count; i++) {
-    const scan_product *link = &state->sources.items[i];
+  vec_each(const scan_product, link, state->sources) {
     const scan_state *other = &s->states[link->state];
     if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) ||
         link->part != PART_WHOLE || !is_one_number(s, index, link) ||
@@ -85,8 +84,7 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
             sum = pair_number(s->program, 0);
   if (to == from) return own;
   int t = s->program->time_axis, pair = s->program->pair_axis, middle = middle_axis(s);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
-    const scan_product *link = &s->states[to].sources.items[i];
+  vec_each(const scan_product, link, s->states[to].sources) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_mask(s, link->state, from, link->previous);
     inner = pair_mul(s->program, coefficient(s, link), inner);
@@ -107,8 +105,7 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
   int t = s->program->time_axis, pair = s->program->pair_axis;
   tile_pair own = pair_real(decay_mask(s, to, previous, previous)),
             sum = pair_number(s->program, 0);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
-    const scan_product *link = &s->states[to].sources.items[i];
+  vec_each(const scan_product, link, s->states[to].sources) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_from_start(s, link->state, from, link->previous, keys, side);
     inner = renamed_pair(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
@@ -121,8 +118,7 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
 // write of `from` (by the other step of the pair), or `from` before the chunk.
 static tile_pair kept_of_links(scan *s, int to, int from, bool writes) {
   tile_pair sum = pair_number(s->program, 0);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
-    const scan_product *link = &s->states[to].sources.items[i];
+  vec_each(const scan_product, link, s->states[to].sources) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = writes
                           ? coupled_mask(s, link->state, from, link->previous)

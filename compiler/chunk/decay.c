@@ -265,8 +265,7 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
 static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half,
                           level_product which) {
   tile_pair product = pair_number(s->program, 1);
-  for (int i = 0; i < s->states[state].decay.count; i++) {
-    decay_factor *factor = &s->states[state].decay.items[i];
+  vec_each(decay_factor, factor, s->states[state].decay) {
     if (on_side(factor, keys, side))
       product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
   }

@@ -65,8 +65,7 @@ static void add_axes(const scan *s, const scan_state *state, const recurrence_te
 // them.
 static axis_set axes_made(const scan *s, const scan_state *state) {
   axis_set beside = 0, apart = 0, all = s->body->tensors.items[state->tensor].axis_set;
-  for (int i = 0; i < state->update->products.count; i++) {
-    const scan_product *product = &state->update->products.items[i];
+  vec_each(const scan_product, product, state->update->products) {
     for (int k = 0; product->state < 0 && k < product->factors.count; k++) {
       value_id factor = product->factors.items[k].value;
       recurrence_terms terms =
@@ -102,8 +101,7 @@ static bool share_axes(scan *s, scan_state *state) {
 static void leave_heads(const scan *s, scan_state *state) {
   axis_set of_decay =
       state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
-  for (int i = 0; i < state->update->products.count; i++) {
-    const scan_product *link = &state->update->products.items[i];
+  vec_each(const scan_product, link, state->update->products) {
     for (int k = 0; link->state >= 0 && k < link->factors.count; k++)
       of_decay |= s->body->values.items[link->factors.items[k].value].axes;
   }

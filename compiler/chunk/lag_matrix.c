@@ -43,8 +43,7 @@ static void add_lag_slot(scan *s, int lag, int steps) {
     before = body_append(s->arena, s->body, previous);
   }
   vec_push(s->arena, &s->body->tensors, tensor_of_slot(s, buffer, before));
-  for (int i = 0; i < s->body->values.count; i++) {
-    typed_value *v = &s->body->values.items[i];
+  vec_each(typed_value, v, s->body->values) {
     if (v->op != VALUE_LAG || v->index != lag || v->steps != steps) continue;
     v->op = VALUE_PREVIOUS;
     v->index = tensor;

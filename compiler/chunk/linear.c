@@ -84,8 +84,7 @@ linear *linear_of_factor(scan *s, value_id id) {
 
 linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides) {
   linear *scaled = linear_new(s);
-  for (int i = 0; i < x->products.count; i++) {
-    const scan_product *from = &x->products.items[i];
+  vec_each(const scan_product, from, x->products) {
     if (from->part != PART_WHOLE && s->body->values.items[factor].complex) {
       scan_refuse(s, "the real part of a state is multiplied by a complex value");
     }

@@ -48,8 +48,7 @@ static bool passes_on(const typed_value *v, const bool *depends) {
 }
 
 static bool leaves_unsummed(const scan *s, const bool *depends) {
-  for (int i = 0; i < s->body->tensors.count; i++) {
-    const typed_tensor *tensor = &s->body->tensors.items[i];
+  vec_each(const typed_tensor, tensor, s->body->tensors) {
     if (tensor->kind == TENSOR_OUTPUT && depends[tensor->assigned]) return true;
   }
   for (int i = 0; i < s->body->lags.count; i++) {
@@ -170,8 +169,7 @@ static void make_scan_body(scan *s, const recurrence *from) {
 
 static int *uses_of_values(arena *a, const typed_body *body) {
   int *uses = ARENA_ARRAY(a, int, body->values.count);
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
+  vec_each(const typed_value, v, body->values) {
     for (int k = 0; k < value_arity(v->op); k++) uses[v->args[k]]++;
   }
   for (int i = 0; i < body->tensors.count; i++) {

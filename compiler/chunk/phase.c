@@ -110,8 +110,7 @@ tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which) {
 
 static tile_pair phase_product(scan *s, int state, axis_set keys, int sides, phase_sum which) {
   tile_pair all = pair_number(s->program, 1);
-  for (int i = 0; i < s->states[state].phases.count; i++) {
-    const scan_phase *phase = &s->states[state].phases.items[i];
+  vec_each(const scan_phase, phase, s->states[state].phases) {
     if (on_sides(phase, keys, sides))
       all = pair_mul(s->program, all, phase_rotation(s, phase, which));
   }

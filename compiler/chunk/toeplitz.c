@@ -332,8 +332,7 @@ void toeplitz_make(scan *s, int index) {
   of->powers = powers_of(s, of->decay, of->level, false);
   make_writes(s, index, powers_of(s, of->decay, of->level, true));
   tile_pair added = number_pair(s, 0);
-  for (int i = 0; i < of->writes.count; i++) {
-    const toeplitz_write *write = &of->writes.items[i];
+  vec_each(const toeplitz_write, write, of->writes) {
     axis_set steps = axis_bit(step_axis(s, of));
     added = add_pairs(s, added, pair_dot(s->program, write->leave, write->value, steps));
   }
@@ -471,8 +470,7 @@ tile_pair toeplitz_next(scan *s, int state) {
   tile_pair kept = pair_sum(s->program, pair_where(s->program, here, longer, number_pair(s, 0)),
                             axis_bit(step_axis(s, of)));
   tile_pair next = mul_pairs(s, kept, at_last(s, of, last, of->starts));
-  for (int i = 0; i < of->writes.count; i++) {
-    const toeplitz_write *write = &of->writes.items[i];
+  vec_each(const toeplitz_write, write, of->writes) {
     tile_pair x = at_segment_end(s, of, at_last(s, of, last, write->value), missing);
     axis_set steps = axis_bit(step_axis(s, of));
     next = add_pairs(s, next, pair_dot(s->program, write->leave, x, steps));

@@ -18,8 +18,7 @@
 static const scan_product *only_product(const scan *s, int of, int state) {
   const linear *update = s->states[of].update;
   const scan_product *found = NULL;
-  for (int i = 0; i < update->products.count; i++) {
-    const scan_product *product = &update->products.items[i];
+  vec_each(const scan_product, product, update->products) {
     if (product->state != state) continue;
     if (found || !product->previous || product->part != PART_WHOLE) return NULL;
     found = product;

@@ -149,8 +149,7 @@ ir int_fields_number(emitter *e, int_fields *f) {
   ir sum = NULL;
   uint32_t set = 0;
   join_groups(f);
-  for (int i = 0; i < f->count; i++) {
-    const int_field *x = &f->items[i];
+  vec_each(const int_field, x, *f) {
     if (!x->mask) continue;
     uint32_t bits = shifted_bits(x->mask, x->shift);
     ir own = field_number(e, x);

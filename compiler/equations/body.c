@@ -112,8 +112,7 @@ static void make_formula(body_writer *w, value_id id) {
 
 static void count_value_uses(body_writer *w) {
   const typed_body *body = w->body;
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
+  vec_each(const typed_value, v, body->values) {
     for (int k = 0; k < value_arity(v->op); k++) w->uses[v->args[k]]++;
   }
 }
@@ -152,8 +151,7 @@ equation_list equations_of_body(arena *a, const typed_body *body) {
   for (value_id id = 0; id < body->values.count; id++) {
     if (w.names[id] && needed[id]) vec_push(a, &list, own_equation(&w, id));
   }
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (t->assigned == NO_VALUE) continue;
     if (w.names[t->assigned] && strcmp(w.names[t->assigned], t->name) == 0) continue;
     const formula *left =

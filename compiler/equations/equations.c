@@ -145,8 +145,7 @@ static void put_declarations(const document *d, const typed_body *body) {
   static const char *const words[] = {"input ", "param ", "state ", "output"};
   for (int kind = 0; kind < 4; kind++) {
     const char *line = "";
-    for (int i = 0; i < body->tensors.count; i++) {
-      const typed_tensor *t = &body->tensors.items[i];
+    vec_each(const typed_tensor, t, body->tensors) {
       if ((int)t->kind != kind) continue;
       line = arena_printf(d->a, "%s%s%s", line, *line ? ", " : "", t->name);
       for (int x = 0; x < t->axis_count; x++)

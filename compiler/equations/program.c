@@ -86,8 +86,7 @@ static bool is_complex_place(const tile_writer *w, const tile_place *place) {
 
 static int depth_of_lag(const tile_writer *w, int lag) {
   int depth = 0;
-  for (int i = 0; i < w->p->arguments.count; i++) {
-    const tile_place *place = &w->p->arguments.items[i];
+  vec_each(const tile_place, place, w->p->arguments) {
     if (place->lag == lag && place->slot >= depth) depth = place->slot + 1;
   }
   return depth;

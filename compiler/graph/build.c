@@ -160,8 +160,7 @@ static bool sizes_complete(const ast_item *item) {
 
 static void build_rest(graph_builder *b) {
   for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < b->program->layers.count; i++) {
-      const typed_name *n = &b->program->layers.items[i];
+    vec_each(const typed_name, n, b->program->layers) {
       bool own = n->file == b->program->main;
       if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL))
         continue;
@@ -173,8 +172,7 @@ static void build_rest(graph_builder *b) {
 }
 
 static bool inits_known(graph_builder *b) {
-  for (int i = 0; i < b->program->layers.count; i++) {
-    const typed_name *n = &b->program->layers.items[i];
+  vec_each(const typed_name, n, b->program->layers) {
     if (n->item->kind != AST_INIT) continue;
     const typed_name *target = sema_find(n->file, n->item->init.target.text);
     if (target) sema_note_item(b->program->sema, n->item->init.target.span, target->item);
@@ -263,8 +261,7 @@ static void build_layer(graph_builder *b, const typed_name *item) {
 void graph_build_layers(arena *memory, interner *names, diag *messages,
                         const typed_program *program, graph_program *result) {
   graph_builder b = new_builder(memory, names, messages, program, result);
-  for (int i = 0; i < program->layers.count; i++) {
-    const typed_name *item = &program->layers.items[i];
+  vec_each(const typed_name, item, program->layers) {
     if (item->item->kind == AST_LAYER && item->file == program->main && sizes_known(&b, item))
       build_layer(&b, item);
   }

@@ -53,8 +53,7 @@ static graph_weight ramp_product(train_settings *k, graph_weight share, graph_ra
 static void add_start_choice(train_settings *k, graph_intervention *to, graph_weight weight,
                              intervention_kind kind, graph_ramp number) {
   if (weight.constant <= 0) return;
-  for (int i = 0; i < to->choices.count; i++) {
-    graph_choice *c = &to->choices.items[i];
+  vec_each(graph_choice, c, to->choices) {
     bool same = c->kind == kind && c->number.from == number.from && c->number.to == number.to;
     if (!same || c->weight.ramps.count || weight.ramps.count) continue;
     c->weight.constant += weight.constant;
@@ -68,8 +67,7 @@ static void add_start_choice(train_settings *k, graph_intervention *to, graph_we
 static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
                      graph_intervention *to) {
   graph_ramp sum = {0};
-  for (int i = 0; i < e->mix.entries.count; i++) {
-    const ast_mix_entry *entry = &e->mix.entries.items[i];
+  vec_each(const ast_mix_entry, entry, e->mix.entries) {
     graph_ramp weight = {0};
     if (!read_ramp_setting(k, entry->weight, setting_share, "a weight of mix", 1, &weight) ||
         !read_start_kind(k, entry->kind, ramp_product(k, share, weight), to))
@@ -202,8 +200,7 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
       !read_ramp_setting(k, call.values[0], setting_share, "beta", 1, &beta) ||
       !read_per(k, call.values[1], to))
     return false;
-  for (int i = 0; i < to->choices.count; i++) {
-    const graph_choice *c = &to->choices.items[i];
+  vec_each(const graph_choice, c, to->choices) {
     if (c->kind != FROM_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
       continue;
     diag_error(k->b->diag, e->span,

@@ -124,8 +124,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
 static bool read_item_arguments(instance *in, item_call *c) {
   graph_builder *b = in->b;
   const ast_args *args = &c->call->call.args;
-  for (int i = 0; i < args->count; i++) {
-    const ast_arg *arg = &args->items[i];
+  vec_each(const ast_arg, arg, *args) {
     if (arg->kind == AST_ARG_NAMED) continue;
     if (arg->kind != AST_ARG_POSITIONAL) {
       diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
@@ -438,14 +437,12 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
   vec_push(b->arena, &b->ops,
            (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
   int op = b->ops.count - 1, place = 0;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (t->kind == TENSOR_INPUT && !bind_input(in, c, op, body, t, place++)) return false;
     if (t->kind == TENSOR_PARAM) add_recurrence_param(in, c, op, body, t);
   }
   add_layer_states(in, op, body);
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     axis_order order;
     if (t->kind != TENSOR_OUTPUT) continue;
     if (!caller_order(in, c, body, t->axes, t->axis_count, &order)) return false;

@@ -22,8 +22,7 @@ static bool are_joinable(const typed_body *body, int a, int b) {
     if (set_splits(body->lags.items[i].axes, a, b) ||
         (axis_in(body->lags.items[i].axes, a) && b != a + 1))
       return false;
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
+  vec_each(const typed_value, v, body->values) {
     if (set_splits(v->axes, a, b) || set_splits(v->over, a, b)) return false;
     bool by_axis = v->op == VALUE_INDEX || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
     if (by_axis && (v->index == a || v->index == b)) return false;
@@ -45,8 +44,7 @@ static void join_axes(graph_builder *builder, typed_body *body, int a, int b) {
   memmove(&body->axes.items[b], &body->axes.items[b + 1],
           sizeof(typed_axis) * (size_t)(body->axes.count - b - 1));
   body->axes.count--;
-  for (int i = 0; i < body->tensors.count; i++) {
-    typed_tensor *t = &body->tensors.items[i];
+  vec_each(typed_tensor, t, body->tensors) {
     int kept = 0;
     for (int k = 0; k < t->axis_count; k++)
       if (t->axes[k] != b) t->axes[kept++] = t->axes[k] > b ? t->axes[k] - 1 : t->axes[k];
@@ -55,8 +53,7 @@ static void join_axes(graph_builder *builder, typed_body *body, int a, int b) {
   }
   for (int i = 0; i < body->lags.count; i++)
     body->lags.items[i].axes = drop_bit(body->lags.items[i].axes, b);
-  for (int i = 0; i < body->values.count; i++) {
-    typed_value *v = &body->values.items[i];
+  vec_each(typed_value, v, body->values) {
     v->axes = drop_bit(v->axes, b);
     v->over = drop_bit(v->over, b);
     bool by_axis = v->op == VALUE_INDEX || v->op == VALUE_SLICE || v->op == VALUE_RENAME;

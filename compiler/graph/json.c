@@ -50,8 +50,7 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   cJSON *shape = add_member(object, "shape", cJSON_CreateArray()),
         *parts = add_member(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, json_integer(w->shape[i]));
-  for (int i = 0; i < w->parts.count; i++) {
-    const graph_part *from = &w->parts.items[i];
+  vec_each(const graph_part, from, w->parts) {
     cJSON *part = cJSON_CreateObject();
     add_json_whole(part, "first", from->first);
     add_json_whole(part, "count", from->count);

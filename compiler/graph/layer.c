@@ -193,8 +193,7 @@ static sema_scope *inner_scope(instance *in, const ast_expr *e, const value_id *
                                const char *label) {
   sema_scope *scope = sema_scope_new(in->b->program->sema, in->item->file, in->body);
   sema_scope_set_hook(scope, layer_call, in);
-  for (int i = 0; i < in->bindings.count; i++) {
-    const binding *known = &in->bindings.items[i];
+  vec_each(const binding, known, in->bindings) {
     if (!sema_bind_let(scope, known->name, known->span, known->value)) return NULL;
   }
   for (int i = 0; i < e->repeat.carried.count; i++) {
@@ -301,8 +300,7 @@ static bool repeat_instance(instance *in, const ast_expr *e, int carried_count, 
 // NULL after a message.
 static const char *repeat_name(instance *in, const ast_expr *e, const char **label) {
   *label = NULL;
-  for (int i = 0; i < e->repeat.carried.count; i++) {
-    const ast_binding *c = &e->repeat.carried.items[i];
+  vec_each(const ast_binding, c, e->repeat.carried) {
     if (strcmp(c->name.text, "name") != 0 || c->value->kind != AST_STRING) continue;
     *label = c->name.text;
     return name_is_printable(in, c->value) ? c->value->string.text : NULL;
@@ -491,8 +489,7 @@ static void check_leftovers(instance *in) {
   if (!in->outputs.count)
     diag_error(b->diag, in->item->item->name.span, "expected an output in '%s', found none",
                in->item->name);
-  for (int i = 0; i < in->bindings.count; i++) {
-    const binding *known = &in->bindings.items[i];
+  vec_each(const binding, known, in->bindings) {
     if (known->used || sema_is_used(in->scope, known->name)) continue;
     if (known->is_let)
       diag_unused_warning(b->diag, known->span, "'%s' is never used", known->name);
@@ -529,8 +526,7 @@ static bool open_layer_instance(graph_builder *b, instance *in, const size_bindi
   if (!sema_header(b->program->sema, in->item, &item->body.header, bindings, binding_count,
                    in->body))
     return false;
-  for (int i = 0; i < in->body->axes.count; i++) {
-    const typed_axis *axis = &in->body->axes.items[i];
+  vec_each(const typed_axis, axis, in->body->axes) {
     if (axis->size != TYPED_RUNTIME_SIZE) continue;
     diag_error(b->diag, call, "expected a size for '%s' of %s, found none; write %s(%s = ...)",
                axis->name, in->item->name, in->item->name, axis->name);

@@ -194,8 +194,7 @@ typedef struct init_run {
 // its first instance.
 static const char *weights_text(const init_run *run) {
   const char *text = "", *prefix = NULL;
-  for (int i = 0; i < run->model->parameters.count; i++) {
-    const graph_parameter *p = &run->model->parameters.items[i];
+  vec_each(const graph_parameter, p, run->model->parameters) {
     if (!p->owner || p->owner->name.text != run->item->init.target.text) continue;
     if (prefix && strcmp(prefix, p->prefix) != 0) continue;
     prefix = p->prefix;
@@ -268,11 +267,9 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
   graph_builder *b = run->b;
   const char *path = names_text(b->arena, &entry->path, ".");
   bool found = false;
-  for (int i = 0; i < run->model->parameters.count; i++) {
-    graph_parameter *p = &run->model->parameters.items[i];
+  vec_each(graph_parameter, p, run->model->parameters) {
     if (!p->owner || p->owner->name.text != run->item->init.target.text) continue;
-    for (int k = 0; k < p->parts.count; k++) {
-      graph_part *part = &p->parts.items[k];
+    vec_each(graph_part, part, p->parts) {
       if (!path_means(b->arena, p, part, path)) continue;
       found = true;
       if (!in_layers(p, first, last)) continue;
@@ -287,8 +284,7 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
 static bool init_bindings(init_run *run, const ast_expr *setting) {
   graph_builder *b = run->b;
   if (setting->kind != AST_CALL) return true;
-  for (int i = 0; i < setting->call.args.count; i++) {
-    const ast_arg *arg = &setting->call.args.items[i];
+  vec_each(const ast_arg, arg, setting->call.args) {
     bool known = false;
     if (arg->kind == AST_ARG_NAMED)
       for (int k = 0; k < run->item->init.header.count; k++)
@@ -320,8 +316,7 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
   }
   int errors = diag_error_count(b->diag);
   init_run run = {.b = b, .model = model};
-  for (int i = 0; i < b->program->layers.count; i++) {
-    const typed_name *n = &b->program->layers.items[i];
+  vec_each(const typed_name, n, b->program->layers) {
     if (n->item->kind == AST_INIT && n->name == name->text) run.name = n, run.item = n->item;
   }
   if (!run.item) {
@@ -376,8 +371,7 @@ static void learn_state(graph_builder *b, graph_model *model, graph_state *s) {
 }
 
 void parameters_learn_states(graph_builder *b, graph_model *model, int first, int last) {
-  for (int i = 0; i < model->states.count; i++) {
-    graph_state *s = &model->states.items[i];
+  vec_each(graph_state, s, model->states) {
     bool inside = last == INT32_MAX || (s->repeat_index >= first && s->repeat_index < last);
     if (inside && s->learned == NONE) learn_state(b, model, s);
   }

@@ -38,8 +38,7 @@ static void put_graph_parameters(FILE *out, arena *memory, const graph_model *mo
   int64_t total = 0;
   for (int i = 0; i < model->parameters.count; i++) total += model->parameters.items[i].elements;
   fprintf(out, "  parameters %" PRId64 "\n", total);
-  for (int i = 0; i < model->parameters.count; i++) {
-    const graph_parameter *p = &model->parameters.items[i];
+  vec_each(const graph_parameter, p, model->parameters) {
     fprintf(out, "    %s [", p->name);
     for (int k = 0; k < p->rank; k++) fprintf(out, "%s%" PRId64, k ? "," : "", p->shape[k]);
     fprintf(out, "]");
@@ -86,8 +85,7 @@ static void put_op(FILE *out, const graph_program *program, const graph_model *m
 
 static void put_graph_backward(FILE *out, const graph_program *program, const graph_model *model) {
   fprintf(out, "  backward\n");
-  for (int i = 0; i < model->gradient.count; i++) {
-    const gradient_step *s = &model->gradient.items[i];
+  vec_each(const gradient_step, s, model->gradient) {
     fprintf(out, "    ");
     if (s->kind == GRADIENT_ADD)
       fprintf(out, "add"), put_graph_tensor(out, model, s->from), fprintf(out, " to"),
@@ -182,8 +180,7 @@ static void put_train(FILE *out, const graph_program *program, const graph_train
   if (train->schedule == SCHEDULE_STABLE) fprintf(out, " decay %" PRId64, train->decay);
   fprintf(out, " floor %g\n", train->floor);
   put_recipe(out, &program->models.items[train->model], train);
-  for (int i = 0; i < train->interventions.count; i++) {
-    const graph_intervention *v = &train->interventions.items[i];
+  vec_each(const graph_intervention, v, train->interventions) {
     fprintf(out, "  steps %" PRId64 "..%" PRId64, v->from, v->to);
     if (v->last_layer != INT32_MAX) fprintf(out, " layers %d..%d", v->first_layer, v->last_layer);
     for (int k = 0; k < v->choices.count; k++) {

@@ -55,8 +55,7 @@ static bool apply_init(train_settings *k, graph_model *model) {
   const ast_setting *s = k->settings[INIT];
   if (!s) return true;
   if (s->value) return parameters_init(k->b, model, s->value, 0, INT32_MAX);
-  for (int i = 0; i < s->entries.count; i++) {
-    const ast_setting_entry *entry = &s->entries.items[i];
+  vec_each(const ast_setting_entry, entry, s->entries) {
     int first = 0, last = INT32_MAX, depth = model_depth(model);
     if (entry->from) {
       diag_error(k->b->diag, entry->span,
@@ -127,8 +126,7 @@ static int find_setting(const char *name) {
 static bool read_settings(train_settings *k, bool continues) {
   const ast_settings *own = &k->train->item->train.settings;
   const ast_setting *seen[SETTING_COUNT] = {0};
-  for (int i = 0; i < own->count; i++) {
-    const ast_setting *s = &own->items[i];
+  vec_each(const ast_setting, s, *own) {
     int place = find_setting(s->name.text);
     if (place == SETTING_COUNT) {
       diag_error(k->b->diag, s->name.span, "expected a setting (%s), found '%s'",

@@ -91,8 +91,7 @@ static void offer_statement(completer *c, const lsp_analysis *a, const ast_stmt 
 
 // What is declared inside of expressions: the running values of folds, what a repeat carries.
 static void offer_inner_names(completer *c, const lsp_analysis *a, const ast_item *item) {
-  for (int i = 0; i < a->uses->list.count; i++) {
-    const name_use *use = &a->uses->list.items[i];
+  vec_each(const name_use, use, a->uses->list) {
     bool declares = use->where.begin == use->declared.begin &&
                     use->where.source == use->declared.source && !use->item;
     bool inside = use->where.source == item->span.source && use->where.begin >= item->span.begin &&
@@ -313,8 +312,7 @@ static void offer_parts(completer *c, const graph_parameter *p, const char *befo
 
 static void offer_weights_of(completer *c, const graph_model *model, const char *target,
                              const char *before) {
-  for (int i = 0; i < model->parameters.count; i++) {
-    const graph_parameter *p = &model->parameters.items[i];
+  vec_each(const graph_parameter, p, model->parameters) {
     if (!p->owner || strcmp(p->owner->name.text, target) != 0) continue;
     offer_path(c, p->local, before, "weight");
     offer_parts(c, p, before);

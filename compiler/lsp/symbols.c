@@ -36,8 +36,7 @@ static void add_statement(const lsp_question *q, cJSON *list, const ast_stmt *st
                                                  KIND_VARIABLE, stmt->span));
     return;
   }
-  for (int i = 0; i < stmt->decls.count; i++) {
-    const ast_decl *d = &stmt->decls.items[i];
+  vec_each(const ast_decl, d, stmt->decls) {
     cJSON_AddItemToArray(list,
                          document_symbol(q, &d->name, words[stmt->kind], KIND_FIELD, d->span));
   }
@@ -66,8 +65,7 @@ static cJSON *item_symbol(const lsp_question *q, const ast_item *item) {
       item->kind == AST_RECURRENCE || item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (!has_body) return json;
   cJSON *children = cJSON_AddArrayToObject(json, "children");
-  for (int i = 0; i < item->body.header.count; i++) {
-    const ast_header_axis *axis = &item->body.header.items[i];
+  vec_each(const ast_header_axis, axis, item->body.header) {
     cJSON_AddItemToArray(children,
                          document_symbol(q, &axis->name, "axis", KIND_CONSTANT, axis->span));
   }

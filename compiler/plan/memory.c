@@ -56,8 +56,7 @@ void plan_hold_values(planner *q) {
     }
     if (nest->kind == NEST_PACK) note_value_use(q, nest->packed, n, false);
   }
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
+  vec_each(const tile_result, r, q->program->results) {
     if (plan_is_carried_role(r->place.role)) note_value_use(q, r->value, -1, false);
   }
 }
@@ -131,8 +130,7 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
     if (n > written || !points || other_point) return false;
   }
   // other states' next values that are only an index map of this state are read after all nests
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
+  vec_each(const tile_result, r, q->program->results) {
     bool other_point = false;
     if (plan_is_carried_role(r->place.role) && pair->argument >= 0 &&
         reads_argument(q, r->value, pair->argument, false, &other_point)) {
@@ -265,8 +263,7 @@ void plan_find_lives(planner *q) {
     if (nest->two && nest->other_dot.pack_a >= 0) note_life(p, nest->other_dot.pack_a, n);
     if (nest->two && nest->other_dot.pack_b >= 0) note_life(p, nest->other_dot.pack_b, n);
   }
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
+  vec_each(const tile_result, r, q->program->results) {
     if (plan_is_carried_role(r->place.role)) live_operand(q, r->value, end);
   }
   for (int c = 0; c < p->carried_count; c++) {
@@ -318,19 +315,16 @@ static void place_buffer(planner *q, plan_buffer *b, placed_list *placed_so_far)
 
 static void place_buffers_of(planner *q, axis_set sizes) {
   placed_list placed_so_far = {0};
-  for (int i = 0; i < q->p->buffers.count; i++) {
-    plan_buffer *b = &q->p->buffers.items[i];
+  vec_each(plan_buffer, b, q->p->buffers) {
     if (needs_place(b) && b->numbers.sizes == sizes) place_buffer(q, b, &placed_so_far);
   }
 }
 
 void plan_place_buffers(planner *q) {
-  for (int i = 0; i < q->p->buffers.count; i++) {
-    plan_buffer *b = &q->p->buffers.items[i];
+  vec_each(plan_buffer, b, q->p->buffers) {
     if (b->last >= 0 && b->carried < 0 && !b->kept) b->stack = fits_stack(q, b);
   }
-  for (int i = 0; i < q->p->buffers.count; i++) {
-    const plan_buffer *b = &q->p->buffers.items[i];
+  vec_each(const plan_buffer, b, q->p->buffers) {
     if (needs_place(b) && b->offset < 0) place_buffers_of(q, b->numbers.sizes);
   }
 }

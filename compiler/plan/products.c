@@ -69,8 +69,7 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
 // A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if
 // there is none.
 static int found_pack(const planner *q, tile_id id, int last_axis, region r, bool by_vectors) {
-  for (int i = 0; i < q->p->nests.count; i++) {
-    const plan_nest *other = &q->p->nests.items[i];
+  vec_each(const plan_nest, other, q->p->nests) {
     if (other->kind != NEST_PACK || other->packed != id || other->region > r) continue;
     const plan_buffer *b = &q->p->buffers.items[other->pack];
     if (b->by_vectors != by_vectors) continue;

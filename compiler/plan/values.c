@@ -49,8 +49,7 @@ void plan_cut_program(planner *q) {
 // Tile axes that a result's memory lacks are summed here; instances and lanes are summed where it
 // is stored.
 void plan_sum_extra_axes(planner *q) {
-  for (int i = 0; i < q->program->results.count; i++) {
-    tile_result *r = &q->program->results.items[i];
+  vec_each(tile_result, r, q->program->results) {
     if (r->place.role == TILE_KEEP) continue;
     axis_set extra = q->program->values.items[r->value].axes & ~tile_body_axes(&r->place);
     if (q->program->time_axis >= 0 && r->place.time) extra &= ~axis_bit(q->program->time_axis);
@@ -184,8 +183,7 @@ void plan_order_values(planner *q) {
   q->visited = ARENA_ARRAY(q->a, bool, count);
   if (plan_is_steps(q)) order_common_first(q);
   for (int pass = 0; pass < 2; pass++) {
-    for (int i = 0; i < q->program->results.count; i++) {
-      const tile_result *r = &q->program->results.items[i];
+    vec_each(const tile_result, r, q->program->results) {
       if (plan_is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
     }
   }

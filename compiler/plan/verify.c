@@ -149,8 +149,7 @@ static void follow_nest(checker *c, int n, read_check *check) {
 
 static void follow_all(checker *c, read_check *check) {
   for (int n = 0; n < c->p->nests.count; n++) follow_nest(c, n, check);
-  for (int i = 0; i < c->p->program->results.count; i++) {
-    const tile_result *r = &c->p->program->results.items[i];
+  vec_each(const tile_result, r, c->p->program->results) {
     if (plan_is_carried_role(r->place.role))
       follow(c, (plan_read){c->p->nests.count, 0, r->value, true}, check);
   }

@@ -76,8 +76,7 @@ static void find_outer_products(advisor *a) {
 
 // What a state after the step is made of.
 static void find_updates(advisor *a) {
-  for (int i = 0; i < a->body->tensors.count; i++) {
-    const typed_tensor *t = &a->body->tensors.items[i];
+  vec_each(const typed_tensor, t, a->body->tensors) {
     if (t->kind == TENSOR_STATE && t->assigned >= 0) a->in_update[t->assigned] = true;
   }
   for (int i = a->body->values.count - 1; i >= 0; i--) {

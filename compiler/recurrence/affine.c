@@ -57,8 +57,7 @@ static void give_up(affine *form, bool linear, value_id limit, const char *reaso
 }
 
 static void add_read(affine_analysis *a, affine *form, affine_read read) {
-  for (int i = 0; i < form->reads.count; i++) {
-    affine_read *other = &form->reads.items[i];
+  vec_each(affine_read, other, form->reads) {
     if (other->over != read.over || other->inner != read.inner) continue;
     other->outer = part_sum(a, other->outer, read.outer);
     return;

@@ -68,8 +68,7 @@ static bool can_be_delayed(arena *a, const typed_body *body, int lag) {
 
 // Is a lag of this buffer read so many steps back?
 static bool is_step_read(const typed_body *body, int lag, int steps) {
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
+  vec_each(const typed_value, v, body->values) {
     if (v->op == VALUE_LAG && v->index == lag && v->steps == steps) return true;
   }
   return false;
@@ -141,8 +140,7 @@ static value_id input_of_tensor(delayer *d, int tensor) {
 // The value of an input with these rows: found, or made.
 static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name, axis_set axes,
                              const int *order, bool complex) {
-  for (int i = 0; i < d->to->delays.count; i++) {
-    const recurrence_delay *x = &d->to->delays.items[i];
+  vec_each(const recurrence_delay, x, d->to->delays) {
     if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps &&
         x->starts == rows.starts)
       return input_of_tensor(d, x->tensor);
@@ -285,8 +283,7 @@ static typed_body *begin_body(arena *a, const typed_body *from) {
 }
 
 static span span_of_lag(const typed_body *body, int lag) {
-  for (int i = 0; i < body->values.count; i++) {
-    const typed_value *v = &body->values.items[i];
+  vec_each(const typed_value, v, body->values) {
     if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth)
       return v->span;
   }
@@ -343,8 +340,7 @@ recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurre
 
 char *recurrence_delay_report(arena *a, const recurrence_delays *delays) {
   const char *list = "";
-  for (int i = 0; i < delays->delays.count; i++) {
-    const recurrence_delay *d = &delays->delays.items[i];
+  vec_each(const recurrence_delay, d, delays->delays) {
     const char *name = delays->made->body.tensors.items[d->tensor].name;
     if (d->source >= 0) list = arena_printf(a, "%s%s%s", list, *list ? ", " : "", name);
   }

@@ -68,8 +68,7 @@ static void for_all_roots(recurrence *r, root_function *visit, void *context) {
   for (int i = 0; i < r->body.tensors.count; i++)
     visit(&r->body.tensors.items[i].assigned, context);
   for (int i = 0; i < r->body.lags.count; i++) visit(&r->body.lags.items[i].source, context);
-  for (int i = 0; i < r->states.count; i++) {
-    state_structure *s = &r->states.items[i];
+  vec_each(state_structure, s, r->states) {
     visit(&s->decay, context);
     visit(&s->log_decay, context);
     visit(&s->increment, context);

@@ -40,8 +40,7 @@ static int only_axis(axis_set axes) {
 
 // Does a state have these axes?
 static bool fit_a_state(const builder *b, axis_set axes) {
-  for (int i = 0; i < b->body->tensors.count; i++) {
-    const typed_tensor *t = &b->body->tensors.items[i];
+  vec_each(const typed_tensor, t, b->body->tensors) {
     if (t->kind == TENSOR_STATE && !(axes & ~t->axis_set)) return true;
   }
   return false;

@@ -140,8 +140,7 @@ static void print_body(FILE *out, arena *a, const typed_body *body) {
   fputc('\n', out);
   for (int i = 0; i < body->values.count; i++) print_typed_value(out, body, i);
   fputc('\n', out);
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *tensor = &body->tensors.items[i];
+  vec_each(const typed_tensor, tensor, body->tensors) {
     if (tensor->kind != TENSOR_STATE && tensor->kind != TENSOR_OUTPUT) continue;
     fprintf(out, "  %s = %%%d\n", tensor->name, (int)tensor->assigned);
   }
@@ -156,8 +155,7 @@ char *recurrence_print(arena *a, const recurrence *r) {
   fprintf(out, "recurrence %s {\n", r->body.name);
   print_body(out, a, &r->body);
   int state = 0;
-  for (int i = 0; i < r->body.tensors.count; i++) {
-    const typed_tensor *tensor = &r->body.tensors.items[i];
+  vec_each(const typed_tensor, tensor, r->body.tensors) {
     if (tensor->kind != TENSOR_STATE || state >= r->states.count) continue;
     if (state == 0) fputc('\n', out);
     print_structure(out, &r->body, tensor->name, &r->states.items[state++]);

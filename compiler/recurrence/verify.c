@@ -43,8 +43,7 @@ static const char *check_begin(const verifier *v, const typed_tensor *state) {
 static const char *check_declarations(const verifier *v) {
   const typed_body *body = v->body;
   if (body->axes.count > TYPED_MAX_AXES) return WRONG(v, "more than %d axes", TYPED_MAX_AXES);
-  for (int i = 0; i < body->axes.count; i++) {
-    const typed_axis *axis = &body->axes.items[i];
+  vec_each(const typed_axis, axis, body->axes) {
     if (axis->size < 0 && axis->size != TYPED_RUNTIME_SIZE) {
       return WRONG(v, "axis '%s' has a negative size", axis->name);
     }
@@ -57,8 +56,7 @@ static const char *check_declarations(const verifier *v) {
     if (!wrong && body->tensors.items[i].begin) wrong = check_begin(v, &body->tensors.items[i]);
     if (wrong) return wrong;
   }
-  for (int i = 0; i < body->lags.count; i++) {
-    const typed_lag *lag = &body->lags.items[i];
+  vec_each(const typed_lag, lag, body->lags) {
     if (lag->depth < 1) return WRONG(v, "the lag buffer of '%s' has no depth", lag->name);
     if (body->axes.count < 64 && lag->axes >> body->axes.count) {
       return WRONG(v, "the lag buffer of '%s' has an axis out of range", lag->name);
@@ -189,14 +187,12 @@ static const char *check_assigned_value(const verifier *v, const char *name, val
 
 static const char *check_assignments(const verifier *v) {
   const typed_body *body = v->body;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (t->kind != TENSOR_STATE && t->kind != TENSOR_OUTPUT) continue;
     const char *wrong = check_assigned_value(v, t->name, t->assigned, t->axis_set, t->complex);
     if (wrong) return wrong;
   }
-  for (int i = 0; i < body->lags.count; i++) {
-    const typed_lag *lag = &body->lags.items[i];
+  vec_each(const typed_lag, lag, body->lags) {
     const char *wrong = check_assigned_value(v, lag->name, lag->source, lag->axes, lag->complex);
     if (wrong) return wrong;
   }

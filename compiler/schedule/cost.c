@@ -117,8 +117,7 @@ static double working_set(arena *a, const tile_program *p, const tile_section *s
                           axis_set instances) {
   int *uses = ARENA_ARRAY(a, int, p->values.count);
   double numbers = 0;
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
+  vec_each(const tile_value, v, p->values) {
     for (int k = 0; k < tile_arity(v->op); k++)
       uses[v->args[k]] += is_nest_of_its_own(v->op) ? 2 : 1;
   }
@@ -170,13 +169,11 @@ static bool tile_adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || o
 static bool *fused_products(arena *a, const tile_program *p) {
   bool *fused = ARENA_ARRAY(a, bool, p->values.count);
   int *uses = ARENA_ARRAY(a, int, p->values.count);
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
+  vec_each(const tile_value, v, p->values) {
     for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
   }
   for (int i = 0; i < p->results.count; i++) uses[p->results.items[i].value]++;
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
+  vec_each(const tile_value, v, p->values) {
     bool found = false;
     for (int k = 0; tile_adds(v->op) && k < tile_arity(v->op) && !found; k++) {
       tile_id x = v->args[k];
@@ -206,8 +203,7 @@ cost_counts cost_count_fused(arena *a, const tile_program *p) {
   cost_counts step = {0};
   bool back = false;
   double state = 0;
-  for (int i = 0; i < p->results.count; i++) {
-    const tile_result *r = &p->results.items[i];
+  vec_each(const tile_result, r, p->results) {
     back |= r->place.role == TILE_D_STATE;
     if (r->place.role != TILE_NEXT_STATE && r->place.role != TILE_D_STATE) continue;
     double entries = cost_elements(p, p->values.items[r->value].axes);

@@ -15,8 +15,7 @@ int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.it
 axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
   const axis_set *partial = tile_partial(a, backward);
   axis_set axes = 0;
-  for (int i = 0; i < backward->results.count; i++) {
-    const tile_result *result = &backward->results.items[i];
+  vec_each(const tile_result, result, backward->results) {
     if (result->place.role != TILE_D_STATE) continue;
     axes |= partial[result->value] & ~result->place.partial;
     axes |= backward->values.items[result->value].axes & ~tile_place_axes(backward, &result->place);
@@ -59,8 +58,7 @@ static axis_set state_axes(const scheduler *s) {
       largest = fmax(largest, tensor_numbers(s, &body->tensors.items[i]));
   for (int i = 0; i < body->lags.count; i++)
     largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (is_state_tensor(t))
       common &= t->axis_set | (SMALL * tensor_numbers(s, t) > largest ? 0 : fixed);
   }
@@ -85,8 +83,7 @@ static int long_last_axis(const scheduler *s, const typed_tensor *t) {
 // The elements of tensors in which the axis is contiguous, or nearly so.
 static double contiguity(const scheduler *s, int axis) {
   double score = 0;
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    const typed_tensor *t = &s->r->body.tensors.items[i];
+  vec_each(const typed_tensor, t, s->r->body.tensors) {
     if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
     if (long_last_axis(s, t) == axis)
       score += (t->kind == TENSOR_PARAM ? 1 : 4) * tensor_numbers(s, t);
@@ -95,8 +92,7 @@ static double contiguity(const scheduler *s, int axis) {
 }
 
 static bool is_matrix_state(const scheduler *s, int lane) {
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    const typed_tensor *t = &s->r->body.tensors.items[i];
+  vec_each(const typed_tensor, t, s->r->body.tensors) {
     if (t->kind != TENSOR_STATE) continue;
     int64_t points = 1;
     for (int x = 0; x < t->axis_count; x++) {

@@ -102,8 +102,7 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   int64_t sizes[TYPED_MAX_AXES];
   const tile_section *sections = tile_sections(a, p);
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
-  for (int axis = 0; axis < p->axes.count; axis++) {
-    const tile_axis *t = &p->axes.items[axis];
+  vec_each(const tile_axis, t, p->axes) {
     if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
       sizes[t->body_axis] = body->axes.items[t->body_axis].size;
   }
@@ -117,8 +116,7 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
 
 static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind,
                        double bytes) {
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (t->kind == kind)
       add_entry_amount(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
   }
@@ -126,8 +124,7 @@ static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kin
 
 static void add_state_amounts(arena *a, amount *sum, const typed_body *body, double factor) {
   add_tokens(a, sum, body, TENSOR_STATE, factor);
-  for (int i = 0; i < body->lags.count; i++) {
-    const typed_lag *lag = &body->lags.items[i];
+  vec_each(const typed_lag, lag, body->lags) {
     add_entry_amount(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
   }
 }
@@ -197,8 +194,7 @@ static void put_alternatives(const reporter *r) {
   const recurrence_kernels *k = r->kernels;
   int back = reported_kernel(r, KERNEL_BACKWARD)->program->chunk;
   if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
-  for (int i = 0; i < k->alternatives.count; i++) {
-    const schedule_alternative *x = &k->alternatives.items[i];
+  vec_each(const schedule_alternative, x, k->alternatives) {
     bool steps = strcmp(x->form, "step") == 0;
     bool taken = strcmp(x->form, k->form) == 0 &&
                  (steps || (x->chunk == back && x->saved_every == k->chunk));
@@ -272,8 +268,7 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
                               amount *sum) {
   const char *names = "";
   int unnamed = 0;
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *result = &program->results.items[i];
+  vec_each(const tile_result, result, program->results) {
     if (result->place.role != TILE_KEEP) continue;
     axis_set axes = 0;
     for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
@@ -456,8 +451,7 @@ char *schedule_costs(arena *a, const recurrence_kernels *kernels) {
           r.body->name, codegen_clone_name(kernels->clone), kernels->form,
           reported_kernel(&r, KERNEL_BACKWARD)->program->chunk, kernels->chunk,
           reported_kernel(&r, KERNEL_FORWARD)->program->chunk, kernels->spacing);
-  for (int i = 0; i < kernels->alternatives.count; i++) {
-    const schedule_alternative *x = &kernels->alternatives.items[i];
+  vec_each(const schedule_alternative, x, kernels->alternatives) {
     put_counts(&r, x, "forward", &x->forward);
     put_counts(&r, x, "backward", &x->backward);
   }

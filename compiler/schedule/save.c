@@ -37,8 +37,7 @@ static void count_saved_uses(saver *s) {
   const tile_program *p = s->backward;
   s->uses = ARENA_ARRAY(s->a, int, p->values.count);
   s->read = ARENA_ARRAY(s->a, bool, p->values.count);
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
+  vec_each(const tile_value, v, p->values) {
     for (int k = 0; k < tile_arity(v->op); k++) s->uses[v->args[k]]++;
   }
   for (int i = 0; i < p->results.count; i++) s->uses[p->results.items[i].value]++;

@@ -138,8 +138,7 @@ static int saved_every_on_gpu(const tile_program *forward) {
 // Does every product that has the axis have it in both factors? Then each entry has products of its
 // own. Triangular systems are not solved in lanes.
 static bool has_own_products(const tile_program *p, int axis) {
-  for (int i = 0; i < p->values.count; i++) {
-    const tile_value *v = &p->values.items[i];
+  vec_each(const tile_value, v, p->values) {
     if (v->op == TILE_SOLVE) return false;
     if (v->op != TILE_DOT || !axis_in(v->axes, axis)) continue;
     for (int k = 0; k < 2; k++)
@@ -167,8 +166,7 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;
   int64_t lanes = scheduler_size(s, steps->lane_axis);
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    const typed_tensor *t = &s->r->body.tensors.items[i];
+  vec_each(const typed_tensor, t, s->r->body.tensors) {
     if (t->kind != TENSOR_STATE) continue;
     axis_set tile = t->axis_set & ~instances_of(chunks),
              lane = axis_bit(steps->lane_axis) & t->axis_set;
@@ -316,8 +314,7 @@ static double alternative_cost(const scheduler *s, const schedule_alternative *x
 // The numbers of all states, or those of the tokens of a step.
 static double state_or_token_numbers(const scheduler *s, const tile_program *program, bool states) {
   double numbers = 0;
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    const typed_tensor *t = &s->r->body.tensors.items[i];
+  vec_each(const typed_tensor, t, s->r->body.tensors) {
     if (t->kind == TENSOR_PARAM || (t->kind == TENSOR_STATE) != states) continue;
     numbers += cost_elements(program, t->axis_set) * (t->complex ? 2 : 1);
   }
@@ -466,8 +463,7 @@ static bool add_chunks(scheduler *s, const char **reason) {
 static const schedule_alternative *forward_beside(const scheduler *s,
                                                   const schedule_alternative *back) {
   const schedule_alternative *best = back;
-  for (int i = 0; i < s->out->alternatives.count; i++) {
-    const schedule_alternative *x = &s->out->alternatives.items[i];
+  vec_each(const schedule_alternative, x, s->out->alternatives) {
     bool chunks =
         x->program->form == TILE_CHUNK && !s->options.gpu && back->saved_every % x->chunk == 0;
     if (chunks &&
@@ -484,8 +480,7 @@ static const double little = 1.03;
 // steps; where no alternative has so many, the most that one has.
 static double least_spacing(const scheduler *s) {
   double most = 0, even = INFINITY;
-  for (int i = 0; i < s->out->alternatives.count; i++) {
-    const schedule_alternative *x = &s->out->alternatives.items[i];
+  vec_each(const schedule_alternative, x, s->out->alternatives) {
     if (x->program->form != TILE_CHUNK) continue;
     most = fmax(most, x->saved_every);
     even =

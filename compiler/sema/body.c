@@ -43,8 +43,7 @@ static void declare_names(body_check *c, const ast_stmts *statements) {
       }
       continue;
     }
-    for (int k = 0; k < stmt->decls.count; k++) {
-      const ast_decl *decl = &stmt->decls.items[k];
+    vec_each(const ast_decl, decl, stmt->decls) {
       symbol *s =
           scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
       if (s && decl->value) s->assigned_at = decl->name.span;
@@ -520,12 +519,10 @@ static bool check_number_count(const body_check *c, span where, axis_set axes) {
 // Later layers multiply sizes of a value without a look at overflow. One message is enough: others
 // have the same cause.
 static bool check_all_numbers(const body_check *c) {
-  for (int i = 0; i < c->body->tensors.count; i++) {
-    const typed_tensor *tensor = &c->body->tensors.items[i];
+  vec_each(const typed_tensor, tensor, c->body->tensors) {
     if (!check_number_count(c, tensor->span, tensor->axis_set)) return false;
   }
-  for (int i = 0; i < c->body->values.count; i++) {
-    const typed_value *v = &c->body->values.items[i];
+  vec_each(const typed_value, v, c->body->values) {
     if (!check_number_count(c, v->span, v->axes)) return false;
   }
   return true;

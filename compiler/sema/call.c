@@ -48,8 +48,7 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 
 bool check_arity(const sema_scope *scope, const ast_expr *call, const char *signature, int count) {
   const ast_args *args = &call->call.args;
-  for (int i = 0; i < args->count; i++) {
-    const ast_arg *arg = &args->items[i];
+  vec_each(const ast_arg, arg, *args) {
     if (arg->kind == AST_ARG_NAMED) {
       scope_error(scope, arg->name.span,
                   "expected a value, found '%s ='; the arguments of %s have no "

@@ -242,8 +242,7 @@ void report_runtime_axis(const sema_scope *scope, int axis, span where, const ch
 
 static sema_operand check_slice(sema_scope *scope, const ast_expr *e) {
   sema_operand value = check_expression(scope, e->slice.operand);
-  for (int i = 0; i < e->slice.slices.count; i++) {
-    const ast_binding *slice = &e->slice.slices.items[i];
+  vec_each(const ast_binding, slice, e->slice.slices) {
     int axis = operand_axis(scope, &slice->name, e->slice.operand, value);
     int64_t entry;
     bool fine = sema_whole(scope, slice->value, "the entry of a slice", 0, &entry);

@@ -98,8 +98,7 @@ static void check_call_names(function_check *c, const ast_expr *e) {
   check_callee(c, e);
   check_known_axes(c, &e->call.axes);
   int outer = c->values.count;
-  for (int i = 0; i < e->call.args.count; i++) {
-    const ast_arg *arg = &e->call.args.items[i];
+  vec_each(const ast_arg, arg, e->call.args) {
     check_function_expr(c, arg->value);
     bool binds = arg->kind == AST_ARG_NAMED && builtin_find(e->call.callee.text, BUILTIN_FOLD);
     if (binds) vec_push(c->sema->memory, &c->values, &arg->name);

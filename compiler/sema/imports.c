@@ -288,8 +288,7 @@ static void fill_names(sema *s, typed_file *file) {
   }
   check_runs(s, file, AST_TRAIN);
   check_runs(s, file, AST_EVALUATE);
-  for (int i = 0; i < file->imports.count; i++) {
-    const typed_import *import = &file->imports.items[i];
+  vec_each(const typed_import, import, file->imports) {
     const typed_file *imported = import->file;
     for (int k = 0; k < imported->file->items.count; k++) {
       const ast_item *item = imported->file->items.items[k];

@@ -67,8 +67,7 @@ void sema_note_item(const sema *s, span where, const ast_item *item) {
 
 const name_use *name_uses_at(const name_uses *all, uint32_t text, uint32_t offset) {
   const name_use *before = NULL;
-  for (int i = 0; i < all->list.count; i++) {
-    const name_use *use = &all->list.items[i];
+  vec_each(const name_use, use, all->list) {
     if (use->where.source != text || offset < use->where.begin || offset > use->where.end) continue;
     if (offset < use->where.end) return use;
     before = use;

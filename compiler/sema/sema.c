@@ -114,14 +114,12 @@ static void check_bodies(sema *s) {
   typed_program *p = s->program;
   for (int i = 0; i < p->files.count; i++) {
     const typed_file *file = p->files.items[i];
-    for (int k = 0; k < file->names.count; k++) {
-      const typed_name *name = &file->names.items[k];
+    vec_each(const typed_name, name, file->names) {
       if (diag_error_count(s->messages) > MOST_ERRORS) return;
       if (name->item->kind == AST_FN && name->file == file) check_function(s, name);
     }
   }
-  for (int i = 0; i < p->main->names.count; i++) {
-    const typed_name *name = &p->main->names.items[i];
+  vec_each(const typed_name, name, p->main->names) {
     if (name->item->kind != AST_RECURRENCE) continue;
     if (diag_error_count(s->messages) > MOST_ERRORS) return;
     typed_body *body = check_recurrence(s, name, NULL, 0, (span){0});

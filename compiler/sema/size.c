@@ -29,8 +29,7 @@ static size wrong_size(header_check *c, span where, const char *text) {
 }
 
 static size evaluate_name(header_check *c, const ast_name *name) {
-  for (int i = 0; i < c->body->axes.count; i++) {
-    const typed_axis *axis = &c->body->axes.items[i];
+  vec_each(const typed_axis, axis, c->body->axes) {
     if (axis->name != name->text) continue;
     sema_note_name(c->sema, name, axis->span, symbol_kind_text(SYMBOL_AXIS));
     if (axis->size == TYPED_RUNTIME_SIZE) return (size){.kind = SIZE_RUNTIME};
@@ -159,8 +158,7 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
                  const size_binding *bindings, int binding_count, typed_body *body) {
   int errors = diag_error_count(s->messages);
   header_check c = {.sema = s, .header = header, .body = body};
-  for (int i = 0; i < header->count; i++) {
-    const ast_header_axis *axis = &header->items[i];
+  vec_each(const ast_header_axis, axis, *header) {
     if (body->axes.count == TYPED_MAX_AXES) {
       diag_error(s->messages, axis->span, "expected at most %d axes, found more", TYPED_MAX_AXES);
       break;
@@ -209,8 +207,7 @@ bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_bi
                       int given_count) {
   const ast_header *header = &init->item->init.header;
   bool fine = true;
-  for (int i = 0; i < header->count; i++) {
-    const ast_header_axis *name = &header->items[i];
+  vec_each(const ast_header_axis, name, *header) {
     double number = 0;
     fine &= header_number(scope, init, name, given, given_count, &number);
     fine &= sema_bind_constant(scope, name->name.text, name->name.span, number);

@@ -153,8 +153,7 @@ char *typed_print_body(arena *a, const typed_body *body) {
   put_typed_header(out, a, body);
   for (int i = 0; i < body->tensors.count; i++)
     put_typed_tensor(out, a, body, &body->tensors.items[i]);
-  for (int i = 0; i < body->lags.count; i++) {
-    const typed_lag *lag = &body->lags.items[i];
+  vec_each(const typed_lag, lag, body->lags) {
     fprintf(out, "  lag %s", lag->name);
     print_axis_list(out, body, lag->axes);
     fprintf(out, "%s depth %d of %%%d\n", lag->complex ? " : complex" : "", lag->depth,

@@ -45,8 +45,7 @@ static bool can_call(const sema_scope *scope, const ast_item *item) {
 // rather `Mine` than a function `min1`.
 static const char *nearest_declared(const sema_scope *scope, const char *name) {
   suggestion layers = {.name = name}, all = {.name = name};
-  for (int i = 0; i < scope->file->names.count; i++) {
-    const typed_name *known = &scope->file->names.items[i];
+  vec_each(const typed_name, known, scope->file->names) {
     if (!can_call(scope, known->item)) continue;
     if (known->item->kind == AST_LAYER) suggest(&layers, known->name);
     suggest(&all, known->name);

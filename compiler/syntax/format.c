@@ -241,8 +241,7 @@ static void separate_items(formatter *f) {
 static char *join_lines(formatter *f) {
   f->text.items = NULL;
   f->text.count = f->text.capacity = 0;
-  for (int i = 0; i < f->lines.count; i++) {
-    const line *l = &f->lines.items[i];
+  vec_each(const line, l, f->lines) {
     if (l->blank_before) put_source_text(f, "\n", 1);
     put_spaces(f, l->indent);
     put_source_text(f, l->text, strlen(l->text));

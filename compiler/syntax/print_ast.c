@@ -102,8 +102,7 @@ static void print_call(printer *p, const ast_expr *e) {
 static void print_repeat(printer *p, const ast_expr *e) {
   open_node(p, "repeat", NULL);
   print_labelled(p, "count", NULL, e->repeat.count);
-  for (int i = 0; i < e->repeat.carried.count; i++) {
-    const ast_binding *carried = &e->repeat.carried.items[i];
+  vec_each(const ast_binding, carried, e->repeat.carried) {
     print_labelled(p, "carried", carried->name.text, carried->value);
   }
   if (e->repeat.body) print_labelled(p, "body", NULL, e->repeat.body);
@@ -123,8 +122,7 @@ static void print_slice(printer *p, const ast_expr *e) {
 static void print_rename(printer *p, const ast_expr *e) {
   open_node(p, "rename", NULL);
   print_expr(p, e->rename.operand);
-  for (int i = 0; i < e->rename.renamings.count; i++) {
-    const ast_renaming *renaming = &e->rename.renamings.items[i];
+  vec_each(const ast_renaming, renaming, e->rename.renamings) {
     begin_line(p);
     fprintf(p->out, "%s -> %s\n", renaming->from.text, renaming->to.text);
   }
@@ -226,8 +224,7 @@ static void print_decl(printer *p, const char *word, const ast_decl *decl) {
 static void print_let(printer *p, const ast_stmt *stmt) {
   open_node(p, stmt->let.is_tuple ? "let-tuple" : "let", NULL);
   print_doc(p, stmt->doc);
-  for (int i = 0; i < stmt->let.binds.count; i++) {
-    const ast_bind *bind = &stmt->let.binds.items[i];
+  vec_each(const ast_bind, bind, stmt->let.binds) {
     print_bound_name(p, "bind", bind->name, bind->has_axes, &bind->axes);
   }
   print_expr(p, stmt->let.value);
@@ -286,8 +283,7 @@ static void print_init(printer *p, const ast_item *item) {
   if (item->init.has_header) print_header(p, &item->init.header);
   open_node(p, "for", item->init.target.text);
   close_node(p);
-  for (int i = 0; i < item->init.entries.count; i++) {
-    const ast_init_entry *entry = &item->init.entries.items[i];
+  vec_each(const ast_init_entry, entry, item->init.entries) {
     begin_line(p);
     fputs("start ", p->out);
     print_names(p->out, &entry->path, ".");
@@ -320,8 +316,7 @@ static void print_after(printer *p, ast_name after) {
 
 static void print_train_ast(printer *p, const ast_item *item) {
   print_after(p, item->train.after);
-  for (int i = 0; i < item->train.settings.count; i++) {
-    const ast_setting *setting = &item->train.settings.items[i];
+  vec_each(const ast_setting, setting, item->train.settings) {
     open_node(p, "setting", setting->name.text);
     if (setting->value) print_expr(p, setting->value);
     for (int k = 0; k < setting->entries.count; k++) print_entry(p, &setting->entries.items[k]);

@@ -5,8 +5,7 @@
 
 void print_tokens(FILE *out, arena *a, diag *d, const source *s) {
   token_stream stream = lex_source(a, interner_new(a), d, s);
-  for (int i = 0; i < stream.tokens.count; i++) {
-    const token *t = &stream.tokens.items[i];
+  vec_each(const token, t, stream.tokens) {
     source_position at = source_locate(s, t->span.begin);
     fprintf(out, "%d:%d %s", at.line, at.column, token_kind_name(t->kind));
     if (t->kind != 0) {
@@ -17,8 +16,7 @@ void print_tokens(FILE *out, arena *a, diag *d, const source *s) {
     if (t->complaint) diag_error(d, t->span, "%s", t->complaint);
     if (t->hint) diag_error(d, t->span, "this is no token of the language; %s", t->hint);
   }
-  for (int i = 0; i < stream.comments.count; i++) {
-    const comment *c = &stream.comments.items[i];
+  vec_each(const comment, c, stream.comments) {
     source_position at = source_locate(s, c->span.begin);
     fprintf(out, "%d:%d comment %.*s\n", at.line, at.column, (int)(c->span.end - c->span.begin),
             s->text + c->span.begin);

@@ -50,8 +50,7 @@ static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *
 
 static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_target target) {
   int most = 0;
-  for (int i = 0; i < object->kernels.count; i++) {
-    const codegen_gpu_kernel *k = &object->kernels.items[i];
+  vec_each(const codegen_gpu_kernel, k, object->kernels) {
     if (!codegen_gpu_is_of_class(target, k->base.kernel->gpu.device_class)) continue;
     if (k->shared_bytes > most) most = k->shared_bytes;
     if (k->batched_shared_bytes > most) most = k->batched_shared_bytes;
@@ -63,8 +62,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
 // their own. NULL: there is none.
 static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object,
                                 codegen_gpu_target target) {
-  for (int i = 0; i < object->images.count; i++) {
-    const codegen_gpu_image *made = &object->images.items[i];
+  vec_each(const codegen_gpu_image, made, object->images) {
     if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
   }
   return NULL;

@@ -136,8 +136,7 @@ static column_kind column_kind_of(const finder *x, const tile_value *v) {
 static bool is_linear_program(finder *x) {
   for (int i = 0; i < x->p->values.count; i++)
     x->kinds[i] = column_kind_of(x, &x->p->values.items[i]);
-  for (int i = 0; i < x->p->results.count; i++) {
-    const tile_result *r = &x->p->results.items[i];
+  vec_each(const tile_result, r, x->p->results) {
     if (r->place.transfer || r->place.tensor < 0 || !x->states[r->place.tensor]) continue;
     if (x->kinds[r->value] != LINEAR && !vanishes(x, r->value)) return false;
     if (!axis_in(tile_place_axes(x->p, &r->place), x->axis)) return false;

@@ -183,8 +183,7 @@ tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor,
 
 void tile_find_grid(tile_program *program) {
   axis_set consumed = 0;
-  for (int i = 0; i < program->values.count; i++) {
-    const tile_value *v = &program->values.items[i];
+  vec_each(const tile_value, v, program->values) {
     switch (rows[v->op].shape) {
       case SHAPE_REDUCE:
       case SHAPE_DOT:

@@ -32,8 +32,7 @@ static void copy_needed(tile_program *kept, const tile_program *program, const b
 static tile_program *keep_roles(arena *a, const tile_program *program, unsigned roles,
                                 bool arguments) {
   bool *needed = ARENA_ARRAY(a, bool, program->values.count);
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *result = &program->results.items[i];
+  vec_each(const tile_result, result, program->results) {
     if (roles >> result->place.role & 1) needed[result->value] = true;
   }
   mark_operands_needed(program, needed);

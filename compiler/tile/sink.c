@@ -45,8 +45,7 @@ static tile_id sink_value(tile_rewrite *s, tile_id id) {
 
 static int *count_program_uses(arena *a, const tile_program *program) {
   int *uses = ARENA_ARRAY(a, int, program->values.count);
-  for (int i = 0; i < program->values.count; i++) {
-    const tile_value *v = &program->values.items[i];
+  vec_each(const tile_value, v, program->values) {
     for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
   }
   for (int i = 0; i < program->results.count; i++) uses[program->results.items[i].value]++;

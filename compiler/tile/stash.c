@@ -80,8 +80,7 @@ static tile_program *program_copy(arena *a, const tile_program *program, unsigne
   for (int i = 0; i < program->values.count; i++) {
     tile_append_exact(copy, program->values.items[i]);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *result = &program->results.items[i];
+  vec_each(const tile_result, result, program->results) {
     if (roles >> result->place.role & 1) vec_push(a, &copy->results, *result);
   }
   return copy;
@@ -92,8 +91,7 @@ static tile_program *program_copy(arena *a, const tile_program *program, unsigne
 static tile_program *keep_for(arena *a, const tile_program *program, unsigned roles,
                               tile_program *reader, int *count) {
   tile_program *keeps = program_copy(a, program, roles);
-  for (int i = 0; i < reader->arguments.count; i++) {
-    tile_place *place = &reader->arguments.items[i];
+  vec_each(tile_place, place, reader->arguments) {
     if (place->role != TILE_STASH) continue;
     tile_id id = place->stash;
     place->stash = (*count)++;

@@ -117,8 +117,7 @@ static bool makes_earlier_steps(const transfer *x) {
 }
 
 static bool reads_tensor_state(const tile_program *p, tile_role read, int tensor) {
-  for (int i = 0; i < p->arguments.count; i++) {
-    const tile_place *place = &p->arguments.items[i];
+  vec_each(const tile_place, place, p->arguments) {
     if (place->role == read && place->lag < 0 && place->tensor == tensor) return true;
   }
   return false;

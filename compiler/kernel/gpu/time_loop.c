@@ -36,8 +36,7 @@ static void clear_row(kernel_frame *h, frame_program *p, tile_id id, int pack, i
 void gpu_clear_missing_steps(kernel_frame *h, ir steps) {
   frame_program *p = &h->main;
   emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
-  for (int n = 0; n < p->p->nests.count; n++) {
-    const plan_nest *nest = &p->p->nests.items[n];
+  vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->region != REGION_STEPS) continue;
     clear_row(h, p, nest->dot.a, nest->dot.pack_a, loop.index);
     clear_row(h, p, nest->dot.b, nest->dot.pack_b, loop.index);

@@ -31,8 +31,7 @@ static bool rows_are_aligned(const kernel_frame *h) {
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
   if (h->m.lane_axis >= 0 || body->lags.count) return false;
   if (kernel_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (t->kind != TENSOR_STATE) continue;
     axis_set tile = plan_tile_axes(&h->m, t->axis_set);
     plan_buffer rows = plan_buffer_for(&h->m, h->k->program, tile, false, -1);

@@ -220,8 +220,7 @@ void gpu_dot(lower *l, const plan_nest *nest) {
 }
 
 void gpu_hold_matrices(lower *l) {
-  for (int n = 0; n < l->p->nests.count; n++) {
-    const plan_nest *nest = &l->p->nests.items[n];
+  vec_each(const plan_nest, nest, l->p->nests) {
     if (nest->kind != NEST_DOT || !nest->dot.held_b) continue;
     gpu_operands o = operands_of(l, nest);
     gpu_hold_matrix(l, nest, &o);

@@ -374,8 +374,7 @@ static int continuing_nest(const planner *q, int n) {
   if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
   if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
     return -1;
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
+  vec_each(const tile_result, r, q->program->results) {
     reading state = {false, false};
     if (plan_is_carried_role(r->place.role)) read_below(q, r->value, id, false, &state);
     if (state.reads) return -1;
@@ -467,8 +466,7 @@ bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
 }
 
 void plan_add_row_sums(planner *q) {
-  for (int n = 0; n < q->p->nests.count; n++) {
-    const plan_nest *nest = &q->p->nests.items[n];
+  vec_each(const plan_nest, nest, q->p->nests) {
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
       int64_t warps =

@@ -117,8 +117,7 @@ static void open_numbers(gathering *g) {
   plan *p = q->p;
   for (int b = 0; b < p->buffers.count; b++)
     g->numbers[b] = is_mine(g, b) ? plan_words(&p->buffers.items[b]).factor : 0;
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
+  vec_each(const tile_result, r, q->program->results) {
     int copied = plan_is_carried_role(r->place.role) ? plan_copied_buffer(p, r->value) : -1;
     if (copied >= 0) g->at_end[copied] = true;
   }

@@ -53,8 +53,7 @@ static bool products_alone_read(const reader *r, bool *shown) {
       *shown = *shown || (user != r->sum && user != r->begun);
     }
   }
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *result = &q->program->results.items[i];
+  vec_each(const tile_result, result, q->program->results) {
     bool moved = false, own = result->value == r->sum && result->place.role == TILE_NEXT_STATE;
     if (!own && reads_register_state(r, result->value, &moved)) return false;
   }

@@ -81,8 +81,7 @@ static bool is_factor(const mapping *m, const plan *p, const plan_dot *dot, int 
 
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument) {
   if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return false;
-  for (int n = 0; n < p->nests.count; n++) {
-    const plan_nest *nest = &p->nests.items[n];
+  vec_each(const plan_nest, nest, p->nests) {
     if (nest->kind != NEST_DOT) continue;
     if (is_factor(m, p, &nest->dot, argument)) return true;
     if (nest->two && is_factor(m, p, &nest->other_dot, argument)) return true;
@@ -97,8 +96,7 @@ void plan_narrow_operands(planner *q) {
   narrowing n = {.m = m, .p = p};
   n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
   for (int i = 0; i < p->nests.count; i++) read_nest(&n, i);
-  for (int i = 0; i < p->program->results.count; i++) {
-    const tile_result *r = &p->program->results.items[i];
+  vec_each(const tile_result, r, p->program->results) {
     if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value, -1, true);
   }
   for (int c = 0; c < p->carried_count; c++) widen_buffer(&n, p->carried[c].staging);

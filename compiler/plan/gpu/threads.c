@@ -191,8 +191,7 @@ static int64_t warps_with_work(const planner *q, const plan_nest *nest) {
 // one before.
 static void spread_over_warps(planner *q) {
   int64_t all = q->m->threads / GPU_WARP_LANES, next = 0;
-  for (int n = 0; n < q->p->nests.count; n++) {
-    plan_nest *nest = &q->p->nests.items[n];
+  vec_each(plan_nest, nest, q->p->nests) {
     int64_t warps = warps_with_work(q, nest);
     if (!nest->beside) next = 0;
     if (!warps || warps >= all) continue;
@@ -203,8 +202,7 @@ static void spread_over_warps(planner *q) {
 
 void plan_divide_nests(planner *q) {
   arena *scratch = arena_new();
-  for (int n = 0; n < q->p->nests.count; n++) {
-    plan_nest *nest = &q->p->nests.items[n];
+  vec_each(plan_nest, nest, q->p->nests) {
     if (nest->kind == NEST_POINTS) nest->threads = divide_nest(q, nest, scratch);
     if (nest->kind == NEST_SEGMENT) nest->threads = divided_levels(q, nest);
     if (nest->kind == NEST_SEGMENT_ADJOINT) nest->threads = divided_adjoint(q, nest);

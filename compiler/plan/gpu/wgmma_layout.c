@@ -108,8 +108,7 @@ void plan_mark_wgmma(planner *q) {
   marking k = {m, p};
   p->wgmma_layout = ARENA_ARRAY(q->a, bool, p->program->arguments.count + 1);
   if (m->kind != MAP_BLOCK) return;
-  for (int i = 0; i < p->nests.count; i++) {
-    const plan_nest *nest = &p->nests.items[i];
+  vec_each(const plan_nest, nest, p->nests) {
     if (nest->kind != NEST_DOT) continue;
     mark_product(&k, nest, &nest->dot);
     if (nest->two) mark_product(&k, nest, &nest->other_dot);

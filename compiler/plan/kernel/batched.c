@@ -104,8 +104,7 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
     w.to->where = tile_at(w.from, id)->where;
     w.image[id] = widened_value(&w, id);
   }
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *r = &program->results.items[i];
+  vec_each(const tile_result, r, program->results) {
     tile_add_result(w.to, widened_place(&w, r->place), w.image[r->value]);
   }
   return w.to;

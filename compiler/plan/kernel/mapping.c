@@ -29,8 +29,7 @@ static int64_t entries_of(const kernel *k, axis_set axes) {
 // Elements of all states per lane, which decide how many vectors of lanes are computed together.
 static int64_t lane_state_points(const kernel *k) {
   int64_t points = 0;
-  for (int i = 0; i < k->program->arguments.count; i++) {
-    const tile_place *place = &k->program->arguments.items[i];
+  vec_each(const tile_place, place, k->program->arguments) {
     if (place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE)
       points += entries_of(k, tile_place_axes(k->program, place));
   }
@@ -71,8 +70,7 @@ static int vectors_of_lanes(const mapping *m) {
 bool kernel_shares_work(const kernel *k) {
   if (k->program->form != TILE_CHUNK || k->lane_axis >= 0 || !k->grid_count) return false;
   int inner = k->grid_axes[k->grid_count - 1];
-  for (int i = 0; i < k->program->values.count; i++) {
-    const tile_value *v = &k->program->values.items[i];
+  vec_each(const tile_value, v, k->program->values) {
     if (v->op == TILE_DOT && !axis_in(v->axes, inner)) return true;
   }
   return false;
@@ -99,8 +97,7 @@ static bool is_narrow_outside(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   bool found = false;
   if (m->kind != MAP_BLOCK || !fills_no_vector(m, axis)) return false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     int last = -1;
     for (int x = 0; x < t->axis_count; x++)
       if (!axis_in(m->instance, t->axes[x])) last = t->axes[x];
@@ -127,8 +124,7 @@ static bool is_outer_axis(const mapping *m, int axis) {
   bool steps = p->form == TILE_STEP || (m->kind == MAP_LANES && !has_products(p));
   if (m->kind == MAP_THREADS || m->lane_axis >= 0 || !steps) return false;
   bool found = false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
+  vec_each(const typed_tensor, t, body->tensors) {
     if (!axis_in(t->axis_set, axis) || t->axis_count < 2) continue;
     if (t->axes[t->axis_count - 1] == axis) return false;
     found |= !is_narrow(m, t->axes[t->axis_count - 1]);
@@ -169,8 +165,7 @@ static void rank_axes(mapping *m) {
   bool changed = true;
   for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {
     changed = false;
-    for (int i = 0; i < p->values.count; i++) {
-      const tile_value *v = &p->values.items[i];
+    vec_each(const tile_value, v, p->values) {
       if (v->op != TILE_SPLIT && v->op != TILE_JOIN) continue;
       int *outer = &m->rank[tile_outer_axis(v)], *inner = &m->rank[tile_inner_axis(v)];
       int whole = m->rank[tile_whole_axis(v)] / RANKS_PER_AXIS * RANKS_PER_AXIS;

@@ -122,8 +122,7 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
     const tile_place *place = &p->program->arguments.items[i];
     p->history_at[i] = on_stack;
     if (!w->recomputes || p != &w->main || place->role != TILE_STATE) continue;
-    for (int c = 0; c < w->recompute.carried.count; c++) {
-      const carried_value *state = &w->recompute.carried.items[c];
+    vec_each(const carried_value, state, w->recompute.carried) {
       if (plan_same_state(&state->place, place)) place_state(w, p, i, &state->memory);
     }
     if (p->history_at[i].offset < 0)
@@ -141,8 +140,7 @@ void kernel_place_stashes(kernel_plan *w) {
   }
   w->stash_at = ARENA_ARRAY(w->a, location, w->stash_count);
   w->stashes = ARENA_ARRAY(w->a, plan_buffer, w->stash_count);
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *r = &program->results.items[i];
+  vec_each(const tile_result, r, program->results) {
     if (r->place.role != TILE_KEEP) continue;
     axis_set axes = program->values.items[r->value].axes;
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
@@ -174,8 +172,7 @@ codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w) {
         .constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
   codegen_bytes bytes = {.constant = w->shared_numbers * size + 64,
                          .per_instance = w->instance_numbers * (w->panels ? w->panels : 1) * size};
-  for (int i = 0; i < w->sized.count; i++) {
-    const extent *block = &w->sized.items[i];
+  vec_each(const extent, block, w->sized) {
     codegen_bytes_add(a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
   }
   return bytes;

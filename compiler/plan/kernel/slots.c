@@ -71,8 +71,7 @@ static void add_tensor_slot(arena *a, codegen_kernel *k, const tile_place *place
 }
 
 static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
-  for (int i = 0; i < program->arguments.count; i++) {
-    const tile_place *place = &program->arguments.items[i];
+  vec_each(const tile_place, place, program->arguments) {
     if (kernel_in_memory(k->kernel, place)) add_tensor_slot(a, k, place, place->role);
   }
   for (int i = 0; i < program->results.count; i++) {
@@ -112,8 +111,7 @@ int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->co
 const tile_place *kernel_kept_value(const kernel *k, int number) {
   const tile_program *p = k->saved_with ? k->saved_with : k->program;
   if (p->form != TILE_CHUNK || k->recompute) return NULL;  // a recompute keeps values in scratch
-  for (int i = 0; i < p->arguments.count; i++) {
-    const tile_place *place = &p->arguments.items[i];
+  vec_each(const tile_place, place, p->arguments) {
     if (place->role == TILE_STASH && place->stash == number) return place;
   }
   for (int i = 0; i < p->results.count; i++) {
@@ -142,13 +140,11 @@ static int64_t slot_elements(axis_set axes, const int64_t *sizes) {
 
 int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   int64_t total = 0;
-  for (int i = 0; i < r->body.tensors.count; i++) {
-    const typed_tensor *t = &r->body.tensors.items[i];
+  vec_each(const typed_tensor, t, r->body.tensors) {
     if (t->kind == TENSOR_STATE)
       total += slot_elements(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
   }
-  for (int i = 0; i < r->body.lags.count; i++) {
-    const typed_lag *lag = &r->body.lags.items[i];
+  vec_each(const typed_lag, lag, r->body.lags) {
     total += slot_elements(lag->axes, axis_sizes) * kernel_parts_of_lag(lag);
   }
   return total;

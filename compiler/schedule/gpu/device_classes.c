@@ -50,8 +50,7 @@ static const kernel *same_as(arena *a, const gpu_forms *others, const kernel *k,
 // Takes the kernels of other classes where they are the same, and names those that are new.
 static void share_forms(arena *a, recurrence_kernels *own, const gpu_forms *others,
                         const char *name, codegen_gpu_options options) {
-  for (int i = 0; i < own->kernels.count; i++) {
-    kernel *k = &own->kernels.items[i];
+  vec_each(kernel, k, own->kernels) {
     const kernel *same = same_as(a, others, k, options);
     if (same)
       *k = *same;

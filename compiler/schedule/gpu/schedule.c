@@ -454,8 +454,7 @@ static recurrence_kernels *joined_kernels(arena *a, const recurrence_kernels *fo
   recurrence_kernels *kernels = kernels_copy(a, back);
   kernels->gpu_cost = cost_with(forward, back);
   kernels->gpu_forward = forward->gpu_forward;
-  for (int i = 0; i < kernels->kernels.count; i++) {
-    kernel *k = &kernels->kernels.items[i];
+  vec_each(kernel, k, kernels->kernels) {
     if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
     gpu_plan_share(k->gpu.plan);
   }
@@ -519,8 +518,7 @@ static void forget_plans(recurrence_kernels *kernels) {
 }
 
 static void forget_candidates(candidates *all) {
-  for (int i = 0; i < all->count; i++) {
-    const candidate *x = &all->items[i];
+  vec_each(const candidate, x, *all) {
     for (int k = 0; k < x->kernels->kernels.count; k++) {
       forget_plan(&x->fitted[k].usual.k);
       forget_plan(&x->fitted[k].alone.k);

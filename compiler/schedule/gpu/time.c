@@ -70,8 +70,7 @@ static void add_program_time(run_time *r, const kernel_plan *w, const program_pl
   interval now = {.warps = w->threads / GPU_WARP_LANES};
   nest_work rows = work_of_rows(w, p);
   memory_since *since = plan_memory_since(scratch, p->p);
-  for (int n = 0; n < p->p->nests.count; n++) {
-    const plan_nest *nest = &p->p->nests.items[n];
+  vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->region != REGION_BODY) continue;
     nest_work work = gpu_work_of_nest(scratch, &program, nest, since, NULL);
     if (work.all.barriers > 0) end_interval(r, &now, device);

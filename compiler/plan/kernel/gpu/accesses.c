@@ -196,8 +196,7 @@ static bool is_wgmma(const placed_program *p, const plan_dot *dot, int tiles) {
 void gpu_mark_products(const kernel_plan *w, const program_plan *of) {
   const placed_program p = gpu_placed(w, of);
   of->p->wgmma_products = 0;
-  for (int n = 0; n < of->p->nests.count; n++) {
-    plan_nest *nest = &of->p->nests.items[n];
+  vec_each(plan_nest, nest, of->p->nests) {
     if (nest->kind != NEST_DOT || nest->dot.i < 0) continue;
     int tiles = plan_tiles_of_nest(&w->m, of->p, nest);
     nest->dot.wgmma = is_wgmma(&p, &nest->dot, tiles);

@@ -171,8 +171,7 @@ static bool is_of_prologue(const program_plan *p, const plan_buffer *b) {
 static int64_t numbers_of_thread(const program_plan *p) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
-  for (int i = 0; i < p->p->buffers.count; i++) {
-    const plan_buffer *b = &p->p->buffers.items[i];
+  vec_each(const plan_buffer, b, p->p->buffers) {
     if (!b->numbers.sizes && (b->persistent || is_of_prologue(p, b))) numbers += b->numbers.factor;
   }
   return numbers;
@@ -202,8 +201,7 @@ static bool lives_into(int nest, int first, int last) { return first < nest && n
 static int64_t numbers_before(const kernel_plan *w, const program_plan *p, int nest) {
   const tile_program *program = p->p->program;
   int64_t numbers = 0;
-  for (int i = 0; i < p->p->buffers.count; i++) {
-    const plan_buffer *b = &p->p->buffers.items[i];
+  vec_each(const plan_buffer, b, p->p->buffers) {
     bool mine = is_placed_here(b) && !b->numbers.sizes && !is_of_prologue(p, b);
     if (mine && lives_into(nest, b->first, b->last)) numbers += b->numbers.factor;
   }
@@ -283,8 +281,7 @@ static void place_program(kernel_plan *w, program_plan *p) {
 }
 
 static bool has_matrices(const program_plan *p) {
-  for (int n = 0; n < p->p->nests.count; n++) {
-    const plan_nest *nest = &p->p->nests.items[n];
+  vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->kind == NEST_DOT && (nest->dot.i < 0 || nest->region == REGION_STEPS)) return true;
   }
   return false;
@@ -292,8 +289,7 @@ static bool has_matrices(const program_plan *p) {
 
 // The parameter that the prologue copies into the buffer; -1: the prologue copies none.
 static int copied_parameter(const program_plan *p, int buffer) {
-  for (int n = 0; n < p->p->nests.count; n++) {
-    const plan_nest *nest = &p->p->nests.items[n];
+  vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer)
       continue;
     const tile_value *v = &p->p->program->values.items[nest->packed];
