@@ -36,65 +36,6 @@ bool pass_parse(compilation *c) {
   return true;
 }
 
-// The options of a variant: number type by number type, the last -D first.
-static const compile_options *variant_options(arena *a, const compile_options *all, int index,
-                                              compilation *variant) {
-  compile_options *own = ARENA_NEW(a, compile_options);
-  *own = *all;
-  memset(&own->overrides, 0, sizeof own->overrides);
-  for (int i = 0; i < all->overrides.count; i++)
-    vec_push(a, &own->overrides, all->overrides.items[i]);
-  int *picks = ARENA_ARRAY(a, int, all->choices.count + 1);
-  for (int i = all->choices.count - 1; i >= 0; i--) {
-    picks[i] = index % all->choices.items[i].sizes.count;
-    index /= all->choices.items[i].sizes.count;
-  }
-  for (int i = 0; i < all->choices.count; i++) {
-    const size_choice *choice = &all->choices.items[i];
-    vec_push(a, &variant->picks, picks[i]);
-    vec_push(
-        a, &own->overrides,
-        (size_override){
-            .item = choice->item, .axis = choice->axis, .size = choice->sizes.items[picks[i]]});
-  }
-  if (all->dtypes.count) own->dtype = all->dtypes.items[index];
-  return own;
-}
-
-static int variant_count(const compile_options *options) {
-  int64_t count = options->dtypes.count ? options->dtypes.count : 1;
-  for (int i = 0; i < options->choices.count && count <= INT32_MAX; i++)
-    count *= options->choices.items[i].sizes.count;
-  return count > INT32_MAX ? INT32_MAX : (int)count;
-}
-
-bool pass_vary(compilation *c) {
-  const compile_options *options = c->options;
-  int count = variant_count(options);
-  if (count > MOST_VARIANTS)
-    c->failure = arena_printf(
-        c->memory, "expected at most %d combinations of types and sizes (--dtype, -D), found %d",
-        MOST_VARIANTS, count);
-  if (options->choices.count && !c->syntax)
-    c->failure =
-        arena_printf(c->memory, "expected one size of %s with --from=recurrence, found several",
-                     options->choices.items[0].name);
-  for (int i = 0; i < count && !c->failure; i++) {
-    compilation *variant = i ? ARENA_NEW(c->memory, compilation) : c;
-    if (i)
-      *variant = (compilation){.memory = c->memory,
-                               .names = c->names,
-                               .needs = c->needs,
-                               .files = c->files,
-                               .messages = c->messages,
-                               .source = c->source,
-                               .syntax = c->syntax};
-    variant->options = variant_options(c->memory, options, i, variant);
-    vec_push(c->memory, &c->variants, variant);
-  }
-  return c->failure == NULL;
-}
-
 bool pass_check(compilation *c) {
   sema_options options = {.overrides = c->options->overrides.items,
                           .override_count = c->options->overrides.count,
@@ -116,10 +57,6 @@ bool pass_graph(compilation *c) {
   return c->failure == NULL;
 }
 
-static bool is_of_this_file(const compilation *c, const typed_body *body) {
-  return body->span.source == c->source->id;
-}
-
 // Whether the file declares a recurrence, layer or model; then its imports are not exported again.
 static bool declares_something(const compilation *c) {
   for (int i = 0; i < c->syntax->items.count; i++) {
@@ -132,41 +69,6 @@ static bool declares_something(const compilation *c) {
 static bool is_exported(const compilation *c, const typed_body *body) {
   for (int i = 0; i < c->options->exported.count; i++)
     if (strcmp(c->options->exported.items[i], body->name) == 0) return true;
-  return false;
-}
-
-static int axis_named(const typed_body *body, const char *name) {
-  for (int i = 0; i < body->axes.count; i++)
-    if (strcmp(body->axes.items[i].name, name) == 0) return i;
-  return -1;
-}
-
-static bool is_define_of(const char *item, const char *axis, const typed_body *body,
-                         const char *wanted) {
-  return item && strcmp(item, body->name) == 0 && strcmp(axis, wanted) == 0;
-}
-
-// Whether -D ITEM.AXIS counts in place of -D AXIS.
-static bool is_named_define(const compilation *c, const typed_body *body, const char *axis) {
-  const compile_options *options = c->options;
-  bool named = false;
-  for (int i = 0; i < options->overrides.count; i++)
-    named |= is_define_of(options->overrides.items[i].item, options->overrides.items[i].axis, body,
-                          axis);
-  return named;
-}
-
-// Whether a -D of several sizes decides an axis of the recurrence.
-static bool concerns(const compilation *c, const size_choice *choice, const typed_body *body) {
-  bool here = choice->item ? strcmp(choice->item, body->name) == 0
-                           : is_of_this_file(c, body) && !is_named_define(c, body, choice->axis);
-  return here && axis_named(body, choice->axis) >= 0;
-}
-
-// Another variant differs in nothing that the recurrence has, and comes first.
-static bool is_repeated_variant(const compilation *c, const typed_body *body) {
-  for (int i = 0; i < c->picks.count; i++)
-    if (c->picks.items[i] && !concerns(c, &c->options->choices.items[i], body)) return true;
   return false;
 }
 
@@ -195,8 +97,8 @@ bool pass_analyse(compilation *c) {
   bool own_only = declares_something(c);
   for (int i = 0; i < c->typed->recurrences.count; i++) {
     const typed_body *body = c->typed->recurrences.items[i];
-    bool wanted = !own_only || is_of_this_file(c, body) || is_exported(c, body);
-    if (wanted && !is_repeated_variant(c, body)) vec_push(c->memory, &c->bodies, body);
+    bool wanted = !own_only || compilation_has_body(c, body) || is_exported(c, body);
+    if (wanted && !variant_is_repeated(c, body)) vec_push(c->memory, &c->bodies, body);
   }
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
@@ -434,25 +336,10 @@ const char *compilation_report(compilation *c, int index) {
       artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
 }
 
-// _f32_K64_V128: of what there are several.
-static const char *suffix_of(const compilation *c, const typed_body *body) {
-  const compile_options *options = c->options;
-  const char *suffix = options->dtypes.count > 1
-                           ? arena_printf(c->memory, "_%s", number_type_text(options->dtype))
-                           : "";
-  for (int i = 0; i < options->choices.count; i++) {
-    const size_choice *choice = &options->choices.items[i];
-    if (concerns(c, choice, body))
-      suffix = arena_printf(c->memory, "%s_%s%lld", suffix, choice->axis,
-                            (long long)choice->sizes.items[c->picks.items[i]]);
-  }
-  return suffix;
-}
-
 static void lay_out_recurrence(compilation *c, int index, const char *const *plain) {
   const typed_body *body = &c->recurrences.items[index]->body;
-  const char *symbol =
-      abi_variant_symbol(c->memory, plain[index], suffix_of(c, body), plain, c->recurrences.count);
+  const char *symbol = abi_variant_symbol(c->memory, plain[index], variant_suffix(c, body), plain,
+                                          c->recurrences.count);
   const recurrence_delays *delays = c->delays.items[index];
   artifact_recurrence r = {
       .variant = &c->library,
@@ -467,7 +354,7 @@ static void lay_out_recurrence(compilation *c, int index, const char *const *pla
       .check = c->options->check};
   for (int i = 0; i < c->picks.count; i++) {
     const size_choice *choice = &c->options->choices.items[i];
-    if (concerns(c, choice, body))
+    if (variant_concerns(c, choice, body))
       vec_push(c->memory, &r.fixed,
                (artifact_size){choice->axis, choice->sizes.items[c->picks.items[i]]});
   }

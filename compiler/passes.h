@@ -82,6 +82,14 @@ const char *verify_kernels(compilation *c);
 const char *verify_gpu_kernels(compilation *c);
 const char *verify_tile(compilation *c);
 
+// variants.c: is the recurrence, layer or model declared in the file itself? Does a -D of several
+// sizes decide an axis of the recurrence? Has a variant before this one all that the recurrence has?
+bool compilation_has_body(const compilation *c, const typed_body *body);
+bool variant_concerns(const compilation *c, const size_choice *choice, const typed_body *body);
+bool variant_is_repeated(const compilation *c, const typed_body *body);
+// "_f32_K64_V128": of what there are several.
+const char *variant_suffix(const compilation *c, const typed_body *body);
+
 // The GPUs that --target and --emit ask for (bits 1 << GPU_..), and how kernels are made for them.
 unsigned compilation_gpu_targets(const compilation *c);
 codegen_gpu_options compilation_gpu_options(const compilation *c);
