@@ -7,6 +7,8 @@
 // The checks do not know how a pass decides. They follow every read of every nest down to the
 // values that are made, and ask whether each value is available there. plan.c calls them; a check
 // applies from the stage that first makes what it looks at.
+#include <stdarg.h>
+
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
@@ -34,10 +36,6 @@ static bool is_nest_result(const checker *c, tile_id id) {
 
 // ---- what is said ----
 
-static void report_wrong(checker *c, const char *where, const char *what) {
-  if (!c->wrong) c->wrong = arena_printf(c->a, "after the pass '%s', %s: %s", c->pass, where, what);
-}
-
 static const char *nest_text(const checker *c, int n) {
   if (n == c->p->nests.count) return "the next states";
   const plan_nest *nest = nest_of(c, n);
@@ -49,19 +47,23 @@ static const char *nest_text(const checker *c, int n) {
                       tile_op_text(checked_value(c, id)->op));
 }
 
-static void refuse_nest(checker *c, int n, const char *what) {
-  if (!c->wrong) report_wrong(c, nest_text(c, n), what);
+static const char *value_text(const checker *c, tile_id id) {
+  return arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op));
 }
 
-static void refuse_value(checker *c, tile_id id, const char *what) {
+static const char *buffer_text(const checker *c, int buffer) {
+  return arena_printf(c->a, "buffer %d", buffer);
+}
+
+// The first mistake counts.
+__attribute__((format(printf, 3, 4))) static void refuse(checker *c, const char *where,
+                                                         const char *format, ...) {
   if (c->wrong) return;
-  report_wrong(
-      c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(checked_value(c, id)->op)),
-      what);
-}
-
-static void refuse_buffer(checker *c, int buffer, const char *what) {
-  if (!c->wrong) report_wrong(c, arena_printf(c->a, "buffer %d", buffer), what);
+  va_list arguments;
+  va_start(arguments, format);
+  const char *what = arena_vprintf(c->a, format, arguments);
+  va_end(arguments);
+  c->wrong = arena_printf(c->a, "after the pass '%s', %s: %s", c->pass, where, what);
 }
 
 // ---- the program ----
@@ -75,17 +77,17 @@ static void check_program(checker *c) {
     axis_set axes = 0;
     for (int k = 0; k < tile_arity(v->op); k++) {
       if (v->args[k] < 0 || v->args[k] >= id)
-        refuse_value(c, id, "an operand does not stand above it");
+        refuse(c, value_text(c, id), "an operand does not stand above it");
       if (c->wrong) return;
       axes |= checked_value(c, v->args[k])->axes;
     }
     if (tile_elementwise(v->op) && v->axes != axes)
-      refuse_value(c, id, "its axes are not those of its operands together");
+      refuse(c, value_text(c, id), "its axes are not those of its operands together");
   }
   for (int i = 0; i < program->results.count; i++) {
     tile_id id = program->results.items[i].value;
     if (id < 0 || id >= program->values.count)
-      report_wrong(c, arena_printf(c->a, "result %d", i), "it has no value");
+      refuse(c, arena_printf(c->a, "result %d", i), "it has no value");
   }
 }
 
@@ -170,11 +172,11 @@ static bool is_made_by_adding(const checker *c, tile_id id) {
 static void check_listed(checker *c, const int *listed) {
   for (tile_id id = 0; id < c->p->program->values.count; id++) {
     if (!is_nest_result(c, id)) {
-      if (listed[id]) refuse_value(c, id, "a nest makes it, and nothing needs it");
+      if (listed[id]) refuse(c, value_text(c, id), "a nest makes it, and nothing needs it");
     } else if (listed[id] > 1) {
-      refuse_value(c, id, "more than one nest makes it");
+      refuse(c, value_text(c, id), "more than one nest makes it");
     } else if (!listed[id] && !is_made_by_adding(c, id)) {
-      refuse_value(c, id, "no nest makes it");
+      refuse(c, value_text(c, id), "no nest makes it");
     }
   }
 }
@@ -183,7 +185,7 @@ static void note_listed(checker *c, int *listed, tile_id id, int n) {
   const plan_value *pv = planned(c, id);
   listed[id]++;
   if (pv->start != n && pv->nest != n)
-    refuse_nest(c, n, arena_printf(c->a, "it lists %%%d, whose nest is %d", (int)id, pv->nest));
+    refuse(c, nest_text(c, n), "it lists %%%d, whose nest is %d", (int)id, pv->nest);
 }
 
 static void check_nests_of_values(checker *c) {
@@ -218,31 +220,29 @@ static void check_same_nest(checker *c, const plan_read *r) {
   const plan_nest *nest = nest_of(c, r->nest);
   int made = position_in(nest, c, r->id);
   if (made >= nest->values.count || made >= r->position + (nest->two && !r->position))
-    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d before it makes it", (int)r->id));
+    refuse(c, nest_text(c, r->nest), "it reads %%%d before it makes it", (int)r->id);
   if (r->moved)
-    refuse_nest(
-        c, r->nest,
-        arena_printf(c->a, "it reads %%%d at other points, and makes it itself", (int)r->id));
+    refuse(c, nest_text(c, r->nest), "it reads %%%d at other points, and makes it itself",
+           (int)r->id);
 }
 
 static void check_precedes(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
   if (checked_value(c, r->id)->op == TILE_ARGUMENT) return;
   if (pv->nest < 0 || pv->nest >= c->p->nests.count) {
-    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which no nest makes", (int)r->id));
+    refuse(c, nest_text(c, r->nest), "it reads %%%d, which no nest makes", (int)r->id);
   } else if (pv->nest == r->nest) {
     check_same_nest(c, r);
   } else if (!comes_before_nest(c, pv->nest, r->nest)) {
-    refuse_nest(
-        c, r->nest,
-        arena_printf(c->a, "it reads %%%d, which nest %d makes later", (int)r->id, pv->nest));
+    refuse(c, nest_text(c, r->nest), "it reads %%%d, which nest %d makes later", (int)r->id,
+           pv->nest);
   }
 }
 
 static void check_sorted(checker *c) {
   for (int n = 1; n < c->p->nests.count; n++)
     if (nest_of(c, n)->region < nest_of(c, n - 1)->region)
-      refuse_nest(c, n, "it stands behind a nest of a later region");
+      refuse(c, nest_text(c, n), "it stands behind a nest of a later region");
 }
 
 // ---- copies ----
@@ -250,9 +250,9 @@ static void check_sorted(checker *c) {
 static void note_writer(checker *c, int n, int buffer) {
   if (buffer < 0) return;
   if (buffer >= c->p->buffers.count) {
-    refuse_nest(c, n, "it fills a buffer that does not exist");
+    refuse(c, nest_text(c, n), "it fills a buffer that does not exist");
   } else if (c->writer[buffer] >= 0) {
-    refuse_buffer(c, buffer, arena_printf(c->a, "nest %d fills it, and another one has", n));
+    refuse(c, buffer_text(c, buffer), "nest %d fills it, and another one has", n);
   } else {
     c->writer[buffer] = n;
   }
@@ -270,13 +270,12 @@ static void note_writers(checker *c) {
 static void note_reader(checker *c, bool *read, int n, int buffer) {
   if (buffer < 0) return;
   if (buffer >= c->p->buffers.count || c->writer[buffer] < 0) {
-    refuse_nest(c, n, arena_printf(c->a, "it reads a copy that no nest fills: buffer %d", buffer));
+    refuse(c, nest_text(c, n), "it reads a copy that no nest fills: buffer %d", buffer);
     return;
   }
   read[buffer] = true;
   if (!comes_before_nest(c, c->writer[buffer], n))
-    refuse_nest(c, n,
-                arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
+    refuse(c, nest_text(c, n), "it reads the copy in buffer %d before it is filled", buffer);
 }
 
 static void check_copies(checker *c) {
@@ -291,9 +290,8 @@ static void check_copies(checker *c) {
   }
   for (int i = 0; i < c->p->buffers.count; i++)
     if (c->writer[i] >= 0 && !read[i])
-      refuse_buffer(
-          c, i,
-          arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
+      refuse(c, buffer_text(c, i), "nest %d fills this copy, and no product reads it",
+             c->writer[i]);
 }
 
 // ---- products ----
@@ -317,14 +315,13 @@ static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
 
 static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
   if (!has_factors(checked_value(c, id), dot))
-    refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
+    refuse(c, nest_text(c, n), "the factors are not those of %%%d", (int)id);
   if (!c->wrong && !axes_agree(c, id, dot))
-    refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
+    refuse(c, nest_text(c, n), "rows, columns and depth are not those of %%%d", (int)id);
   tile_id sum = planned(c, id)->into;
   if (sum != NO_TILE && planned(c, sum)->lane != nest_of(c, n)->lane)
-    refuse_nest(c, n,
-                arena_printf(c->a, "%%%d is added to %%%d, and one of them alone has lanes",
-                             (int)id, (int)sum));
+    refuse(c, nest_text(c, n), "%%%d is added to %%%d, and one of them alone has lanes", (int)id,
+           (int)sum);
 }
 
 static void check_products(checker *c) {
@@ -332,15 +329,14 @@ static void check_products(checker *c) {
     const plan_nest *nest = nest_of(c, n);
     if (nest->kind != NEST_DOT) continue;
     if (!nest->values.count || checked_value(c, nest->values.items[0])->op != TILE_DOT) {
-      refuse_nest(c, n, "it has no product");
+      refuse(c, nest_text(c, n), "it has no product");
       return;
     }
     check_product(c, n, nest->values.items[0], &nest->dot);
     if (!nest->two) continue;
     check_product(c, n, nest->other, &nest->other_dot);
     if (nest->other_dot.i != nest->dot.i || nest->other_dot.j != nest->dot.j)
-      refuse_nest(c, n,
-                  arena_printf(c->a, "rows and columns of %%%d are others", (int)nest->other));
+      refuse(c, nest_text(c, n), "rows and columns of %%%d are others", (int)nest->other);
   }
 }
 
@@ -355,7 +351,7 @@ static void check_results(checker *c) {
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
     if (stored[i] != !plan_is_carried_role(r->place.role))
-      refuse_value(c, r->value, arena_printf(c->a, "%d nests store result %d", stored[i], i));
+      refuse(c, value_text(c, r->value), "%d nests store result %d", stored[i], i);
   }
 }
 
@@ -365,9 +361,8 @@ static void check_held(checker *c, const plan_read *r) {
   const plan_value *pv = planned(c, r->id);
   if (checked_value(c, r->id)->op == TILE_ARGUMENT || pv->nest == r->nest) return;
   if (pv->held != HELD_BUFFER && pv->held != HELD_SCALAR)
-    refuse_nest(c, r->nest,
-                arena_printf(c->a, "it reads %%%d, which is in registers of nest %d alone",
-                             (int)r->id, pv->nest));
+    refuse(c, nest_text(c, r->nest), "it reads %%%d, which is in registers of nest %d alone",
+           (int)r->id, pv->nest);
 }
 
 static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
@@ -384,14 +379,14 @@ static void check_result_shapes(checker *c) {
     const plan_value *pv = planned(c, id);
     if (!is_nest_result(c, id)) continue;
     if (pv->held == HELD_BUFFER && (pv->buffer < 0 || pv->buffer >= c->p->buffers.count)) {
-      refuse_value(c, id, "its buffer does not exist");
+      refuse(c, value_text(c, id), "its buffer does not exist");
     } else if (pv->held == HELD_BUFFER && !shape_agrees(c, id, &c->p->buffers.items[pv->buffer])) {
-      refuse_value(c, id, arena_printf(c->a, "buffer %d has other axes", pv->buffer));
+      refuse(c, value_text(c, id), "buffer %d has other axes", pv->buffer);
     } else if (pv->held == HELD_BUFFER && checked_value(c, id)->op == TILE_ACCUMULATE &&
                !c->p->buffers.items[pv->buffer].persistent) {
-      refuse_value(c, id, "a sum over all steps does not live through all runs");
+      refuse(c, value_text(c, id), "a sum over all steps does not live through all runs");
     } else if (pv->held == HELD_SCALAR && pv->tile) {
-      refuse_value(c, id, "a variable holds more than one number");
+      refuse(c, value_text(c, id), "a variable holds more than one number");
     }
   }
 }
@@ -409,16 +404,14 @@ static bool layout_fits(const checker *c, plan_layout layout, const plan_buffer 
   return plan_swaps_of(layout, b->stored, swaps) > 0;
 }
 
-static const char wrong_layout[] = "its layout is not one of f32 numbers in whole blocks of banks";
-
 static void check_layouts(checker *c) {
   for (int i = 0; i < c->p->buffers.count; i++)
     if (!layout_fits(c, c->p->buffers.items[i].layout, &c->p->buffers.items[i]))
-      refuse_buffer(c, i, wrong_layout);
+      refuse(c, buffer_text(c, i), "its layout is not one of f32 numbers in whole blocks of banks");
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
     if (pair->layout.pattern && pair->accumulator >= 0)
-      report_wrong(c, arena_printf(c->a, "state %d", s), "it has a layout, and lies in registers");
+      refuse(c, arena_printf(c->a, "state %d", s), "it has a layout, and lies in registers");
   }
 }
 
@@ -429,9 +422,9 @@ static void check_storage(checker *c) {
     const plan_buffer *b = &c->p->buffers.items[i];
     bool narrow = number_is_narrow(b->stored);
     if (narrow && (b->persistent || b->carried >= 0))
-      refuse_buffer(c, i, "its numbers live on, and have 16 bits");
+      refuse(c, buffer_text(c, i), "its numbers live on, and have 16 bits");
     if (b->wgmma_layout && !narrow)
-      refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
+      refuse(c, buffer_text(c, i), "it lies as warpgroups read it, and has no 16 bits");
   }
 }
 
@@ -464,9 +457,8 @@ static void check_old_state(checker *c, const plan_read *r) {
       continue;
     int first = first_overwriting(c, s);
     if (r->nest > first || (r->nest == first && r->moved))
-      refuse_nest(c, r->nest,
-                  arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten",
-                               (int)r->id, first));
+      refuse(c, nest_text(c, r->nest), "it reads the old state %%%d, which nest %d has overwritten",
+             (int)r->id, first);
   }
 }
 
@@ -477,12 +469,10 @@ static void check_pairs(checker *c) {
     tile_id id = c->p->program->results.items[pair->result].value;
     const plan_value *pv = planned(c, id);
     if (pv->held != HELD_BUFFER || c->p->buffers.items[pv->buffer].carried != s)
-      refuse_value(c, id, "it is the next state in place, and has other memory");
+      refuse(c, value_text(c, id), "it is the next state in place, and has other memory");
     if (pair->accumulator >= 0 && pair->accumulator != pv->nest)
-      refuse_value(
-          c, id,
-          arena_printf(c->a, "nest %d has the state in registers, and another one makes it",
-                       pair->accumulator));
+      refuse(c, value_text(c, id), "nest %d has the state in registers, and another one makes it",
+             pair->accumulator);
   }
 }
 
@@ -536,27 +526,23 @@ static void check_threads(checker *c) {
   for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
     const plan_nest *nest = nest_of(c, n);
     if (!shares_levels(c, nest))
-      refuse_nest(c, n,
-                  arena_printf(c->a, "%d warps cannot share its levels", nest->threads.warps));
+      refuse(c, nest_text(c, n), "%d warps cannot share its levels", nest->threads.warps);
     if (nest->threads.begin < 0 || nest->threads.begin >= c->m->threads / GPU_WARP_LANES)
-      refuse_nest(c, n, arena_printf(c->a, "there is no warp %d", nest->threads.begin));
+      refuse(c, nest_text(c, n), "there is no warp %d", nest->threads.begin);
     if (!shares_steps(c, nest))
-      refuse_nest(c, n,
-                  arena_printf(c->a, "a warp cannot make %d of its steps", nest->threads.steps));
+      refuse(c, nest_text(c, n), "a warp cannot make %d of its steps", nest->threads.steps);
     if (nest->kind != NEST_POINTS) continue;
     if (!shares_sums(c, nest))
-      refuse_nest(c, n, arena_printf(c->a, "%d lanes cannot share its sums", nest->threads.lanes));
+      refuse(c, nest_text(c, n), "%d lanes cannot share its sums", nest->threads.lanes);
     if (!takes_neighbours(c, nest))
-      refuse_nest(
-          c, n,
-          arena_printf(c->a, "a thread cannot take %d neighbours at once", nest->threads.width));
+      refuse(c, nest_text(c, n), "a thread cannot take %d neighbours at once", nest->threads.width);
   }
 }
 
 // Barriers stand where nests touch the same memory, or memory of a buffer that is no longer alive.
 static void check_beside(checker *c) {
   int n = c->m->kind == MAP_BLOCK ? plan_lacks_barrier(c->a, c->p) : -1;
-  if (n >= 0) refuse_nest(c, n, "it waits for the nests beside it");
+  if (n >= 0) refuse(c, nest_text(c, n), "it waits for the nests beside it");
 }
 
 // ---- lives ----
@@ -565,9 +551,8 @@ static void check_alive(checker *c, int n, int buffer) {
   if (buffer < 0 || c->wrong) return;
   const plan_buffer *b = &c->p->buffers.items[buffer];
   if (n >= b->first && n <= b->last) return;
-  const char *life =
-      arena_printf(c->a, "its life, nests %d to %d, lacks nest %d", b->first, b->last, n);
-  report_wrong(c, arena_printf(c->a, "buffer %d", buffer), life);
+  refuse(c, buffer_text(c, buffer), "its life, nests %d to %d, lacks nest %d", b->first, b->last,
+         n);
 }
 
 static void check_read_alive(checker *c, const plan_read *r) {
@@ -627,8 +612,7 @@ static void check_buffer_places(checker *c) {
       const plan_buffer *y = &c->p->buffers.items[k];
       if (!has_place(y) || x->numbers.sizes != y->numbers.sizes || !live_together(x, y)) continue;
       if (x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor)
-        refuse_buffer(c, i,
-                      arena_printf(c->a, "it lies over buffer %d, which is alive as well", k));
+        refuse(c, buffer_text(c, i), "it lies over buffer %d, which is alive as well", k);
     }
   }
 }
