@@ -10,6 +10,7 @@
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
+#include "compiler/plan/kernel_plan.h"
 
 typedef struct printer {
   arena *arena;
@@ -81,8 +82,6 @@ static void put_lane_blocks(printer *p) {
 
 static void put_items(printer *p) {
   const kernel *k = p->k->base.kernel;
-  axis_set grid = 0;
-  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
   if (p->k->sequences)
     fprintf(p->out,
             "/* With frame.batched_items = 0: items may also be batches of %d entries. */\n",
@@ -92,7 +91,7 @@ static void put_items(printer *p) {
           "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
           "  return parameter->frame.entries * parameter->frame.slices",
           p->prefix, p->prefix);
-  put_size_factors(p, grid);
+  put_size_factors(p, kernel_instances(k));
   put_lane_blocks(p);
   fprintf(p->out, ";\n}\n");
 }
@@ -109,9 +108,7 @@ static void put_copies(printer *p, const codegen_slot *slot) {
       p->prefix, slot_name(p, slot), p->prefix);
   if (!abi_per_batch(p->abi, memory)) fprintf(p->out, " * parameter->frame.entries");
   if (!memory->token) fprintf(p->out, " * parameter->frame.slices");
-  axis_set grid = 0;
-  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  put_size_factors(p, slot->summed & grid);
+  put_size_factors(p, slot->summed & kernel_instances(k));
   if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) put_lane_blocks(p);
   fprintf(p->out, ";\n}\n");
 }

@@ -92,11 +92,9 @@ artifact_summary_parts artifact_summary_parts_of(arena *a, const abi_recurrence 
 
 // Axes along which the summaries of a kernel may be folded in blocks.
 static axis_set axes_to_cut(const kernel *k) {
-  axis_set grid = 0;
   if (!k->transition_size) return k->cut;
   if (k->segment) return k->transition_axes;
-  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  return grid & ~axis_bit(k->value_axis);
+  return kernel_instances(k) & ~axis_bit(k->value_axis);
 }
 
 // Of all kernels that make summaries; 0: there are none.

@@ -101,6 +101,8 @@ bool kernel_in_memory(const kernel *k, const tile_place *place);
 int kernel_find_slot(const codegen_kernel *k, tile_role role, const tile_place *place);
 bool kernel_stores_narrow(const mapping *m, const tile_place *place);
 bool kernel_is_complex(const kernel *k, const tile_place *place);
+// The axes that are cut into instances; with the axis in the lanes.
+axis_set kernel_instances(const kernel *k);
 axis_set kernel_grid_of(const kernel *k);
 // Chunk form: does the place lie where forward has saved it?
 bool kernel_is_saved(bool backward, const tile_place *place);

@@ -270,9 +270,7 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
   int unnamed = 0;
   vec_each(const tile_result, result, program->results) {
     if (result->place.role != TILE_KEEP) continue;
-    axis_set axes = 0;
-    for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
-    add_entry_amount(r->a, sum, r->body, axes, factor);
+    add_entry_amount(r->a, sum, r->body, tile_body_axes(&result->place), factor);
     unnamed += !result->place.name;
     if (result->place.name)
       names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
@@ -332,8 +330,7 @@ static void put_again(const reporter *r, bool states) {
 // together.
 static void report_axes(const reporter *r) {
   const kernel *k = reported_kernel(r, KERNEL_FORWARD);
-  axis_set instances = 0, all = 0;
-  for (int i = 0; i < k->grid_count; i++) instances |= axis_bit(k->grid_axes[i]);
+  axis_set instances = kernel_instances(k), all = 0;
   for (int axis = 0; axis < r->body->axes.count; axis++) all |= axis_bit(axis);
   axis_set tile = all & ~instances & (~k->program->grid | schedule_tensor_axes(r->body));
   if (k->lane_axis >= 0) tile &= ~axis_bit(k->lane_axis);
@@ -354,12 +351,10 @@ static const char *factors_text(arena *a, const typed_body *body, const tile_pro
   const char *text = "";
   for (int i = 0; i < summary->results.count; i++) {
     const tile_place *place = &summary->results.items[i].place;
-    axis_set axes = 0;
     if (!place->transfer || place->component || place->relative) continue;
-    for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
     text = arena_printf(a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
                         body->tensors.items[place->tensor].complex ? "complex " : "",
-                        body_axes_text(a, body, axes));
+                        body_axes_text(a, body, tile_body_axes(place)));
     if (!place->source) continue;
     text = arena_printf(a, "%s of %s", text, body->tensors.items[place->source - 1].name);
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/abi/gpu_costs.h"
+#include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/cost.h"
 #include "compiler/schedule/scheduler.h"
 
@@ -154,9 +155,7 @@ static bool channels_in_lanes(const scheduler *s, const tile_program *forward, a
 }
 
 static axis_set instances_of(const kernel *k) {
-  axis_set axes = 0;
-  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
-  return k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+  return k->lane_axis >= 0 ? kernel_instances(k) & ~axis_bit(k->lane_axis) : kernel_instances(k);
 }
 
 // Do single steps save states in the layout that chunks read? In steps, lanes are contiguous. In

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compiler/abi/gpu_costs.h"
+#include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/scheduler.h"
 
 // Axes along which the columns of states are independent: the lane axis, or axes of known size that
@@ -16,16 +17,10 @@
 static axis_set column_axes(const scheduler *s, const kernel *summary) {
   axis_set axes = summary->cut;
   if (summary->lane_axis >= 0) return axis_bit(summary->lane_axis);
-  for (int i = 0; i < summary->grid_count; i++) axes &= ~axis_bit(summary->grid_axes[i]);
+  axes &= ~kernel_instances(summary);
   for (int axis = 0; axis < s->r->body.axes.count; axis++)
     if (scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
   return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
-}
-
-static axis_set grid_axes_of(const kernel *k) {
-  axis_set axes = 0;
-  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
-  return axes;
 }
 
 // The rows of the transition matrix of an instance: entries of a column of all states without a
@@ -91,7 +86,7 @@ static void summary_kernel(scheduler *s, const tile_program *forward, bool back,
                           ? recomputed_states(s, forward, &summary)
                           : NULL;
   if (w.axis >= 0) {
-    int64_t columns = transition_size(&summary, grid_axes_of(&summary) | axis_bit(w.axis));
+    int64_t columns = transition_size(&summary, kernel_instances(&summary) | axis_bit(w.axis));
     *why = "a column of the states has too many entries";
     if (columns < 1 || columns > GPU_COST_MOST_COLUMNS) return;
     summary.transition_size = (int)columns;

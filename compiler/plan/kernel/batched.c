@@ -121,8 +121,7 @@ static bool may_widen(const tile_program *program) {
 }
 
 static bool gains(arena *a, const kernel *k, const tile_program *program) {
-  mapping m = {.kernel = k, .lane_axis = -1};
-  for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
+  const mapping m = {.kernel = k, .lane_axis = -1, .instance = kernel_instances(k)};
   return program && plan_multiplies_parameters(a, &m, program);
 }
 

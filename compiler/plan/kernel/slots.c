@@ -29,10 +29,14 @@ int kernel_find_slot(const codegen_kernel *k, tile_role role, const tile_place *
   return -1;
 }
 
-axis_set kernel_grid_of(const kernel *k) {
-  axis_set axes = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
+axis_set kernel_instances(const kernel *k) {
+  axis_set axes = 0;
   for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
   return axes;
+}
+
+axis_set kernel_grid_of(const kernel *k) {
+  return kernel_instances(k) | (k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0);
 }
 
 // Is the tensor stored in 16 bits where tokens are?
