@@ -23,12 +23,6 @@ bool python_is_optional(const python_recurrence *r, int memory) {
   return role == ABI_H0 || role >= ABI_D_VALUE;
 }
 
-int python_token_count(const python_recurrence *r, const memory_list *list) {
-  int count = 0;
-  while (count < list->count && python_memory(r, list->items[count])->token) count++;
-  return count;
-}
-
 const char *python_type(number_type dtype) {
   static const char *const words[NUMBER_TYPE_COUNT] = {[NUMBER_F32] = "float32",
                                                        [NUMBER_F64] = "float64",
@@ -41,7 +35,8 @@ static const char *python_dtype(const python_recurrence *r, int memory) {
   return python_type(abi_number_type(python_memory(r, memory), r->dtype));
 }
 
-const char *python_dtypes(arena *a, const python_function *f, int memory) {
+// The types of all variants: "float32 or bfloat16".
+static const char *dtypes_text(arena *a, const python_function *f, int memory) {
   const char *text = "";
   for (int i = 0; i < f->variants.count; i++) {
     const char *type = python_dtype(&f->variants.items[i], memory);
@@ -104,7 +99,10 @@ static bool value_joins(const typed_value *v, int axis) {
   }
 }
 
-bool python_is_instance_axis(const python_recurrence *r, int axis) {
+// Whether entries of the axis have nothing to do with each other, as batch entries have not: a call
+// over some of them computes their part of all results. Tensors without the axis are shared by all
+// of its entries.
+static bool is_instance_axis(const python_recurrence *r, int axis) {
   const typed_body *body = r->abi->body;
   if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE || body->axes.items[axis].size_expr ||
       makes_other_axes(body, axis))
@@ -120,7 +118,8 @@ bool python_is_instance_axis(const python_recurrence *r, int axis) {
   return true;
 }
 
-const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
+// "[batch, time, H, K]"; of a step "[batch, H, K]".
+static const char *shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
   const abi_memory *m = python_memory(r, memory);
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
   const char *text = is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
@@ -175,9 +174,8 @@ void python_put_tensors(const python_printer *p, const python_function *f, const
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i], tensor = python_memory(r, memory)->tensor;
     const char *doc = tensor >= 0 ? r->abi->body->tensors.items[tensor].doc : NULL;
-    fprintf(p->out, "    %s: %s %s%s", r->names[memory],
-            python_shape_words(p->memory, r, memory, step), python_dtypes(p->memory, f, memory),
-            role_text(r, memory));
+    fprintf(p->out, "    %s: %s %s%s", r->names[memory], shape_words(p->memory, r, memory, step),
+            dtypes_text(p->memory, f, memory), role_text(r, memory));
     if (doc) {
       fprintf(p->out, "; ");
       python_put_text(p->out, doc, "        ");
@@ -209,7 +207,7 @@ static void put_renamed(const python_printer *p, const python_recurrence *r) {
 static void put_instances(const python_printer *p, const python_recurrence *r) {
   bool first = true;
   for (int i = 0; i < r->abi->body->axes.count; i++) {
-    if (!python_is_instance_axis(r, i)) continue;
+    if (!is_instance_axis(r, i)) continue;
     fprintf(p->out, "%s\"%s\", ", first ? ", instances=(" : "", r->abi->body->axes.items[i].name);
     first = false;
   }
@@ -245,7 +243,7 @@ void python_put_fields(const python_printer *p, const python_function *f, const 
   for (int i = 0; i < list->count; i++) {
     int memory = list->items[i];
     fprintf(p->out, "    %s: %s  # %s %s\n", r->names[memory], type,
-            python_shape_words(p->memory, r, memory, false), python_dtypes(p->memory, f, memory));
+            shape_words(p->memory, r, memory, false), dtypes_text(p->memory, f, memory));
   }
 }
 

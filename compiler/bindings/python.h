@@ -53,20 +53,10 @@ python_function python_function_of(arena *a, const artifact *library, int first,
 bool python_is_own(const python_recurrence *r);
 const abi_memory *python_memory(const python_recurrence *r, int memory);
 bool python_is_optional(const python_recurrence *r, int memory);
-// Inputs and outputs; they come first among operands and results.
-int python_token_count(const python_recurrence *r, const memory_list *list);
 // "float32", "bfloat16"
 const char *python_type(number_type dtype);
-// Those of all variants: "float32 or bfloat16".
-const char *python_dtypes(arena *a, const python_function *f, int memory);
 // Whether -D gives a header axis several sizes, which variants are chosen by.
 bool python_is_chosen(const python_recurrence *r, int axis);
-// Whether entries of the axis have nothing to do with each other, as batch entries have not: a call
-// over some of them computes their part of all results. Tensors without the axis are shared by all
-// of its entries.
-bool python_is_instance_axis(const python_recurrence *r, int axis);
-// "[batch, time, H, K]"; of a step "[batch, H, K]".
-const char *python_shape_words(arena *a, const python_recurrence *r, int memory, bool step);
 
 // Text inside a docstring, its further lines behind `indent`.
 void python_put_text(FILE *out, const char *text, const char *indent);

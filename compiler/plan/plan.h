@@ -384,11 +384,9 @@ extern const pass_stage plan_pass_stage;
 // plan/verify.c: NULL, or what is wrong with a plan after this pass, and where.
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
-// gpu/levels.c: levels of a SEGMENT. 0: a warp cannot make them, or the sum has so few steps that
-// levels take more code than time. A lane has so many steps at most.
+// A lane has so many steps of a SEGMENT at most.
 enum { GPU_MOST_STEPS_OF_LANE = 4 };
-int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
-// GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
+// gpu/levels.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is.
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id);
 // The distance of levels of so many numbers.
 int64_t plan_level_apart(int64_t numbers);

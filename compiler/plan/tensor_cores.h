@@ -58,9 +58,6 @@ int plan_tiles_of_warp(const mapping *m, const tile_program *program, const plan
 // The same of a nest, whose accumulators may hold a state.
 int plan_tiles_of_nest(const mapping *m, const plan *p, const plan_nest *nest);
 
-// The most lanes of a warp that may share each column of so many rows, or of blocks of rows: among
-// the divisors of `size`, as there are threads for.
-int plan_lanes_of_column(const mapping *m, double columns, int64_t size);
 // Those that share each column of a sum along time; 1: one thread is as fast.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size);
 // The same of a triangular system, whose rows are solved in blocks of GPU_SYSTEM_ROWS. Such lanes

@@ -259,7 +259,6 @@ const char *body_order_text(arena *arena, const typed_body *body, const int *axe
 // reads, " x".
 const char *tensor_kind_text(tensor_kind kind);
 // What a state starts from: "m0", "-1e+38", of a complex state "(1, 0)".
-void print_begin(FILE *out, const typed_body *body, const typed_tensor *state);
 char *begin_text(arena *arena, const typed_body *body, const typed_tensor *state);
 // " : complex in [0, 1]", and " ~ m0" of a state.
 void print_tensor_kind(FILE *out, const typed_body *body, const typed_tensor *tensor);

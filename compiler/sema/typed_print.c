@@ -57,7 +57,7 @@ const char *tensor_kind_text(tensor_kind kind) {
   return words[kind];
 }
 
-void print_begin(FILE *out, const typed_body *body, const typed_tensor *state) {
+static void print_begin(FILE *out, const typed_body *body, const typed_tensor *state) {
   const typed_begin *begin = state->begin;
   if (begin->parameter != NO_PARAMETER) {
     fputs(body->tensors.items[begin->parameter].name, out);

@@ -49,10 +49,6 @@ void gpu_group_back(kernel_frame *h, ir group, ir first, ir chunks);
 extern const kernel_hooks gpu_hooks;
 
 // kernel/gpu/staging.c: rows of a chunk in shared memory.
-// Has the argument a double buffer?
-bool gpu_is_ahead(const frame_program *p, int argument);
-// The half of the double buffer that holds the chunk of iteration `turn`.
-ir gpu_rows_place(kernel_frame *h, const staging_buffer *d, ir turn);
 // i1: all rows of the tensor that this instance touches begin at multiples of 16 bytes.
 ir gpu_aligned(kernel_frame *h, frame_program *p, const view *v, axis_set axes);
 // Before a loop over chunks: starts the copies of the first one, `any` (i1) if there is one.

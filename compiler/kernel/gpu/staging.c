@@ -23,11 +23,10 @@ typedef struct staged {
   ir rows;  // rows inside the sequence: the others are 0
 } staged;
 
-bool gpu_is_ahead(const frame_program *p, int argument) {
+// Has the argument a double buffer?
+static bool is_ahead(const frame_program *p, int argument) {
   return gpu_is_staged(p->at, argument) && p->at->staging_buffers[argument].ahead.offset >= 0;
 }
-
-// ---- places ----
 
 // ---- copies ----
 
@@ -237,7 +236,8 @@ static void start_argument(kernel_frame *h, frame_program *p, int argument, ir b
 
 // ---- chunks ----
 
-ir gpu_rows_place(kernel_frame *h, const staging_buffer *d, ir turn) {
+// The half of the double buffer that holds the chunk of iteration `turn`.
+static ir rows_place(kernel_frame *h, const staging_buffer *d, ir turn) {
   emitter *e = h->e;
   ir base = frame_located(h, d->at);
   if (d->ahead.offset < 0) return base;
@@ -250,8 +250,8 @@ static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk,
   int count = 0;
   p->l.outside = h->at;
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (!gpu_is_staged(p->at, i) || gpu_is_ahead(p, i) != ahead) continue;
-    start_argument(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn), chunk);
+    if (!gpu_is_staged(p->at, i) || is_ahead(p, i) != ahead) continue;
+    start_argument(h, p, i, rows_place(h, &p->at->staging_buffers[i], turn), chunk);
     count++;
   }
   return count;
@@ -259,7 +259,7 @@ static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk,
 
 static bool any_ahead(const frame_program *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (gpu_is_ahead(p, i)) return true;
+    if (is_ahead(p, i)) return true;
   }
   return false;
 }
@@ -321,6 +321,6 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (gpu_is_staged(p->at, i))
-      p->l.arguments[i] = staged_copy(h, p, i, gpu_rows_place(h, &p->at->staging_buffers[i], turn));
+      p->l.arguments[i] = staged_copy(h, p, i, rows_place(h, &p->at->staging_buffers[i], turn));
   }
 }

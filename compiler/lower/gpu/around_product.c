@@ -16,7 +16,8 @@ place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nes
   return sum == NO_TILE ? *at : lower_place_under(l, at, l->p->values[sum].dot, product);
 }
 
-void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
+// The values after the product in its nest, at a place where the product is x.
+static void after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
   place_in_loops there = gpu_place_made(l, place, nest), *at = &there;
   tile_id into = l->p->values[nest->values.items[0]].into,
           made = into != NO_TILE ? into : nest->values.items[0];
@@ -39,14 +40,15 @@ void gpu_after_product(lower *l, const place_in_loops *place, const plan_nest *n
   lower_forget(l);
 }
 
-ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known) {
+// The initial value of the accumulator of the nest's product. `known`: an argument that is not in
+// memory and is `kept`; -1: nothing is known.
+static ir before_product(lower *l, const place_in_loops *at, tile_id sum, int known, ir kept) {
   const tile_value *v = value(l, sum);
   tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
   lower_forget(l);
-  for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
+  for (tile_id id = 0; known >= 0 && id < l->p->program->values.count; id++) {
     const tile_value *other = value(l, id);
-    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument)
-      l->memo[id] = known.x;
+    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known) l->memo[id] = kept;
   }
   ir start = lower_value_at(l, at, x);
   lower_forget(l);
@@ -59,8 +61,8 @@ static int operand_lanes(const gpu_operands *o, const place_in_loops *at) {
 
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
   int lanes = operand_lanes(o, at);
-  known_argument state = {kept ? o->state : -1, kept};
-  if (o->start != NO_TILE) return spread(l->e, gpu_before_product(l, at, o->start, state), lanes);
+  int known = kept ? o->state : -1;
+  if (o->start != NO_TILE) return spread(l->e, before_product(l, at, o->start, known, kept), lanes);
   if (o->add) return view_load(l, &o->c, at, o->c_axes);
   return real_number(l->e, 0, lanes);
 }
@@ -68,7 +70,7 @@ ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir k
 void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
                   ir x) {
   if (o->goes_on) {
-    gpu_after_product(l, at, nest, x);
+    after_product(l, at, nest, x);
   } else if (!o->hidden) {
     view_store(l, &o->c, at, o->c_axes, x);
   }

@@ -148,17 +148,8 @@ void gpu_copy_view(lower *l, const view_copy *c);
 const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 
 // around_product.c
-// The initial value of the accumulator of the nest's product. `known`: an argument that is not in
-// memory; -1: nothing is known.
-typedef struct known_argument {
-  int argument;
-  ir x;
-} known_argument;
-ir gpu_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known);
 // The first of two products, x, scaled before the second is added.
 ir gpu_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
-// The values after the product in its nest, at a place where the product is x.
-void gpu_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
 // The place of the sum: its axes may have other names than the product's.
 place_in_loops gpu_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
 

@@ -133,8 +133,9 @@ void plan_put_index(plan_lanes *at, int axis, int lane, int index) {
   at->placed |= axis_bit(axis);
 }
 
-void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
-                   const axis_list *list, int numbers, int64_t rest) {
+// Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
+static void put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
+                     const axis_list *list, int numbers, int64_t rest) {
   for (int i = list->count - 1; i >= 0; i--) {
     int64_t step = i == list->count - 1 ? numbers : 1,
             size = plan_typical_size(m, program, list->axes[i]) / step;
@@ -159,18 +160,16 @@ void plan_put_lanes(const mapping *m, const tile_program *program, const plan_ne
               row = threads->apart ? lane / side : lane / lanes;
     const int64_t rows = threads->far ? plan_far_row(row) : row;
     const int first = threads->orders > 1 ? row % threads->orders * lanes : 0;
-    plan_put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers,
-                  threads->apart ? near : row);
-    plan_put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1,
-                  threads->apart ? rows : first + near);
+    put_lane(m, program, at, lane, &points, sums ? 1 : at->numbers, threads->apart ? near : row);
+    put_lane(m, program, at, lane, &summed, sums ? at->numbers : 1,
+             threads->apart ? rows : first + near);
   }
 }
 
 void plan_put_pieces(const mapping *m, const tile_program *program, const axis_list *list,
                      int numbers, plan_lanes *at) {
   plan_put_none(at, list->count ? list->axes[list->count - 1] : 0, numbers);
-  for (int lane = 0; lane < PLAN_BANKS; lane++)
-    plan_put_lane(m, program, at, lane, list, numbers, lane);
+  for (int lane = 0; lane < PLAN_BANKS; lane++) put_lane(m, program, at, lane, list, numbers, lane);
 }
 
 void plan_put_rows(const mapping *m, const tile_program *program, const axis_list *columns, int row,
@@ -178,7 +177,7 @@ void plan_put_rows(const mapping *m, const tile_program *program, const axis_lis
   const int side = PLAN_BANKS / lanes;
   plan_put_none(at, 0, 1);
   for (int lane = 0; lane < PLAN_BANKS; lane++) {
-    plan_put_lane(m, program, at, lane, columns, 1, lane % side);
+    put_lane(m, program, at, lane, columns, 1, lane % side);
     plan_put_index(at, row, lane, (int)(lane / side * apart));
   }
 }

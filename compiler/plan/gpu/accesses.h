@@ -54,9 +54,6 @@ typedef struct plan_lanes {
 // No lane has a place yet.
 void plan_put_none(plan_lanes *at, int vector, int numbers);
 void plan_put_index(plan_lanes *at, int axis, int lane, int index);
-// Puts a lane at piece number `rest` of these axes, of `numbers` along the last one.
-void plan_put_lane(const mapping *m, const tile_program *program, plan_lanes *at, int lane,
-                   const axis_list *list, int numbers, int64_t rest);
 // In the first turn of a nest of points.
 void plan_put_lanes(const mapping *m, const tile_program *program, const plan_nest *nest,
                     const plan_threads *threads, plan_lanes *at);

@@ -6,7 +6,8 @@
 
 enum { FEWEST_STEPS = GPU_WARP_LANES };
 
-int plan_segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
+// 0: a warp cannot make levels, or the sum has so few steps that levels take more code than time.
+static int segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
   if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
   int64_t steps = plan_axis_size(m, program, tile_step_axis(v));
   if (steps != plan_axis_size(m, program, tile_other_step_axis(v)) || steps & (steps - 1)) return 0;
@@ -16,7 +17,9 @@ int plan_segment_levels(const mapping *m, const tile_program *program, const til
   return levels;
 }
 
-int plan_lanes_of_column(const mapping *m, double columns, int64_t size) {
+// The most lanes of a warp that may share each column of so many rows, or of blocks of rows: among
+// the divisors of `size`, as there are threads for.
+static int lanes_of_column(const mapping *m, double columns, int64_t size) {
   enum { FEWEST = 4 };
   int lanes = GPU_WARP_LANES;
   while (lanes > 1 && (columns * lanes > m->threads || size % lanes)) lanes /= 2;
@@ -25,7 +28,7 @@ int plan_lanes_of_column(const mapping *m, double columns, int64_t size) {
 
 int plan_lanes_of_system(const mapping *m, double columns, int64_t rows) {
   if (m->kind != MAP_BLOCK || rows % GPU_SYSTEM_ROWS) return 1;
-  int lanes = plan_lanes_of_column(m, columns, rows / GPU_SYSTEM_ROWS);
+  int lanes = lanes_of_column(m, columns, rows / GPU_SYSTEM_ROWS);
   int64_t blocks = rows / GPU_SYSTEM_ROWS / lanes;
   return blocks > GPU_MOST_BLOCKS ? 1 : lanes;
 }
@@ -37,12 +40,12 @@ double plan_blocks_of_system(int64_t rows) {
 // A thread adds up a few rows in the time that lanes need to meet.
 int plan_lanes_of_scan(const mapping *m, double columns, int64_t size) {
   enum { FEW_ROWS = 32 };
-  return columns > GPU_WARP_LANES && size <= FEW_ROWS ? 1 : plan_lanes_of_column(m, columns, size);
+  return columns > GPU_WARP_LANES && size <= FEW_ROWS ? 1 : lanes_of_column(m, columns, size);
 }
 
 int plan_levels_of(const mapping *m, const tile_program *program, tile_id id) {
   const tile_value *v = &program->values.items[id];
-  return v->op == TILE_SEGMENT ? plan_segment_levels(m, program, v) : 0;
+  return v->op == TILE_SEGMENT ? segment_levels(m, program, v) : 0;
 }
 
 // Lanes read a step in several levels, which must not lie bank under bank. These distances have the
