@@ -56,7 +56,7 @@ bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *f
   *function = llvm_function(e->m, name, type, e->clone);
   LLVMSetVisibility(*function, LLVMDefaultVisibility);
   LLVMSetLinkage(*function, LLVMInternalLinkage);
-  llvm_flag(e->m, *function, "noinline");
+  llvm_flag(*function, "noinline");
   *inner = *e;
   inner->where = (span){0};
   inner->b = LLVMCreateBuilderInContext(e->context);

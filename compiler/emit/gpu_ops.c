@@ -65,13 +65,6 @@ static LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   return LLVMFunctionType(result, arguments, (unsigned)count, 0);
 }
 
-static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name,
-                     uint64_t value) {
-  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(context, kind, value));
-}
-
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare) {
   char name[64];
   const gpu_op_row *row = &gpu_ops[op];
@@ -80,10 +73,9 @@ LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare) {
   if (function || !declare) return function;
   LLVMContextRef context = LLVMGetModuleContext(module);
   function = LLVMAddFunction(module, name, gpu_op_type(context, row));
-  set_flag(context, function, "nounwind", 0);
-  if (row->kind != GPU_PURE && row->kind != GPU_MEMORY)
-    set_flag(context, function, "convergent", 0);
-  if (row->kind == GPU_PURE) set_flag(context, function, "memory", 0);
+  llvm_flag(function, "nounwind");
+  if (row->kind != GPU_PURE && row->kind != GPU_MEMORY) llvm_flag(function, "convergent");
+  if (row->kind == GPU_PURE) llvm_flag(function, "memory");
   return function;
 }
 

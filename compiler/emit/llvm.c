@@ -87,10 +87,11 @@ void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, con
                                                     (unsigned)strlen(value)));
 }
 
-void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
+void llvm_flag(LLVMValueRef function, const char *name) {
+  LLVMContextRef context = LLVMGetTypeContext(LLVMTypeOf(function));
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(m->context, kind, 0));
+                          LLVMCreateEnumAttribute(context, kind, 0));
 }
 
 LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
@@ -102,7 +103,7 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
     llvm_attribute(m, function, "prefer-vector-width", "512");
     llvm_attribute(m, function, "min-legal-vector-width", "512");
   }
-  llvm_flag(m, function, "nounwind");
+  llvm_flag(function, "nounwind");
   return function;
 }
 

@@ -28,7 +28,7 @@ void llvm_module_free(llvm_module *m);
 LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone);
 void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value);
 // Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline.
-void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name);
+void llvm_flag(LLVMValueRef function, const char *name);
 // C++ exceptions may pass through the function: it gets unwind tables.
 void llvm_may_unwind(LLVMValueRef function);
 

@@ -12,7 +12,7 @@ static LLVMValueRef declare_mark_function(emitter *e) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->i32, 1, 0);
   found = LLVMAddFunction(e->m->module, mark_function, type);
   static const char *const flags[] = {"nounwind", "willreturn", "nocallback", "nofree"};
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) llvm_flag(e->m, found, flags[i]);
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) llvm_flag(found, flags[i]);
   enum { INACCESSIBLE_MEMORY_ALONE = 3 << 2 };  // read and written; nothing else is
   unsigned kind = LLVMGetEnumAttributeKindForName("memory", 6);
   LLVMAddAttributeAtIndex(found, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,

@@ -130,7 +130,7 @@ ir call_own(emitter *e, const char *name, ir *args, int count, body_function *bo
     function = llvm_function(e->m, symbol, function_type, e->clone);
     LLVMSetVisibility(function, LLVMDefaultVisibility);
     LLVMSetLinkage(function, LLVMInternalLinkage);
-    llvm_flag(e->m, function, "noinline");
+    llvm_flag(function, "noinline");
     emitter inner = *e;
     inner.where = (span){0};
     inner.b = LLVMCreateBuilderInContext(e->context);

@@ -79,11 +79,7 @@ void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *
 
 place_in_loops lower_start_place(lower *l, bool lane) {
   place_in_loops at = l->outside;
-  if (!lane) {
-    at.vector_axis = -1;
-    at.lanes = 0;
-    at.mask = NULL;
-  }
+  if (!lane) place_leave_lanes(&at);
   return at;
 }
 

@@ -36,6 +36,13 @@ typedef struct place_in_loops {
   bool moved;       // an index map is being followed: not the point of the nest itself
 } place_in_loops;
 
+// At one point, whatever lies in lanes.
+static inline void place_leave_lanes(place_in_loops *at) {
+  at->vector_axis = -1;
+  at->lanes = 0;
+  at->mask = NULL;
+}
+
 typedef struct result_target {
   view at;
   ir active;          // i1: the result is wanted, and this instance is the one that stores it

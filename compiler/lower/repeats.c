@@ -58,7 +58,7 @@ static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
   ir function = llvm_function(e->m, name, type, e->clone);
   LLVMSetVisibility(function, LLVMDefaultVisibility);
   LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(e->m, function, "noinline");
+  llvm_flag(function, "noinline");
   return function;
 }
 

@@ -16,9 +16,7 @@ void lower_store_result(lower *l, const place_in_loops *at, int index) {
       if (at->mask) x = choose(e, at->mask, x, real_number(e, 0, at->lanes));
       x = sum_of_lanes(e, x);
     }
-    where.vector_axis = -1;
-    where.lanes = 0;
-    where.mask = NULL;
+    place_leave_lanes(&where);
   }
   if (target->own) x = choose(e, target->own, x, real_number(e, 0, 0));
   int t = program->time_axis;

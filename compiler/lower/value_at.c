@@ -59,9 +59,7 @@ static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   if (at->vector_axis == tile_renamed_to(v)) {
     from.vector_axis = tile_renamed_from(v);
   } else if (at->vector_axis == tile_renamed_from(v)) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
+    place_leave_lanes(&from);
   }
   return lower_value_at(l, &from, v->args[0]);
 }
@@ -79,9 +77,7 @@ static ir sliced_at(lower *l, const place_in_loops *at, tile_id id) {
   from.moved = true;
   from.index[tile_entry_axis(v)] = lower_entry(l, id);
   if (at->vector_axis == tile_entry_axis(v)) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
+    place_leave_lanes(&from);
   }
   return lower_value_at(l, &from, v->args[0]);
 }
@@ -94,9 +90,7 @@ static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
   from.moved = true;
   ir here;
   if (at->lanes && at->vector_axis == tile_entry_axis(v)) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
+    place_leave_lanes(&from);
     ir varying = varying_entry(l, id);
     ir entry =
         varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, tile_entry(v), 0);
@@ -115,9 +109,7 @@ static ir value_by_lanes(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   place_in_loops one = *at;
   one.moved = true;
-  one.vector_axis = -1;
-  one.lanes = 0;
-  one.mask = NULL;
+  place_leave_lanes(&one);
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int i = 0; i < at->lanes; i++) {
     one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));

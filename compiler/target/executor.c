@@ -155,8 +155,7 @@ static LLVMValueRef int32_constant(simt_module *s, int64_t x) {
   return LLVMConstInt(LLVMInt32TypeInContext(s->context), (unsigned long long)x, 1);
 }
 
-static LLVMValueRef constant_struct(simt_module *s, LLVMValueRef *fields, unsigned count) {
-  LLVMValueRef value = LLVMConstStructInContext(s->context, fields, count, 0);
+static LLVMValueRef global_constant(simt_module *s, LLVMValueRef value) {
   LLVMValueRef global = LLVMAddGlobal(s->module, LLVMTypeOf(value), "");
   LLVMSetInitializer(global, value);
   LLVMSetGlobalConstant(global, 1);
@@ -164,13 +163,12 @@ static LLVMValueRef constant_struct(simt_module *s, LLVMValueRef *fields, unsign
   return global;
 }
 
+static LLVMValueRef constant_struct(simt_module *s, LLVMValueRef *fields, unsigned count) {
+  return global_constant(s, LLVMConstStructInContext(s->context, fields, count, 0));
+}
+
 static LLVMValueRef text_constant(simt_module *s, const char *text) {
-  LLVMValueRef value = LLVMConstStringInContext2(s->context, text, strlen(text), 0);
-  LLVMValueRef global = LLVMAddGlobal(s->module, LLVMTypeOf(value), "");
-  LLVMSetInitializer(global, value);
-  LLVMSetGlobalConstant(global, 1);
-  LLVMSetLinkage(global, LLVMInternalLinkage);
-  return global;
+  return global_constant(s, LLVMConstStringInContext2(s->context, text, strlen(text), 0));
 }
 
 // simt_segment, simt_place

@@ -306,7 +306,7 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   LLVMDisposeBuilder(x.b);
   LLVMSetLinkage(function, LLVMInternalLinkage);
   llvm_module m = {.context = x.context, .module = module};
-  llvm_flag(&m, function, "alwaysinline");
+  llvm_flag(function, "alwaysinline");
 }
 
 // ---- passes and text ----

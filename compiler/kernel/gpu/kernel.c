@@ -133,7 +133,7 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
   ir function = LLVMAddFunction(e->m->module, symbol, type);
   LLVMSetFunctionCallConv(function, GPU_KERNEL_CONVENTION);
-  llvm_flag(e->m, function, "nounwind");
+  llvm_flag(function, "nounwind");
   char text[16];
   snprintf(text, sizeof text, "%d", threads);
   llvm_attribute(e->m, function, "nvvm.reqntid", text);

@@ -168,7 +168,7 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, inst
   ir f = llvm_function(e->m, name, *type, e->clone);
   LLVMSetVisibility(f, LLVMDefaultVisibility);
   LLVMSetLinkage(f, LLVMInternalLinkage);
-  llvm_flag(e->m, f, "noinline");
+  llvm_flag(f, "noinline");
   kernel_frame inner = *h;
   emitter own = *e;
   inner.e = &own;

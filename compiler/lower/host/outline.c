@@ -138,7 +138,7 @@ static void open_outlined_part(outline *o) {
   ir function = llvm_function(e->m, name, type, e->clone);
   LLVMSetVisibility(function, LLVMDefaultVisibility);
   LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(e->m, function, "noinline");
+  llvm_flag(function, "noinline");
   LLVMBuildCall2(e->b, type, function, &o->environment, 1, "");
   o->emitter = *e;
   o->emitter.b = LLVMCreateBuilderInContext(e->context);

@@ -220,7 +220,7 @@ static ir any_flag(kernel_frame *h) {
     there.e = &inside;
     there.gpu->team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
     there.gpu->team.warp = NULL;
-    llvm_flag(e->m, function, "convergent");
+    llvm_flag(function, "convergent");
     add_flags(&there, own);
     emit_shared_end(&inside);
   }
