@@ -191,7 +191,7 @@ static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer
                                    const scan_product *written, axis_set over, int level,
                                    decay_side sides) {
   tile_pair scores = scores_at(s, read, writer, written, over, level);
-  if (sides != DECAY_ALL || !decay_has_side(s, read->state, over, DECAY_VALUES)) return scores;
+  if (sides != DECAY_ALL || !decay_has_values(s, read->state, over)) return scores;
   tile_pair decay = pair_number(s->program, 0);
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
     tile_pair row =
@@ -276,7 +276,7 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, int writer
 
 tile_pair contract_written(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over) {
-  if (decay_has_side(s, read->state, over, DECAY_VALUES))
+  if (decay_has_values(s, read->state, over))
     return written_by_levels(s, read, writer, written, over);
   bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
   tile_pair scores = scores_of(s, read, writer, written, over, !turned, DECAY_KEYS);

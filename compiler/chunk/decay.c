@@ -191,10 +191,10 @@ static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) 
   return of_keys == (side == DECAY_KEYS);
 }
 
-bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
-  if (s->states[state].joint) return joint_on_side(s, state, keys, side);
+bool decay_has_values(const scan *s, int state, axis_set keys) {
+  if (s->states[state].joint) return joint_on_side(s, state, keys, DECAY_VALUES);
   for (int i = 0; i < s->states[state].decay.count; i++) {
-    if (on_side(&s->states[state].decay.items[i], keys, side)) return true;
+    if (on_side(&s->states[state].decay.items[i], keys, DECAY_VALUES)) return true;
   }
   return false;
 }

@@ -226,7 +226,8 @@ tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
 tile_pair decay_total(scan *s, int state);
 // Refuses chunks that cannot be halved down to single steps; `what` needs that.
 void decay_check_length(scan *s, const char *what);
-bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
+// Has the decay some value axis?
+bool decay_has_values(const scan *s, int state, axis_set keys);
 // exp of the sums between the two steps of each pair where the first comes later (or is the same
 // unless `strict`), 0 elsewhere, [t,s]. Masks alone.
 tile_id decay_mask(scan *s, int state, bool previous, bool strict);

@@ -17,10 +17,10 @@ typedef struct opening {
 
 static recurrence_terms open_value(opening *o, value_id id);
 
-static recurrence_terms single_term(opening *o, double scale, value_id id, bool divides) {
+static recurrence_terms single_term(opening *o, double scale, value_id id) {
   recurrence_terms terms = {0};
   recurrence_term term = {.scale = scale};
-  if (id != NO_VALUE) vec_push(o->memory, &term.factors, ((recurrence_factor){id, divides}));
+  if (id != NO_VALUE) vec_push(o->memory, &term.factors, ((recurrence_factor){id, false}));
   vec_push(o->memory, &terms, term);
   return terms;
 }
@@ -41,7 +41,7 @@ static void append_terms(opening *o, recurrence_terms *to, const recurrence_term
 
 static recurrence_terms terms_product(opening *o, value_id id, const typed_value *v) {
   recurrence_terms x = open_value(o, v->args[0]), y = open_value(o, v->args[1]), terms = {0};
-  if (x.count * y.count > TERMS_MAX) return single_term(o, 1, id, false);
+  if (x.count * y.count > TERMS_MAX) return single_term(o, 1, id);
   for (int i = 0; i < x.count; i++) {
     for (int k = 0; k < y.count; k++) {
       recurrence_term term = {.scale = x.items[i].scale * y.items[k].scale};
@@ -66,7 +66,7 @@ static recurrence_terms terms_quotient(opening *o, const typed_value *v) {
 
 static recurrence_terms sum(opening *o, value_id id, const typed_value *v) {
   recurrence_terms terms = {0}, x = open_value(o, v->args[0]), y = open_value(o, v->args[1]);
-  if (x.count + y.count > TERMS_MAX) return single_term(o, 1, id, false);
+  if (x.count + y.count > TERMS_MAX) return single_term(o, 1, id);
   append_terms(o, &terms, &x, 1);
   append_terms(o, &terms, &y, v->op == VALUE_SUB ? -1 : 1);
   return terms;
@@ -74,20 +74,20 @@ static recurrence_terms sum(opening *o, value_id id, const typed_value *v) {
 
 static recurrence_terms open_value(opening *o, value_id id) {
   const typed_value *v = &o->body->values.items[id];
-  if (v->op == VALUE_NUMBER) return single_term(o, v->number, NO_VALUE, false);
+  if (v->op == VALUE_NUMBER) return single_term(o, v->number, NO_VALUE);
   if (v->op == VALUE_NEG) {
     recurrence_terms terms = {0}, x = open_value(o, v->args[0]);
     append_terms(o, &terms, &x, -1);
     return terms;
   }
-  if (!(v->axes & o->left) || !(v->axes & o->right)) return single_term(o, 1, id, false);
-  if (o->opened++ >= OPENED_MAX) return single_term(o, 1, id, false);
+  if (!(v->axes & o->left) || !(v->axes & o->right)) return single_term(o, 1, id);
+  if (o->opened++ >= OPENED_MAX) return single_term(o, 1, id);
   switch (v->op) {
     case VALUE_MUL: return terms_product(o, id, v);
     case VALUE_DIV: return terms_quotient(o, v);
     case VALUE_ADD:
     case VALUE_SUB: return sum(o, id, v);
-    default: return single_term(o, 1, id, false);
+    default: return single_term(o, 1, id);
   }
 }
 
