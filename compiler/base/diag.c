@@ -44,11 +44,12 @@ static diag_message *add_diag_message(diag *d, diag_severity kind, span where, c
   return m;
 }
 
-void diag_error(diag *d, span where, const char *format, ...) {
+bool diag_error(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   add_diag_message(d, SEVERITY_ERROR, where, format, arguments);
   va_end(arguments);
+  return false;
 }
 
 void diag_warning(diag *d, span where, const char *format, ...) {

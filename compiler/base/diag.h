@@ -34,7 +34,8 @@ typedef struct diag_message {
 // Messages live in the arena and print their places by `all`.
 diag *diag_new(arena *a, const sources *all);
 
-void diag_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+// Returns false, which whoever has found a mistake often returns.
+bool diag_error(diag *d, span where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_warning(diag *d, span where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -111,9 +111,8 @@ int trunk_add_input(graph_builder *b, const char *name, axis_order trunk_axes, b
 value_id instance_add_input(instance *in, const char *name, axis_order order, bool complex,
                             value_id trunk_value);
 value_id trunk_input_value(graph_builder *b, int tensor);
-// A param of the instance's body whose elements are `use`.
-value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex,
-                            graph_use use);
+// A real param of the instance's body whose elements are `use`.
+value_id instance_add_param(instance *in, const char *name, axis_order order, graph_use use);
 value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,
                          graph_use use);
 axis_order order_of_set(axis_set set);

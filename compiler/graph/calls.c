@@ -37,28 +37,26 @@ static bool read_settings(instance *in, const ast_expr *call, int positional,
       const char *known = "";
       for (int n = 0; n < 5 && settings->names[n]; n++)
         known = arena_printf(in->b->arena, "%s%s%s", known, n ? ", " : "", settings->names[n]);
-      diag_error(in->b->diag, arg->span, "expected %s for %s, found %s",
-                 *known ? known : "no setting", call->call.callee.text,
-                 arg->kind == AST_ARG_NAMED ? arena_printf(in->b->arena, "'%s'", arg->name.text)
-                                            : "another argument");
-      return false;
+      return diag_error(in->b->diag, arg->span, "expected %s for %s, found %s",
+                        *known ? known : "no setting", call->call.callee.text,
+                        arg->kind == AST_ARG_NAMED
+                            ? arena_printf(in->b->arena, "'%s'", arg->name.text)
+                            : "another argument");
     }
     settings->values[k] = arg->value;
   }
   if (settings->positional == positional) return true;
-  diag_error(in->b->diag, call->span, "expected %d argument%s of %s, found %d", positional,
-             positional == 1 ? "" : "s", call->call.callee.text, settings->positional);
-  return false;
+  return diag_error(in->b->diag, call->span, "expected %d argument%s of %s, found %d", positional,
+                    positional == 1 ? "" : "s", call->call.callee.text, settings->positional);
 }
 
 // Names reach checkpoints, tables, pages and the terminal.
 bool name_is_printable(instance *in, const ast_expr *value) {
   for (const char *c = value->string.text; *c; c++) {
     if ((unsigned char)*c >= ' ' && *c != 0x7f) continue;
-    diag_error(in->b->diag, value->span,
-               "expected a name of printable characters, found the control character 0x%02x",
-               (unsigned char)*c);
-    return false;
+    return diag_error(in->b->diag, value->span,
+                      "expected a name of printable characters, found the control character 0x%02x",
+                      (unsigned char)*c);
   }
   return true;
 }
@@ -69,8 +67,8 @@ static bool read_name_setting(instance *in, const ast_expr *value, const char **
     *name = value->string.text;
     return name_is_printable(in, value);
   }
-  diag_error(in->b->diag, value->span, "expected a name in quotes, found another expression");
-  return false;
+  return diag_error(in->b->diag, value->span,
+                    "expected a name in quotes, found another expression");
 }
 
 static bool read_switch(instance *in, const ast_expr *value, bool *on) {
@@ -79,8 +77,7 @@ static bool read_switch(instance *in, const ast_expr *value, bool *on) {
   bool is_off = value->kind == AST_NAME && !strcmp(value->name.text, "off");
   *on = is_on;
   if (is_on || is_off) return true;
-  diag_error(in->b->diag, value->span, "expected on or off, found another expression");
-  return false;
+  return diag_error(in->b->diag, value->span, "expected on or off, found another expression");
 }
 
 const ast_expr *call_positional(const ast_expr *call, int place) {
@@ -100,9 +97,8 @@ static bool real_value(instance *in, const ast_expr *e, value_id *value) {
   if (operand.kind == OPERAND_ERROR) return false;
   *value = sema_value(in->scope, operand);
   if (!operand.complex) return true;
-  diag_error(in->b->diag, e->span,
-             "expected a real value, found a complex one; take re(..) or im(..)");
-  return false;
+  return diag_error(in->b->diag, e->span,
+                    "expected a real value, found a complex one; take re(..) or im(..)");
 }
 
 // ---- operations ------------------------------------------------------------------------------
@@ -119,13 +115,13 @@ static trunk_row header_row(instance *in, value_id value) {
                      in->body->values.items[value].complex};
 }
 
-// One more output of operation `op`: a value of the instance with axes in this order.
-static value_id add_output(instance *in, int op, const char *name, axis_order order, bool complex) {
+// One more output of operation `op`: a real value of the instance with axes in this order.
+static value_id add_output(instance *in, int op, const char *name, axis_order order) {
   graph_builder *b = in->b;
   int tensor =
-      trunk_add_input(b, name, trunk_order(in, order), complex, op, b->ops.items[op].outputs.count);
+      trunk_add_input(b, name, trunk_order(in, order), false, op, b->ops.items[op].outputs.count);
   vec_push(b->arena, &b->ops.items[op].outputs, tensor);
-  return instance_add_input(in, name, order, complex, trunk_input_value(b, tensor));
+  return instance_add_input(in, name, order, false, trunk_input_value(b, tensor));
 }
 
 static const char *joined_name(graph_builder *b, const char *name, const char *end) {
@@ -142,11 +138,10 @@ static bool stated_axes(instance *in, const ast_expr *call, const layer_target *
                         int count) {
   for (int i = 0; i < count; i++) {
     if (targets[i].has_axes) continue;
-    diag_error(
+    return diag_error(
         in->b->diag, targets[i].span,
         "expected axes for '%s', found none; %s maps to the axes on the left: let %s[...] = ...",
         targets[i].name, call->call.callee.text, targets[i].name);
-    return false;
   }
   return true;
 }
@@ -185,9 +180,8 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
       !real_value(in, call_positional(call, 0), &x))
     return false;
   if (!name) {
-    diag_error(b->diag, call->span,
-               "expected name = \"...\" for a linear with several parts, found none");
-    return false;
+    return diag_error(b->diag, call->span,
+                      "expected name = \"...\" for a linear with several parts, found none");
   }
   trunk_row row = header_row(in, x);
   axis_order x_order = order_of_set(in->body->values.items[x].axes);
@@ -212,7 +206,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   if (bias) vec_push(b->arena, &b->ops.items[op].uses, (graph_use){biases, 0});
   for (int i = 0; i < target_count; i++)
     vec_push(b->arena, out,
-             sema_operand_of(in, add_output(in, op, targets[i].name, targets[i].order, false)));
+             sema_operand_of(in, add_output(in, op, targets[i].name, targets[i].order)));
   return true;
 }
 
@@ -237,13 +231,11 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
       !sema_whole(in->scope, call_positional(call, 1), "the number of symbols", 1, &symbols))
     return false;
   if (!is_token_input(in, call_positional(call, 0))) {
-    diag_error(b->diag, call_positional(call, 0)->span,
-               "expected the model's input (the token), found another expression");
-    return false;
+    return diag_error(b->diag, call_positional(call, 0)->span,
+                      "expected the model's input (the token), found another expression");
   }
   if (b->embedding != NONE) {
-    diag_error(b->diag, call->span, "expected one embed in a model, found a second");
-    return false;
+    return diag_error(b->diag, call->span, "expected one embed in a model, found a second");
   }
   int64_t width = order_elements(in->body, target->order);
   int weight = parameter_add(in, PARAMETER_EMBEDDING, joined_name(b, name, ".weight"), call->span);
@@ -261,7 +253,7 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   b->embedding = weight;
   b->embedding_order = trunk_order(in, target->order);
   b->model->vocabulary = (int)symbols;
-  *out = sema_operand_of(in, add_output(in, op, target->name, target->order, false));
+  *out = sema_operand_of(in, add_output(in, op, target->name, target->order));
   return true;
 }
 
@@ -291,26 +283,24 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
       !real_value(in, call_positional(call, 0), &x))
     return false;
   if (b->embedding == NONE) {
-    diag_error(b->diag, call->span, "expected an embed before unembed, found none");
-    return false;
+    return diag_error(b->diag, call->span, "expected an embed before unembed, found none");
   }
   axis_order order = order_of_set(in->body->values.items[x].axes);
   trunk_row row = header_row(in, x);
   int64_t symbols = order_elements(in->body, target->order);
   if (symbols != b->model->vocabulary ||
       (tied && order_set(row.order) != order_set(b->embedding_order))) {
-    diag_error(b->diag, call->span,
-               "expected %d symbols from axes %s, as embed has them, found %lld from %s",
-               b->model->vocabulary, order_text(b->arena, b->trunk, b->embedding_order),
-               (long long)symbols, order_text(b->arena, b->trunk, row.order));
-    return false;
+    return diag_error(b->diag, call->span,
+                      "expected %d symbols from axes %s, as embed has them, found %lld from %s",
+                      b->model->vocabulary, order_text(b->arena, b->trunk, b->embedding_order),
+                      (long long)symbols, order_text(b->arena, b->trunk, row.order));
   }
   if (tied) row.order = b->embedding_order;
   int weight = tied ? b->embedding : untied_weight(in, call, name, target, order);
   int op = add_op(b, OP_LINEAR);
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
-  *out = sema_operand_of(in, add_output(in, op, target->name, target->order, false));
+  *out = sema_operand_of(in, add_output(in, op, target->name, target->order));
   return true;
 }
 
@@ -333,16 +323,15 @@ static bool norm_axes(instance *in, const ast_names *names, span where, value_id
                       axis_order *order) {
   axis_set set, axes = in->body->values.items[x].axes;
   if (names->count > TYPED_MAX_AXES) {
-    diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES,
-               names->count);
-    return false;
+    return diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES,
+                      names->count);
   }
   order->count = names->count;
   if (!sema_axes(in->scope, names, &set, order->axes)) return false;
   if (names->count && !(set & ~axes)) return true;
-  diag_error(in->b->diag, where, "expected axes of the value %s, found %s",
-             set_text(in->b->arena, in->body, axes), order_text(in->b->arena, in->body, *order));
-  return false;
+  return diag_error(in->b->diag, where, "expected axes of the value %s, found %s",
+                    set_text(in->b->arena, in->body, axes),
+                    order_text(in->b->arena, in->body, *order));
 }
 
 // Those of `weight = [..]`, else those of the norm.
@@ -352,10 +341,9 @@ static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x,
   if (!setting) return true;
   if (setting->kind == AST_AXES)
     return norm_axes(in, &setting->axes.names, setting->span, x, weight);
-  diag_error(in->b->diag, setting->span,
-             "expected axes in brackets, as in weight = [H,D], found '%s'",
-             expr_to_text(in->b->arena, setting));
-  return false;
+  return diag_error(in->b->diag, setting->span,
+                    "expected axes in brackets, as in weight = [H,D], found '%s'",
+                    expr_to_text(in->b->arena, setting));
 }
 
 static value_id norm_weight(instance *in, const char *name, double eps, axis_order order,
@@ -365,7 +353,7 @@ static value_id norm_weight(instance *in, const char *name, double eps, axis_ord
   b->model->parameters.items[weight].eps = eps;
   parameter_part(in, weight, NULL, in->body, order, start_number(b->arena, 1), where);
   parameter_shape(b, weight, order_elements(in->body, order));
-  return instance_add_param(in, "weight", order, false, (graph_use){weight, 0});
+  return instance_add_param(in, "weight", order, (graph_use){weight, 0});
 }
 
 static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out) {
@@ -375,9 +363,8 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   axis_order over, weight;
   value_id x;
   if (!call->call.has_axes) {
-    diag_error(in->b->diag, call->span,
-               "expected the axes of rms_norm, found none; write rms_norm[...](...)");
-    return false;
+    return diag_error(in->b->diag, call->span,
+                      "expected the axes of rms_norm, found none; write rms_norm[...](...)");
   }
   if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
@@ -414,9 +401,8 @@ static bool convolution_axis(instance *in, const ast_expr *width, convolution *c
       return true;
     }
   if (in->body->axes.count == TYPED_MAX_AXES) {
-    diag_error(in->b->diag, width->span, "expected at most %d axes in a layer, found more",
-               TYPED_MAX_AXES);
-    return false;
+    return diag_error(in->b->diag, width->span, "expected at most %d axes in a layer, found more",
+                      TYPED_MAX_AXES);
   }
   c->axis = in->body->axes.count;
   in->axes_used |= axis_bit(c->axis);
@@ -437,7 +423,7 @@ static sema_operand convolve(instance *in, const convolution *c, const char *par
   int64_t first_bias = c->bias == NONE ? 0 : b->model->parameters.items[c->bias].elements;
   parameter_part(in, c->weight, part, in->body, taps, start_uniform(b->arena, -bound, bound),
                  where);
-  value_id weight = instance_add_param(in, "weight", taps, false, (graph_use){c->weight, first});
+  value_id weight = instance_add_param(in, "weight", taps, (graph_use){c->weight, first});
   int lag = in->body->lags.count;
   if (c->width > 1) {
     const char *name =
@@ -465,9 +451,8 @@ static sema_operand convolve(instance *in, const convolution *c, const char *par
   if (c->bias != NONE) {
     parameter_part(in, c->bias, part, in->body, order, start_uniform(b->arena, -bound, bound),
                    where);
-    sum = append_binary(
-        in, VALUE_ADD, sum,
-        instance_add_param(in, "bias", order, false, (graph_use){c->bias, first_bias}));
+    sum = append_binary(in, VALUE_ADD, sum,
+                        instance_add_param(in, "bias", order, (graph_use){c->bias, first_bias}));
   }
   return sema_operand_of(in, sum);
 }
@@ -483,8 +468,7 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
       !read_switch(in, settings.values[2], &bias))
     return false;
   if (!settings.values[0]) {
-    diag_error(b->diag, call->span, "expected width = ... for conv1d, found none");
-    return false;
+    return diag_error(b->diag, call->span, "expected width = ... for conv1d, found none");
   }
   const ast_expr *argument = call_positional(call, 0);
   if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs))
@@ -501,9 +485,8 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
                        : item->kind == AST_NAME ? item->name.text
                                                 : arena_printf(b->arena, "%d", i);
     if (xs.items[i].complex) {
-      diag_error(b->diag, item->span,
-                 "expected a real value, found a complex one; take re(..) or im(..)");
-      return false;
+      return diag_error(b->diag, item->span,
+                        "expected a real value, found a complex one; take re(..) or im(..)");
     }
     value_id x = sema_value(in->scope, xs.items[i]);
     channels += order_elements(in->body, order_of_set(in->body->values.items[x].axes));

@@ -37,9 +37,8 @@ static int64_t task_least_length(const graph_task *task) {
 static bool at_most(graph_builder *b, const ast_expr *at, const char *what, int64_t x,
                     int64_t most) {
   if (x <= most) return true;
-  diag_error(b->diag, at->span, "expected %s of at most %lld, found %lld", what, (long long)most,
-             (long long)x);
-  return false;
+  return diag_error(b->diag, at->span, "expected %s of at most %lld, found %lld", what,
+                    (long long)most, (long long)x);
 }
 
 // A whole number, or `by_default`; below 0: it must stand.
@@ -49,27 +48,24 @@ static bool read_whole_setting(graph_builder *b, sema_scope *scope, const ast_ex
   *x = by_default;
   if (value) return sema_whole(scope, value, name, least, x) && at_most(b, value, name, *x, most);
   if (by_default >= 0) return true;
-  diag_error(b->diag, task->span, "expected %s = .. in %s, found none", name,
-             task->kind == AST_CALL ? task->call.callee.text : task->name.text);
-  return false;
+  return diag_error(b->diag, task->span, "expected %s = .. in %s, found none", name,
+                    task->kind == AST_CALL ? task->call.callee.text : task->name.text);
 }
 
 static bool read_loss(graph_builder *b, const ast_expr *e, graph_task *task) {
   const char *word = e && e->kind == AST_NAME ? e->name.text : "";
   task->all = !strcmp(word, "all");
   if (!e || task->all || !strcmp(word, "answers")) return true;
-  diag_error(b->diag, e->span, "expected loss = answers or loss = all, found '%s'",
-             expr_to_text(b->arena, e));
-  return false;
+  return diag_error(b->diag, e->span, "expected loss = answers or loss = all, found '%s'",
+                    expr_to_text(b->arena, e));
 }
 
 static bool check_task_lengths(graph_builder *b, const ast_expr *e, const graph_task *task) {
   int64_t least = task_least_length(task);
   if (task->shortest >= least && task->shortest <= task->length) return true;
-  diag_error(b->diag, e->span,
-             "expected lengths from %lld on, the shortest first, found %lld..%lld",
-             (long long)least, (long long)task->shortest, (long long)task->length);
-  return false;
+  return diag_error(b->diag, e->span,
+                    "expected lengths from %lld on, the shortest first, found %lld..%lld",
+                    (long long)least, (long long)task->shortest, (long long)task->length);
 }
 
 // Which of bAbI's tasks, and from how many facts.
@@ -82,9 +78,8 @@ static bool read_babi(graph_builder *b, sema_scope *scope, const ast_expr *e,
   if (task->alphabet == 1 || task->alphabet == 2 || task->alphabet == 6)
     return read_whole_setting(b, scope, e, "facts", values[COUNT], least, most_facts, 4,
                               &task->count);
-  diag_error(b->diag, values[ALPHABET]->span, "expected task = 1, 2 or 6, found %lld",
-             (long long)task->alphabet);
-  return false;
+  return diag_error(b->diag, values[ALPHABET]->span, "expected task = 1, 2 or 6, found %lld",
+                    (long long)task->alphabet);
 }
 
 static bool read_task_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,

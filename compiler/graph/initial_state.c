@@ -15,7 +15,7 @@ static bool read_start_kind(train_settings *k, const ast_expr *e, graph_weight s
 
 // ---- numbers and weights ---------------------------------------------------------------------
 
-static graph_ramp level(double number) { return (graph_ramp){number, number}; }
+static const graph_ramp no_number = {0, 0};
 
 // Reads one number: setting_optional or setting_share.
 typedef bool number_reader(train_settings *k, const ast_expr *e, const char *what, double low,
@@ -34,9 +34,8 @@ static bool read_ramp_setting(train_settings *k, const ast_expr *e, number_reade
   if (args->count == 1 && args->items[0].kind == AST_ARG_ARROW)
     return read(k, args->items[0].value, what, 0, high, &r->from) &&
            read(k, args->items[0].to, what, 0, high, &r->to);
-  diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'",
-             expr_to_text(k->b->arena, e));
-  return false;
+  return diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'",
+                    expr_to_text(k->b->arena, e));
 }
 
 static graph_weight ramp_product(train_settings *k, graph_weight share, graph_ramp r) {
@@ -76,15 +75,14 @@ static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
   }
   double wrong = fabs(sum.from - 1) < 1e-6 ? sum.to : sum.from;
   if (fabs(wrong - 1) < 1e-6) return true;
-  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g",
-             wrong);
-  return false;
+  return diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g",
+                    wrong);
 }
 
 // A kind without settings.
 static bool read_plain_kind(train_settings *k, const ast_expr *e, graph_weight share,
                             graph_intervention *to, intervention_kind kind) {
-  add_start_choice(k, to, share, kind, level(0));
+  add_start_choice(k, to, share, kind, no_number);
   return setting_arguments(k, e, &(setting_call){0}, false);
 }
 
@@ -94,11 +92,11 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
   // NULL: an error already
   const ast_expr *data = k->settings[DATA] ? k->settings[DATA]->value : NULL;
   if (k->train->task.rules) {
-    diag_error(k->b->diag, e->span,
-               "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
-               "task %s",
-               k->train->task.rules->name);
-    return false;
+    return diag_error(
+        k->b->diag, e->span,
+        "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
+        "task %s",
+        k->train->task.rules->name);
   }
   for (int i = 0; data && data->kind == AST_CALL && i < data->call.args.count; i++) {
     const ast_arg *arg = &data->call.args.items[i];
@@ -130,8 +128,8 @@ static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weigh
       !read_ramp_setting(k, call.values[0], setting_share, "dropout", 1, &dropout))
     return false;
   graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
-  add_start_choice(k, to, ramp_product(k, share, kept), FROM_STATE_PASSING, level(0));
-  add_start_choice(k, to, ramp_product(k, share, dropout), FROM_ZERO, level(0));
+  add_start_choice(k, to, ramp_product(k, share, kept), FROM_STATE_PASSING, no_number);
+  add_start_choice(k, to, ramp_product(k, share, dropout), FROM_ZERO, no_number);
   return true;
 }
 
@@ -143,10 +141,9 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight
   if (!setting_arguments(k, e, &call, true)) return false;
   const ast_expr *number = call.positional ? call.positional : call.values[0];
   if (!number || (call.positional && call.values[0])) {
-    diag_error(k->b->diag, e->span,
-               "expected one standard deviation, as in random_noise(0.1), found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
+    return diag_error(k->b->diag, e->span,
+                      "expected one standard deviation, as in random_noise(0.1), found '%s'",
+                      expr_to_text(k->b->arena, e));
   }
   if (!read_ramp_setting(k, number, setting_optional, "sigma", 1e6, &sigma)) return false;
   add_start_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
@@ -164,9 +161,8 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
   const graph_model *model = &k->b->result->models.items[k->train->model];
   const ast_names *per = e ? &e->axes.names : NULL;
   if (e && e->kind != AST_AXES) {
-    diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
+    return diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'",
+                      expr_to_text(k->b->arena, e));
   }
   for (int i = 0; per && i < per->count; i++) {
     bool found = false;
@@ -174,17 +170,15 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
       for (int axis = 0; axis < model->states.items[n].axis_count; axis++)
         found |= !strcmp(model->states.items[n].axes[axis], per->items[i].text);
     if (found) continue;
-    diag_error(k->b->diag, per->items[i].span,
-               "expected an axis of a state of the model, found '%s'", per->items[i].text);
-    return false;
+    return diag_error(k->b->diag, per->items[i].span,
+                      "expected an axis of a state of the model, found '%s'", per->items[i].text);
   }
   bool before = false;
   for (int i = 0; i < to->choices.count; i++)
     before |= to->choices.items[i].kind == FROM_FITTED_NOISE;
   if (before && !equal_names(to->per, per)) {
-    diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
-               "expected the same axes for all fitted_noise of a mix, found others");
-    return false;
+    return diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
+                      "expected the same axes for all fitted_noise of a mix, found others");
   }
   to->per = per;
   return true;
@@ -203,10 +197,9 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
   vec_each(const graph_choice, c, to->choices) {
     if (c->kind != FROM_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
       continue;
-    diag_error(k->b->diag, e->span,
-               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number.from,
-               beta.from);
-    return false;
+    return diag_error(k->b->diag, e->span,
+                      "expected one beta for all fitted_noise of a mix, found %g and %g",
+                      c->number.from, beta.from);
   }
   add_start_choice(k, to, share, FROM_FITTED_NOISE, beta);
   return true;
@@ -233,10 +226,9 @@ static bool read_start_kind(train_settings *k, const ast_expr *e, graph_weight s
     return readers[kind] ? readers[kind](k, e, share, to)
                          : read_plain_kind(k, e, share, to, (intervention_kind)kind);
   }
-  diag_error(k->b->diag, e->span, "expected %s, or mix { .. }, found '%s'",
-             setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS),
-             expr_to_text(k->b->arena, e));
-  return false;
+  return diag_error(k->b->diag, e->span, "expected %s, or mix { .. }, found '%s'",
+                    setting_choice(k->b->arena, intervention_written, INTERVENTION_KINDS),
+                    expr_to_text(k->b->arena, e));
 }
 
 // ---- entries ---------------------------------------------------------------------------------
@@ -253,17 +245,15 @@ static bool check_entry_cover(train_settings *k, int64_t from, int64_t to, int64
                               int64_t end, span where, const char *what, bool last) {
   const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
   if (wrong) {
-    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
-               (long long)expected, wrong, (long long)from, (long long)to);
-    return false;
+    return diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
+                      (long long)expected, wrong, (long long)from, (long long)to);
   }
   if (to > from && to <= end && (!last || to == end)) return true;
   const char *wanted = to <= from ? "a range that is not empty"
                        : to > end ? "a range inside all"
                                   : "the last range to reach the end of all";
-  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
-             (long long)end, (long long)from, (long long)to);
-  return false;
+  return diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
+                    (long long)end, (long long)from, (long long)to);
 }
 
 static bool read_start_entry(train_settings *k, const ast_setting *s, int i, int depth,
@@ -275,10 +265,9 @@ static bool read_start_entry(train_settings *k, const ast_setting *s, int i, int
   bool ranges = s->entries.items[0].from != NULL, layers = s->entries.items[0].filter != NULL;
   if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers ||
       (!ranges && !layers && i)) {
-    diag_error(k->b->diag, entry->span,
-               "expected %s before each kind of initial_state, found an entry without",
-               layers ? "layers(..)" : "a range of steps");
-    return false;
+    return diag_error(k->b->diag, entry->span,
+                      "expected %s before each kind of initial_state, found an entry without",
+                      layers ? "layers(..)" : "a range of steps");
   }
   if (ranges) {
     if (!read_edge(k, entry->from, &made.from) || !read_edge(k, entry->to, &made.to) ||
@@ -307,9 +296,8 @@ static bool one_per(train_settings *k, const ast_setting *s) {
     for (int n = 0; n < v->choices.count; n++)
       fitted |= v->choices.items[n].kind == FROM_FITTED_NOISE;
     if (fitted && first && !equal_names(first->per, v->per)) {
-      diag_error(k->b->diag, s->entries.items[i].span,
-                 "expected the same axes for all fitted_noise of a block, found others");
-      return false;
+      return diag_error(k->b->diag, s->entries.items[i].span,
+                        "expected the same axes for all fitted_noise of a block, found others");
     }
     if (fitted) first = v;
   }
@@ -326,12 +314,11 @@ bool read_initial_state(train_settings *k) {
       if (!read_start_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
         return false;
     if (s->entries.count) return one_per(k, s);
-    diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
-    return false;
+    return diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
   }
   graph_weight whole = {.constant = 1};
   if (s && !read_start_kind(k, s->value, whole, &all)) return false;
-  if (!s) add_start_choice(k, &all, whole, FROM_ZERO, level(0));
+  if (!s) add_start_choice(k, &all, whole, FROM_ZERO, no_number);
   vec_push(k->b->arena, &t->interventions, all);
   return true;
 }

@@ -85,9 +85,8 @@ static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
     if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
   if (!problem && !*path) problem = "a path in the quotes";
   if (problem) {
-    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
-               arg->name.text);
-    return false;
+    return diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
+                      arg->name.text);
   }
   vec_push(b->arena, &c->weights, (weight_name){arg->name.text, path});
   return true;
@@ -103,19 +102,17 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
   if (!axis_in_header(&c->callee->item->body.header, arg->name.text)) {
-    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
-               c->callee->name, header_text(b->arena, &c->callee->item->body.header),
-               arg->name.text);
-    return false;
+    return diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
+                      c->callee->name, header_text(b->arena, &c->callee->item->body.header),
+                      arg->name.text);
   }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
   for (int i = 0; i < c->bindings.count; i++) {
     if (c->bindings.items[i].axis != arg->name.text) continue;
     if (c->bindings.items[i].size == size) return true;
-    diag_error(b->diag, arg->span,
-               "expected the size %lld of %s, as the inputs have it, found %lld",
-               (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
-    return false;
+    return diag_error(b->diag, arg->span,
+                      "expected the size %lld of %s, as the inputs have it, found %lld",
+                      (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
   }
   vec_push(b->arena, &c->bindings, (size_binding){.axis = arg->name.text, .size = size});
   return true;
@@ -127,9 +124,8 @@ static bool read_item_arguments(instance *in, item_call *c) {
   vec_each(const ast_arg, arg, *args) {
     if (arg->kind == AST_ARG_NAMED) continue;
     if (arg->kind != AST_ARG_POSITIONAL) {
-      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
-                 c->callee->name);
-      return false;
+      return diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
+                        c->callee->name);
     }
     sema_operand x = sema_expression(in->scope, arg->value);
     if (x.kind == OPERAND_ERROR) return false;
@@ -223,9 +219,8 @@ static bool check_argument_count(instance *in, const item_call *c) {
   for (int i = 0; i < wanted; i++)
     names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "",
                          input_declared(c->callee->item, i)->name.text);
-  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted,
-             wanted == 1 ? "" : "s", c->callee->name, names, c->arguments.count);
-  return false;
+  return diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted,
+                    wanted == 1 ? "" : "s", c->callee->name, names, c->arguments.count);
 }
 
 // The caller has no such axis (NULL), or one of another size.
@@ -280,11 +275,10 @@ static bool bind_input(instance *in, const item_call *c, int op, const typed_bod
   bool fits = (v->axes == order_set(row.order) || !v->axes) &&
               (v->complex == tensor->complex || tensor->complex);
   if (!fits) {
-    diag_error(
+    return diag_error(
         b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
         tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name,
         c->callee->name, v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
-    return false;
   }
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   return true;
@@ -420,11 +414,10 @@ static void add_layer_states(instance *in, int op, const typed_body *body) {
 static bool sizes_known(instance *in, const item_call *c, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     if (body->axes.items[i].size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(in->b->diag, c->call->span,
-               "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
-               body->axes.items[i].name, c->callee->name, c->callee->name,
-               body->axes.items[i].name);
-    return false;
+    return diag_error(in->b->diag, c->call->span,
+                      "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
+                      body->axes.items[i].name, c->callee->name, c->callee->name,
+                      body->axes.items[i].name);
   }
   return true;
 }

@@ -46,8 +46,8 @@ static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind
   memcpy(tensor->axes, order, sizeof(int) * (size_t)tensor->axis_count);
   tensor->complex = decl->type.text && !strcmp(decl->type.text, "complex");
   if (decl->type.text && !tensor->complex) {
-    diag_error(b->diag, decl->type.span, "expected the type complex, found '%s'", decl->type.text);
-    return false;
+    return diag_error(b->diag, decl->type.span, "expected the type complex, found '%s'",
+                      decl->type.text);
   }
   tensor->promised = decl->has_range;
   return !decl->has_range || (sema_constant(in->scope, decl->low, "the lower end", &tensor->low) &&
@@ -85,10 +85,10 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
     b->trunk->tensors.items[token].span = decl->name.span;
     set_tensor_value(in, trunk_input_value(b, token));
     if (tensor.axis_count || place) {
-      diag_error(b->diag, decl->span,
-                 "expected one input without axes, the token, as the input of a model, found '%s'",
-                 tensor.name);
-      return false;
+      return diag_error(
+          b->diag, decl->span,
+          "expected one input without axes, the token, as the input of a model, found '%s'",
+          tensor.name);
     }
   } else if (!arguments) {  // the layer by itself
     axis_order order = trunk_order(in, tensor_order(&tensor));
@@ -101,11 +101,11 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
     axis_set wanted = order_set(trunk_order(in, tensor_order(&tensor)));
     const typed_value *found = &b->trunk->values.items[argument];
     if (found->axes != wanted || found->complex != tensor.complex) {
-      diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s",
-                 tensor.complex ? "complex " : "",
-                 order_text(b->arena, in->body, tensor_order(&tensor)), tensor.name, in->item->name,
-                 found->complex ? "complex " : "", set_text(b->arena, b->trunk, found->axes));
-      return false;
+      return diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s",
+                        tensor.complex ? "complex " : "",
+                        order_text(b->arena, in->body, tensor_order(&tensor)), tensor.name,
+                        in->item->name, found->complex ? "complex " : "",
+                        set_text(b->arena, b->trunk, found->axes));
     }
     set_tensor_value(in, argument);
   }
@@ -145,10 +145,9 @@ static bool fits_target(instance *in, const layer_target *target, sema_operand o
                         const char *what) {
   axis_set wanted = order_set(target->order);
   if (!target->has_axes || operand.axes == wanted || !operand.axes) return true;
-  diag_error(in->b->diag, target->span, "expected axes %s for %s %s, found %s",
-             order_text(in->b->arena, in->body, target->order), what, target->name,
-             set_text(in->b->arena, in->body, operand.axes));
-  return false;
+  return diag_error(in->b->diag, target->span, "expected axes %s for %s %s, found %s",
+                    order_text(in->b->arena, in->body, target->order), what, target->name,
+                    set_text(in->b->arena, in->body, operand.axes));
 }
 
 static bool single_operand(instance *in, const ast_expr *e, operands *out) {
@@ -180,9 +179,8 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
   }
   in->bound_to = outer;
   if (good && out->count != target_count) {
-    diag_error(b->diag, value->span, "expected %d value%s, found %d", target_count,
-               target_count == 1 ? "" : "s", out->count);
-    return false;
+    return diag_error(b->diag, value->span, "expected %d value%s, found %d", target_count,
+                      target_count == 1 ? "" : "s", out->count);
   }
   return good;
 }
@@ -222,11 +220,10 @@ static bool repeat_statements(instance *in, const ast_expr *e, value_id *next) {
     }
     int place = carried_place(e, s->assign.name.text);
     if (place < 0 || next[place] != NO_VALUE) {
-      diag_error(
+      return diag_error(
           b->diag, s->assign.name.span, "expected %s, found '%s'",
           place < 0 ? "a name that the repeat carries" : "one assignment of each carried name",
           s->assign.name.text);
-      return false;
     }
     layer_target target = {.name = s->assign.name.text, .span = s->assign.name.span};
     operands values = {0};
@@ -244,10 +241,9 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
                            : !layer_tuple(in, e->repeat.body, &values))
       return false;
     if (values.count != carried_count) {
-      diag_error(in->b->diag, e->repeat.body->span,
-                 "expected %d values, one for each carried name, found %d", carried_count,
-                 values.count);
-      return false;
+      return diag_error(in->b->diag, e->repeat.body->span,
+                        "expected %d values, one for each carried name, found %d", carried_count,
+                        values.count);
     }
     for (int i = 0, k = 0; i < e->repeat.carried.count; i++)
       if (e->repeat.carried.items[i].name.text != label)
@@ -262,11 +258,10 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
     axis_set before = in->body->values.items[carried[i]].axes,
              after = in->body->values.items[next[i]].axes;
     if (before == after) continue;
-    diag_error(in->b->diag, name->span,
-               "expected '%s' to keep its axes %s from one repetition to the next, found %s",
-               name->text, set_text(in->b->arena, in->body, before),
-               set_text(in->b->arena, in->body, after));
-    return false;
+    return diag_error(in->b->diag, name->span,
+                      "expected '%s' to keep its axes %s from one repetition to the next, found %s",
+                      name->text, set_text(in->b->arena, in->body, before),
+                      set_text(in->b->arena, in->body, after));
   }
   return true;
 }
@@ -317,9 +312,8 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   if (!name) return false;
   if (!sema_whole(in->scope, e->repeat.count, "the count of repeat", 0, &count)) return false;
   if (count > MOST_REPETITIONS) {
-    diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",
-               MOST_REPETITIONS, (long long)count);
-    return false;
+    return diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",
+                      MOST_REPETITIONS, (long long)count);
   }
   int n = e->repeat.carried.count, carried_count = 0;
   value_id *carried = ARENA_ARRAY(b->arena, value_id, n),
@@ -383,14 +377,12 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
   int place;
   const typed_tensor *tensor = find_output(in, name->text, &place);
   if (!tensor) {
-    diag_error(b->diag, name->span, "expected an output, found '%s'; write let %s = ...",
-               name->text, name->text);
-    return false;
+    return diag_error(b->diag, name->span, "expected an output, found '%s'; write let %s = ...",
+                      name->text, name->text);
   }
   if (in->outputs.items[place] != NO_VALUE) {
-    diag_error(b->diag, name->span, "expected one assignment of the output '%s', found a second",
-               name->text);
-    return false;
+    return diag_error(b->diag, name->span,
+                      "expected one assignment of the output '%s', found a second", name->text);
   }
   sema_note_name(b->program->sema, name, tensor->span, "output");
   layer_target target = {
@@ -425,10 +417,9 @@ static bool declaration(instance *in, const ast_stmt *s, const ast_decl *decl, s
     return declare_input(in, decl, run->arguments, run->argument_count, run->inputs++, run->call);
   if (s->kind == AST_PARAM) return declare_param(in, decl);
   if (s->kind == AST_OUTPUT) return declare_output(in, decl);
-  diag_error(in->b->diag, decl->span,
-             "expected no state in a %s, found '%s'; states belong to recurrences",
-             in->model ? "model" : "layer", decl->name.text);
-  return false;
+  return diag_error(in->b->diag, decl->span,
+                    "expected no state in a %s, found '%s'; states belong to recurrences",
+                    in->model ? "model" : "layer", decl->name.text);
 }
 
 static bool statement(instance *in, const ast_stmt *s, statement_run *run) {
@@ -528,9 +519,9 @@ static bool open_layer_instance(graph_builder *b, instance *in, const size_bindi
     return false;
   vec_each(const typed_axis, axis, in->body->axes) {
     if (axis->size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(b->diag, call, "expected a size for '%s' of %s, found none; write %s(%s = ...)",
-               axis->name, in->item->name, in->item->name, axis->name);
-    return false;
+    return diag_error(b->diag, call,
+                      "expected a size for '%s' of %s, found none; write %s(%s = ...)", axis->name,
+                      in->item->name, in->item->name, axis->name);
   }
   in->scope = sema_scope_new(b->program->sema, in->item->file, in->body);
   sema_scope_set_hook(in->scope, layer_call, in);

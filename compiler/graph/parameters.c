@@ -290,12 +290,11 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
       for (int k = 0; k < run->item->init.header.count; k++)
         known |= run->item->init.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span,
-                 "expected a name of the header of init '%s' (%s) with its value, found %s",
-                 run->item->name.text, header_text(b->arena, &run->item->init.header),
-                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
-                                            : "another argument");
-      return false;
+      return diag_error(b->diag, arg->span,
+                        "expected a name of the header of init '%s' (%s) with its value, found %s",
+                        run->item->name.text, header_text(b->arena, &run->item->init.header),
+                        arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
+                                                   : "another argument");
     }
     sema_scope *scope =
         sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
@@ -310,9 +309,8 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
                      int last) {
   const ast_name *name = setting->kind == AST_CALL ? &setting->call.callee : &setting->name;
   if (setting->kind != AST_CALL && setting->kind != AST_NAME) {
-    diag_error(b->diag, setting->span,
-               "expected an init, as in mimetic(c = 8), found another expression");
-    return false;
+    return diag_error(b->diag, setting->span,
+                      "expected an init, as in mimetic(c = 8), found another expression");
   }
   int errors = diag_error_count(b->diag);
   init_run run = {.b = b, .model = model};
@@ -325,9 +323,8 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
       if (b->program->layers.items[i].item->kind == AST_INIT)
         known = arena_printf(b->arena, "%s%s%s", known, *known ? ", " : "",
                              b->program->layers.items[i].name);
-    diag_error(b->diag, name->span, "expected an init, found '%s'; declared or imported: %s",
-               name->text, *known ? known : "none");
-    return false;
+    return diag_error(b->diag, name->span, "expected an init, found '%s'; declared or imported: %s",
+                      name->text, *known ? known : "none");
   }
   sema_note_item(b->program->sema, name->span, run.item);
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;

@@ -12,10 +12,9 @@
 static bool read_betas(train_settings *k, const ast_expr *betas) {
   if (!betas) return true;
   if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
-    diag_error(k->b->diag, betas->span,
-               "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
-               expr_to_text(k->b->arena, betas));
-    return false;
+    return diag_error(k->b->diag, betas->span,
+                      "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
+                      expr_to_text(k->b->arena, betas));
   }
   return setting_share(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
                        &k->train->beta1) &&
@@ -40,12 +39,12 @@ static bool exclude(train_settings *k, const ast_expr *e) {
     if (!again) vec_push(k->b->arena, &k->train->no_decay, i);
   }
   if (found) return true;
-  diag_error(k->b->diag, e->span,
-             "expected linear, embedding, convolution or a weight's path in quotes in no_decay, "
-             "found '%s'%s",
-             expr_to_text(k->b->arena, e),
-             e->kind == AST_STRING ? ", which no weight of the model has" : "");
-  return false;
+  return diag_error(
+      k->b->diag, e->span,
+      "expected linear, embedding, convolution or a weight's path in quotes in no_decay, "
+      "found '%s'%s",
+      expr_to_text(k->b->arena, e),
+      e->kind == AST_STRING ? ", which no weight of the model has" : "");
 }
 
 static bool read_no_decay(train_settings *k, const ast_expr *e) {
@@ -73,9 +72,8 @@ bool read_optimizer(train_settings *k) {
   setting_call call = {.names = names, .count = 6};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
   if (!k->settings[OPTIMIZER]) {
-    diag_error(k->b->diag, t->item->name.span,
-               "expected the setting 'optimizer' in train '%s', found none", t->name);
-    return false;
+    return diag_error(k->b->diag, t->item->name.span,
+                      "expected the setting 'optimizer' in train '%s', found none", t->name);
   }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
   if (!e) return false;
@@ -85,8 +83,7 @@ bool read_optimizer(train_settings *k) {
   if (rules->own) names[call.count++] = rules->own;
   if (!setting_arguments(k, e, &call, false)) return false;
   if (!call.values[0]) {
-    diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
-    return false;
+    return diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
   }
   return setting_share(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) &&
          read_betas(k, call.values[1]) &&
@@ -104,11 +101,11 @@ static bool read_step_setting(train_settings *k, const ast_expr *e, const char *
   if (!e) return true;
   if (!setting_part(k, e, what, all, steps)) return false;
   if (e->kind != AST_PERCENT && *steps != floor(*steps)) {
-    diag_error(k->b->diag, e->span,
-               "expected whole steps or a percentage of all steps for the %s, as in 100 or 10%%, "
-               "found %g",
-               what, *steps);
-    return false;
+    return diag_error(
+        k->b->diag, e->span,
+        "expected whole steps or a percentage of all steps for the %s, as in 100 or 10%%, "
+        "found %g",
+        what, *steps);
   }
   return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0,
                           all);
@@ -118,10 +115,9 @@ static bool find_schedule(train_settings *k, const ast_expr *e) {
   for (int i = 0; i < SCHEDULE_KINDS; i++)
     if (!strcmp(setting_callee(e), schedule_names[i]))
       return k->train->schedule = (schedule_kind)i, true;
-  diag_error(k->b->diag, e->span, "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
-             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS),
-             expr_to_text(k->b->arena, e));
-  return false;
+  return diag_error(
+      k->b->diag, e->span, "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
+      setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS), expr_to_text(k->b->arena, e));
 }
 
 // A number, or a share of the rate.
@@ -134,10 +130,9 @@ static bool read_floor(train_settings *k, const ast_expr *e) {
 bool check_floor(const train_settings *k) {
   const graph_train *t = k->train;
   if (t->floor <= t->rate) return true;
-  diag_error(k->b->diag, k->floor->span,
-             "expected a floor of at most %g, the lr of train '%s', found %g", t->rate, t->name,
-             t->floor);
-  return false;
+  return diag_error(k->b->diag, k->floor->span,
+                    "expected a floor of at most %g, the lr of train '%s', found %g", t->rate,
+                    t->name, t->floor);
 }
 
 bool read_schedule(train_settings *k) {
@@ -157,10 +152,9 @@ bool read_schedule(train_settings *k) {
   t->warmup = llround(warmup);
   t->decay = t->schedule == SCHEDULE_STABLE ? llround(decay) : 0;
   if (t->warmup + t->decay <= t->steps) return true;
-  diag_error(k->b->diag, e->span,
-             "expected warm-up and decay within %lld steps, found %lld and %lld",
-             (long long)t->steps, (long long)t->warmup, (long long)t->decay);
-  return false;
+  return diag_error(k->b->diag, e->span,
+                    "expected warm-up and decay within %lld steps, found %lld and %lld",
+                    (long long)t->steps, (long long)t->warmup, (long long)t->decay);
 }
 
 // ---- loss ------------------------------------------------------------------------------------
@@ -178,10 +172,9 @@ static bool read_label_setting(train_settings *k, const ast_arg *arg) {
     vec_push(k->b->arena, &k->train->labels, made);
     return true;
   }
-  diag_error(k->b->diag, arg->span, "expected %s, found %lld",
-             again ? "each label once" : "a label of the model's vocabulary",
-             (long long)made.label);
-  return false;
+  return diag_error(k->b->diag, arg->span, "expected %s, found %lld",
+                    again ? "each label once" : "a label of the model's vocabulary",
+                    (long long)made.label);
 }
 
 // Some sequence must have this token.
@@ -192,10 +185,9 @@ static bool read_from_token(train_settings *k, const ast_expr *e) {
   if (!e) return true;
   if (!sema_whole(k->scope, e, "from", 0, &t->loss_from)) return false;
   if (t->loss_from < tokens) return true;
-  diag_error(k->b->diag, e->span, "expected a loss from a token below the %s of %lld, found %lld",
-             generated ? "longest sequence" : "context", (long long)tokens,
-             (long long)t->loss_from);
-  return false;
+  return diag_error(
+      k->b->diag, e->span, "expected a loss from a token below the %s of %lld, found %lld",
+      generated ? "longest sequence" : "context", (long long)tokens, (long long)t->loss_from);
 }
 
 bool read_loss(train_settings *k) {
@@ -207,20 +199,19 @@ bool read_loss(train_settings *k) {
   const ast_expr *e = setting_value(k, LOSS, "cross_entropy(...)");
   if (!e) return false;
   if (strcmp(setting_callee(e), "cross_entropy") != 0) {
-    diag_error(k->b->diag, e->span,
-               "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
+    return diag_error(k->b->diag, e->span,
+                      "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
+                      expr_to_text(k->b->arena, e));
   }
   if (!setting_arguments(k, e, &call, false)) return false;
   if (!read_from_token(k, call.values[0]) ||
       !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest))
     return false;
   if (call.values[1] && !(t->task.rules && t->task.all)) {
-    diag_error(k->b->diag, call.values[1]->span,
-               "expected 'rest' beside a task with loss = all, which has answers and other tokens, "
-               "found other data");
-    return false;
+    return diag_error(
+        k->b->diag, call.values[1]->span,
+        "expected 'rest' beside a task with loss = all, which has answers and other tokens, "
+        "found other data");
   }
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++)
     if (e->call.args.items[i].kind == AST_ARG_ARROW &&

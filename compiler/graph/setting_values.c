@@ -12,10 +12,9 @@ const char *const setting_names[] = {
 // share of.
 static bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind != AST_PERCENT) return sema_constant(k->scope, e, what, x);
-  diag_error(k->b->diag, e->span,
-             "expected a number for %s, which is a share of nothing, found %s; write %g", what,
-             e->percent.text, e->percent.value);
-  return false;
+  return diag_error(k->b->diag, e->span,
+                    "expected a number for %s, which is a share of nothing, found %s; write %g",
+                    what, e->percent.text, e->percent.value);
 }
 
 bool setting_part(train_settings *k, const ast_expr *e, const char *what, double whole, double *x) {
@@ -30,15 +29,13 @@ bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_def
   if (s) {
     if (s->value && s->value->kind != AST_MIX)
       return sema_whole(k->scope, s->value, setting_names[setting], least, x);
-    diag_error(k->b->diag, s->span, "expected a number for '%s', found a block",
-               setting_names[setting]);
-    return false;
+    return diag_error(k->b->diag, s->span, "expected a number for '%s', found a block",
+                      setting_names[setting]);
   }
   if (by_default >= 0) return true;
-  diag_error(k->b->diag, k->train->item->name.span,
-             "expected the setting '%s' in train '%s', found none", setting_names[setting],
-             k->train->name);
-  return false;
+  return diag_error(k->b->diag, k->train->item->name.span,
+                    "expected the setting '%s' in train '%s', found none", setting_names[setting],
+                    k->train->name);
 }
 
 const char *setting_list(arena *memory, const char *const *names, int count) {
@@ -73,14 +70,13 @@ bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call,
            strcmp(call->names[place], arg->name.text) != 0)
       place++;
     if (arg->kind != AST_ARG_NAMED || place == call->count || call->values[place]) {
-      diag_error(b->diag, arg->span, "expected %s for %s, found %s",
-                 call->count ? setting_list(b->arena, call->names, call->count) : "no arguments",
-                 e->call.callee.text,
-                 arg->kind != AST_ARG_NAMED
-                     ? "another argument"
-                     : arena_printf(b->arena, "'%s'%s", arg->name.text,
-                                    place < call->count ? " a second time" : ""));
-      return false;
+      return diag_error(
+          b->diag, arg->span, "expected %s for %s, found %s",
+          call->count ? setting_list(b->arena, call->names, call->count) : "no arguments",
+          e->call.callee.text,
+          arg->kind != AST_ARG_NAMED ? "another argument"
+                                     : arena_printf(b->arena, "'%s'%s", arg->name.text,
+                                                    place < call->count ? " a second time" : ""));
     }
     call->values[place] = arg->value;
   }
@@ -102,8 +98,8 @@ const ast_expr *setting_value(train_settings *k, int setting, const char *wanted
 bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
                       double high) {
   if (x >= low && x <= high) return true;
-  diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low, high, x);
-  return false;
+  return diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low,
+                    high, x);
 }
 
 bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low,
@@ -121,9 +117,9 @@ bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *
   int64_t from, to;
   if (strcmp(filter->call.callee.text, "layers") != 0 || args->count != 1 ||
       args->items[0].kind == AST_ARG_NAMED || args->items[0].kind == AST_ARG_ARROW) {
-    diag_error(k->b->diag, filter->span, "expected a range of steps or layers(0..3), found '%s'",
-               expr_to_text(k->b->arena, filter));
-    return false;
+    return diag_error(k->b->diag, filter->span,
+                      "expected a range of steps or layers(0..3), found '%s'",
+                      expr_to_text(k->b->arena, filter));
   }
   if (!sema_whole(k->scope, args->items[0].value, "a layer", 0, &from)) return false;
   to = from + 1;

@@ -30,9 +30,8 @@ static bool read_generated(train_settings *k, const ast_expr *e, const task_rule
 static bool read_data(train_settings *k) {
   graph_train *t = k->train;
   if (!k->settings[DATA]) {
-    diag_error(k->b->diag, t->item->name.span,
-               "expected the setting 'data' in train '%s', found none", t->name);
-    return false;
+    return diag_error(k->b->diag, t->item->name.span,
+                      "expected the setting 'data' in train '%s', found none", t->name);
   }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
   if (!e) return false;
@@ -40,10 +39,10 @@ static bool read_data(train_settings *k) {
   if (rules) return read_generated(k, e, rules);
   const source_rules *files = source_rules_find(setting_callee(e));
   if (!files) {
-    diag_error(k->b->diag, e->span,
-               "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
-               task_list(k->b->arena), expr_to_text(k->b->arena, e));
-    return false;
+    return diag_error(
+        k->b->diag, e->span,
+        "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
+        task_list(k->b->arena), expr_to_text(k->b->arena, e));
   }
   setting_call call = {.names = files->names, .count = files->name_count};
   return setting_arguments(k, e, &call, true) && source_read(k, e, call.positional, call.values);
@@ -58,15 +57,13 @@ static bool apply_init(train_settings *k, graph_model *model) {
   vec_each(const ast_setting_entry, entry, s->entries) {
     int first = 0, last = INT32_MAX, depth = model_depth(model);
     if (entry->from) {
-      diag_error(k->b->diag, entry->span,
-                 "expected layers(..) before an init, found a range of steps");
-      return false;
+      return diag_error(k->b->diag, entry->span,
+                        "expected layers(..) before an init, found a range of steps");
     }
     if (entry->filter && !setting_layers(k, entry->filter, &first, &last)) return false;
     if (entry->filter && (last > depth || first >= last)) {
-      diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d",
-                 depth, first, last);
-      return false;
+      return diag_error(k->b->diag, entry->filter->span,
+                        "expected layers inside 0..%d, found %d..%d", depth, first, last);
     }
     if (!parameters_init(k->b, model, entry->kind, first, last)) return false;
   }
@@ -100,9 +97,8 @@ static bool read_train_model(train_settings *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
   if (!k->settings[MODEL]) {
-    diag_error(b->diag, k->train->item->name.span,
-               "expected the setting 'model' in train '%s', found none", k->train->name);
-    return false;
+    return diag_error(b->diag, k->train->item->name.span,
+                      "expected the setting 'model' in train '%s', found none", k->train->name);
   }
   const ast_expr *e = setting_value(k, MODEL, "a model");
   const typed_name *item = e ? find_model(k, e) : NULL;
@@ -129,9 +125,8 @@ static bool read_settings(train_settings *k, bool continues) {
   vec_each(const ast_setting, s, *own) {
     int place = find_setting(s->name.text);
     if (place == SETTING_COUNT) {
-      diag_error(k->b->diag, s->name.span, "expected a setting (%s), found '%s'",
-                 setting_list(k->b->arena, setting_names, SETTING_COUNT), s->name.text);
-      return false;
+      return diag_error(k->b->diag, s->name.span, "expected a setting (%s), found '%s'",
+                        setting_list(k->b->arena, setting_names, SETTING_COUNT), s->name.text);
     }
     if (seen[place]) {
       diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice",
@@ -140,11 +135,11 @@ static bool read_settings(train_settings *k, bool continues) {
       return false;
     }
     if (continues && (place == MODEL || place == INIT)) {
-      diag_error(k->b->diag, s->name.span,
-                 "expected no '%s' in a block with 'after', which continues the weights of '%s', "
-                 "found one",
-                 s->name.text, k->train->after);
-      return false;
+      return diag_error(
+          k->b->diag, s->name.span,
+          "expected no '%s' in a block with 'after', which continues the weights of '%s', "
+          "found one",
+          s->name.text, k->train->after);
     }
     k->settings[place] = seen[place] = s;
   }
@@ -182,11 +177,11 @@ static bool check_segment_steps(const train_settings *k) {
   if (t->segments == 1 ||
       (t->context % SEGMENT_STEPS == 0 && t->context / SEGMENT_STEPS % t->segments == 0))
     return true;
-  diag_error(k->b->diag, k->settings[SEGMENTS]->span,
-             "expected segments to cut the context of %lld into parts of a multiple of %d steps, "
-             "found %lld",
-             (long long)t->context, SEGMENT_STEPS, (long long)t->segments);
-  return false;
+  return diag_error(
+      k->b->diag, k->settings[SEGMENTS]->span,
+      "expected segments to cut the context of %lld into parts of a multiple of %d steps, "
+      "found %lld",
+      (long long)t->context, SEGMENT_STEPS, (long long)t->segments);
 }
 
 static bool read_exchange(train_settings *k) {
@@ -196,10 +191,9 @@ static bool read_exchange(train_settings *k) {
   for (int i = 0; e->kind == AST_NAME && i < EXCHANGE_KINDS; i++)
     if (!strcmp(e->name.text, exchange_names[i]))
       return k->train->exchange = (exchange_kind)i, true;
-  diag_error(k->b->diag, e->span, "expected %s as exchange, found '%s'",
-             setting_choice(k->b->arena, exchange_names, EXCHANGE_KINDS),
-             expr_to_text(k->b->arena, e));
-  return false;
+  return diag_error(k->b->diag, e->span, "expected %s as exchange, found '%s'",
+                    setting_choice(k->b->arena, exchange_names, EXCHANGE_KINDS),
+                    expr_to_text(k->b->arena, e));
 }
 
 static void build_train(graph_builder *b, const ast_item *item, block_list *blocks) {
@@ -267,29 +261,26 @@ static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_trai
   static const char *const names[] = {"lengths"};
   setting_call call = {.names = names, .count = 1};
   if (!judged->task.rules) {
-    diag_error(k->b->diag, e->span,
-               "expected perplexity(until = N) for '%s', which reads text, "
-               "found accuracy, which is of a task",
-               judged->name);
-    return false;
+    return diag_error(k->b->diag, e->span,
+                      "expected perplexity(until = N) for '%s', which reads text, "
+                      "found accuracy, which is of a task",
+                      judged->name);
   }
   if (to->lengths.count) {
-    diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
-    return false;
+    return diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
   }
   if (!setting_arguments(k, e, &call, false)) return false;
   if (call.values[0]) return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
-  diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
-  return false;
+  return diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
 }
 
 static bool read_distance(graph_builder *b, const ast_expr *e, distance_kind *distance) {
   for (int i = 0; i < DISTANCE_KINDS; i++)
     if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, distance_names[i])))
       return *distance = (distance_kind)i, true;
-  diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
-             setting_list(b->arena, distance_names, DISTANCE_KINDS), expr_to_text(b->arena, e));
-  return false;
+  return diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
+                    setting_list(b->arena, distance_names, DISTANCE_KINDS),
+                    expr_to_text(b->arena, e));
 }
 
 // initial_state(learned), initial_state(zero): what is judged starts from.
@@ -301,10 +292,9 @@ static bool read_judged_start(graph_builder *b, const ast_expr *e, const graph_t
                           : "";
   bool learned = !strcmp(start, "learned"), can = false;
   if (!learned && strcmp(start, "zero") != 0) {
-    diag_error(b->diag, e->span,
-               "expected initial_state(zero) or initial_state(learned), found '%s'",
-               expr_to_text(b->arena, e));
-    return false;
+    return diag_error(b->diag, e->span,
+                      "expected initial_state(zero) or initial_state(learned), found '%s'",
+                      expr_to_text(b->arena, e));
   }
   const graph_model *model = &b->result->models.items[judged->model];
   for (int i = 0; i < model->states.count; i++) can |= model->states.items[i].learned != NONE;
@@ -329,12 +319,11 @@ static bool read_judged_task(graph_builder *b, const ast_expr *task, const graph
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (!strcmp(name, "initial_state")) return read_judged_start(b, task, judged, to);
   if (judged->task.rules && !attends) {
-    diag_error(
+    return diag_error(
         b->diag, task->span,
         "expected accuracy(lengths = N), attention(T = N) or overflow(T = N) for '%s', which "
         "reads a task, found '%s'",
         judged->name, expr_to_text(b->arena, task));
-    return false;
   }
   int64_t *length = !strcmp(name, "perplexity")   ? &to->until
                     : !strcmp(name, "state_norm") ? &to->state_until
@@ -343,20 +332,18 @@ static bool read_judged_task(graph_builder *b, const ast_expr *task, const graph
                     : attends                     ? &to->overflow
                                                   : NULL;
   if (!length || task->kind != AST_CALL) {
-    diag_error(b->diag, task->span,
-               "expected perplexity(until = N), state_norm(until = N), remembrance(T = N), "
-               "attention(T = N) or overflow(T = N), found '%s'",
-               expr_to_text(b->arena, task));
-    return false;
+    return diag_error(b->diag, task->span,
+                      "expected perplexity(until = N), state_norm(until = N), remembrance(T = N), "
+                      "attention(T = N) or overflow(T = N), found '%s'",
+                      expr_to_text(b->arena, task));
   }
   if (*length) {
-    diag_error(b->diag, task->span, "expected %s once, found it twice", name);
-    return false;
+    return diag_error(b->diag, task->span, "expected %s once, found it twice", name);
   }
   if (!setting_arguments(&k, task, &call, false)) return false;
   if (!call.values[0]) {
-    diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0], name);
-    return false;
+    return diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0],
+                      name);
   }
   return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
          (remembers || attends ||

@@ -29,9 +29,8 @@ static bool read_word_setting(graph_builder *b, const ast_expr *e, const char *s
   *place = 0;
   while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
   if (*place < count) return true;
-  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting,
-             setting_choice(b->arena, words, count), expr_to_text(b->arena, e));
-  return false;
+  return diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting,
+                    setting_choice(b->arena, words, count), expr_to_text(b->arena, e));
 }
 
 // Of a number in a file without a header.
@@ -75,8 +74,8 @@ static bool read_separator(train_settings *k, const ast_expr *e, graph_source *t
 // What separates documents must be known: a token, or the index of a file of ids.
 static bool check_documents(graph_builder *b, const ast_expr *e, const graph_source *to) {
   if (!to->apart || to->separator >= 0 || to->tokens == SOURCE_TOKENS) return true;
-  diag_error(b->diag, e->span, "expected separator = N beside documents = apart, found none");
-  return false;
+  return diag_error(b->diag, e->span,
+                    "expected separator = N beside documents = apart, found none");
 }
 
 bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
@@ -88,9 +87,8 @@ bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
   int kind = 0, format, streaming, apart;
   if (!file || file->kind != AST_STRING) {
-    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
-               ids ? "tokens" : "text", file ? "another expression" : "none");
-    return false;
+    return diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
+                      ids ? "tokens" : "text", file ? "another expression" : "none");
   }
   to->file = file->string.text;
   to->split = 0.95;

@@ -144,10 +144,9 @@ value_id trunk_add_param(instance *in, const char *name, axis_order order, bool 
   return trunk_input_value(b, tensor);
 }
 
-value_id instance_add_param(instance *in, const char *name, axis_order order, bool complex,
-                            graph_use use) {
-  return instance_tensor(in, TENSOR_PARAM, name, order, complex,
-                         trunk_add_param(in, name, order, complex, use));
+value_id instance_add_param(instance *in, const char *name, axis_order order, graph_use use) {
+  return instance_tensor(in, TENSOR_PARAM, name, order, false,
+                         trunk_add_param(in, name, order, false, use));
 }
 
 void instance_note_lags(instance *in) {

@@ -87,10 +87,9 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
 static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value,
                              axis_set wanted, const char *wanted_text, const char *target) {
   if (value.axes == wanted || value.axes == 0) return true;
-  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "",
-              wanted_text, target, axes_text(c->scope, value.axes),
-              leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
-  return false;
+  return scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "",
+                     wanted_text, target, axes_text(c->scope, value.axes),
+                     leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
 }
 
 // The first name that a value gets stays: it is what reports call it. Leaves are what they read.
@@ -284,11 +283,11 @@ static const ast_expr *find_draw(const ast_expr *e) {
   }
 }
 
-static void refuse_begin(const body_check *c, const ast_expr *e, const typed_tensor *state,
+static bool refuse_begin(const body_check *c, const ast_expr *e, const typed_tensor *state,
                          const char *found) {
-  scope_error(c->scope, e->span,
-              "expected a number or a parameter that the state '%s' starts from, found %s",
-              state->name, found);
+  return scope_error(c->scope, e->span,
+                     "expected a number or a parameter that the state '%s' starts from, found %s",
+                     state->name, found);
 }
 
 // The parameter has a subset of the state's axes, and complex entries exactly if the state has.
@@ -296,34 +295,33 @@ static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_t
                            const typed_tensor *parameter) {
   axis_set extra = parameter->axis_set & ~state->axis_set;
   if (extra) {
-    scope_error(c->scope, e->span,
-                "expected a parameter with axes of the state '%s', which has %s, found %s%s",
-                state->name, axes_text(c->scope, state->axis_set), parameter->name,
-                tensor_axes_text(c->scope, parameter));
-    return false;
+    return scope_error(c->scope, e->span,
+                       "expected a parameter with axes of the state '%s', which has %s, found %s%s",
+                       state->name, axes_text(c->scope, state->axis_set), parameter->name,
+                       tensor_axes_text(c->scope, parameter));
   }
   if (parameter->complex == state->complex) return true;
-  scope_error(c->scope, e->span,
-              "expected a %s parameter that the state '%s' starts from, found the %s one '%s'",
-              state->complex ? "complex" : "real", state->name, state->complex ? "real" : "complex",
-              parameter->name);
-  return false;
+  return scope_error(
+      c->scope, e->span,
+      "expected a %s parameter that the state '%s' starts from, found the %s one '%s'",
+      state->complex ? "complex" : "real", state->name, state->complex ? "real" : "complex",
+      parameter->name);
 }
 
 static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_tensor *state,
                           symbol *s, typed_begin *begin) {
   s->used = true;
   if (s->kind != SYMBOL_PARAM) {
-    refuse_begin(c, e, state,
-                 arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
-    return false;
+    return refuse_begin(
+        c, e, state,
+        arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
   }
   if (!s->declared || s->index < 0) {
-    scope_error(c->scope, e->span,
-                "expected a parameter that is declared above the state '%s', found '%s', declared "
-                "on line %d",
-                state->name, s->name, line_of(c->sema, s->span));
-    return false;
+    return scope_error(
+        c->scope, e->span,
+        "expected a parameter that is declared above the state '%s', found '%s', declared "
+        "on line %d",
+        state->name, s->name, line_of(c->sema, s->span));
   }
   begin->parameter = s->index;
   return fits_parameter(c, e, state, &c->body->tensors.items[s->index]);
@@ -335,10 +333,10 @@ static bool read_begin_part(const body_check *c, const ast_expr *e, const typed_
   const char *what = arena_printf(c->sema->memory, "what the state '%s' starts from", state->name);
   if (!sema_constant(c->scope, e, what, number)) return false;
   if (fabs(*number) <= FLT_MAX) return true;
-  scope_error(c->scope, e->span,
-              "expected a number from -3.4e38 to 3.4e38 that the state '%s' starts from, found %s",
-              state->name, number_text(c->sema, *number));
-  return false;
+  return scope_error(
+      c->scope, e->span,
+      "expected a number from -3.4e38 to 3.4e38 that the state '%s' starts from, found %s",
+      state->name, number_text(c->sema, *number));
 }
 
 static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_tensor *state,
@@ -347,17 +345,16 @@ static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_
   bool complex =
       e->kind == AST_CALL && strcmp(e->call.callee.text, "complex") == 0 && e->call.args.count == 2;
   if (draw) {
-    refuse_begin(c, draw, state,
-                 arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn",
-                              short_text(c->sema, draw)));
-    return false;
+    return refuse_begin(
+        c, draw, state,
+        arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn",
+                     short_text(c->sema, draw)));
   }
   if (complex && !state->complex) {
-    scope_error(
+    return scope_error(
         c->scope, e->span,
         "expected a real start for the state '%s', found a complex one; declare it %s : complex",
         state->name, state->name);
-    return false;
   }
   if (!complex) return read_begin_part(c, e, state, &begin->number[0]);
   return read_begin_part(c, e->call.args.items[0].value, state, &begin->number[0]) &&
@@ -369,11 +366,10 @@ static bool keeps_promise(const body_check *c, const ast_expr *e, const typed_te
   double x = begin->number[0];
   if (!state->promised || begin->parameter != NO_PARAMETER || (x >= state->low && x <= state->high))
     return true;
-  scope_error(c->scope, e->span,
-              "expected a start within the promise [%s, %s] of the state '%s', found %s",
-              number_text(c->sema, state->low), number_text(c->sema, state->high), state->name,
-              number_text(c->sema, x));
-  return false;
+  return scope_error(c->scope, e->span,
+                     "expected a start within the promise [%s, %s] of the state '%s', found %s",
+                     number_text(c->sema, state->low), number_text(c->sema, state->high),
+                     state->name, number_text(c->sema, x));
 }
 
 static void check_begin_of_state(const body_check *c, const ast_decl *decl, typed_tensor *state) {
@@ -511,9 +507,8 @@ static bool check_number_count(const body_check *c, span where, axis_set axes) {
     sizes = arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "",
                          body->axes.items[i].name, (long long)size);
   }
-  scope_error(c->scope, where,
-              "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
-  return false;
+  return scope_error(c->scope, where,
+                     "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
 }
 
 // Later layers multiply sizes of a value without a look at overflow. One message is enough: others

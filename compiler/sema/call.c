@@ -50,22 +50,19 @@ bool check_arity(const sema_scope *scope, const ast_expr *call, const char *sign
   const ast_args *args = &call->call.args;
   vec_each(const ast_arg, arg, *args) {
     if (arg->kind == AST_ARG_NAMED) {
-      scope_error(scope, arg->name.span,
-                  "expected a value, found '%s ='; the arguments of %s have no "
-                  "names",
-                  arg->name.text, call->call.callee.text);
-      return false;
+      return scope_error(scope, arg->name.span,
+                         "expected a value, found '%s ='; the arguments of %s have no "
+                         "names",
+                         arg->name.text, call->call.callee.text);
     }
     if (arg->kind != AST_ARG_POSITIONAL) {
-      scope_error(scope, arg->span, "expected a value, found '%s' between two values",
-                  arg->kind == AST_ARG_ARROW ? "->" : "..");
-      return false;
+      return scope_error(scope, arg->span, "expected a value, found '%s' between two values",
+                         arg->kind == AST_ARG_ARROW ? "->" : "..");
     }
   }
   if (args->count == count) return true;
-  scope_error(scope, call->span, "expected %d argument%s of %s, found %d; write %s", count,
-              plural(count), call->call.callee.text, args->count, signature);
-  return false;
+  return scope_error(scope, call->span, "expected %d argument%s of %s, found %d; write %s", count,
+                     plural(count), call->call.callee.text, args->count, signature);
 }
 
 // After a mistake in a call its arguments are still looked at: they may hold further ones.
@@ -228,9 +225,8 @@ static bool bind_formal_axes(sema_scope *inner, sema_scope *scope, const ast_exp
     return false;
   }
   if (formal->count != e->call.axes.count) {
-    scope_error(scope, e->span, "expected %d ax%s of %s, found %d", formal->count,
-                formal->count == 1 ? "is" : "es", e->call.callee.text, e->call.axes.count);
-    return false;
+    return scope_error(scope, e->span, "expected %d ax%s of %s, found %d", formal->count,
+                       formal->count == 1 ? "is" : "es", e->call.callee.text, e->call.axes.count);
   }
   axis_set set;
   int order[TYPED_MAX_AXES];

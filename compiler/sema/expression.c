@@ -320,14 +320,14 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
   for (int k = 0; k < all->count; k++) {
     bool twice = all->from[k] == from;
     if (!twice && all->to[k] != to) continue;
-    scope_error(scope, twice ? r->from.span : r->to.span,
-                "expected each axis once, found '%s' twice", twice ? r->from.text : r->to.text);
-    return false;
+    return scope_error(scope, twice ? r->from.span : r->to.span,
+                       "expected each axis once, found '%s' twice",
+                       twice ? r->from.text : r->to.text);
   }
   if (!same_size(scope, from, to)) {
-    scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s",
-                size_text(scope, from), size_text(scope, to), one_size_hint(scope, from, to));
-    return false;
+    return scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s",
+                       size_text(scope, from), size_text(scope, to),
+                       one_size_hint(scope, from, to));
   }
   all->from[all->count] = from;
   all->to[all->count++] = to;
@@ -537,9 +537,8 @@ bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, doubl
   sema_operand value = sema_expression(scope, e);
   if (value.kind == OPERAND_ERROR) return false;
   if (value.kind != OPERAND_CONSTANT || value.axes) {
-    scope_error(scope, e->span, "expected a constant for %s, found %s", what,
-                short_text(scope->sema, e));
-    return false;
+    return scope_error(scope, e->span, "expected a constant for %s, found %s", what,
+                       short_text(scope->sema, e));
   }
   *result = value.number;
   return true;
@@ -549,8 +548,8 @@ bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t 
                 int64_t *result) {
   double number;
   if (e->kind == AST_PERCENT) {
-    scope_error(scope, e->span, "expected a whole number for %s, found %s", what, e->percent.text);
-    return false;
+    return scope_error(scope, e->span, "expected a whole number for %s, found %s", what,
+                       e->percent.text);
   }
   if (!sema_constant(scope, e, what, &number)) return false;
   const char *wrong = number != floor(number) ? "a whole number"
@@ -559,9 +558,8 @@ bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t 
                       : number > INT32_MAX ? "at most 2147483647"
                                            : NULL;
   if (wrong) {
-    scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what,
-                number_text(scope->sema, number));
-    return false;
+    return scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what,
+                       number_text(scope->sema, number));
   }
   *result = (int64_t)number;
   return true;

@@ -17,9 +17,8 @@ static bool check_fold_form(sema_scope *scope, const ast_expr *e) {
     return false;
   }
   if (e->call.axes.count != 1) {
-    scope_error(scope, e->call.axes.items[1].span, "expected one axis of fold, found %d",
-                e->call.axes.count);
-    return false;
+    return scope_error(scope, e->call.axes.items[1].span, "expected one axis of fold, found %d",
+                       e->call.axes.count);
   }
   bool fits = args->count == 2 && args->items[0].kind == AST_ARG_NAMED &&
               args->items[1].kind == AST_ARG_POSITIONAL;

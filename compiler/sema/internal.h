@@ -155,8 +155,8 @@ const char *item_kind_text(ast_item_kind kind);
 
 // ---- messages (message.c) --------------------------------------------------------------------
 
-// An error inside a scope; in an fn the calls that led there are noted.
-void scope_error(const sema_scope *scope, span where, const char *format, ...)
+// An error inside a scope; in an fn the calls that led there are noted. Returns false.
+bool scope_error(const sema_scope *scope, span where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void note_symbol(const sema_scope *scope, const symbol *s);
 int line_of(const sema *s, span where);

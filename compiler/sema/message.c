@@ -9,7 +9,7 @@
 
 enum { NOTED_CALLS = 3, SHORT_TEXT = 40, MOST_CANDIDATES = 500 };
 
-void scope_error(const sema_scope *scope, span where, const char *format, ...) {
+bool scope_error(const sema_scope *scope, span where, const char *format, ...) {
   sema *s = scope->sema;
   va_list arguments;
   va_start(arguments, format);
@@ -21,6 +21,7 @@ void scope_error(const sema_scope *scope, span where, const char *format, ...) {
     diag_note(s->messages, scope->call, "in this call of %s",
               scope->function ? scope->function : scope->body->name);
   }
+  return false;
 }
 
 void note_symbol(const sema_scope *scope, const symbol *s) {

@@ -189,9 +189,8 @@ bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *or
   bool fine = true;
   *set = 0;
   if (names->count > TYPED_MAX_AXES) {  // more than `order` has room for: some stand twice
-    scope_error(scope, names->items[TYPED_MAX_AXES].span, "expected each axis once, found %d axes",
-                names->count);
-    return false;
+    return scope_error(scope, names->items[TYPED_MAX_AXES].span,
+                       "expected each axis once, found %d axes", names->count);
   }
   for (int i = 0; i < names->count; i++) {
     int axis = scope_axis(scope, &names->items[i]);

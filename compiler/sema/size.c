@@ -196,11 +196,10 @@ static bool header_number(sema_scope *scope, const typed_name *init, const ast_h
     return true;
   }
   if (name->value) return sema_constant(scope, name->value, "a number of an init", number);
-  scope_error(scope, name->span,
-              "expected a number for '%s', found none; give it here, as in %s = 8, or "
-              "where the init is used",
-              name->name.text, name->name.text);
-  return false;
+  return scope_error(scope, name->span,
+                     "expected a number for '%s', found none; give it here, as in %s = 8, or "
+                     "where the init is used",
+                     name->name.text, name->name.text);
 }
 
 bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,

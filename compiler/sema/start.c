@@ -212,9 +212,8 @@ static bool check_start_numbers(start_check *c, const ast_expr *e, start_kind ki
   bool both = is_start_number(c, args[0], &a);
   if (kind == START_INV_SOFTPLUS) {
     if (!both || a > 0) return true;
-    scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s",
-                number_text(c->scope->sema, a));
-    return false;
+    return scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s",
+                       number_text(c->scope->sema, a));
   }
   both &= is_start_number(c, args[1], &b);
   const char *wanted = NULL;
@@ -223,9 +222,9 @@ static bool check_start_numbers(start_check *c, const ast_expr *e, start_kind ki
   if (kind == START_NORMAL && is_start_number(c, args[1], &b) && b < 0)
     wanted = "a standard deviation of at least 0";
   if (!wanted) return true;
-  scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted, e->call.callee.text,
-              both ? number_text(c->scope->sema, a) : "a mean", number_text(c->scope->sema, b));
-  return false;
+  return scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted,
+                     e->call.callee.text, both ? number_text(c->scope->sema, a) : "a mean",
+                     number_text(c->scope->sema, b));
 }
 
 static bool check_start_arguments(start_check *c, const ast_expr *e, const char *signature,

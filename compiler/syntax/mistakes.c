@@ -105,8 +105,7 @@ static bool unfinished_line(parse *p) {
   const char *expected =
       arena_printf(p->memory, "%s after %s", expected_text(p), found_text(p, before));
   say(p, before->span, expected, found, before->kind == TK_COMMA ? "remove the ','" : NULL);
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // let a = if q > 0 { 1 }       if (q > 0) { ... }
@@ -127,8 +126,7 @@ static bool branch(parse *p) {
   say(p, t->span, statement ? "a statement" : "an expression", found_text(p, t),
       "there are no branches: write where(condition, a, b)");
   p->at++;
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // let a = sum[K](q * k) k      input a[G] b[G]
@@ -149,15 +147,13 @@ static bool assigned_axes(parse *p) {
     say(p, peek(p, 1)->span, "'='", "'['",
         arena_printf(p->memory, "a state is assigned its new value by %s = ...", t->text));
     p->at++;
-    skip_to_recovery_point(p);
-    return true;
+    return skip_to_recovery_point(p);
   }
   if (p->tokens.items[after_bracket(p, p->at + 1)].kind != TK_ASSIGN) {
     say(p, t->span, "a statement", arena_printf(p->memory, "'%s['", t->text),
         "a declaration starts with input, param, state or output");
     p->at++;
-    skip_to_recovery_point(p);
-    return true;
+    return skip_to_recovery_point(p);
   }
   say_text(
       p, t->span,
@@ -188,8 +184,7 @@ static bool misspelled_statement(parse *p) {
   say(p, t->span, "a statement", found_text(p, t),
       next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
   p->at++;
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // recurence r(G) {
@@ -269,8 +264,7 @@ static bool foreign_start(parse *p) {
   if (!hint) return false;
   say(p, t->span, expected_text(p), found_text(p, t), hint);
   p->at++;
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 bool mistake_before(parse *p) {
@@ -316,8 +310,7 @@ static bool later_step(parse *p) {
   if (t->kind != TK_INT && peek(p, -1)->kind == TK_MINUS && peek(p, -2)->kind == TK_NAME &&
       strcmp(peek(p, -2)->text, "t") == 0 && fits(p, TK_INT) && !fits(p, TK_NAME)) {
     say(p, t->span, "a whole number", found_text(p, t), "a lag is a constant, as in x[t-1]");
-    skip_to_recovery_point(p);
-    return true;
+    return skip_to_recovery_point(p);
   }
   if (p->at < 3 || time->kind != TK_NAME || strcmp(time->text, "t") != 0) return false;
   if (peek(p, -2)->kind != TK_LB || name->kind != TK_NAME || !fits(p, TK_MINUS)) return false;
@@ -343,8 +336,7 @@ static bool number_in_brackets(parse *p) {
           : arena_printf(p->memory, "sizes stand in the header, as in (E = %s)",
                          text_to_entry_end(p, t));
   say(p, t->span, expected_text(p), found_text(p, t), hint);
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // let a, b = f(q)
@@ -355,8 +347,7 @@ static bool bare_tuple(parse *p) {
   }
   say(p, t->span, expected_text(p), found_text(p, t),
       arena_printf(p->memory, "a tuple is written let (%s, ...) = ...", name->text));
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // steps = 100        context batch 32        shuffle }
@@ -373,8 +364,7 @@ static bool setting_without_value(parse *p) {
   if (p->setting == p->at - 1 && !is_operator(t->kind)) {
     say(p, t->span, arena_printf(p->memory, "a value for '%s'", before->text), found_text(p, t),
         NULL);
-    skip_to_recovery_point(p);
-    return true;
+    return skip_to_recovery_point(p);
   }
   if (p->setting == p->at - 2 && before->kind == TK_NAME && is_expression_start(t->kind)) {
     say(p, before->span, arena_printf(p->memory, "a value for '%s'", peek(p, -2)->text),
@@ -393,8 +383,7 @@ static bool loop(parse *p) {
   say(p, t->span, expected_text(p), found_text(p, t),
       "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = "
       "e0, e)");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 static const char *start_hint(const parse *p) {
@@ -420,8 +409,7 @@ static bool declared_value(parse *p) {
   const char *hint = start_hint(p);
   if (!hint || !fits(p, TK_COLON)) return false;
   say(p, t->span, expected_text(p), found_text(p, t), hint);
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // (k * v)[t-1]       k[M = 0][t-1]
@@ -434,8 +422,7 @@ static bool lagged_expression(parse *p) {
       before->kind == TK_RP
           ? "name the value, let a = ..., and lag the name: a[t-1]"
           : "the lag stands right behind the name, as in k[t-1][M = 0] and h[t-1]{N -> M}");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // repeat 2.5 (x = x0) { ... }
@@ -444,8 +431,7 @@ static bool count_of_repeat(parse *p) {
   if (p->at == 0 || peek(p, -1)->kind != TK_REPEAT) return false;
   say(p, t->span, expected_text(p), found_text(p, t),
       "the count is a whole number, a name or in parentheses: repeat (2 * depth) (x = x0) { ... }");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // repeat 2 (x = x0, s = s0) { f(x), s }
@@ -457,8 +443,7 @@ static bool bare_tuple_of_repeat(parse *p) {
   if (open.innermost->kind != TK_LC || (item != TK_LAYER && item != TK_MODEL)) return false;
   say(p, t->span, expected_text(p), found_text(p, t),
       "several values are a tuple in parentheses, one for each carried name: { (a, b) }");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // linear(u, init = normal(0, 0.02))
@@ -470,8 +455,7 @@ static bool start_in_a_call(parse *p) {
   say(p, t->span, expected_text(p), found_text(p, t),
       "how weights start stands in a block of its own: init small for LAYER { NAME.weight ~ "
       "normal(0, 0.02) }");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 // u[D = 0..8]        u[D = 0:8]
@@ -483,8 +467,7 @@ static bool range_in_slice(parse *p) {
       "a slice takes one entry, as in u[D = 0]; several are a value of their own from the start: "
       "let "
       "(a[E], b[K]) = linear(u, name = \"ab\")");
-  skip_to_recovery_point(p);
-  return true;
+  return skip_to_recovery_point(p);
 }
 
 bool mistake_at(parse *p) {

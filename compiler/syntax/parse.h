@@ -87,8 +87,8 @@ int count_fitting(const parse *p, trial t, int index);
 void apply_repair(parse *p, repair r);
 
 // Gives up the statement, setting or item that is being read, and goes on where the next one seems
-// to start.
-void skip_to_recovery_point(parse *p);
+// to start. Returns true: the mistake is dealt with.
+bool skip_to_recovery_point(parse *p);
 
 // ---- expected.c ---------------------------------------------------------------------------------
 

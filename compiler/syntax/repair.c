@@ -123,7 +123,7 @@ static void close_blocks(parse *p) {
   }
 }
 
-void skip_to_recovery_point(parse *p) {
+bool skip_to_recovery_point(parse *p) {
   const token *first = peek(p, p->statement >= 0 ? p->statement - p->at : 0);
   uint32_t indent = source_indent(p->source, first->span.begin);
   bracket_counts open = count_brackets(p);
@@ -148,4 +148,5 @@ void skip_to_recovery_point(parse *p) {
       p->at++;
     }
   }
+  return true;
 }
