@@ -226,9 +226,8 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
                  body->name, kernels->why);
   recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
   if (advices.count == 0 || !advice_pays(c, kernels, &advices)) return;
-  vec_each(const recurrence_advice, advice, advices) {
+  vec_each(const recurrence_advice, advice, advices)
     diag_warning(c->messages, body->values.items[advice->value].span, "%s", advice->text);
-  }
 }
 
 bool pass_schedule(compilation *c) {
@@ -392,12 +391,11 @@ bool pass_lay_out(compilation *c) {
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
     vec_push(c->memory, &library->defines, c->options->defines.items[i]);
-  if (c->typed) {
+  if (c->typed)
     for (int i = 0; i < c->typed->files.count; i++)
       vec_push(c->memory, &library->sources, c->typed->files.items[i]->file->source);
-  } else {
+  else
     vec_push(c->memory, &library->sources, c->source);
-  }
   bool standard = program_standard_name(c->options->path);
   library->source = standard ? c->options->path : file_name(library->sources.items[0]->path);
   const char **plain = ARENA_ARRAY(c->memory, const char *, c->recurrences.count + 1);

@@ -79,10 +79,9 @@ static int axis_named(const typed_body *body, const char *name) {
 
 // Whether -D ITEM.AXIS counts in place of -D AXIS.
 static bool is_named_define(const compilation *c, const typed_body *body, const char *axis) {
-  vec_each(const size_override, define, c->options->overrides) {
+  vec_each(const size_override, define, c->options->overrides)
     if (define->item && strcmp(define->item, body->name) == 0 && strcmp(define->axis, axis) == 0)
       return true;
-  }
   return false;
 }
 

@@ -131,9 +131,8 @@ static void fill_cost_arguments(cost_run *c, int64_t time, int64_t *words) {
 }
 
 static void free_arguments(const cost_run *c, const int64_t *words) {
-  vec_each(const abi_field, f, c->r->abi->fields) {
+  vec_each(const abi_field, f, c->r->abi->fields)
     if (f->kind == ABI_DATA) free((void *)(uintptr_t)words[f->offset / 8]);
-  }
 }
 
 // ---- runs ------------------------------------------------------------------------------------

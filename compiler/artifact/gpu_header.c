@@ -39,9 +39,8 @@ static const char *header_kind_text(kernel_kind kind) {
 }
 
 static const char *header_axis_name(const printer *p, int axis) {
-  vec_each(const abi_field, field, p->abi->fields) {
+  vec_each(const abi_field, field, p->abi->fields)
     if (field->kind == ABI_AXIS && field->index == axis) return field->name;
-  }
   ICE("artifact", "axis %d has no field", axis);
 }
 
@@ -127,11 +126,10 @@ static void put_parameter(printer *p, number_type dtype) {
       fprintf(p->out, "  /* %lld */", (long long)body->axes.items[axis].size);
     fprintf(p->out, "\n");
   }
-  vec_each(const codegen_slot, slot, p->k->base.slots) {
+  vec_each(const codegen_slot, slot, p->k->base.slots)
     fprintf(p->out, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
             abi_shape(p->arena, p->abi, slot_memory(p, slot)), slot_type_text(p, slot, dtype),
             slot->written ? ": written" : "");
-  }
   fprintf(p->out, "} %s_parameter;\n", p->prefix);
 }
 

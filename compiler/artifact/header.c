@@ -19,7 +19,7 @@ typedef struct printer {
 
 // Text of the source inside a comment: it must not end the comment.
 static void put_c_comment(const printer *b, const char *text, const char *indent) {
-  for (const char *p = text; *p; p++) {
+  for (const char *p = text; *p; p++)
     if (*p == '\n')
       fprintf(b->out, "\n%s", indent);
     else if (p[0] == '*' && p[1] == '/')
@@ -28,7 +28,6 @@ static void put_c_comment(const printer *b, const char *text, const char *indent
       fprintf(b->out, "/ ");
     else
       fprintf(b->out, "%c", *p);
-  }
 }
 
 // launch.h without its own first comment and include guard stays as it is: the guard keeps two

@@ -75,9 +75,8 @@ static int launches_with(const codegen_gpu_kernel *k) {
 }
 
 static int launches_of(const codegen_gpu_object *object, const recurrence *made, kernel_kind kind) {
-  vec_each(const codegen_gpu_kernel, k, object->kernels) {
+  vec_each(const codegen_gpu_kernel, k, object->kernels)
     if (k->base.kernel->kind == kind && k->base.kernel->recurrence == made) return launches_with(k);
-  }
   return 0;
 }
 

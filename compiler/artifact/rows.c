@@ -104,9 +104,8 @@ static void add_gradient_of_buffer(row_list *l, int lag) {
                                 .rows = depth};
     vec_push(l->arena, &x->sources, own);
   }
-  vec_each(const recurrence_delay, d, delays->delays) {
+  vec_each(const recurrence_delay, d, delays->delays)
     if (d->lag == lag) add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps - depth, 0);
-  }
 }
 
 // Gradients of buffers come last: they may take the place of d.hT.

@@ -17,9 +17,8 @@
 static void add_recurrences(arena *a, const artifact *const *variants, int count, const char *plain,
                             artifact *whole) {
   for (int v = 0; v < count; v++)
-    vec_each(const artifact_recurrence, r, variants[v]->recurrences) {
+    vec_each(const artifact_recurrence, r, variants[v]->recurrences)
       if (strcmp(r->plain, plain) == 0) vec_push(a, &whole->recurrences, *r);
-    }
 }
 
 static bool has_dtype(const artifact *whole, number_type dtype) {

@@ -151,13 +151,11 @@ static void print_line_and_caret(const source *s, span where, source_position at
   fputs("  ", out);
   for (uint32_t i = first; i < last; i++) put_line_byte(line[i], out);
   fputs("\n  ", out);
-  for (uint32_t i = first; i < begin; i++) {
+  for (uint32_t i = first; i < begin; i++)
     if (!is_continuation(line[i])) fputc(line[i] == '\t' ? '\t' : ' ', out);
-  }
   fputc('^', out);
-  for (uint32_t i = begin + 1; i < begin + width && i < last; i++) {
+  for (uint32_t i = begin + 1; i < begin + width && i < last; i++)
     if (!is_continuation(line[i])) fputc('~', out);
-  }
   fputc('\n', out);
 }
 
@@ -184,9 +182,8 @@ static const diag_message **sorted_messages(const diag *d, int first, int *count
   const diag_message **sorted =
       ARENA_ARRAY(d->memory, const diag_message *, d->messages.count - first);
   int all = 0;
-  for (int i = first; i < d->messages.count; i++) {
+  for (int i = first; i < d->messages.count; i++)
     if (is_shown_message(d, d->messages.items[i])) sorted[all++] = d->messages.items[i];
-  }
   qsort(sorted, (size_t)all, sizeof *sorted, compare_messages);
   *count = 0;
   for (int i = 0; i < all; i++) {

@@ -48,9 +48,8 @@ static void grow_interner(interner *names) {
   size_t old_capacity = names->capacity;
   names->capacity *= 2;
   names->entries = ARENA_ARRAY(names->memory, entry, names->capacity);
-  for (size_t i = 0; i < old_capacity; i++) {
+  for (size_t i = 0; i < old_capacity; i++)
     if (old[i].text) *find_interned(names, old[i].text, old[i].length, old[i].hash) = old[i];
-  }
 }
 
 const char *intern_n(interner *names, const char *text, size_t length) {

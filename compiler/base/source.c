@@ -26,9 +26,8 @@ const source *sources_get(const sources *all, uint32_t id) {
 }
 
 const source *sources_find(const sources *all, const char *path) {
-  for (int i = 0; i < all->list.count; i++) {
+  for (int i = 0; i < all->list.count; i++)
     if (strcmp(all->list.items[i]->path, path) == 0) return all->list.items[i];
-  }
   return NULL;
 }
 
@@ -52,9 +51,8 @@ static size_t utf8_sequence(const unsigned char *p, const unsigned char *end) {
     return 0;
   }
   if ((size_t)(end - p) < length || p[1] < low || p[1] > high) return 0;
-  for (size_t i = 2; i < length; i++) {
+  for (size_t i = 2; i < length; i++)
     if (p[i] < 0x80 || p[i] > 0xBF) return 0;
-  }
   return length;
 }
 
@@ -74,9 +72,8 @@ static void index_lines(sources *all, source *s) {
   for (uint32_t i = 0; i < s->size; i++) lines += s->text[i] == '\n';
   uint32_t *starts = ARENA_ARRAY(all->memory, uint32_t, lines);
   int line = 1;
-  for (uint32_t i = 0; i < s->size; i++) {
+  for (uint32_t i = 0; i < s->size; i++)
     if (s->text[i] == '\n') starts[line++] = i + 1;
-  }
   s->line_starts = starts;
   s->line_count = lines;
 }
@@ -167,11 +164,10 @@ static int line_index(const source *s, uint32_t offset) {
   int low = 0, high = s->line_count;
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
-    if (s->line_starts[middle] <= offset) {
+    if (s->line_starts[middle] <= offset)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }
@@ -180,9 +176,8 @@ source_position source_locate(const source *s, uint32_t offset) {
   if (offset > s->size) offset = s->size;
   int line = line_index(s, offset);
   int column = 1;
-  for (uint32_t i = s->line_starts[line]; i < offset; i++) {
+  for (uint32_t i = s->line_starts[line]; i < offset; i++)
     column += ((unsigned char)s->text[i] & 0xC0) != 0x80;  // continuation bytes are no characters
-  }
   return (source_position){.line = line + 1, .column = column};
 }
 

@@ -10,12 +10,11 @@
 // my-layer.
 static const char *kernel_name(arena *a, const char *name) {
   char *text = arena_printf(a, "rec-%s", name), *end = text + 4;
-  for (const char *p = end; *p; p++) {
+  for (const char *p = end; *p; p++)
     if (isalnum((unsigned char)*p))
       *end++ = (char)tolower((unsigned char)*p);
     else if (end[-1] != '-')
       *end++ = '-';
-  }
   while (end[-1] == '-') end--;
   *end = '\0';
   return islower((unsigned char)text[4]) ? text + 4 : text;

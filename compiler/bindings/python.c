@@ -111,10 +111,9 @@ static bool is_instance_axis(const python_recurrence *r, int axis) {
     if (value_joins(&body->values.items[i], axis)) return false;
   for (int i = 0; i < body->lags.count; i++)
     if (!axis_in(body->lags.items[i].axes, axis)) return false;
-  vec_each(const typed_tensor, t, body->tensors) {
+  vec_each(const typed_tensor, t, body->tensors)
     if ((t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT) && !axis_in(t->axis_set, axis))
       return false;
-  }
   return true;
 }
 
@@ -133,15 +132,13 @@ static const char *shape_words(arena *a, const python_recurrence *r, int memory,
 
 // A docstring must not end early, and a backslash begins an escape.
 void python_put_text(FILE *out, const char *text, const char *indent) {
-  for (const char *p = text; *p; p++) {
-    if (*p == '\n') {
+  for (const char *p = text; *p; p++)
+    if (*p == '\n')
       fprintf(out, "\n%s", p[1] && p[1] != '\n' ? indent : "");
-    } else if (*p == '\\' || *p == '"') {
+    else if (*p == '\\' || *p == '"')
       fprintf(out, "\\%c", *p);
-    } else if ((unsigned char)*p >= 32) {
+    else if ((unsigned char)*p >= 32)
       fputc(*p, out);
-    }
-  }
 }
 
 void python_put_doc(const python_printer *p, const python_function *f) {

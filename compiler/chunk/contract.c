@@ -208,9 +208,8 @@ static tile_pair level_scores(scan *s, const scan_product *read, int writer,
                               decay_side sides) {
   tile_pair scores[LEVELS_MAX];
   int first = level_first(s, read->state);
-  for (int level = first; level < decay_levels(s); level = level_next(level)) {
+  for (int level = first; level < decay_levels(s); level = level_next(level))
     scores[level_place(level)] = decayed_scores_at(s, read, writer, written, over, level, sides);
-  }
   tile_pair all = level_assemble(s, first, scores);
   return read->previous || !own ? all : with_own_scores(s, read, writer, written, over, all);
 }
@@ -314,9 +313,8 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
 
 static tile_pair contracted_state(scan *s, const scan_product *read, axis_set over) {
   tile_pair sum = pair_number(s->program, 0);
-  if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set) {
+  if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set)
     scan_refuse(s, "a read sums over an axis that the state lacks");
-  }
   if (s->reason) return sum;
   if (s->groups[s->states[read->state].group].progress != MADE)
     ICE("chunk", "the state %s is read before it is made", scan_state_name(s, read->state));

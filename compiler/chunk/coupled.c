@@ -25,9 +25,8 @@ static tile_pair renamed_pair(scan *s, tile_pair x, int from, int to) {
 bool coupled_reaches(const scan *s, int to, int from) {
   if (to == from) return true;
   if (s->states[to].joint) return joint_has(s, to, from);
-  for (int i = 0; i < s->states[to].sources.count; i++) {
+  for (int i = 0; i < s->states[to].sources.count; i++)
     if (coupled_reaches(s, s->states[to].sources.items[i].state, from)) return true;
-  }
   return false;
 }
 

@@ -28,9 +28,8 @@ static tile_pair one_on_padding(scan *s, tile_pair x) {
 }
 
 static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
-  for (int i = 0; i < state->decay.count; i++) {
+  for (int i = 0; i < state->decay.count; i++)
     if (state->decay.items[i].axes == axes) return &state->decay.items[i];
-  }
   decay_factor new = {.log = NO_TILE, .factor = pair_number(s->program, 1), .axes = axes};
   vec_push(s->arena, &state->decay, new);
   return &state->decay.items[state->decay.count - 1];
@@ -48,9 +47,8 @@ static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
 
 static tile_pair value_of_term(scan *s, const recurrence_term *term) {
   scan_product product = {.scale = term->scale, .state = -1};
-  for (int i = 0; i < term->factors.count; i++) {
+  for (int i = 0; i < term->factors.count; i++)
     vec_push(s->arena, &product.factors, term->factors.items[i]);
-  }
   tile_pair scale = pair_number(s->program, term->scale);
   return pair_mul(s->program, linear_factors(s, &product, 0, false), scale);
 }
@@ -109,12 +107,9 @@ static void add_decay_factors(scan *s, scan_state *state, value_id decay) {
   recurrence_term whole = {.scale = 1};
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
-  for (int i = 0; i < term->factors.count && !s->reason; i++) {
+  for (int i = 0; i < term->factors.count && !s->reason; i++)
     add_decay_factor(s, state, term->factors.items[i]);
-  }
-  if (term->scale != 1) {
-    multiply_by(s, state, pair_number(s->program, term->scale));
-  }
+  if (term->scale != 1) multiply_by(s, state, pair_number(s->program, term->scale));
 }
 
 // Phases alone leave no decay; a decay of 1 is none.
@@ -162,17 +157,14 @@ void decay_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   value_id decay = state->decay_value, log = state->log_decay;
   if (decay == NO_VALUE) return;
-  if (log == NO_VALUE) {
+  if (log == NO_VALUE)
     add_decay_factors(s, state, decay);
-  } else {
+  else
     add_logarithm(s, state, log);
-  }
   drop_ones(s, state);
   join_scalar(s, state);
   phase_make(s, state);
-  for (int i = 0; i < state->decay.count; i++) {
-    finish_factor(s, &state->decay.items[i]);
-  }
+  for (int i = 0; i < state->decay.count; i++) finish_factor(s, &state->decay.items[i]);
   if (!decay_is_mask(state)) {
     decay_check_length(s, arena_printf(s->arena, "the decay of %s", scan_state_name(s, index)));
     block_make(s, index);
@@ -193,9 +185,8 @@ static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) 
 
 bool decay_has_values(const scan *s, int state, axis_set keys) {
   if (s->states[state].joint) return joint_on_side(s, state, keys, DECAY_VALUES);
-  for (int i = 0; i < s->states[state].decay.count; i++) {
+  for (int i = 0; i < s->states[state].decay.count; i++)
     if (on_side(&s->states[state].decay.items[i], keys, DECAY_VALUES)) return true;
-  }
   return false;
 }
 
@@ -265,10 +256,9 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
 static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half,
                           level_product which) {
   tile_pair product = pair_number(s->program, 1);
-  vec_each(decay_factor, factor, s->states[state].decay) {
+  vec_each(decay_factor, factor, s->states[state].decay)
     if (on_side(factor, keys, side))
       product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
-  }
   return product;
 }
 

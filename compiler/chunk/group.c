@@ -18,9 +18,8 @@ typedef uint64_t state_set;
 static state_set states_of_value(const scan *s, const state_set *sets, int id) {
   const typed_value *v = &s->body->values.items[id];
   state_set set = 0;
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (v->op == VALUE_PREVIOUS && v->index == s->states[i].tensor) set |= (state_set)1 << i;
-  }
   if (v->op == VALUE_LAG && s->body->lags.items[v->index].source < id)
     set |= sets[s->body->lags.items[v->index].source];
   for (int k = 0; k < value_arity(v->op); k++) set |= sets[v->args[k]];
@@ -39,15 +38,13 @@ void group_find(scan *s) {
   for (int i = 0; i < s->state_count; i++)
     reached[i] = sets[s->body->tensors.items[s->states[i].tensor].assigned];
   for (int via = 0; via < s->state_count; via++) {
-    for (int i = 0; i < s->state_count; i++) {
+    for (int i = 0; i < s->state_count; i++)
       if (reached[i] >> via & 1) reached[i] |= reached[via];
-    }
   }
   for (int i = s->state_count - 1; i >= 0; i--) {
     s->states[i].group = i;
-    for (int k = s->state_count - 1; k >= 0; k--) {
+    for (int k = s->state_count - 1; k >= 0; k--)
       if (reached[i] >> k & reached[k] >> i & 1) s->states[i].group = k;
-    }
   }
 }
 
@@ -134,9 +131,8 @@ static bool share_keys(scan *s, scan_state *state) {
 static void find_axes(scan *s, int group) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (int i = 0; i < s->state_count; i++) {
+    for (int i = 0; i < s->state_count; i++)
       if (s->states[i].group == group) changed |= share_keys(s, &s->states[i]);
-    }
   }
   for (int i = 0; i < s->state_count; i++) {
     scan_state *state = &s->states[i];
@@ -145,13 +141,11 @@ static void find_axes(scan *s, int group) {
   bool changed = true;
   for (int round = 0; changed && round <= s->state_count; round++) {
     changed = false;
-    for (int i = 0; i < s->state_count; i++) {
+    for (int i = 0; i < s->state_count; i++)
       if (s->states[i].group == group) changed |= share_axes(s, &s->states[i]);
-    }
   }
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (s->states[i].group == group) leave_heads(s, &s->states[i]);
-  }
 }
 
 // ---- one state -------------------------------------------------------------------------------
@@ -223,10 +217,9 @@ static void visit_decay(scan *s, int state) {
 
 // Matrices of a group have the decays themselves for entries, not their logarithms.
 static void visit_entries(scan *s, int group) {
-  for (int i = 0; i < s->state_count && !s->reason; i++) {
+  for (int i = 0; i < s->state_count && !s->reason; i++)
     if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE)
       scan_visit(s, s->states[i].decay_value);
-  }
 }
 
 static void make_matrices(scan *s, int group) {
@@ -245,9 +238,8 @@ static void make_matrices(scan *s, int group) {
     if (!s->reason && s->states[i].invariant) toeplitz_make(s, i);
   }
   bool masks = true;
-  for (int i = 0; i < s->state_count && !s->reason; i++) {
+  for (int i = 0; i < s->state_count && !s->reason; i++)
     if (s->states[i].group == group) masks = masks && coupled_by_masks(s, i);
-  }
   if (masks || s->reason) return;
   visit_entries(s, group);
   if (!s->reason) joint_make(s, group);
@@ -279,13 +271,12 @@ bool scan_make_state(scan *s, int index) {
   s->making = group;
   span where = s->program->where;
   s->program->where = scan_update_span(s, index);
-  if (s->states[index].sequence && s->states[index].structure->class == STATE_LINEAR) {
+  if (s->states[index].sequence && s->states[index].structure->class == STATE_LINEAR)
     make_scans(s, group);
-  } else if (s->states[index].sequence) {
+  else if (s->states[index].sequence)
     sequence_make(s, index);
-  } else {
+  else
     make_matrices(s, group);
-  }
   s->making = outer;
   s->groups[group].progress = MADE;
   if (!s->reason && !s->states[index].sequence) low_rank_solve(s, group);

@@ -46,9 +46,8 @@ static const tile_pair nothing = {NO_TILE, NO_TILE};
 static bool is_nothing(tile_pair x) { return x.re == NO_TILE; }
 
 static int member_position(const scan_joint *j, int state) {
-  for (int i = 0; i < j->count; i++) {
+  for (int i = 0; i < j->count; i++)
     if (j->members[i] == state) return i;
-  }
   return -1;
 }
 
@@ -139,11 +138,9 @@ static axis_set joint_axes(const scan *s, tile_pair x) {
 
 // Entries may differ along keys or along values, not both.
 static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
-  for (int i = 0; i < j->count; i++) {
-    for (int k = 0; k < j->count; k++) {
+  for (int i = 0; i < j->count; i++)
+    for (int k = 0; k < j->count; k++)
       j->axes |= joint_axes(s, j->keep[i].x[k]) | joint_axes(s, j->write[i].x[k]);
-    }
-  }
   j->axes &= first->keys | first->values | first->summed;
   if ((j->axes & first->keys) && (j->axes & ~first->keys)) {
     scan_refuse(s,
@@ -156,9 +153,8 @@ static scan_joint *joint_of(scan *s, int group) {
   scan_joint *j = ARENA_NEW(s->arena, scan_joint);
   decay_check_length(s,
                      arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (s->states[i].group == group) add_joint_member(s, j, i);
-  }
   for (int i = 0; i < j->count && !s->reason; i++) compose_row(s, j, i);
   return j;
 }

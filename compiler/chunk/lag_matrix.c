@@ -25,9 +25,8 @@ static typed_tensor tensor_of_slot(scan *s, const typed_lag *lag, value_id assig
   typed_tensor t = {
       .kind = TENSOR_STATE, .name = lag->name, .axis_set = lag->axes, .complex = lag->complex};
   t.axes = ARENA_ARRAY(s->arena, int, TYPED_MAX_AXES);
-  for (int i = 0; i < TYPED_MAX_AXES; i++) {
+  for (int i = 0; i < TYPED_MAX_AXES; i++)
     if (axis_in(lag->axes, i)) t.axes[t.axis_count++] = i;
-  }
   t.assigned = assigned;
   t.span = s->body->values.items[lag->source].span;
   return t;
@@ -67,8 +66,7 @@ bool lag_matrix_make(scan *s) {
 
 int lag_matrix_slots(const scan *s) {
   int slots = 0;
-  for (int lag = 0; lag < s->body->lags.count; lag++) {
+  for (int lag = 0; lag < s->body->lags.count; lag++)
     if (lag_fits(s, &s->body->lags.items[lag])) slots += s->body->lags.items[lag].depth;
-  }
   return slots;
 }

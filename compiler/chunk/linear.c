@@ -11,9 +11,8 @@ linear *linear_new(scan *s) { return ARENA_NEW(s->arena, linear); }
 static scan_product product_copy(scan *s, const scan_product *product) {
   scan_product copy = *product;
   copy.factors = (scan_factors){0};
-  for (int i = 0; i < product->factors.count; i++) {
+  for (int i = 0; i < product->factors.count; i++)
     vec_push(s->arena, &copy.factors, product->factors.items[i]);
-  }
   return copy;
 }
 
@@ -43,11 +42,10 @@ static void push_factor(scan *s, scan_product *product, value_id factor, bool di
     return;
   }
   const typed_value *v = &s->body->values.items[factor];
-  if (v->op == VALUE_NUMBER && !divides) {
+  if (v->op == VALUE_NUMBER && !divides)
     product->scale *= v->number;
-  } else {
+  else
     vec_push(s->arena, &product->factors, ((recurrence_factor){factor, divides}));
-  }
 }
 
 // A factor that is a product is several factors. Squares stay whole: high powers are made of them.
@@ -67,11 +65,10 @@ static void push_opened(scan *s, scan_product *product, value_id factor) {
 }
 
 static void push_whole(scan *s, scan_product *product, recurrence_factor factor) {
-  if (factor.divides) {
+  if (factor.divides)
     push_factor(s, product, factor.value, true);
-  } else {
+  else
     push_opened(s, product, factor.value);
-  }
 }
 
 linear *linear_of_factor(scan *s, value_id id) {
@@ -85,9 +82,8 @@ linear *linear_of_factor(scan *s, value_id id) {
 linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides) {
   linear *scaled = linear_new(s);
   vec_each(const scan_product, from, x->products) {
-    if (from->part != PART_WHOLE && s->body->values.items[factor].complex) {
+    if (from->part != PART_WHOLE && s->body->values.items[factor].complex)
       scan_refuse(s, "the real part of a state is multiplied by a complex value");
-    }
     scan_product product = product_copy(s, from);
     push_whole(s, &product, (recurrence_factor){factor, divides});
     vec_push(s->arena, &scaled->products, product);
@@ -99,9 +95,8 @@ static bool is_complex_product(const scan *s, const scan_product *product) {
   if (product->part != PART_WHOLE) return false;
   if (product->state >= 0 && s->body->tensors.items[s->states[product->state].tensor].complex)
     return true;
-  for (int i = 0; i < product->factors.count; i++) {
+  for (int i = 0; i < product->factors.count; i++)
     if (s->body->values.items[product->factors.items[i].value].complex) return true;
-  }
   return false;
 }
 
@@ -171,18 +166,16 @@ linear *linear_where(scan *s, value_id condition, const linear *x, const linear 
 }
 
 bool linear_has_states(const linear *x) {
-  for (int i = 0; i < x->products.count; i++) {
+  for (int i = 0; i < x->products.count; i++)
     if (x->products.items[i].state >= 0) return true;
-  }
   return false;
 }
 
 bool linear_has_unknown(const scan *s, const linear *x) {
   for (int i = 0; i < x->products.count; i++) {
     const scan_factors *factors = &x->products.items[i].factors;
-    for (int k = 0; k < factors->count; k++) {
+    for (int k = 0; k < factors->count; k++)
       if (s->unknown[factors->items[k].value]) return true;
-    }
   }
   return false;
 }
@@ -224,9 +217,7 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
     bool mixed = mixes(s, factor.value, left, right);
     if (factor.divides || !mixed) {
       if (mixed) scan_refuse(s, "an increment is not a sum of outer products");
-      for (int k = 0; k < sum->products.count; k++) {
-        push_whole(s, &sum->products.items[k], factor);
-      }
+      for (int k = 0; k < sum->products.count; k++) push_whole(s, &sum->products.items[k], factor);
       continue;
     }
     recurrence_terms terms = recurrence_split_terms(s->arena, s->body, factor.value, left, right);
@@ -234,10 +225,9 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
   }
   for (int i = 0; i < sum->products.count && !s->reason; i++) {
     const scan_factors *factors = &sum->products.items[i].factors;
-    for (int k = 0; k < factors->count; k++) {
+    for (int k = 0; k < factors->count; k++)
       if (mixes(s, factors->items[k].value, left, right))
         scan_refuse(s, "an increment is not a sum of outer products");
-    }
   }
   return sum;
 }

@@ -48,9 +48,8 @@ static bool passes_on(const typed_value *v, const bool *depends) {
 }
 
 static bool leaves_unsummed(const scan *s, const bool *depends) {
-  vec_each(const typed_tensor, tensor, s->body->tensors) {
+  vec_each(const typed_tensor, tensor, s->body->tensors)
     if (tensor->kind == TENSOR_OUTPUT && depends[tensor->assigned]) return true;
-  }
   for (int i = 0; i < s->body->lags.count; i++) {
     bool remembered = !s->lag_is_states || !s->lag_is_states[i];
     if (remembered && depends[s->body->lags.items[i].source]) return true;
@@ -113,9 +112,8 @@ static bool group_has_entries(const scan *s, int group) {
 
 // What one of them is read by shows in all that add it (group.c).
 static bool group_has_keys(const scan *s, int group) {
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (s->states[i].group == group && s->states[i].keys) return true;
-  }
   return false;
 }
 
@@ -172,9 +170,8 @@ static int *uses_of_values(arena *a, const typed_body *body) {
   vec_each(const typed_value, v, body->values) {
     for (int k = 0; k < value_arity(v->op); k++) uses[v->args[k]]++;
   }
-  for (int i = 0; i < body->tensors.count; i++) {
+  for (int i = 0; i < body->tensors.count; i++)
     if (body->tensors.items[i].assigned != NO_VALUE) uses[body->tensors.items[i].assigned]++;
-  }
   for (int i = 0; i < body->lags.count; i++) uses[body->lags.items[i].source]++;
   return uses;
 }
@@ -242,11 +239,10 @@ static bool is_too_long(const scan *s, int length) {
 static void add_next_state(scan *s, int state) {
   const scan_state *of = &s->states[state];
   tile_pair next = of->sequence ? sequence_next(s, state) : contract_next_state(s, state);
-  if (of->lag >= 0) {
+  if (of->lag >= 0)
     lag_slot_result(s, of->lag, of->slot, next);
-  } else {
+  else
     lower_result(s->program, s->body, TILE_NEXT_STATE, of->tensor, next);
-  }
 }
 
 static tile_program *build_scan_program(arena *a, const recurrence *from, int length, bool host,
@@ -292,9 +288,8 @@ tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
 }
 
 bool chunk_has_products(const tile_program *chunk) {
-  for (int i = 0; i < chunk->values.count; i++) {
+  for (int i = 0; i < chunk->values.count; i++)
     if (chunk->values.items[i].op == TILE_DOT) return true;
-  }
   return false;
 }
 

@@ -28,9 +28,8 @@ static value_id unknown_at(const equations *e, int row) {
 
 static int unknown_of(const equations *e, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
-    for (int k = 0; k < e->unknowns; k++) {
+    for (int k = 0; k < e->unknowns; k++)
       if (product->factors.items[i].value == unknown_at(e, k)) return k;
-    }
   }
   return -1;
 }
@@ -56,9 +55,8 @@ static scan_product product_without(scan *s, const scan_product *product, value_
 // ---- what is solved for ----------------------------------------------------------------------
 
 static value_id unknown_factor(const scan *s, const scan_product *product) {
-  for (int i = 0; i < product->factors.count; i++) {
+  for (int i = 0; i < product->factors.count; i++)
     if (s->unknown[product->factors.items[i].value]) return product->factors.items[i].value;
-  }
   return NO_VALUE;
 }
 
@@ -89,9 +87,8 @@ static bool has_its_axes(const scan *s, value_id id, const linear *x) {
 static void forget_unknown(scan *s, value_id unknown) {
   scan_group *group = &s->groups[s->making];
   int kept = 0;
-  for (int i = 0; i < group->unknown.count; i++) {
+  for (int i = 0; i < group->unknown.count; i++)
     if (group->unknown.items[i] != unknown) group->unknown.items[kept++] = group->unknown.items[i];
-  }
   group->unknown.count = kept;
 }
 
@@ -155,9 +152,7 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = product_without(s, written, id);
-  if (s->body->values.items[id].axes & of->over) {
-    refuse_sum_of_sum(s, id, of->over);
-  }
+  if (s->body->values.items[id].axes & of->over) refuse_sum_of_sum(s, id, of->over);
   if (s->reason) return;
   tile_pair scores = contract_pairs(s, read, writer, &known, of->over);
   if (s->reason) return;
@@ -199,9 +194,7 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   scan *s = e->s;
   value_id id = unknown_at(e, column);
   scan_product known = product_without(s, product, id);
-  if (s->body->values.items[id].axes & of->over) {
-    refuse_sum_of_sum(s, id, of->over);
-  }
+  if (s->body->values.items[id].axes & of->over) refuse_sum_of_sum(s, id, of->over);
   if (s->reason) return;
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
   tile_id same =
@@ -287,9 +280,8 @@ static void add_unknown_equation(equations *e, int row) {
 static bool any_complex(const equations *e) {
   for (int i = 0; i < e->unknowns; i++) {
     if (pair_is_complex(e->right[i])) return true;
-    for (int k = 0; k < e->unknowns; k++) {
+    for (int k = 0; k < e->unknowns; k++)
       if (e->left[i][k].re != NO_TILE && pair_is_complex(e->left[i][k])) return true;
-    }
   }
   return false;
 }
@@ -377,9 +369,8 @@ static void solve_together(equations *e) {
 
 static bool same_axes(const equations *e) {
   axis_set first = e->s->body->values.items[unknown_at(e, 0)].axes;
-  for (int i = 1; i < e->unknowns; i++) {
+  for (int i = 1; i < e->unknowns; i++)
     if (e->s->body->values.items[unknown_at(e, i)].axes != first) return false;
-  }
   return true;
 }
 
@@ -388,19 +379,17 @@ void low_rank_solve(scan *s, int group) {
   *e = (equations){.s = s, .group = group, .unknowns = s->groups[group].unknown.count};
   if (e->unknowns == 0) return;
   if (e->unknowns > UNKNOWN_MAX) scan_refuse(s, "an update has too many sums over its state");
-  for (int i = 0; i < UNKNOWN_MAX; i++) {
+  for (int i = 0; i < UNKNOWN_MAX; i++)
     for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
-  }
   for (int i = 0; i < e->unknowns && !s->reason; i++) add_unknown_equation(e, i);
   if (!s->reason && !same_axes(e))
     scan_refuse(s, "sums over a state in its update have different axes");
   if (s->reason) return;
   e->parts = any_complex(e) ? 2 : 1;
-  if (e->unknowns * e->parts == 1) {
+  if (e->unknowns * e->parts == 1)
     solve_single(e);
-  } else {
+  else
     solve_together(e);
-  }
   for (int i = 0; i < e->unknowns; i++) {
     value_id id = unknown_at(e, i);
     if (!s->body->values.items[id].complex) e->right[i].im = NO_TILE;

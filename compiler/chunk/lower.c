@@ -143,9 +143,8 @@ static void lower_one(lowering *l, value_id id) {
   guard_operands(l->program, v, x);
   tile_pair pair = value_arity(v->op) == 0 ? lower_leaf(l, v) : lower_operation(l->program, v, x);
   l->program->where = outer;
-  if (v->name && !l->program->values.items[pair.re].name) {
+  if (v->name && !l->program->values.items[pair.re].name)
     l->program->values.items[pair.re].name = v->name;
-  }
   lowering_set(l, id, pair);
 }
 
@@ -160,9 +159,8 @@ tile_pair lower_value(lowering *l, value_id id) {
     const typed_value *v = &l->body->values.items[i];
     for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
   }
-  for (value_id i = 0; i <= id; i++) {
+  for (value_id i = 0; i <= id; i++)
     if (needed[i] && !l->done[i]) lower_one(l, i);
-  }
   return l->values[id];
 }
 
@@ -176,9 +174,8 @@ static tile_id shared_argument(program *p, tile_place place) {
 
 tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, int tensor) {
   tile_pair pair = pair_real(shared_argument(p, tile_tensor_place(role, body, tensor, 0)));
-  if (body->tensors.items[tensor].complex) {
+  if (body->tensors.items[tensor].complex)
     pair.im = shared_argument(p, tile_tensor_place(role, body, tensor, 1));
-  }
   return pair;
 }
 
@@ -190,9 +187,8 @@ tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int
 void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
                   tile_pair value) {
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
-  if (body->tensors.items[tensor].complex) {
+  if (body->tensors.items[tensor].complex)
     tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
-  }
 }
 
 tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
@@ -211,9 +207,8 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
     place.axis_count = input->axis_count;
     for (int i = 0; i < input->axis_count; i++) place.axes[i] = input->axes[i];
   } else {
-    for (int i = 0; i < body->axes.count; i++) {
+    for (int i = 0; i < body->axes.count; i++)
       if (axis_in(buffer->axes, i)) place.axes[place.axis_count++] = i;
-    }
   }
   return place;
 }
@@ -229,11 +224,9 @@ void lower_declare(tile_program *p, const typed_body *body) {
     }
   }
   for (int lag = 0; lag < body->lags.count; lag++) {
-    for (int slot = 0; slot < body->lags.items[lag].depth; slot++) {
-      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++) {
+    for (int slot = 0; slot < body->lags.items[lag].depth; slot++)
+      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++)
         lower_lag_argument(p, body, lag, slot, c);
-      }
-    }
   }
 }
 

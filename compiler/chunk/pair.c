@@ -37,9 +37,8 @@ tile_pair pair_mul(program *p, tile_pair x, tile_pair y) {
 // x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range.
 // The quotient does not depend on s, so no gradient flows along it.
 tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
-  if (!pair_is_complex(y)) {
+  if (!pair_is_complex(y))
     return (tile_pair){divide(p, x.re, y.re), pair_is_complex(x) ? divide(p, x.im, y.re) : NO_TILE};
-  }
   tile_id size =
       tile_binary(p, TILE_MAX, tile_unary(p, TILE_ABS, y.re), tile_unary(p, TILE_ABS, y.im));
   tile_id s = tile_unary(p, TILE_STOP, size);
@@ -91,9 +90,8 @@ tile_id pair_abs(program *p, tile_pair x) {
 
 tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
   tile_pair r = pair_real(tile_select(p, condition, x.re, y.re));
-  if (pair_is_complex(x) || pair_is_complex(y)) {
+  if (pair_is_complex(x) || pair_is_complex(y))
     r.im = tile_select(p, condition, pair_imaginary(p, x), pair_imaginary(p, y));
-  }
   return r;
 }
 

@@ -22,9 +22,8 @@
 static const double grain = 0x1p-14;
 
 static scan_phase *phase_with(scan *s, scan_state *state, axis_set axes) {
-  for (int i = 0; i < state->phases.count; i++) {
+  for (int i = 0; i < state->phases.count; i++)
     if (state->phases.items[i].axes == axes) return &state->phases.items[i];
-  }
   vec_push(s->arena, &state->phases, ((scan_phase){.axes = axes, .angle = NO_TILE}));
   return &state->phases.items[state->phases.count - 1];
 }
@@ -90,9 +89,8 @@ static bool on_sides(const scan_phase *phase, axis_set keys, int sides) {
 }
 
 bool phase_has_side(const scan *s, int state, axis_set keys, int sides) {
-  for (int i = 0; i < s->states[state].phases.count; i++) {
+  for (int i = 0; i < s->states[state].phases.count; i++)
     if (on_sides(&s->states[state].phases.items[i], keys, sides)) return true;
-  }
   return false;
 }
 
@@ -110,10 +108,9 @@ tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which) {
 
 static tile_pair phase_product(scan *s, int state, axis_set keys, int sides, phase_sum which) {
   tile_pair all = pair_number(s->program, 1);
-  vec_each(const scan_phase, phase, s->states[state].phases) {
+  vec_each(const scan_phase, phase, s->states[state].phases)
     if (on_sides(phase, keys, sides))
       all = pair_mul(s->program, all, phase_rotation(s, phase, which));
-  }
   return all;
 }
 

@@ -31,11 +31,10 @@ static bool has_matrix_structure(const state_structure *structure) {
 // An entry-by-entry chunk keeps every step of the state. That pays beside a larger state, or where
 // steps cost more than the state itself. The cost model knows.
 static bool beside_larger(const scan *s, int state) {
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (has_matrix_structure(s->states[i].structure) &&
         state_entries(s, i) > state_entries(s, state))
       return true;
-  }
   return false;
 }
 
@@ -122,11 +121,10 @@ static tile_pair linear_steps(scan *s, int state) {
   const state_structure *structure = s->states[state].structure;
   tile_pair x = part_of_update(s, state, structure->increment, 0), a;
   value_id log = structure->log_decay;
-  if (log != NO_VALUE && !s->body->values.items[log].complex) {
+  if (log != NO_VALUE && !s->body->values.items[log].complex)
     a = pair_exp(s->program, part_of_update(s, state, log, 0));
-  } else {
+  else
     a = part_of_update(s, state, structure->decay, 1);
-  }
   return s->reason ? x : scanned_state(s, state, PLUS_TIMES, a, x);
 }
 

@@ -55,11 +55,10 @@ tile_program *chunk_build_step(arena *a, const recurrence *from) {
   set_lag_reads(&l);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
-    if (tensor->kind == TENSOR_OUTPUT) {
+    if (tensor->kind == TENSOR_OUTPUT)
       lower_result(p, body, TILE_OUTPUT, i, lower_value(&l, tensor->assigned));
-    } else if (tensor->kind == TENSOR_STATE) {
+    else if (tensor->kind == TENSOR_STATE)
       lower_result(p, body, TILE_NEXT_STATE, i, lower_value(&l, tensor->assigned));
-    }
   }
   add_lag_results(&l);
   tile_find_grid(p);

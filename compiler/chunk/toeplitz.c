@@ -129,10 +129,9 @@ static axis_set axes_of_writes(const invariance *v, value_id id) {
   const typed_value *x = &v->body->values.items[id];
   if (x->op == VALUE_SUM && is_separable(v, x->args[0], false)) return x->over;
   if (x->op != VALUE_MUL) return 0;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; k++)
     if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k]))
       return axes_of_writes(v, x->args[k]);
-  }
   return 0;
 }
 
@@ -257,9 +256,8 @@ static void open_factor(scan *s, linear *sum, const scan_product *product, int f
     for (int i = 0; i < term->products.count; i++) {
       scan_product opened = term->products.items[i];
       opened.scale *= product->scale * (k == 1 && v.op == VALUE_SUB ? -1 : 1);
-      for (int n = 0; n < product->factors.count; n++) {
+      for (int n = 0; n < product->factors.count; n++)
         if (n != factor) vec_push(s->arena, &opened.factors, product->factors.items[n]);
-      }
       vec_push(s->arena, &sum->products, opened);
     }
   }
@@ -286,11 +284,10 @@ static void make_writes(scan *s, int state, tile_pair falling) {
   for (int i = 0; i < all.products.count && !s->reason; i++) {
     const scan_product product = all.products.items[i];
     int mixed = mixed_factor(s, state, &product);
-    if (mixed < 0) {
+    if (mixed < 0)
       add_write(s, state, &product, falling);
-    } else {
+    else
       open_factor(s, &all, &product, mixed);
-    }
     if (all.products.count > PRODUCTS_MAX) scan_refuse(s, "an increment has too many products");
   }
 }
@@ -367,9 +364,8 @@ static tile_pair toeplitz_block(scan *s, tile_pair lags, int level) {
   tile_pair parts = pair_on_axes(s->program, TILE_PLACE, expanded_along(s, lags, step), half, 1, 0);
   // from -L on
   parts = pair_on_axes(s->program, TILE_JOIN, parts, distance_axis(s, level + 1), half, step);
-  for (int i = 0; i < level; i++) {
+  for (int i = 0; i < level; i++)
     parts = wider(s, parts, distance_axis(s, level + 1 - i), distance_axis(s, level - i), i);
-  }
   return pair_on_axes(s->program, TILE_SLICE, parts, distance_axis(s, 1), 1, 0);
 }
 

@@ -62,10 +62,9 @@ static const linear *linear_product(scan *s, const typed_value *v, bool divides)
 static const char *dense_reason(scan *s, const typed_value *rename) {
   axis_set added = rename->axes & ~s->body->values.items[rename->args[0]].axes;
   double size = 1;
-  for (int i = 0; i < s->body->axes.count; i++) {
+  for (int i = 0; i < s->body->axes.count; i++)
     if (axis_in(added, i) && s->body->axes.items[i].size > 0)
       size *= (double)s->body->axes.items[i].size;
-  }
   return arena_printf(s->arena,
                       "a state is renamed: between steps stand matrices of %.0f x %.0f, which each "
                       "level of a chunk would multiply, %.0f multiply-adds a step",
@@ -99,17 +98,15 @@ static const linear *linear_value(scan *s, value_id id) {
 }
 
 static int state_of_tensor(const scan *s, int tensor) {
-  for (int i = 0; i < s->state_count; i++) {
+  for (int i = 0; i < s->state_count; i++)
     if (s->states[i].tensor == tensor) return i;
-  }
   return -1;
 }
 
 static bool has_linear_operand(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
-  for (int k = 0; k < value_arity(v->op); k++) {
+  for (int k = 0; k < value_arity(v->op); k++)
     if (is_linear_value(s, v->args[k])) return true;
-  }
   return false;
 }
 
@@ -210,9 +207,8 @@ const linear *scan_visit(scan *s, value_id id) {
 
 tile_pair scan_value(scan *s, value_id id, const char *what) {
   const linear *x = scan_visit(s, id);
-  if (!s->reason && (linear_has_states(x) || linear_has_unknown(s, x))) {
+  if (!s->reason && (linear_has_states(x) || linear_has_unknown(s, x)))
     scan_refuse(s, arena_printf(s->arena, "%s uses a state that is not summed", what));
-  }
   return s->reason ? pair_number(s->program, 0) : scan_pure(s, id);
 }
 

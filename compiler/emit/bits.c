@@ -108,11 +108,10 @@ ir int_below(emitter *e, ir x, int64_t n) {
 // ---- sums ----
 
 static void add_int_term(emitter *e, int_terms *t, ir x) {
-  if (t->count < INT_MOST_TERMS) {
+  if (t->count < INT_MOST_TERMS)
     t->items[t->count++] = x;
-  } else {
+  else
     t->items[INT_MOST_TERMS - 1] = int_add(e, t->items[INT_MOST_TERMS - 1], x);
-  }
 }
 
 static bool is_op(ir x, LLVMOpcode op) {

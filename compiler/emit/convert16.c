@@ -247,9 +247,8 @@ ir load_narrow(emitter *e, number_type type, ir address, ir stride, ir mask, int
 
 void store_narrow(emitter *e, number_type type, ir x, ir address, ir stride, ir mask) {
   ir small = narrowed(e, type, x);
-  if (ir_lanes(x)) {
+  if (ir_lanes(x))
     scatter_small(e, small, address, stride, mask);
-  } else {
+  else
     store_small(e, small, address);
-  }
 }

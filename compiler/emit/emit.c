@@ -204,15 +204,14 @@ static void same_width(emitter *e, ir *x, ir *y) {
   int64_t n;
   if (tx == ty) return;
   bool wide_x = tx == e->i64;
-  if (int_known(*x, &n)) {
+  if (int_known(*x, &n))
     *x = as_wide(e, *x, ty);
-  } else if (int_known(*y, &n)) {
+  else if (int_known(*y, &n))
     *y = as_wide(e, *y, tx);
-  } else if (wide_x) {
+  else if (wide_x)
     *y = as_wide(e, *y, tx);
-  } else {
+  else
     *x = as_wide(e, *x, ty);
-  }
 }
 
 ir int_add(emitter *e, ir x, ir y) {
@@ -434,9 +433,8 @@ ir sum_of_lanes(emitter *e, ir x) {
     lanes = half;
   }
   ir sum = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
-  for (int i = 1; i < lanes; i++) {
+  for (int i = 1; i < lanes; i++)
     sum = LLVMBuildFAdd(e->b, sum, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), "");
-  }
   return sum;
 }
 

@@ -100,9 +100,8 @@ LLVMMetadataRef lines_at(emitter *e, span where) {
   lines *x = e->m->lines;
   source_position at = source_locate(sources_get(x->files, where.source), where.begin);
   LLVMMetadataRef scope = e->scope;
-  if (where.source != e->where.source) {
+  if (where.source != e->where.source)
     scope = LLVMDIBuilderCreateLexicalBlockFile(x->builder, scope, file_of(x, where), 0);
-  }
   LLVMSetCurrentDebugLocation2(
       e->b, LLVMDIBuilderCreateDebugLocation(e->context, (unsigned)at.line, (unsigned)at.column,
                                              scope, NULL));

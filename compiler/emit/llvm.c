@@ -158,9 +158,7 @@ static LLVMMemoryBufferRef emit_machine_code(llvm_module *m, LLVMCodeGenFileType
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
   bool failed = LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer);
-  if (failed) {
-    ICE("emit", "LLVM: %s", message);
-  }
+  if (failed) ICE("emit", "LLVM: %s", message);
   return buffer;
 }
 

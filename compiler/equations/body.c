@@ -148,9 +148,8 @@ equation_list equations_of_body(arena *a, const typed_body *body) {
   body_writer w = writer_for(a, body, "u");
   const bool *needed = needed_values(a, body);
   equation_list list = {0};
-  for (value_id id = 0; id < body->values.count; id++) {
+  for (value_id id = 0; id < body->values.count; id++)
     if (w.names[id] && needed[id]) vec_push(a, &list, own_equation(&w, id));
-  }
   vec_each(const typed_tensor, t, body->tensors) {
     if (t->assigned == NO_VALUE) continue;
     if (w.names[t->assigned] && strcmp(w.names[t->assigned], t->name) == 0) continue;
@@ -179,9 +178,8 @@ equation_list equations_of_parts(arena *a, const typed_body *body, const equatio
   equation_list list = {0};
   bool *made = ARENA_ARRAY(a, bool, body->values.count);
   for (int i = 0; i < count; i++) mark_made(&w, parts[i].value, made);
-  for (value_id id = 0; id < body->values.count; id++) {
+  for (value_id id = 0; id < body->values.count; id++)
     if (made[id]) vec_push(a, &list, own_equation(&w, id));
-  }
   for (int i = 0; i < count; i++) {
     value_id id = parts[i].value;
     const formula *left = formula_left(a, parts[i].name, w.varies[id] ? "t" : NULL,

@@ -90,13 +90,11 @@ static void put_latex_equation(const document *d, const equation *e, bool last) 
 
 static void put_equations(const document *d, const equation_list *list) {
   if (list->count && d->style == EQUATIONS_LATEX) fputs("\\begin{align*}\n", d->out);
-  for (int i = 0; i < list->count; i++) {
-    if (d->style == EQUATIONS_TEXT) {
+  for (int i = 0; i < list->count; i++)
+    if (d->style == EQUATIONS_TEXT)
       put_text_equation(d, &list->items[i]);
-    } else {
+    else
       put_latex_equation(d, &list->items[i], i + 1 == list->count);
-    }
-  }
   if (list->count && d->style == EQUATIONS_LATEX) fputs("\\end{align*}\n", d->out);
 }
 
@@ -106,23 +104,21 @@ static const char *prose(const document *d, const char *text) {
   const char *out = "";
   for (const char *c = text; *c; c++) {
     bool special = strchr("_%&#${}", *c) != NULL;
-    if (*c == '<' || *c == '>') {
+    if (*c == '<' || *c == '>')
       out = arena_printf(d->a, "%s$%c$", out, *c);
-    } else if (*c == '^' || *c == '~' || *c == '\\') {
+    else if (*c == '^' || *c == '~' || *c == '\\')
       out = arena_printf(d->a, "%s\\char`\\%c{}", out, *c);
-    } else {
+    else
       out = arena_printf(d->a, "%s%s%c", out, special ? "\\" : "", *c);
-    }
   }
   return out;
 }
 
 static void put_heading(const document *d, int level, const char *text) {
-  if (d->style == EQUATIONS_TEXT) {
+  if (d->style == EQUATIONS_TEXT)
     fprintf(d->out, level ? "\n  %s\n" : "%s\n", text);
-  } else {
+  else
     fprintf(d->out, "\n\\%s*{%s}\n", level ? "subsection" : "section", prose(d, text));
-  }
 }
 
 static void put_line(const document *d, const char *text) {

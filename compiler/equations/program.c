@@ -86,9 +86,8 @@ static bool is_complex_place(const tile_writer *w, const tile_place *place) {
 
 static int depth_of_lag(const tile_writer *w, int lag) {
   int depth = 0;
-  vec_each(const tile_place, place, w->p->arguments) {
+  vec_each(const tile_place, place, w->p->arguments)
     if (place->lag == lag && place->slot >= depth) depth = place->slot + 1;
-  }
   return depth;
 }
 
@@ -522,9 +521,8 @@ static void shorten(tile_writer *w, tile_id id) {
     }
     if (heaviest == NO_TILE || w->weight[heaviest] <= 1) return;
     name_tile(w, heaviest);
-    for (tile_id x = heaviest + 1; x <= id; x++) {
+    for (tile_id x = heaviest + 1; x <= id; x++)
       if (!w->names[x]) weigh_value(w, x);
-    }
   }
 }
 

@@ -256,8 +256,7 @@ static void build_layer(graph_builder *b, const typed_name *item) {
 void graph_build_layers(arena *memory, interner *names, diag *messages,
                         const typed_program *program, graph_program *result) {
   graph_builder b = new_builder(memory, names, messages, program, result);
-  vec_each(const typed_name, item, program->layers) {
+  vec_each(const typed_name, item, program->layers)
     if (item->item->kind == AST_LAYER && item->file == program->main && sizes_known(&b, item))
       build_layer(&b, item);
-  }
 }

@@ -234,9 +234,8 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
     return diag_error(b->diag, call_positional(call, 0)->span,
                       "expected the model's input (the token), found another expression");
   }
-  if (b->embedding != NONE) {
+  if (b->embedding != NONE)
     return diag_error(b->diag, call->span, "expected one embed in a model, found a second");
-  }
   int64_t width = order_elements(in->body, target->order);
   int weight = parameter_add(in, PARAMETER_EMBEDDING, joined_name(b, name, ".weight"), call->span);
   typed_body *shape = ARENA_NEW(b->arena, typed_body);  // the row axis has no name in the source
@@ -282,9 +281,8 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
       !read_name_setting(in, settings.values[1], &name) ||
       !real_value(in, call_positional(call, 0), &x))
     return false;
-  if (b->embedding == NONE) {
+  if (b->embedding == NONE)
     return diag_error(b->diag, call->span, "expected an embed before unembed, found none");
-  }
   axis_order order = order_of_set(in->body->values.items[x].axes);
   trunk_row row = header_row(in, x);
   int64_t symbols = order_elements(in->body, target->order);
@@ -467,9 +465,8 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
   if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[1], &name) ||
       !read_switch(in, settings.values[2], &bias))
     return false;
-  if (!settings.values[0]) {
+  if (!settings.values[0])
     return diag_error(b->diag, call->span, "expected width = ... for conv1d, found none");
-  }
   const ast_expr *argument = call_positional(call, 0);
   if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs))
     return false;

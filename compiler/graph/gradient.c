@@ -84,9 +84,8 @@ static void call_step(backward *w, int number) {
     vec_push(w->memory, &step.d_inputs, d);
     w->written[x] = true;
   }
-  for (int i = 0; i < op->uses.count; i++) {
+  for (int i = 0; i < op->uses.count; i++)
     vec_push(w->memory, &step.add_use, w->use_written[op->uses.items[i].parameter] ? 1 : 0);
-  }
   // parts of one parameter (a convolution's) do not overlap, so only its own second use adds
   for (int i = 0; i < op->uses.count; i++)
     if (w->model->parameters.items[op->uses.items[i].parameter].kind == PARAMETER_OWN ||

@@ -191,9 +191,8 @@ static sema_scope *inner_scope(instance *in, const ast_expr *e, const value_id *
                                const char *label) {
   sema_scope *scope = sema_scope_new(in->b->program->sema, in->item->file, in->body);
   sema_scope_set_hook(scope, layer_call, in);
-  vec_each(const binding, known, in->bindings) {
+  vec_each(const binding, known, in->bindings)
     if (!sema_bind_let(scope, known->name, known->span, known->value)) return NULL;
-  }
   for (int i = 0; i < e->repeat.carried.count; i++) {
     const ast_binding *name = &e->repeat.carried.items[i];
     if (name->name.text == label) continue;

@@ -314,9 +314,8 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
   }
   int errors = diag_error_count(b->diag);
   init_run run = {.b = b, .model = model};
-  vec_each(const typed_name, n, b->program->layers) {
+  vec_each(const typed_name, n, b->program->layers)
     if (n->item->kind == AST_INIT && n->name == name->text) run.name = n, run.item = n->item;
-  }
   if (!run.item) {
     const char *known = "";
     for (int i = 0; i < b->program->layers.count; i++)

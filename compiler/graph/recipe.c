@@ -82,9 +82,8 @@ bool read_optimizer(train_settings *k) {
   t->optimizer = (optimizer_kind)(rules - optimizer_rules_of), t->optimizer_own = rules->by_default;
   if (rules->own) names[call.count++] = rules->own;
   if (!setting_arguments(k, e, &call, false)) return false;
-  if (!call.values[0]) {
+  if (!call.values[0])
     return diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
-  }
   return setting_share(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) &&
          read_betas(k, call.values[1]) &&
          setting_optional(k, call.values[0], "lr", 0, 1e6, &t->rate) &&

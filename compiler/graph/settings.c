@@ -266,9 +266,8 @@ static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_trai
                       "found accuracy, which is of a task",
                       judged->name);
   }
-  if (to->lengths.count) {
+  if (to->lengths.count)
     return diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
-  }
   if (!setting_arguments(k, e, &call, false)) return false;
   if (call.values[0]) return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
   return diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
@@ -337,9 +336,7 @@ static bool read_judged_task(graph_builder *b, const ast_expr *task, const graph
                       "attention(T = N) or overflow(T = N), found '%s'",
                       expr_to_text(b->arena, task));
   }
-  if (*length) {
-    return diag_error(b->diag, task->span, "expected %s once, found it twice", name);
-  }
+  if (*length) return diag_error(b->diag, task->span, "expected %s once, found it twice", name);
   if (!setting_arguments(&k, task, &call, false)) return false;
   if (!call.values[0]) {
     return diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0],

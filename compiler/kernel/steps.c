@@ -27,9 +27,8 @@ void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t) {
 static void set_results(kernel_frame *h, frame_program *p, ir t) {
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_place *place = &p->program->results.items[i].place;
-    if (place->time && p->result_memory[i].base) {
+    if (place->time && p->result_memory[i].base)
       p->l.results[i].at = frame_at_time(h, p->result_memory[i], t, p->result_time_stride[i]);
-    }
   }
 }
 
@@ -82,9 +81,8 @@ static void keeping_step(kernel_frame *h, frame_program *p, ir t, ir step) {
 static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->role == TILE_STATE && p->backward) {
+    if (place->role == TILE_STATE && p->backward)
       p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
-    }
     if (place->role == TILE_STASH) {
       p->l.arguments[i] = frame_kept_row(h, &h->plan->stashes[place->stash],
                                          h->plan->stash_at[place->stash], step, &p->l);
@@ -102,9 +100,8 @@ static void step_back(kernel_frame *h, ir t, ir step) {
 }
 
 static bool gathers_steps(const frame_program *p) {
-  for (int n = 0; n < p->p->nests.count; n++) {
+  for (int n = 0; n < p->p->nests.count; n++)
     if (p->p->nests.items[n].region == REGION_STEPS) return true;
-  }
   return false;
 }
 

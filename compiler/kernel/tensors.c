@@ -35,10 +35,9 @@ void frame_read_sizes(kernel_frame *h) {
 // GPU: from the whole axis to the part of it at hand.
 void frame_move_to_tile(kernel_frame *h, view *v, axis_set axes) {
   emitter *e = h->e;
-  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+  for (int axis = 0; axis < h->k->program->axes.count; axis++)
     if (axis_in(h->m.tiled & axes, axis))
       v->base = element(e, view_type(e, v), v->base, int_mul(e, h->tile_first, v->stride[axis]));
-  }
 }
 
 // The tensor of a place for this batch entry; every axis has its stride.
@@ -76,9 +75,8 @@ static bool is_kept_place(const tile_place *place) {
 
 static ir elements_ir(kernel_frame *h, axis_set axes) {
   ir n = integer(h->e, 1);
-  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+  for (int axis = 0; axis < h->k->program->axes.count; axis++)
     if (axis_in(axes, axis)) n = int_mul(h->e, n, h->axis_size[axis]);
-  }
   return n;
 }
 
@@ -189,10 +187,9 @@ void frame_open_program(kernel_frame *h, frame_program *p) {
   p->result_memory = ARENA_ARRAY(h->a, view, results);
   p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
   memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
-  for (int axis = 0; axis < p->program->axes.count; axis++) {
+  for (int axis = 0; axis < p->program->axes.count; axis++)
     if (axis_in(h->m.tiled, axis))
       l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
-  }
   if (p->p->steps >= 0) l->axis_size[p->p->steps] = integer(e, h->k->chunk);
   for (int id = 0; id < values; id++) {
     const plan_value *v = &p->p->values[id];

@@ -13,11 +13,10 @@ enum { MOST_UNROLLED = 64 };
 static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
   bool registers = l->m->kind == MAP_THREADS && !l->m->looped;
   int64_t size = known_size(l, axis);
-  if (registers && size != TILE_RUNTIME_SIZE && size <= MOST_UNROLLED) {
+  if (registers && size != TILE_RUNTIME_SIZE && size <= MOST_UNROLLED)
     loop_end_unrolled(l->e, loop);
-  } else {
+  else
     loop_end(l->e, loop);
-  }
 }
 
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,

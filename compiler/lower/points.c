@@ -79,11 +79,10 @@ void lower_inner_point(lower *l, const place_in_loops *at, void *data) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     lower_line(l, id);
-    if (tile_op_is(value(l, id)->op, TILE_REDUCES)) {
+    if (tile_op_is(value(l, id)->op, TILE_REDUCES))
       reduce_point(l, at, n, i, id);
-    } else {
+    else
       lower_compute(l, at, id);
-    }
   }
   for (int i = 0; i < n->nest->results.count; i++) point_result(l, at, n, i);
   lower_forget(l);
@@ -125,11 +124,10 @@ static void finish_point_sums(lower *l, const place_in_loops *at, const point_ne
 static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
   point_nest *n = data;
   place_in_loops inner = *at;
-  if (n->vector >= 0 && n->vector_reduced) {
+  if (n->vector >= 0 && n->vector_reduced)
     lower_vectors_along(l, n->vector, &inner, lower_inner_point, data);
-  } else {
+  else
     lower_inner_point(l, &inner, data);
-  }
 }
 
 static void unroll_points(lower *l, place_in_loops *at, point_nest *n) {
@@ -144,11 +142,10 @@ static void unroll_points(lower *l, place_in_loops *at, point_nest *n) {
 }
 
 static void loops_of_sum(lower *l, place_in_loops *at, point_nest *n) {
-  if (n->turns) {
+  if (n->turns)
     unroll_points(l, at, n);
-  } else {
+  else
     lower_loops_over(l, &n->reduced, 0, at, reduced_loops, n);
-  }
 }
 
 void lower_outer_point(lower *l, const place_in_loops *at, void *data) {

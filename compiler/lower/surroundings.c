@@ -111,12 +111,10 @@ static void list_nest_values(listing *s, nest_range nests) {
   if (run && l->fetch.list) list_one(s, &l->fetch.list);
   list_program_tensors(s, nests, run);
   for (int c = 0; c < l->p->carried_count; c++) list_view(s, &l->carried[c]);
-  for (int i = 0; i < l->p->buffers.count; i++) {
+  for (int i = 0; i < l->p->buffers.count; i++)
     if (is_alive(&l->p->buffers.items[i], nests)) list_address(s, &l->buffers[i]);
-  }
-  for (int i = 0; i < l->p->program->values.count; i++) {
+  for (int i = 0; i < l->p->program->values.count; i++)
     if (!s->read || s->read[i]) list_one(s, &l->variables[i]);
-  }
 }
 
 ir_list surroundings_of(lower *l, nest_range nests) {
@@ -130,9 +128,8 @@ ir_list surroundings_of_turn(arena *a, lower *l, nest_range nests, const bool *v
   s.arguments = arguments_read(a, l, s.read);
   list_nest_values(&s, nests);
   list_one(&s, &l->tile_first);
-  for (int i = 0; i < l->p->program->values.count; i++) {
+  for (int i = 0; i < l->p->program->values.count; i++)
     if (varies[i] && s.read[i]) list_any(&s, &l->entries[i]);
-  }
   l->target->list(l, a, &s.list);
   return s.list;
 }

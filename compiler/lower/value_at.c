@@ -56,11 +56,10 @@ static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   place_in_loops from = *at;
   from.moved = true;
   from.index[tile_renamed_from(v)] = at->index[tile_renamed_to(v)];
-  if (at->vector_axis == tile_renamed_to(v)) {
+  if (at->vector_axis == tile_renamed_to(v))
     from.vector_axis = tile_renamed_from(v);
-  } else if (at->vector_axis == tile_renamed_from(v)) {
+  else if (at->vector_axis == tile_renamed_from(v))
     place_leave_lanes(&from);
-  }
   return lower_value_at(l, &from, v->args[0]);
 }
 
@@ -76,9 +75,7 @@ static ir sliced_at(lower *l, const place_in_loops *at, tile_id id) {
   place_in_loops from = *at;
   from.moved = true;
   from.index[tile_entry_axis(v)] = lower_entry(l, id);
-  if (at->vector_axis == tile_entry_axis(v)) {
-    place_leave_lanes(&from);
-  }
+  if (at->vector_axis == tile_entry_axis(v)) place_leave_lanes(&from);
   return lower_value_at(l, &from, v->args[0]);
 }
 

@@ -10,9 +10,8 @@
 
 ir lower_extent(emitter *e, const ir *axis_size, extent x) {
   ir n = integer(e, x.factor);
-  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++) {
+  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++)
     if (axis_in(x.sizes, axis)) n = int_mul(e, n, axis_size[axis]);
-  }
   return n;
 }
 
@@ -134,9 +133,8 @@ view value_view(lower *l, tile_id id) {
     case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
     case TILE_EXPAND: {
       view x = value_view(l, v->args[0]);
-      for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+      for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
         if (axis_in(v->over, axis)) x.stride[axis] = NULL;
-      }
       return x;
     }
     default: return lower_buffer(l, l->p->values[id].buffer);

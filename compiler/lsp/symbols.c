@@ -36,10 +36,9 @@ static void add_statement(const lsp_question *q, cJSON *list, const ast_stmt *st
                                                  KIND_VARIABLE, stmt->span));
     return;
   }
-  vec_each(const ast_decl, d, stmt->decls) {
+  vec_each(const ast_decl, d, stmt->decls)
     cJSON_AddItemToArray(list,
                          document_symbol(q, &d->name, words[stmt->kind], KIND_FIELD, d->span));
-  }
 }
 
 static const char *item_word(const ast_item *item, int *kind) {
@@ -65,10 +64,9 @@ static cJSON *item_symbol(const lsp_question *q, const ast_item *item) {
       item->kind == AST_RECURRENCE || item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (!has_body) return json;
   cJSON *children = cJSON_AddArrayToObject(json, "children");
-  vec_each(const ast_header_axis, axis, item->body.header) {
+  vec_each(const ast_header_axis, axis, item->body.header)
     cJSON_AddItemToArray(children,
                          document_symbol(q, &axis->name, "axis", KIND_CONSTANT, axis->span));
-  }
   for (int i = 0; i < item->body.statements.count; i++)
     add_statement(q, children, item->body.statements.items[i]);
   return json;

@@ -20,9 +20,8 @@ int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) 
 }
 
 bool plan_sized(const tile_program *program, axis_set axes) {
-  for (int axis = 0; axis < program->axes.count; axis++) {
+  for (int axis = 0; axis < program->axes.count; axis++)
     if (axis_in(axes, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE) return false;
-  }
   return true;
 }
 
@@ -74,11 +73,10 @@ plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_
   for (int i = b.axis_count - 1; i >= 0; i--) {
     int64_t size = plan_axis_size(m, program, b.axes[i]);
     b.stride[b.axes[i]] = stride;
-    if (size == TILE_RUNTIME_SIZE) {
+    if (size == TILE_RUNTIME_SIZE)
       stride.sizes |= axis_bit(b.axes[i]);
-    } else {
+    else
       stride.factor *= size;
-    }
   }
   b.numbers = stride;
   return b;
@@ -140,9 +138,8 @@ bool plan_is_shared(const mapping *m, axis_set own) {
 
 static void carry_place(arena *a, const mapping *m, const tile_program *program, carried_list *list,
                         const tile_place *place) {
-  for (int i = 0; i < list->count; i++) {
+  for (int i = 0; i < list->count; i++)
     if (plan_same_state(&list->items[i].place, place)) return;
-  }
   vec_push(a, list, (carried_value){.place = *place});
   carried_value *v = &list->items[list->count - 1];
   axis_set axes = tile_body_axes(place);
@@ -154,14 +151,12 @@ carried_list plan_carried(arena *a, const mapping *m, const tile_program *progra
   carried_list list = {0};
   tile_role read = backward ? TILE_D_NEXT_STATE : TILE_STATE,
             written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
-  for (int i = 0; i < program->results.count; i++) {
+  for (int i = 0; i < program->results.count; i++)
     if (program->results.items[i].place.role == written)
       carry_place(a, m, program, &list, &program->results.items[i].place);
-  }
-  for (int i = 0; i < program->arguments.count; i++) {
+  for (int i = 0; i < program->arguments.count; i++)
     if (program->arguments.items[i].role == read)
       carry_place(a, m, program, &list, &program->arguments.items[i]);
-  }
   return list;
 }
 

@@ -45,20 +45,17 @@ void plan_hold_values(planner *q) {
     tile_id id = q->order[i];
     const tile_value *v = value(q, id);
     const plan_value *pv = &q->p->values[id];
-    for (int k = 0; k < tile_arity(v->op); k++) {
+    for (int k = 0; k < tile_arity(v->op); k++)
       if (v->args[k] != pv->dot) note_value_use(q, v->args[k], pv->start, false);
-    }
   }
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
-    for (int i = 0; i < nest->results.count; i++) {
+    for (int i = 0; i < nest->results.count; i++)
       note_value_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
-    }
     if (nest->kind == NEST_PACK) note_value_use(q, nest->packed, n, false);
   }
-  vec_each(const tile_result, r, q->program->results) {
+  vec_each(const tile_result, r, q->program->results)
     if (plan_is_carried_role(r->place.role)) note_value_use(q, r->value, -1, false);
-  }
 }
 
 // ---- states in place ----
@@ -252,9 +249,8 @@ void plan_find_lives(planner *q) {
       if (plan_reads_itself(&other, 0, factor)) live_operand(q, factor, n);
     }
     if (nest->two && nest->scaled != NO_TILE) live_operand(q, nest->scaled, n);
-    for (int i = 0; i < nest->results.count; i++) {
+    for (int i = 0; i < nest->results.count; i++)
       live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
-    }
     if (nest->kind == NEST_PACK) live_operand(q, nest->packed, n);
     if (nest->pack >= 0 && nest->kind == NEST_PACK) note_life(p, nest->pack, n);
     if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
@@ -263,29 +259,25 @@ void plan_find_lives(planner *q) {
     if (nest->two && nest->other_dot.pack_a >= 0) note_life(p, nest->other_dot.pack_a, n);
     if (nest->two && nest->other_dot.pack_b >= 0) note_life(p, nest->other_dot.pack_b, n);
   }
-  vec_each(const tile_result, r, q->program->results) {
+  vec_each(const tile_result, r, q->program->results)
     if (plan_is_carried_role(r->place.role)) live_operand(q, r->value, end);
-  }
-  for (int c = 0; c < p->carried_count; c++) {
+  for (int c = 0; c < p->carried_count; c++)
     if (p->carried[c].staging >= 0) note_life(p, p->carried[c].staging, end);
-  }
   // what the prologue or a shared region made is read in every later run
   for (int n = 0; n < end; n++) {
     const plan_nest *nest = &p->nests.items[n];
     if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) continue;
     if (nest->kind == NEST_PACK) note_life(p, nest->pack, end);
-    for (int i = 0; i < nest->values.count; i++) {
+    for (int i = 0; i < nest->values.count; i++)
       if (p->values[nest->values.items[i]].buffer >= 0)
         note_life(p, p->values[nest->values.items[i]].buffer, end);
-    }
   }
 }
 
 // The part of scratch for buffers whose size depends on these run-time sizes.
 static extent *scratch_part(planner *q, axis_set sizes) {
-  for (int i = 0; i < q->p->scratch.count; i++) {
+  for (int i = 0; i < q->p->scratch.count; i++)
     if (q->p->scratch.items[i].sizes == sizes) return &q->p->scratch.items[i];
-  }
   vec_push(q->a, &q->p->scratch, ((extent){.sizes = sizes}));
   return &q->p->scratch.items[q->p->scratch.count - 1];
 }
@@ -315,16 +307,13 @@ static void place_buffer(planner *q, plan_buffer *b, placed_list *placed_so_far)
 
 static void place_buffers_of(planner *q, axis_set sizes) {
   placed_list placed_so_far = {0};
-  vec_each(plan_buffer, b, q->p->buffers) {
+  vec_each(plan_buffer, b, q->p->buffers)
     if (needs_place(b) && b->numbers.sizes == sizes) place_buffer(q, b, &placed_so_far);
-  }
 }
 
 void plan_place_buffers(planner *q) {
-  vec_each(plan_buffer, b, q->p->buffers) {
+  vec_each(plan_buffer, b, q->p->buffers)
     if (b->last >= 0 && b->carried < 0 && !b->kept) b->stack = fits_stack(q, b);
-  }
-  vec_each(const plan_buffer, b, q->p->buffers) {
+  vec_each(const plan_buffer, b, q->p->buffers)
     if (needs_place(b) && b->offset < 0) place_buffers_of(q, b->numbers.sizes);
-  }
 }

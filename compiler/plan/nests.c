@@ -47,9 +47,8 @@ static void add_need(planner *q, tile_id id, bool moved, need *n) {
 static need value_needs(planner *q, tile_id id) {
   need n = {.nest = -1, .same_point = true};
   const tile_value *v = value(q, id);
-  for (int k = 0; k < tile_arity(v->op); k++) {
+  for (int k = 0; k < tile_arity(v->op); k++)
     if (v->args[k] != q->p->values[id].dot) add_need(q, v->args[k], false, &n);
-  }
   return n;
 }
 
@@ -206,11 +205,10 @@ static void plan_result(planner *q, int index) {
   plan_value *pv = &q->p->values[r->value];
   const tile_value *v = value(q, r->value);
   region where = pv->region;
-  if (r->place.role == TILE_D_PARAM) {
+  if (r->place.role == TILE_D_PARAM)
     where = REGION_EPILOGUE;
-  } else if (where == REGION_PROLOGUE) {
+  else if (where == REGION_PROLOGUE)
     where = REGION_BODY;
-  }
   if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
     if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
@@ -229,9 +227,8 @@ static void plan_result(planner *q, int index) {
 }
 
 void plan_make_results(planner *q) {
-  for (int i = 0; i < q->program->results.count; i++) {
+  for (int i = 0; i < q->program->results.count; i++)
     if (!plan_is_carried_role(q->program->results.items[i].place.role)) plan_result(q, i);
-  }
 }
 
 // Nests are made region by region, but results and packs of a region come late: bring them into

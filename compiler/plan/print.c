@@ -27,11 +27,10 @@ static const char *planned_axis_name(const printer *o, int axis) {
 
 static void put_size(printer *o, int axis) {
   int64_t size = plan_axis_size(o->m, o->p->program, axis);
-  if (size == TILE_RUNTIME_SIZE) {
+  if (size == TILE_RUNTIME_SIZE)
     fprintf(o->out, "%s", planned_axis_name(o, axis));
-  } else {
+  else
     fprintf(o->out, "%s %lld", planned_axis_name(o, axis), (long long)size);
-  }
 }
 
 // Time first, as the text of a tile program has it.
@@ -80,11 +79,10 @@ static bool is_plain(const tile_place *place) {
 
 // What the program reads: `x` of the inputs and parameters, else with its role.
 static void put_argument(printer *o, const tile_place *place) {
-  if (is_plain(place)) {
+  if (is_plain(place))
     fprintf(o->out, "%s", place->name);
-  } else {
+  else
     put_planned_place(o, place);
-  }
 }
 
 static void put_leaf(printer *o, const tile_value *v) {
@@ -144,13 +142,12 @@ static void put_planned_operation(printer *o, const tile_value *v);
 // Inside brackets already.
 static void put_alone(printer *o, tile_id id) {
   const tile_value *v = printed_value(o, id);
-  if (o->p->values[id].inlined) {
+  if (o->p->values[id].inlined)
     put_planned_operation(o, v);
-  } else if (plan_at_hand(o->p, id) && !tile_arity(v->op)) {
+  else if (plan_at_hand(o->p, id) && !tile_arity(v->op))
     put_leaf(o, v);
-  } else {
+  else
     put_planned_operand(o, id);
-  }
 }
 
 // More than one word, which brackets hold together.
@@ -437,11 +434,10 @@ static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
 }
 
 static void put_life(printer *o, int n) {
-  if (n >= o->p->nests.count) {
+  if (n >= o->p->nests.count)
     fprintf(o->out, "end");
-  } else {
+  else
     fprintf(o->out, "%d", n);
-  }
 }
 
 // What is written there: values, copies, sums that several warps have parts of, next states.
@@ -470,11 +466,10 @@ static void put_buffer(printer *o, int buffer, const plan_place *at) {
   put_owners(o, buffer);
   fprintf(o->out, " ");
   put_numbers(o, b);
-  if (b->carried >= 0) {
+  if (b->carried >= 0)
     fprintf(o->out, ", the state's memory");
-  } else {
+  else
     put_where(o, b, at);
-  }
   if (plan_has_fours_apart(o->m, o->p->program, b)) fprintf(o->out, ", fours of columns apart");
   if (b->persistent) fprintf(o->out, ", through all runs");
   if (b->kept) fprintf(o->out, ", of every step of a chunk");

@@ -13,9 +13,8 @@
 
 int plan_highest_rank(const planner *q, axis_set axes) {
   int best = -1;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
+  for (int axis = 0; axis < q->program->axes.count; axis++)
     if (axis_in(axes, axis) && (best < 0 || q->m->rank[axis] > q->m->rank[best])) best = axis;
-  }
   return best;
 }
 
@@ -31,9 +30,8 @@ int plan_largest(const planner *q, axis_set axes) {
 
 static double space_size(const planner *q, axis_set axes) {
   double size = 1;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
+  for (int axis = 0; axis < q->program->axes.count; axis++)
     if (axis_in(axes, axis)) size *= (double)plan_axis_size(q->m, q->program, axis);
-  }
   return size;
 }
 
@@ -302,9 +300,8 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
 // ---- triangular systems ----
 
 static axis_set sized_part(const planner *q, axis_set axes) {
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
+  for (int axis = 0; axis < q->program->axes.count; axis++)
     if (plan_axis_size(q->m, q->program, axis) == TILE_RUNTIME_SIZE) axes &= ~axis_bit(axis);
-  }
   return axes;
 }
 

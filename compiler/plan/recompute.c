@@ -87,7 +87,6 @@ void plan_inline_cheap(planner *q) {
   for (int i = 0; i < q->program->results.count; i++)
     mark_needed_operands(q, q->program->results.items[i].value, needed);
   note_inline_uses(&n, needed);
-  for (tile_id id = 0; id < count; id++) {
+  for (tile_id id = 0; id < count; id++)
     if (needed[id] && is_cheap_inline(&n, id)) q->p->values[id].inlined = true;
-  }
 }

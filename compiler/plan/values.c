@@ -182,10 +182,8 @@ void plan_order_values(planner *q) {
   q->order = ARENA_ARRAY(q->a, tile_id, count);
   q->visited = ARENA_ARRAY(q->a, bool, count);
   if (plan_is_steps(q)) order_common_first(q);
-  for (int pass = 0; pass < 2; pass++) {
-    vec_each(const tile_result, r, q->program->results) {
+  for (int pass = 0; pass < 2; pass++)
+    vec_each(const tile_result, r, q->program->results)
       if (plan_is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
-    }
-  }
   count_planned_uses(q);
 }

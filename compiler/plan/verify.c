@@ -249,13 +249,12 @@ static void check_sorted(checker *c) {
 
 static void note_writer(checker *c, int n, int buffer) {
   if (buffer < 0) return;
-  if (buffer >= c->p->buffers.count) {
+  if (buffer >= c->p->buffers.count)
     refuse(c, nest_text(c, n), "it fills a buffer that does not exist");
-  } else if (c->writer[buffer] >= 0) {
+  else if (c->writer[buffer] >= 0)
     refuse(c, buffer_text(c, buffer), "nest %d fills it, and another one has", n);
-  } else {
+  else
     c->writer[buffer] = n;
-  }
 }
 
 static void note_writers(checker *c) {

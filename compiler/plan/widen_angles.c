@@ -25,10 +25,9 @@ typedef struct widening {
 
 // Axes of steps, or of parts of a chunk.
 static bool is_table(const widening *w, tile_id id) {
-  for (int axis = 0; axis < w->from->axes.count; axis++) {
+  for (int axis = 0; axis < w->from->axes.count; axis++)
     if (axis_in(tile_at(w->from, id)->axes, axis) && w->from->axes.items[axis].body_axis < 0)
       return true;
-  }
   return false;
 }
 
@@ -77,12 +76,10 @@ static bool find_wide(widening *w) {
   }
   while (any && changed) {
     changed = false;
-    for (tile_id id = 0; id < w->from->values.count; id++) {
+    for (tile_id id = 0; id < w->from->values.count; id++)
       if (!w->wide[id] && is_candidate(w, id) && follows_wide(w, id)) w->wide[id] = changed = true;
-    }
-    for (tile_id id = w->from->values.count - 1; id >= 0; id--) {
+    for (tile_id id = w->from->values.count - 1; id >= 0; id--)
       if (w->wide[id]) changed |= mark_angle_operands(w, id);
-    }
   }
   return any;
 }
@@ -114,8 +111,7 @@ void plan_widen(planner *q) {
   tile_copy_results(w.to, program, w.image);
   // results may get sums of their own behind these values
   q->wide = ARENA_ARRAY(q->a, bool, w.to->values.count + program->results.count);
-  for (tile_id id = 0; id < count; id++) {
+  for (tile_id id = 0; id < count; id++)
     if (w.wide[id]) q->wide[w.wide_image[id]] = true;
-  }
   q->program = w.to;
 }

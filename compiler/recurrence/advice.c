@@ -76,9 +76,8 @@ static void find_outer_products(advisor *a) {
 
 // What a state after the step is made of.
 static void find_updates(advisor *a) {
-  vec_each(const typed_tensor, t, a->body->tensors) {
+  vec_each(const typed_tensor, t, a->body->tensors)
     if (t->kind == TENSOR_STATE && t->assigned >= 0) a->in_update[t->assigned] = true;
-  }
   for (int i = a->body->values.count - 1; i >= 0; i--) {
     const typed_value *v = advisor_value(a, i);
     for (int k = 0; a->in_update[i] && k < value_arity(v->op); k++) a->in_update[v->args[k]] = true;

@@ -111,11 +111,10 @@ static void split_add(affine_analysis *a, affine *form, const affine *x, const a
   if (inherit_first_limit(form, x, y)) return;
   form->factor = part_sum(a, x->factor, subtract ? part_negated(a, y->factor) : y->factor);
   form->rest = x->rest;
-  if (x->rest != NO_VALUE && y->rest != NO_VALUE) {
+  if (x->rest != NO_VALUE && y->rest != NO_VALUE)
     form->rest = make_binary(a->builder, subtract ? VALUE_SUB : VALUE_ADD, x->rest, y->rest);
-  } else if (y->rest != NO_VALUE) {
+  else if (y->rest != NO_VALUE)
     form->rest = subtract ? part_negated(a, y->rest) : y->rest;
-  }
   for (int i = 0; i < x->reads.count; i++) add_read(a, form, x->reads.items[i]);
   for (int i = 0; i < y->reads.count; i++) {
     affine_read read = y->reads.items[i];
@@ -152,11 +151,10 @@ static void add_contraction(affine_analysis *a, affine *form, value_id inner, ax
                             value_id at) {
   axis_set of_leaf = axes & a->leaf_axes;
   inner = make_sum(a->builder, inner, axes & ~of_leaf);
-  if (of_leaf) {
+  if (of_leaf)
     add_read(a, form, (affine_read){made_one(a), of_leaf, inner, at});
-  } else {
+  else
     form->factor = part_sum(a, form->factor, inner);
-  }
 }
 
 static void sum_read(affine_analysis *a, affine *form, affine_read read, axis_set axes,
@@ -280,8 +278,7 @@ const affine *affine_form(affine_analysis *a, value_id id) {
     for (int k = 0; k < value_arity(v->op) && needed[i] && a->depends[i]; k++)
       needed[v->args[k]] = true;
   }
-  for (int i = 0; i <= id; i++) {
+  for (int i = 0; i <= id; i++)
     if (needed[i]) split_affine(a, i);
-  }
   return &a->forms[id];
 }

@@ -123,13 +123,12 @@ static void find_outer(builder *b, value_id id, axis_set values, int lags, outer
       value_id factor = terms.items[i].factors.items[k].value;
       value_id earlier = lags < LAGS_MAX ? lagged_matrix(b, factor, found->keys, values) : NO_VALUE;
       axis_set axes = value_at(b, factor)->axes;
-      if (earlier != NO_VALUE) {
+      if (earlier != NO_VALUE)
         find_outer(b, earlier, values, lags + 1, found);
-      } else if (axes & found->keys) {
+      else if (axes & found->keys)
         found->beside_keys |= axes;
-      } else {
+      else
         found->apart |= axes;
-      }
     }
   }
 }
@@ -150,18 +149,16 @@ static unsigned next_of_size(unsigned set) {
 
 static axis_set chosen_axes(const int *axes, int count, unsigned which) {
   axis_set chosen = 0;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     if (which >> i & 1) chosen |= axis_bit(axes[i]);
-  }
   return chosen;
 }
 
 axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
   int axes[TYPED_MAX_AXES], count = 0;
   if (axes_of_outer_product(b, state_axes, increment, keys)) return 0;
-  for (int i = 0; i < TYPED_MAX_AXES; i++) {
+  for (int i = 0; i < TYPED_MAX_AXES; i++)
     if (axis_in(keys, i)) axes[count++] = i;
-  }
   for (int size = 1; size < count && count <= HEADS_AMONG_MAX; size++) {
     for (unsigned which = (1u << size) - 1; which < 1u << count; which = next_of_size(which)) {
       axis_set heads = chosen_axes(axes, count, which);

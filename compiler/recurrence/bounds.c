@@ -238,9 +238,8 @@ static interval promised(const typed_body *body, int tensor) {
 
 static interval sum_over(const typed_body *body, axis_set over, interval x) {
   interval count = exactly(1, 1);
-  for (int i = 0; i < body->axes.count; i++) {
+  for (int i = 0; i < body->axes.count; i++)
     if (axis_in(over, i)) count = interval_product(count, interval_of_size(body, i));
-  }
   return interval_product(count, x);
 }
 

@@ -68,9 +68,8 @@ static bool can_be_delayed(arena *a, const typed_body *body, int lag) {
 
 // Is a lag of this buffer read so many steps back?
 static bool is_step_read(const typed_body *body, int lag, int steps) {
-  vec_each(const typed_value, v, body->values) {
+  vec_each(const typed_value, v, body->values)
     if (v->op == VALUE_LAG && v->index == lag && v->steps == steps) return true;
-  }
   return false;
 }
 
@@ -140,11 +139,10 @@ static value_id input_of_tensor(delayer *d, int tensor) {
 // The value of an input with these rows: found, or made.
 static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name, axis_set axes,
                              const int *order, bool complex) {
-  vec_each(const recurrence_delay, x, d->to->delays) {
+  vec_each(const recurrence_delay, x, d->to->delays)
     if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps &&
         x->starts == rows.starts)
       return input_of_tensor(d, x->tensor);
-  }
   d->too_many = d->too_many || d->to->delays.count >= DELAYS_MAX;
   rows.tensor = add_delay_tensor(d, TENSOR_INPUT, name, axes, order, complex);
   vec_push(d->memory, &d->to->delays, rows);
@@ -283,10 +281,9 @@ static typed_body *begin_body(arena *a, const typed_body *from) {
 }
 
 static span span_of_lag(const typed_body *body, int lag) {
-  vec_each(const typed_value, v, body->values) {
+  vec_each(const typed_value, v, body->values)
     if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth)
       return v->span;
-  }
   return body->span;
 }
 

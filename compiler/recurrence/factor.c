@@ -26,9 +26,8 @@ typedef struct factors {
 } factors;
 
 static bool is_assigned(const builder *b, value_id id) {
-  for (int i = 0; i < b->body->tensors.count; i++) {
+  for (int i = 0; i < b->body->tensors.count; i++)
     if (b->body->tensors.items[i].assigned == id) return true;
-  }
   return false;
 }
 
@@ -115,11 +114,10 @@ value_id factor_sum(builder *b, const typed_value *v) {
       for (int n = 0; n < all.count; n++) {
         if (n == k) continue;
         value_op op = all.items[n].negative ? VALUE_SUB : VALUE_ADD;
-        if (sum != NO_VALUE) {
+        if (sum != NO_VALUE)
           sum = make_binary(b, op, sum, all.items[n].id);
-        } else {
+        else
           sum = all.items[n].negative ? make_unary(b, VALUE_NEG, all.items[n].id) : all.items[n].id;
-        }
       }
       return sum;
     }

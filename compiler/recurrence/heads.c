@@ -19,10 +19,9 @@ static roles roles_of_state(arena *memory, const recurrence *r, int tensor,
 static roles *roles_of_tensors(arena *memory, const recurrence *r) {
   roles *of = ARENA_ARRAY(memory, roles, r->body.tensors.count);
   int state = 0;
-  for (int i = 0; i < r->body.tensors.count; i++) {
+  for (int i = 0; i < r->body.tensors.count; i++)
     if (r->body.tensors.items[i].kind == TENSOR_STATE)
       of[i] = roles_of_state(memory, r, i, &r->states.items[state++]);
-  }
   return of;
 }
 

@@ -31,9 +31,8 @@ static bool same_typed_value(const typed_value *a, const typed_value *b) {
       number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
-  for (int k = 0; k < value_arity(a->op); k++) {
+  for (int k = 0; k < value_arity(a->op); k++)
     if (a->args[k] != b->args[k]) return false;
-  }
   return true;
 }
 

@@ -46,9 +46,8 @@ typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_functio
     map[i] = rewrite ? rewrite(&b, map, i, context) : NO_VALUE;
     if (map[i] == NO_VALUE) map[i] = make_value(&b, v);
     keep_name(&result.values.items[map[i]], v.name);
-    for (int k = 0; k < result.tensors.count; k++) {
+    for (int k = 0; k < result.tensors.count; k++)
       if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
-    }
   }
   for (int i = 0; i < result.lags.count; i++)
     result.lags.items[i].source = map[result.lags.items[i].source];
@@ -92,9 +91,8 @@ void remove_dead_values(arena *memory, recurrence *r) {
   bool *live = ARENA_ARRAY(memory, bool, count);
   value_id *map = ARENA_ARRAY(memory, value_id, count);
   for_all_roots(r, mark_root, live);
-  for (int i = count - 1; i >= 0; i--) {
+  for (int i = count - 1; i >= 0; i--)
     for (int k = 0; k < value_arity(values[i].op) && live[i]; k++) live[values[i].args[k]] = true;
-  }
   for (int i = 0; i < count; i++) {
     if (!live[i]) continue;
     typed_value v = values[i];
@@ -108,9 +106,8 @@ void remove_dead_values(arena *memory, recurrence *r) {
 
 bool *recurrence_needed(arena *a, const recurrence *r) {
   bool *needed = ARENA_ARRAY(a, bool, r->body.values.count);
-  for (int i = 0; i < r->body.tensors.count; i++) {
+  for (int i = 0; i < r->body.tensors.count; i++)
     if (r->body.tensors.items[i].assigned >= 0) needed[r->body.tensors.items[i].assigned] = true;
-  }
   for (int i = 0; i < r->body.lags.count; i++) needed[r->body.lags.items[i].source] = true;
   for (int i = r->body.values.count - 1; i >= 0; i--) {
     const typed_value *v = &r->body.values.items[i];

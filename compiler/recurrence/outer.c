@@ -32,17 +32,15 @@ static bool collect_factors(const builder *b, value_id id, factors *to) {
 }
 
 static int only_axis(axis_set axes) {
-  for (int i = 0; i < TYPED_MAX_AXES; i++) {
+  for (int i = 0; i < TYPED_MAX_AXES; i++)
     if (axes == axis_bit(i)) return i;
-  }
   return -1;
 }
 
 // Does a state have these axes?
 static bool fit_a_state(const builder *b, axis_set axes) {
-  vec_each(const typed_tensor, t, b->body->tensors) {
+  vec_each(const typed_tensor, t, b->body->tensors)
     if (t->kind == TENSOR_STATE && !(axes & ~t->axis_set)) return true;
-  }
   return false;
 }
 
@@ -131,9 +129,8 @@ value_id write_out_outer_sum(builder *b, const typed_value *v) {
   int count = v->args[0] + 1;
   slicing s = slicing_new(b, axis, count);
   value_id sum = NO_VALUE;
-  for (int i = 0; i < all.count; i++) {
+  for (int i = 0; i < all.count; i++)
     if (!s.may[all.items[i]]) return NO_VALUE;
-  }
   for (int i = 0; i < size; i++) {
     value_id product = sliced_entry(&s, &all, i, count);
     sum = sum == NO_VALUE ? product : make_binary(b, VALUE_ADD, sum, product);

@@ -185,23 +185,20 @@ static const char *take_string(reader *r) {
 // ---- declarations -------------------------------------------------------------------------------
 
 static int find_axis(const reader *r, const char *name) {
-  for (int i = 0; i < r->body->axes.count; i++) {
+  for (int i = 0; i < r->body->axes.count; i++)
     if (r->body->axes.items[i].name == name) return i;
-  }
   return -1;
 }
 
 static int find_named_tensor(const reader *r, const char *name) {
-  for (int i = 0; i < r->body->tensors.count; i++) {
+  for (int i = 0; i < r->body->tensors.count; i++)
     if (r->body->tensors.items[i].name == name) return i;
-  }
   return -1;
 }
 
 static int find_lag(const reader *r, const char *name) {
-  for (int i = 0; i < r->body->lags.count; i++) {
+  for (int i = 0; i < r->body->lags.count; i++)
     if (r->body->lags.items[i].name == name) return i;
-  }
   return -1;
 }
 
@@ -305,11 +302,10 @@ static void read_axis(reader *r) {
   if (r->body->axes.count == TYPED_MAX_AXES) fail_parse(r, "no further axis");
   axis.name = take_new_name(r);
   if (take_text(r, "=")) {
-    if (!r->failed && at_text(r, "{")) {
+    if (!r->failed && at_text(r, "{"))
       axis.size_expr = take_size(r);
-    } else {
+    else
       axis.size = take_whole(r, 0, INT32_MAX);
-    }
   }
   if (axis.size == TYPED_RUNTIME_SIZE && take_text(r, "least"))
     axis.least = take_whole(r, 1, INT32_MAX);
@@ -405,11 +401,10 @@ static void read_attributes(reader *r, typed_value *v) {
       need_text(r, "[");
       v->index = take_axis(r);
       need_text(r, v->op == VALUE_RENAME ? "->" : "=");
-      if (v->op == VALUE_RENAME) {
+      if (v->op == VALUE_RENAME)
         v->index2 = take_axis(r);
-      } else {
+      else
         v->steps = (int)take_whole(r, 0, INT32_MAX);
-      }
       need_text(r, "]");
       break;
     default:
@@ -422,9 +417,8 @@ static void read_recurrence_value(reader *r) {
   typed_value v = {.args = {NO_VALUE, NO_VALUE, NO_VALUE}};
   token start = r->at;
   long id = strtol(r->source->text + start.begin + 1, NULL, 10);
-  if (id != r->body->values.count) {
+  if (id != r->body->values.count)
     fail_parse(r, arena_printf(r->memory, "%%%d, the next value", r->body->values.count));
-  }
   next_text_token(r);
   axis_set stated = at_text(r, "[") ? take_axis_set(r) : 0;
   bool complex = take_text(r, "complex");
@@ -486,30 +480,28 @@ static void read_limit(reader *r, state_structure *s) {
 }
 
 static void read_structure_part(reader *r, state_structure *s) {
-  if (take_text(r, "decay")) {
+  if (take_text(r, "decay"))
     s->decay = take_value(r);
-  } else if (take_text(r, "log_decay")) {
+  else if (take_text(r, "log_decay"))
     s->log_decay = take_value(r);
-  } else if (take_text(r, "increment")) {
+  else if (take_text(r, "increment"))
     s->increment = take_value(r);
-  } else if (take_text(r, "keys")) {
+  else if (take_text(r, "keys"))
     s->key_axes = take_axis_set(r);
-  } else if (take_text(r, "values")) {
+  else if (take_text(r, "values"))
     s->value_axes = take_axis_set(r);
-  } else if (take_text(r, "limit")) {
+  else if (take_text(r, "limit"))
     read_limit(r, s);
-  } else {
+  else
     fail_parse(r, "a part of the structure");
-  }
 }
 
 static void read_structure(reader *r) {
   state_structure s = {
       .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
   int tensor = take_tensor(r);
-  if (!r->failed && state_position(r, tensor) != r->result->states.count) {
+  if (!r->failed && state_position(r, tensor) != r->result->states.count)
     fail_parse(r, "the structures in the order of the states");
-  }
   need_text(r, ":");
   token before = r->at;
   s.class = state_class_find(take_name(r, "a class"));
@@ -538,15 +530,14 @@ static void read_item(reader *r) {
       return;
     }
   }
-  if (take_text(r, "axis")) {
+  if (take_text(r, "axis"))
     read_axis(r);
-  } else if (take_text(r, "lag")) {
+  else if (take_text(r, "lag"))
     read_lag(r);
-  } else if (take_text(r, "structure")) {
+  else if (take_text(r, "structure"))
     read_structure(r);
-  } else {
+  else
     read_assignment(r);
-  }
 }
 
 recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const source *text) {

@@ -49,11 +49,10 @@ state_class state_class_find(const char *text) {
 
 static void print_declared_axis(FILE *out, arena *a, const typed_axis *axis) {
   fprintf(out, "  axis %s", axis->name);
-  if (axis->size != TYPED_RUNTIME_SIZE) {
+  if (axis->size != TYPED_RUNTIME_SIZE)
     fprintf(out, " = %lld", (long long)axis->size);
-  } else if (axis->size_expr) {
+  else if (axis->size_expr)
     fprintf(out, " = {%s}", expr_to_text(a, axis->size_expr));
-  }
   if (axis->least) fprintf(out, " least %lld", (long long)axis->least);
   fprintf(out, "%s\n", axis->summed ? " summed" : "");
 }
@@ -144,9 +143,8 @@ static void print_body(FILE *out, arena *a, const typed_body *body) {
     if (tensor->kind != TENSOR_STATE && tensor->kind != TENSOR_OUTPUT) continue;
     fprintf(out, "  %s = %%%d\n", tensor->name, (int)tensor->assigned);
   }
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     fprintf(out, "  %s.lag = %%%d\n", body->lags.items[i].name, (int)body->lags.items[i].source);
-  }
 }
 
 char *recurrence_print(arena *a, const recurrence *r) {

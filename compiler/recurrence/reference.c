@@ -217,9 +217,8 @@ typedef void carried_function(machine *m, const carried *c);
 
 static void for_all_carried(machine *m, carried_function *function) {
   const typed_body *body = m->plan.body;
-  for (int i = 0; i < body->tensors.count; i++) {
+  for (int i = 0; i < body->tensors.count; i++)
     if (body->tensors.items[i].kind == TENSOR_STATE) function(m, &m->plan.states[i]);
-  }
   for (int i = 0; i < body->lags.count; i++) function(m, &m->plan.lags[i]);
 }
 
@@ -277,9 +276,8 @@ static void move_carry(machine *m, const reference_tensor *states, const referen
     if (body->tensors.items[i].kind != TENSOR_STATE) continue;
     move_one(&m->plan.states[i], reference_data(states, i), sequence_number, carry, move);
   }
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     move_one(&m->plan.lags[i], reference_data(lags, i), sequence_number, carry, move);
-  }
 }
 
 // What a state that the caller does not give is before the first step.
@@ -322,9 +320,8 @@ static void interpret_forward(machine *m, sequence s) {
   move_carry(m, m->run->tensors, m->run->lags, s.number, m->carry, move_in);
   for_all_begun(m, begin_one);
   for (int64_t t = 0; t < s.end - s.begin; t++) {
-    if (m->backward && t % m->stride == 0) {
+    if (m->backward && t % m->stride == 0)
       copy_carry(m, m->checkpoints + t / m->stride * m->plan.carry_size, m->carry);
-    }
     interpret_step(m, s.begin + t, true);
   }
   move_carry(m, m->run->final_states, m->run->final_lags, s.number, m->carry, move_out);
@@ -362,9 +359,8 @@ static int64_t sequence_count(const reference_run *run) {
 }
 
 static sequence sequence_at(const reference_run *run, int64_t number) {
-  if (run->cu_seqlens) {
+  if (run->cu_seqlens)
     return (sequence){number, run->cu_seqlens[number], run->cu_seqlens[number + 1]};
-  }
   return (sequence){number, number * run->time, (number + 1) * run->time};
 }
 

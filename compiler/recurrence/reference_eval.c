@@ -18,15 +18,13 @@ complex_number load_element(const node *n, int64_t i) {
 }
 
 static void gather_complex(const plan *p, const node *n, int64_t i, complex_number x[3]) {
-  for (int k = 0; k < value_arity(n->value->op); k++) {
+  for (int k = 0; k < value_arity(n->value->op); k++)
     x[k] = load_element(&p->nodes[n->value->args[k]], mapped(n->operand[k], i));
-  }
 }
 
 static void gather_real(const plan *p, const node *n, int64_t i, double x[3]) {
-  for (int k = 0; k < value_arity(n->value->op); k++) {
+  for (int k = 0; k < value_arity(n->value->op); k++)
     x[k] = p->nodes[n->value->args[k]].numbers[mapped(n->operand[k], i)];
-  }
 }
 
 // False for an operation that is none of the three.
@@ -115,11 +113,10 @@ void evaluate_operation(const plan *p, node *n) {
     case VALUE_RENAME:
     case VALUE_SLICE: copy_elements(node_operand(p, n, 0), n); break;
     default:
-      if (n->pairs) {
+      if (n->pairs)
         evaluate_pairs(p, n);
-      } else {
+      else
         evaluate_real(p, n);
-      }
       break;
   }
 }
@@ -138,17 +135,15 @@ void add_cotangent(const plan *p, node *n, int64_t i, complex_number d) {
 static void differentiate_pairs(const plan *p, const node *n) {
   for (int64_t i = 0; i < n->count; i++) {
     complex_number x[3], d[3], dz = {0, 0};
-    if (n->value->complex) {
+    if (n->value->complex)
       dz = (complex_number){n->cotangent[2 * i], n->cotangent[2 * i + 1]};
-    } else {
+    else
       dz.re = n->cotangent[i];
-    }
     if (dz.re == 0 && dz.im == 0) continue;
     gather_complex(p, n, i, x);
     complex_derivative(n->value, x, load_element(n, i), dz, d);
-    for (int k = 0; k < value_arity(n->value->op); k++) {
+    for (int k = 0; k < value_arity(n->value->op); k++)
       add_cotangent(p, node_operand(p, n, k), mapped(n->operand[k], i), d[k]);
-    }
   }
 }
 
@@ -161,9 +156,8 @@ static bool differentiate_arithmetic(const plan *p, const node *n) {
     case VALUE_ADD:
     case VALUE_SUB:
       for (int64_t i = 0; i < n->count; i++) add_to(p, &x->cotangent[mapped(at, i)], dz[i]);
-      for (int64_t i = 0; i < n->count; i++) {
+      for (int64_t i = 0; i < n->count; i++)
         add_to(p, &y->cotangent[mapped(bt, i)], n->value->op == VALUE_ADD ? dz[i] : -dz[i]);
-      }
       return true;
     case VALUE_MUL:
       for (int64_t i = 0; i < n->count; i++) {
@@ -183,9 +177,8 @@ static void differentiate_real(const plan *p, const node *n) {
     double x[3], d[3];
     gather_real(p, n, i, x);
     real_derivative(n->value, x, n->numbers[i], n->cotangent[i], d);
-    for (int k = 0; k < value_arity(n->value->op); k++) {
+    for (int k = 0; k < value_arity(n->value->op); k++)
       add_to(p, &node_operand(p, n, k)->cotangent[mapped(n->operand[k], i)], d[k]);
-    }
   }
 }
 
@@ -208,9 +201,8 @@ static void differentiate_copy(const plan *p, node *operand, const node *n) {
 }
 
 static void differentiate_extreme(const plan *p, node *operand, const node *n) {
-  for (int64_t i = 0; i < n->count; i++) {
+  for (int64_t i = 0; i < n->count; i++)
     if (n->extreme[i] >= 0) add_to(p, &operand->cotangent[n->extreme[i]], n->cotangent[i]);
-  }
 }
 
 void differentiate_operation(const plan *p, const node *n) {
@@ -221,11 +213,10 @@ void differentiate_operation(const plan *p, const node *n) {
     case VALUE_RENAME:
     case VALUE_SLICE: differentiate_copy(p, node_operand(p, n, 0), n); break;
     default:
-      if (n->pairs) {
+      if (n->pairs)
         differentiate_pairs(p, n);
-      } else {
+      else
         differentiate_real(p, n);
-      }
       break;
   }
 }

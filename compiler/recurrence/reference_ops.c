@@ -34,13 +34,12 @@ double real_value(const typed_value *v, const double x[3]) {
 // Clamp: the gradient goes to the bound that holds the value, and nowhere at the kinks.
 static void clamp_derivative(const double x[3], double dz, double d[3]) {
   double raised = x[0] < x[1] ? x[1] : x[0];
-  if (raised > x[2]) {
+  if (raised > x[2])
     d[2] = dz;
-  } else if (x[0] < x[1]) {
+  else if (x[0] < x[1])
     d[1] = dz;
-  } else if (x[0] > x[1] && x[0] < x[2]) {
+  else if (x[0] > x[1] && x[0] < x[2])
     d[0] = dz;
-  }
 }
 
 static double sign_number(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }

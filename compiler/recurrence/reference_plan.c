@@ -75,9 +75,8 @@ static layout declared_layout(const plan *p, const typed_tensor *t) {
 static element_map make_element_map(plan *p, axis_set axes, const layout *l) {
   int dims[TYPED_MAX_AXES], rank = 0;
   int64_t index[TYPED_MAX_AXES] = {0};
-  for (int i = 0; i < p->body->axes.count; i++) {
+  for (int i = 0; i < p->body->axes.count; i++)
     if (axis_in(axes, i)) dims[rank++] = i;
-  }
   int64_t count = element_count(p, axes);
   int32_t *map = plan_alloc(p, count, sizeof *map);
   if (!map) return NULL;
@@ -130,9 +129,8 @@ static void find_live_nodes(plan *p) {
 
 static bool is_invariant(const plan *p, const typed_value *v) {
   if (v->op == VALUE_INPUT || v->op == VALUE_PREVIOUS || v->op == VALUE_LAG) return false;
-  for (int k = 0; k < value_arity(v->op); k++) {
+  for (int k = 0; k < value_arity(v->op); k++)
     if (!p->nodes[v->args[k]].invariant) return false;
-  }
   return true;
 }
 

@@ -74,11 +74,10 @@ static void add_exponent_terms(finder *f, exponent *sum, const exponent *x, bool
     while (same < sum->terms.count && (sum->terms.items[same].value != term.value ||
                                        sum->terms.items[same].minus == term.minus))
       same++;
-    if (same == sum->terms.count) {
+    if (same == sum->terms.count)
       vec_push(f->memory, &sum->terms, term);
-    } else {
+    else
       sum->terms.items[same] = sum->terms.items[--sum->terms.count];
-    }
   }
 }
 
@@ -98,11 +97,10 @@ static value_id value_of_exponent(finder *f, const exponent *x) {
   value_id sum = NO_VALUE;
   for (int i = 0; i < x->terms.count; i++) {
     signed_value term = x->terms.items[i];
-    if (sum == NO_VALUE) {
+    if (sum == NO_VALUE)
       sum = term.minus ? make_unary(&f->builder, VALUE_NEG, term.value) : term.value;
-    } else {
+    else
       sum = make_binary(&f->builder, term.minus ? VALUE_SUB : VALUE_ADD, sum, term.value);
-    }
   }
   return sum;
 }

@@ -41,11 +41,10 @@ static void print_term(FILE *out, arena *a, const sources *all, const typed_body
 }
 
 static void print_decay(FILE *out, const state_structure *s) {
-  if (s->decay == NO_VALUE) {
+  if (s->decay == NO_VALUE)
     fputs(" 1", out);
-  } else {
+  else
     fputs(s->log_decay != NO_VALUE ? " kept as a logarithm" : " kept as products", out);
-  }
 }
 
 static void print_class(FILE *out, arena *a, const typed_body *body, int state,
@@ -99,11 +98,10 @@ static void print_state(FILE *out, arena *a, const sources *all, const recurrenc
   fputc('\n', out);
   if (!s->limit_reason) return;
   fputs("    because ", out);
-  if (s->limit != NO_VALUE) {
+  if (s->limit != NO_VALUE)
     print_term(out, a, all, &r->body, s->limit);
-  } else {
+  else
     fputs("it ", out);
-  }
   fprintf(out, "%s\n", s->limit_reason);
 }
 

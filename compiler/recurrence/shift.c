@@ -305,9 +305,8 @@ static bool shifts_along(arena *memory, const typed_body *body, int state, int a
 // Is an entry of the state read, or the state under the name of another axis?
 static bool is_rearranged(arena *memory, const typed_body *body, int state) {
   const bool *made = values_made_of(memory, body, state);
-  vec_each(const typed_value, v, body->values) {
+  vec_each(const typed_value, v, body->values)
     if ((v->op == VALUE_RENAME || v->op == VALUE_SLICE) && made[v->args[0]]) return true;
-  }
   return false;
 }
 

@@ -97,9 +97,8 @@ static value_id one_minus(builder *b, value_id x);
 
 // Is m the value 1 - c?
 static bool completes_to_one(builder *b, value_id c, value_id m) {
-  if (has_op(b, c, VALUE_NUMBER) && has_op(b, m, VALUE_NUMBER)) {
+  if (has_op(b, c, VALUE_NUMBER) && has_op(b, m, VALUE_NUMBER))
     return fabs(value_at(b, c)->number + value_at(b, m)->number - 1) < 1e-15;
-  }
   typed_value v = *value_at(b, m);
   if (v.op == VALUE_SUB && is_the_number(b, v.args[0], 1)) return v.args[1] == c;
   return one_minus(b, c) == m;
@@ -200,9 +199,8 @@ typedef struct taken {
 static taken take_gate(builder *b, value_id id, bool exponential, axis_set beside, int depth) {
   typed_value v = *value_at(b, id);
   bool nested = (v.axes & ~beside) == 0 || (beside & ~v.axes) == 0;
-  if (v.op == VALUE_EXP || (v.op == VALUE_SIGMOID && !exponential)) {
+  if (v.op == VALUE_EXP || (v.op == VALUE_SIGMOID && !exponential))
     return nested ? (taken){id, NO_VALUE} : (taken){NO_VALUE, id};
-  }
   if (v.op != VALUE_MUL || depth == SEARCH_DEPTH) return (taken){NO_VALUE, id};
   for (int k = 0; k < 2; k++) {
     taken t = take_gate(b, v.args[k], exponential, beside, depth + 1);
@@ -361,13 +359,11 @@ static value_id simplify_log(builder *b, const typed_value *v) {
     value_id logarithm = gate_log(b, x, true, 0);
     if (logarithm != NO_VALUE) return logarithm;
   }
-  if (has_op(b, x, VALUE_SUB) && is_the_number(b, value_operand(b, x, 0), 1)) {
+  if (has_op(b, x, VALUE_SUB) && is_the_number(b, value_operand(b, x, 0), 1))
     return make_unary(b, VALUE_LOG1P, negate(b, value_operand(b, x, 1)));
-  }
-  for (int k = 0; k < 2 && has_op(b, x, VALUE_ADD); k++) {
+  for (int k = 0; k < 2 && has_op(b, x, VALUE_ADD); k++)
     if (is_the_number(b, value_operand(b, x, k), 1))
       return make_unary(b, VALUE_LOG1P, value_operand(b, x, 1 - k));
-  }
   return NO_VALUE;
 }
 

@@ -26,13 +26,11 @@ static bool includes(const word *set, int node) { return set[node / 64] >> node 
 static void number_nodes(arena *memory, const typed_body *body, state_graph *g) {
   g->node_of_state = ARENA_ARRAY(memory, int, body->tensors.count);
   g->node_of_lag = ARENA_ARRAY(memory, int, body->lags.count);
-  for (int i = 0; i < body->tensors.count; i++) {
+  for (int i = 0; i < body->tensors.count; i++)
     g->node_of_state[i] = body->tensors.items[i].kind == TENSOR_STATE ? g->count++ : -1;
-  }
   g->state_count = g->count;
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     g->node_of_lag[i] = body->lags.items[i].input < 0 ? g->count++ : -1;
-  }
 }
 
 static node_sets find_nodes_read(arena *memory, const typed_body *body, const state_graph *g) {
@@ -53,12 +51,10 @@ static node_sets find_nodes_read(arena *memory, const typed_body *body, const st
 
 static value_id *sources_of_nodes(arena *memory, const typed_body *body, const state_graph *g) {
   value_id *source_of = ARENA_ARRAY(memory, value_id, g->count);
-  for (int i = 0; i < body->tensors.count; i++) {
+  for (int i = 0; i < body->tensors.count; i++)
     if (g->node_of_state[i] >= 0) source_of[g->node_of_state[i]] = body->tensors.items[i].assigned;
-  }
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     if (g->node_of_lag[i] >= 0) source_of[g->node_of_lag[i]] = body->lags.items[i].source;
-  }
   return source_of;
 }
 
@@ -97,11 +93,9 @@ state_graph state_graph_make(arena *memory, const typed_body *body) {
   value_id *source_of = sources_of_nodes(memory, body, &g);
   g.reaches = ARENA_ARRAY(memory, bool, (size_t)g.count *(size_t)g.count);
   g.level = ARENA_ARRAY(memory, int, g.count);
-  for (int i = 0; i < g.count; i++) {
-    for (int j = 0; j < g.count; j++) {
+  for (int i = 0; i < g.count; i++)
+    for (int j = 0; j < g.count; j++)
       g.reaches[i * g.count + j] = includes(set_of(&read, source_of[i]), j);
-    }
-  }
   close_transitively(&g);
   find_state_levels(&g);
   return g;

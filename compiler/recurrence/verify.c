@@ -20,9 +20,8 @@ static const char *check_body_tensor(const verifier *v, const typed_tensor *tens
   for (int i = 0; i < tensor->axis_count; i++) {
     int axis = tensor->axes[i];
     if (!axis_legal(v->body, axis)) return WRONG(v, "'%s' has an axis out of range", tensor->name);
-    if (axis_in(set, axis)) {
+    if (axis_in(set, axis))
       return WRONG(v, "'%s' has the axis '%s' twice", tensor->name, v->body->axes.items[axis].name);
-    }
     set |= axis_bit(axis);
   }
   if (set != tensor->axis_set) return WRONG(v, "'%s' has a wrong axis set", tensor->name);
@@ -44,12 +43,10 @@ static const char *check_declarations(const verifier *v) {
   const typed_body *body = v->body;
   if (body->axes.count > TYPED_MAX_AXES) return WRONG(v, "more than %d axes", TYPED_MAX_AXES);
   vec_each(const typed_axis, axis, body->axes) {
-    if (axis->size < 0 && axis->size != TYPED_RUNTIME_SIZE) {
+    if (axis->size < 0 && axis->size != TYPED_RUNTIME_SIZE)
       return WRONG(v, "axis '%s' has a negative size", axis->name);
-    }
-    if (axis->least < 0 || (axis->least && axis->size != TYPED_RUNTIME_SIZE)) {
+    if (axis->least < 0 || (axis->least && axis->size != TYPED_RUNTIME_SIZE))
       return WRONG(v, "axis '%s' has a least size beside its size", axis->name);
-    }
   }
   for (int i = 0; i < body->tensors.count; i++) {
     const char *wrong = check_body_tensor(v, &body->tensors.items[i]);
@@ -58,9 +55,8 @@ static const char *check_declarations(const verifier *v) {
   }
   vec_each(const typed_lag, lag, body->lags) {
     if (lag->depth < 1) return WRONG(v, "the lag buffer of '%s' has no depth", lag->name);
-    if (body->axes.count < 64 && lag->axes >> body->axes.count) {
+    if (body->axes.count < 64 && lag->axes >> body->axes.count)
       return WRONG(v, "the lag buffer of '%s' has an axis out of range", lag->name);
-    }
     if (lag->input < -1 || lag->input >= body->tensors.count ||
         (lag->input >= 0 && body->tensors.items[lag->input].kind != TENSOR_INPUT)) {
       return WRONG(v, "the lag buffer of '%s' is of no input", lag->name);
@@ -87,9 +83,8 @@ static const char *check_recurrence_leaf(const verifier *v, int id, const typed_
       }
       break;
     case VALUE_LAG:
-      if (x->index < 0 || x->index >= body->lags.count) {
+      if (x->index < 0 || x->index >= body->lags.count)
         return WRONG(v, "%%%d: lag buffer out of range", id);
-      }
       if (x->steps < 1 || x->steps > body->lags.items[x->index].depth) {
         return WRONG(v, "%%%d: %d steps back in a lag buffer of depth %d", id, x->steps,
                      body->lags.items[x->index].depth);
@@ -104,26 +99,22 @@ static const char *check_axis_operation(const verifier *v, int id, const typed_v
   const typed_body *body = v->body;
   axis_set axes = body->values.items[x->args[0]].axes;
   if (value_op_class(x->op) == CLASS_REDUCE) {
-    if (x->over == 0 || (x->over & ~axes)) {
+    if (x->over == 0 || (x->over & ~axes))
       return WRONG(v, "%%%d: %s over an axis that the operand lacks", id, value_op_text(x->op));
-    }
     return NULL;
   }
-  if (!axis_legal(body, x->index) || !axis_in(axes, x->index)) {
+  if (!axis_legal(body, x->index) || !axis_in(axes, x->index))
     return WRONG(v, "%%%d: %s of an axis that the operand lacks", id, value_op_text(x->op));
-  }
   int64_t size = body->axes.items[x->index].size;
   if (x->op == VALUE_SLICE && (x->steps < 0 || (size != TYPED_RUNTIME_SIZE && x->steps >= size))) {
     return WRONG(v, "%%%d: entry %d of the axis '%s'", id, x->steps,
                  body->axes.items[x->index].name);
   }
   if (x->op == VALUE_RENAME) {
-    if (!axis_legal(body, x->index2) || axis_in(axes, x->index2)) {
+    if (!axis_legal(body, x->index2) || axis_in(axes, x->index2))
       return WRONG(v, "%%%d: rename to an axis that is present", id);
-    }
-    if (size != body->axes.items[x->index2].size) {
+    if (size != body->axes.items[x->index2].size)
       return WRONG(v, "%%%d: rename between axes of different sizes", id);
-    }
   }
   return NULL;
 }
@@ -202,13 +193,11 @@ static const char *check_assignments(const verifier *v) {
 static const char *check_part(const verifier *v, const typed_tensor *state, const char *part,
                               value_id id) {
   if (id == NO_VALUE) return NULL;
-  if (id < 0 || id >= v->body->values.count) {
+  if (id < 0 || id >= v->body->values.count)
     return WRONG(v, "the %s of '%s' is out of range", part, state->name);
-  }
   const typed_value *x = &v->body->values.items[id];
-  if (x->axes & ~state->axis_set) {
+  if (x->axes & ~state->axis_set)
     return WRONG(v, "the %s of '%s' has an axis that the state lacks", part, state->name);
-  }
   if (x->complex && !state->complex)
     return WRONG(v, "the %s of '%s' is complex", part, state->name);
   return NULL;
@@ -218,17 +207,14 @@ static const char *check_structure(const verifier *v, const recurrence *r,
                                    const typed_tensor *state, const state_structure *s) {
   if ((int)s->class < 0 || s->class >= STATE_CLASSES)
     return WRONG(v, "'%s' has no class", state->name);
-  if (s->stratum < 0 || s->stratum >= r->stratum_count) {
+  if (s->stratum < 0 || s->stratum >= r->stratum_count)
     return WRONG(v, "'%s' lies in no stratum", state->name);
-  }
-  if ((s->key_axes | s->value_axes) & ~state->axis_set) {
+  if ((s->key_axes | s->value_axes) & ~state->axis_set)
     return WRONG(v, "'%s' has key or value axes that it lacks", state->name);
-  }
   if (s->key_axes & s->value_axes)
     return WRONG(v, "'%s' has an axis that is key and value", state->name);
-  if (s->limit != NO_VALUE && (s->limit < 0 || s->limit >= v->body->values.count)) {
+  if (s->limit != NO_VALUE && (s->limit < 0 || s->limit >= v->body->values.count))
     return WRONG(v, "the limit of '%s' is out of range", state->name);
-  }
   const char *wrong = check_part(v, state, "decay", s->decay);
   if (!wrong) wrong = check_part(v, state, "logarithm of the decay", s->log_decay);
   if (!wrong) wrong = check_part(v, state, "increment", s->increment);

@@ -58,10 +58,9 @@ static axis_set state_axes(const scheduler *s) {
       largest = fmax(largest, tensor_numbers(s, &body->tensors.items[i]));
   for (int i = 0; i < body->lags.count; i++)
     largest = fmax(largest, numbers_along(s, body->lags.items[i].axes));
-  vec_each(const typed_tensor, t, body->tensors) {
+  vec_each(const typed_tensor, t, body->tensors)
     if (is_state_tensor(t))
       common &= t->axis_set | (SMALL * tensor_numbers(s, t) > largest ? 0 : fixed);
-  }
   for (int i = 0; i < body->lags.count; i++) {
     axis_set axes = body->lags.items[i].axes;
     common &= axes | (SMALL * numbers_along(s, axes) > largest ? 0 : fixed);
@@ -95,10 +94,9 @@ static bool is_matrix_state(const scheduler *s, int lane) {
   vec_each(const typed_tensor, t, s->r->body.tensors) {
     if (t->kind != TENSOR_STATE) continue;
     int64_t points = 1;
-    for (int x = 0; x < t->axis_count; x++) {
+    for (int x = 0; x < t->axis_count; x++)
       if (t->axes[x] != lane && scheduler_size(s, t->axes[x]) > 0)
         points *= scheduler_size(s, t->axes[x]);
-    }
     if (points > 32) return true;
   }
   return false;
@@ -166,14 +164,12 @@ void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes
   grid &= schedule_tensor_axes(&s->r->body);
   k->lane_axis = !lanes ? -1 : gpu ? scheduler_threads(s, grid) : scheduler_lane(s, grid);
   k->lane_block = 1;
-  if (k->lane_axis >= 0 && gpu) {
+  if (k->lane_axis >= 0 && gpu)
     k->lane_block = threads_for(scheduler_size(s, k->lane_axis));
-  } else if (k->lane_axis >= 0) {
+  else if (k->lane_axis >= 0)
     k->lane_block = scheduler_host_lanes(s, k->lane_axis);
-  }
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
     if (axis_in(grid, axis) && axis != k->lane_axis) k->grid_axes[k->grid_count++] = axis;
-  }
 }
 
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k) {

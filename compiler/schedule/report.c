@@ -51,10 +51,9 @@ static const char *amount_text(arena *a, const typed_body *body, const amount *s
   const char *text = "";
   for (int i = 0; i < sum->count; i++) {
     const char *sizes = "";
-    for (int axis = 0; axis < body->axes.count; axis++) {
+    for (int axis = 0; axis < body->axes.count; axis++)
       if (axis_in(sum->items[i].axes, axis))
         sizes = arena_printf(a, "%s%s%s", sizes, *sizes ? "*" : " * ", body->axes.items[axis].name);
-    }
     text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "",
                         count_with_unit(a, sum->items[i].count), sizes);
   }
@@ -66,11 +65,10 @@ static double axis_entries(const typed_body *body, axis_set axes, axis_set *size
   double count = 1;
   for (int axis = 0; axis < body->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
-    if (body->axes.items[axis].size == TYPED_RUNTIME_SIZE) {
+    if (body->axes.items[axis].size == TYPED_RUNTIME_SIZE)
       *sizes |= axis_bit(axis);
-    } else {
+    else
       count *= (double)body->axes.items[axis].size;
-    }
   }
   return count;
 }
@@ -88,10 +86,9 @@ static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
   axis_set axes = v->axes, sizes = 0;
   for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
-  for (int axis = 0; axis < p->axes.count; axis++) {
+  for (int axis = 0; axis < p->axes.count; axis++)
     if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE)
       sizes |= axis_bit(p->axes.items[axis].body_axis);
-  }
   return sizes;
 }
 
@@ -102,10 +99,9 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
   int64_t sizes[TYPED_MAX_AXES];
   const tile_section *sections = tile_sections(a, p);
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
-  vec_each(const tile_axis, t, p->axes) {
+  vec_each(const tile_axis, t, p->axes)
     if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
       sizes[t->body_axis] = body->axes.items[t->body_axis].size;
-  }
   for (tile_id id = 0; id < p->values.count; id++) {
     if (sections[id] != TILE_BODY) continue;
     add_amount(a, sum, tile_value_cost(p, id, sizes) / p->chunk, runtime_axes_of(p, id));
@@ -116,17 +112,15 @@ static void add_operations(arena *a, amount *sum, const tile_program *p, const t
 
 static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind,
                        double bytes) {
-  vec_each(const typed_tensor, t, body->tensors) {
+  vec_each(const typed_tensor, t, body->tensors)
     if (t->kind == kind)
       add_entry_amount(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
-  }
 }
 
 static void add_state_amounts(arena *a, amount *sum, const typed_body *body, double factor) {
   add_tokens(a, sum, body, TENSOR_STATE, factor);
-  vec_each(const typed_lag, lag, body->lags) {
+  vec_each(const typed_lag, lag, body->lags)
     add_entry_amount(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
-  }
 }
 
 static double token_bytes(number_type dtype) {
@@ -157,10 +151,9 @@ static const char *sum_text(const reporter *r, const amount *sum) {
 
 static const char *explained(const reporter *r) {
   const char *unit = "in multiply-adds of full products a step";
-  for (int axis = 0; axis < r->body->axes.count; axis++) {
+  for (int axis = 0; axis < r->body->axes.count; axis++)
     if (r->body->axes.items[axis].size == TYPED_RUNTIME_SIZE)
       return arena_printf(r->a, "%s, run-time sizes as %d", unit, COST_USUAL_SIZE);
-  }
   return unit;
 }
 
@@ -319,11 +312,10 @@ static void put_saved(const reporter *r, bool states) {
 static void put_again(const reporter *r, bool states) {
   const kernel *k = reported_kernel(r, KERNEL_BACKWARD);
   const char *from = states ? " from its saved state" : "";
-  if (reads_steps_again(k->program)) {
+  if (reads_steps_again(k->program))
     fprintf(r->out, "  again       the steps of a chunk%s%s\n", from, kept_text(r, k->recompute));
-  } else if (k->program->form == TILE_CHUNK) {
+  else if (k->program->form == TILE_CHUNK)
     fprintf(r->out, "  again       the values of a chunk%s\n", from);
-  }
 }
 
 // Which axes are cut into independent instances, which lie in the lanes, which are computed

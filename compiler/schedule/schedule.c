@@ -101,9 +101,8 @@ static void step_kernels(scheduler *s, const tile_program *forward, const char *
 // ---- chunk form ----
 
 static bool runtime_axes(const scheduler *s, axis_set axes) {
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
     if (axis_in(axes, axis) && scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) return true;
-  }
   return false;
 }
 
@@ -111,10 +110,9 @@ static bool runtime_axes(const scheduler *s, axis_set axes) {
 // keep all that can be looped over.
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
   axis_set sized = 0, instances = 0;
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
     if (axis_in(grid, axis) && scheduler_size(s, axis) != TYPED_RUNTIME_SIZE)
       sized |= axis_bit(axis);
-  }
   int kept = scheduler_lane(s, sized);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     if (!axis_in(grid, axis)) continue;
@@ -281,9 +279,8 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
 static int pointwise_chunk(const scheduler *s) {
   enum { FEW_NUMBERS = 4096 };
   int64_t row = 1;
-  for (int axis = 0; axis < s->r->body.axes.count && row <= FEW_NUMBERS; axis++) {
+  for (int axis = 0; axis < s->r->body.axes.count && row <= FEW_NUMBERS; axis++)
     if (scheduler_size(s, axis) > 0) row *= scheduler_size(s, axis);
-  }
   int chunk = 32;
   while (chunk > 1 && chunk * row > FEW_NUMBERS) chunk /= 2;
   return chunk;
@@ -566,8 +563,7 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   s.out->clone = options.gpu ? CLONE_GPU : cost_clone(options.clones);
   const tile_program *step = program_of(a, PROGRAM_STEP, r);
   const char *why = "asked for";
-  if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
+  if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why)))
     step_kernels(&s, step, why);
-  }
   return s.out;
 }

@@ -429,15 +429,13 @@ static void check_statement(body_check *c, const ast_stmt *stmt) {
                                       [AST_PARAM] = TENSOR_PARAM,
                                       [AST_STATE] = TENSOR_STATE,
                                       [AST_OUTPUT] = TENSOR_OUTPUT};
-  if (stmt->kind == AST_LET) {
+  if (stmt->kind == AST_LET)
     check_let(c, stmt);
-  } else if (stmt->kind == AST_ASSIGN) {
+  else if (stmt->kind == AST_ASSIGN)
     check_assignment(c, stmt);
-  } else {
-    for (int i = 0; i < stmt->decls.count; i++) {
+  else
+    for (int i = 0; i < stmt->decls.count; i++)
       check_declaration(c, kinds[stmt->kind], &stmt->decls.items[i]);
-    }
-  }
 }
 
 // ---- the whole -------------------------------------------------------------------------------
@@ -514,12 +512,10 @@ static bool check_number_count(const body_check *c, span where, axis_set axes) {
 // Later layers multiply sizes of a value without a look at overflow. One message is enough: others
 // have the same cause.
 static bool check_all_numbers(const body_check *c) {
-  vec_each(const typed_tensor, tensor, c->body->tensors) {
+  vec_each(const typed_tensor, tensor, c->body->tensors)
     if (!check_number_count(c, tensor->span, tensor->axis_set)) return false;
-  }
-  vec_each(const typed_value, v, c->body->values) {
+  vec_each(const typed_value, v, c->body->values)
     if (!check_number_count(c, v->span, v->axes)) return false;
-  }
   return true;
 }
 
@@ -534,9 +530,8 @@ typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_b
   sema_header(s, recurrence, &item->body.header, bindings, binding_count, body);
   body_check c = {.sema = s, .body = body, .scope = sema_scope_new(s, recurrence->file, body)};
   c.scope->call = call;
-  for (int i = 0; i < item->body.header.count; i++) {
+  for (int i = 0; i < item->body.header.count; i++)
     scope_use_all(c.scope, item->body.header.items[i].value);
-  }
   declare_names(&c, &item->body.statements);
   find_assignments(&c, &item->body.statements);
   for (int i = 0; i < item->body.statements.count; i++) {

@@ -59,14 +59,11 @@ static void share_value(sema_scope *scope, value_id id) {
 void drop_values(sema_scope *scope, int count) {
   body_state *state = scope->state;
   scope->body->values.count = count;
-  while (state->shared.count > 0 && state->shared.items[state->shared.count - 1].id >= count) {
+  while (state->shared.count > 0 && state->shared.items[state->shared.count - 1].id >= count)
     state->shared.count--;
-  }
-  for (int i = 0; i < SHARED_BUCKETS; i++) {
-    while (state->buckets[i] >= state->shared.count) {
+  for (int i = 0; i < SHARED_BUCKETS; i++)
+    while (state->buckets[i] >= state->shared.count)
       state->buckets[i] = state->shared.items[state->buckets[i]].next;
-    }
-  }
 }
 
 // ---- values ----------------------------------------------------------------------------------
@@ -155,9 +152,8 @@ sema_operand build_complex(sema_scope *scope, sema_operand a) {
 
 static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int exponent,
                                       span where) {
-  if (base.kind == OPERAND_CONSTANT) {
+  if (base.kind == OPERAND_CONSTANT)
     return seen_as(operand_constant(pow(base.number, exponent)), base.axes);
-  }
   if (exponent == 0) return seen_as(operand_constant(1), base.axes);
   if (exponent == 1) return base;
   typed_value value = {.op = VALUE_WHOLE_POWER, .index = exponent, .span = where};
@@ -193,9 +189,8 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
 // ---- reductions, slices, renames -------------------------------------------------------------
 
 static void mark_consumed(sema_scope *scope, axis_set axes) {
-  for (int i = 0; i < scope->body->axes.count; i++) {
+  for (int i = 0; i < scope->body->axes.count; i++)
     if (axis_in(axes, i)) scope->body->axes.items[i].summed = true;
-  }
 }
 
 static axis_set axes_of_value(const sema_scope *scope, sema_operand a) {
@@ -214,12 +209,10 @@ sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axi
     a = build_value(scope, value);
   }
   double copies = 1;
-  for (int i = 0; i < scope->body->axes.count; i++) {
+  for (int i = 0; i < scope->body->axes.count; i++)
     if (axis_in(over & ~present, i)) copies *= (double)scope->body->axes.items[i].size;
-  }
-  if (op == VALUE_SUM && copies != 1) {
+  if (op == VALUE_SUM && copies != 1)
     a = build_binary(scope, VALUE_MUL, operand_constant(copies), a, where);
-  }
   return seen_as(a, axes);
 }
 
@@ -248,10 +241,8 @@ sema_operand build_rename(sema_scope *scope, sema_operand a, int from, int to, s
 }
 
 sema_operand build_current_slice(sema_scope *scope, sema_operand a, span where) {
-  for (int i = 0; i < scope->body->axes.count && a.kind != OPERAND_ERROR; i++) {
-    if (axis_in(a.axes, i) && scope->state->slice[i] >= 0) {
+  for (int i = 0; i < scope->body->axes.count && a.kind != OPERAND_ERROR; i++)
+    if (axis_in(a.axes, i) && scope->state->slice[i] >= 0)
       a = build_slice(scope, a, i, scope->state->slice[i], where);
-    }
-  }
   return a;
 }

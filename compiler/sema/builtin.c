@@ -37,16 +37,14 @@ static const builtin builtins[] = {
 enum { BUILTIN_COUNT = sizeof builtins / sizeof *builtins };
 
 const builtin *builtin_find(const char *name, builtin_kind kind) {
-  for (int i = 0; i < BUILTIN_COUNT; i++) {
+  for (int i = 0; i < BUILTIN_COUNT; i++)
     if (builtins[i].kind == kind && strcmp(builtins[i].name, name) == 0) return &builtins[i];
-  }
   return NULL;
 }
 
 const builtin *builtin_any(const char *name) {
-  for (int i = 0; i < BUILTIN_COUNT; i++) {
+  for (int i = 0; i < BUILTIN_COUNT; i++)
     if (strcmp(builtins[i].name, name) == 0) return &builtins[i];
-  }
   return NULL;
 }
 
@@ -55,9 +53,8 @@ const char *builtin_name(int i) {
 }
 
 const char *builtin_name_of(builtin_kind kind, int i) {
-  for (int k = 0; k < BUILTIN_COUNT; k++) {
+  for (int k = 0; k < BUILTIN_COUNT; k++)
     if (builtins[k].kind == kind && i-- == 0) return builtins[k].name;
-  }
   return NULL;
 }
 

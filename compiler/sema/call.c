@@ -19,12 +19,11 @@ static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
   const source *text = sources_get(scope->sema->all, place.source);
   if (!text) return place;
   uint32_t at = place.end;
-  while (at < call->span.end && text->text[at] != '(') {
+  while (at < call->span.end && text->text[at] != '(')
     if (text->text[at] == '/')
       at += (uint32_t)strcspn(text->text + at, "\n");
     else
       at++;
-  }
   place.begin = at;
   place.end = at + 1;
   return place;
@@ -67,9 +66,8 @@ bool check_arity(const sema_scope *scope, const ast_expr *call, const char *sign
 
 // After a mistake in a call its arguments are still looked at: they may hold further ones.
 static sema_operand check_arguments_only(sema_scope *scope, const ast_expr *call) {
-  for (int i = 0; i < call->call.args.count; i++) {
+  for (int i = 0; i < call->call.args.count; i++)
     check_expression(scope, call->call.args.items[i].value);
-  }
   return operand_error;
 }
 
@@ -149,9 +147,8 @@ static sema_operand build_normalize(sema_scope *scope, sema_operand a, axis_set 
 
 static sema_operand build_mean(sema_scope *scope, sema_operand a, axis_set over, span where) {
   double count = 1;
-  for (int i = 0; i < scope->body->axes.count; i++) {
+  for (int i = 0; i < scope->body->axes.count; i++)
     if (axis_in(over, i)) count *= (double)scope->body->axes.items[i].size;
-  }
   a = build_reduction(scope, VALUE_SUM, a, over, where);
   return build_binary(scope, VALUE_DIV, a, operand_constant(count), where);
 }
@@ -169,9 +166,8 @@ static sema_operand build_softmax(sema_scope *scope, sema_operand a, axis_set ov
 
 static const char *axes_to_suggest(const sema_scope *scope, sema_operand a) {
   const char *last = "K";
-  for (int i = 0; i < scope->body->axes.count; i++) {
+  for (int i = 0; i < scope->body->axes.count; i++)
     if (axis_in(a.axes, i)) last = scope->body->axes.items[i].name;
-  }
   return last;
 }
 
@@ -179,9 +175,8 @@ static sema_operand check_reduction_call(sema_scope *scope, const ast_expr *e, c
   const char *name = b->name;
   if (!e->call.has_axes) {
     sema_operand a = operand_error;
-    for (int i = 0; i < e->call.args.count; i++) {
+    for (int i = 0; i < e->call.args.count; i++)
       a = check_expression(scope, e->call.args.items[i].value);
-    }
     report_missing_axes(scope, e, axes_to_suggest(scope, a));
     return operand_error;
   }
@@ -267,9 +262,8 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
   sema *s = scope->sema;
   const ast_item *fn = callee->item;
   if (!check_function(s, callee)) return check_arguments_only(scope, e);
-  if (!check_arity(scope, e, function_signature(s, fn), fn->fn.params.count)) {
+  if (!check_arity(scope, e, function_signature(s, fn), fn->fn.params.count))
     return check_arguments_only(scope, e);
-  }
   if (call_depth(scope) >= DEEPEST_CALLS) {
     scope_error(scope, e->span, "expected at most %d functions calling each other, found more",
                 DEEPEST_CALLS);
@@ -337,9 +331,8 @@ sema_operand check_call(sema_scope *scope, const ast_expr *e) {
   const builtin *elementwise = builtin_find(name, BUILTIN_ELEMENTWISE);
   const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
   if (builtin_find(name, BUILTIN_FOLD)) return check_fold(scope, e);
-  if (reduction && (e->call.has_axes || !elementwise || e->call.args.count == 1)) {
+  if (reduction && (e->call.has_axes || !elementwise || e->call.args.count == 1))
     return check_reduction_call(scope, e, reduction);
-  }
   if (elementwise) {
     if (refuse_axes(scope, e, "it works entry by entry")) return check_arguments_only(scope, e);
     return check_elementwise_call(scope, e, elementwise);

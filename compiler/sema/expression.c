@@ -16,9 +16,8 @@
 // ---- names -----------------------------------------------------------------------------------
 
 static const char *function_hint(const sema_scope *scope, const char *name) {
-  if (builtin_find(name, BUILTIN_REDUCTION) || builtin_find(name, BUILTIN_FOLD)) {
+  if (builtin_find(name, BUILTIN_REDUCTION) || builtin_find(name, BUILTIN_FOLD))
     return arena_printf(scope->sema->memory, "%s[...](...)", name);
-  }
   if (builtin_find(name, BUILTIN_INDEX)) return "index[...]";
   return arena_printf(scope->sema->memory, "%s(...)", name);
 }
@@ -38,9 +37,8 @@ static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) 
     return operand_error;
   }
   suggestion found = {.name = name->text};
-  for (int i = 0; i < scope->symbols.count; i++) {
+  for (int i = 0; i < scope->symbols.count; i++)
     if (!scope->symbols.items[i]->hidden) suggest(&found, scope->symbols.items[i]->name);
-  }
   const char *hint = suggestion_text(s, &found);
   if (!found.best && scope->function) hint = "; a function sees only its own parameters";
   scope_error(scope, name->span, "expected a declared name, found '%s'%s", name->text, hint);
@@ -59,9 +57,8 @@ static sema_operand too_early(const sema_scope *scope, const symbol *name, span 
     return operand_error;
   }
   const char *hint = "";
-  if (name->kind == SYMBOL_STATE) {
+  if (name->kind == SYMBOL_STATE)
     hint = arena_printf(s->memory, "; the state before this step is %s[t-1]", name->name);
-  }
   if (name->assigned_at.source) {
     scope_error(scope, where,
                 "expected a value known at this point, found '%s', assigned on line %d%s",
@@ -111,9 +108,8 @@ static bool remembers(const typed_lag *lag, const symbol *s, sema_operand rememb
 // The buffer of this input or let, made at its first lag.
 static int lag_buffer(sema_scope *scope, const symbol *s, sema_operand remembered) {
   typed_body *body = scope->body;
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     if (remembers(&body->lags.items[i], s, remembered)) return i;
-  }
   typed_lag lag = {.name = s->name,
                    .input = s->kind == SYMBOL_INPUT ? s->index : -1,
                    .source = sema_value(scope, remembered),
@@ -153,9 +149,8 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   symbol *s = scope_lookup(scope, &e->lag.name);
   if (!s) return unknown_name(scope, &e->lag.name);
   s->used = true;
-  if (s->kind != SYMBOL_INPUT && s->kind != SYMBOL_LET && s->kind != SYMBOL_STATE) {
+  if (s->kind != SYMBOL_INPUT && s->kind != SYMBOL_LET && s->kind != SYMBOL_STATE)
     return refuse_lag(scope, s, e);
-  }
   if (!s->declared) return too_early(scope, s, e->lag.name.span);
   double steps = e->lag.steps->number.value;
   const char *written = e->lag.steps->number.text;
@@ -199,9 +194,8 @@ static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr 
                         name->text);
   } else if (!s) {
     suggestion found = {.name = name->text};
-    for (int i = 0; i < scope->body->axes.count; i++) {
+    for (int i = 0; i < scope->body->axes.count; i++)
       if (axis_in(value.axes, i)) suggest(&found, scope->body->axes.items[i].name);
-    }
     hint = suggestion_text(scope->sema, &found);
   }
   const char *found = s && s->kind == SYMBOL_AXIS
@@ -335,9 +329,8 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
 }
 
 static int pending_index(const renames *all, axis_set present, unsigned done) {
-  for (int k = 0; k < all->count; k++) {
+  for (int k = 0; k < all->count; k++)
     if (!(done >> k & 1) && !axis_in(present, all->to[k])) return k;
-  }
   return -1;
 }
 
@@ -347,9 +340,8 @@ static bool is_circle(const renames *all, unsigned done, int k, int *path, int *
   for (*length = 0; *length < all->count;) {
     path[(*length)++] = k;
     int next = -1;
-    for (int j = 0; j < all->count; j++) {
+    for (int j = 0; j < all->count; j++)
       if (!(done >> j & 1) && all->from[j] == all->to[k]) next = j;
-    }
     if (next < 0) return false;
     k = next;
     if (k == path[0]) return *length > 1;  // x{N -> N} is no change of places
@@ -395,9 +387,8 @@ static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
   sema_operand operand = check_expression(scope, e->rename.operand), value = operand;
   renames all = {0};
   bool fine = value.kind != OPERAND_ERROR;
-  for (int i = 0; i < e->rename.renamings.count; i++) {
+  for (int i = 0; i < e->rename.renamings.count; i++)
     fine &= i < MOST_RENAMES && check_renaming(scope, e, value, i, &all);
-  }
   if (!fine) return operand_error;
   unsigned done = 0;
   for (int step = 0; step < all.count; step++) {

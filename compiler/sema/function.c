@@ -24,16 +24,14 @@ static void fail_function(function_check *c, span where, const char *text) {
 // Where the axis is declared, or NULL.
 static const ast_name *find_declared_axis(const function_check *c, const char *name) {
   const ast_names *axes = &c->fn->item->fn.axes;
-  for (int i = 0; i < axes->count; i++) {
+  for (int i = 0; i < axes->count; i++)
     if (axes->items[i].text == name) return &axes->items[i];
-  }
   return NULL;
 }
 
 static const ast_name *find_function_value(const function_check *c, const char *name) {
-  for (int i = 0; i < c->values.count; i++) {
+  for (int i = 0; i < c->values.count; i++)
     if (c->values.items[i]->text == name) return c->values.items[i];
-  }
   return NULL;
 }
 

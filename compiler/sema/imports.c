@@ -90,9 +90,8 @@ static const source *load_std(sema *s, const ast_item *item) {
 }
 
 static loaded *find_loaded_file(const import_check *c, const char *key) {
-  for (int i = 0; i < c->files.count; i++) {
+  for (int i = 0; i < c->files.count; i++)
     if (strcmp(c->files.items[i]->key, key) == 0) return c->files.items[i];
-  }
   return NULL;
 }
 

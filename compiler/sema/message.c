@@ -69,9 +69,8 @@ const char *with_axes_text(const sema_scope *scope, const ast_expr *e, axis_set 
 }
 
 const char *number_text(const sema *s, double number) {
-  if (number == floor(number) && fabs(number) < 1e15) {
+  if (number == floor(number) && fabs(number) < 1e15)
     return arena_printf(s->memory, "%.0f", number);
-  }
   for (int precision = 1; precision < 17; precision++) {
     const char *text = arena_printf(s->memory, "%.*g", precision, number);
     if (strtod(text, NULL) == number) return text;

@@ -104,9 +104,8 @@ static void print_named_axes(FILE *out, const typed_body *body, const int *axes,
 
 static void print_axes_of_set(FILE *out, const typed_body *body, axis_set set) {
   int axes[TYPED_MAX_AXES], count = 0;
-  for (int i = 0; i < body->axes.count; i++) {
+  for (int i = 0; i < body->axes.count; i++)
     if (axis_in(set, i)) axes[count++] = i;
-  }
   print_named_axes(out, body, axes, count);
 }
 

@@ -60,9 +60,8 @@ void body_prune(arena *memory, typed_body *body) {
     body->values.items[kept++] = v;
   }
   body->values.count = kept;
-  for (int i = 0; i < kept_lags; i++) {
+  for (int i = 0; i < kept_lags; i++)
     body->lags.items[i].source = moved[body->lags.items[i].source];
-  }
   for (int i = 0; i < body->tensors.count; i++) {
     value_id *assigned = &body->tensors.items[i].assigned;
     if (*assigned >= 0) *assigned = moved[*assigned];

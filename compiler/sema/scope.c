@@ -140,9 +140,8 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
     case AST_REPEAT:
       scope_use_all(scope, e->repeat.count);
       scope_use_all(scope, e->repeat.body);
-      for (int i = 0; i < e->repeat.carried.count; i++) {
+      for (int i = 0; i < e->repeat.carried.count; i++)
         scope_use_all(scope, e->repeat.carried.items[i].value);
-      }
       for (int i = 0; i < e->repeat.statements.count; i++) {
         const ast_stmt *stmt = e->repeat.statements.items[i];
         scope_use_all(scope, stmt->kind == AST_LET ? stmt->let.value : stmt->assign.value);
@@ -171,10 +170,9 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
     return -1;
   }
   suggestion found = {.name = name->text};
-  for (int i = 0; i < scope->symbols.count; i++) {
+  for (int i = 0; i < scope->symbols.count; i++)
     if (scope->symbols.items[i]->kind == SYMBOL_AXIS)
       suggest(&found, scope->symbols.items[i]->name);
-  }
   const char *hint = suggestion_text(scope->sema, &found);
   if (!found.best && !scope->function) {
     hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name,

@@ -17,20 +17,17 @@ static const ast_header *item_header(const ast_item *item) {
 }
 
 static bool header_declares(const ast_header *header, const char *axis) {
-  for (int i = 0; header && i < header->count; i++) {
+  for (int i = 0; header && i < header->count; i++)
     if (strcmp(header->items[i].name.text, axis) == 0) return true;
-  }
   return false;
 }
 
 static const ast_header *header_named(const typed_program *program, const char *name) {
   const typed_file *file = program->main;
-  for (int i = 0; i < file->names.count; i++) {
+  for (int i = 0; i < file->names.count; i++)
     if (strcmp(file->names.items[i].name, name) == 0) return item_header(file->names.items[i].item);
-  }
-  for (int i = 0; i < file->inits.count; i++) {
+  for (int i = 0; i < file->inits.count; i++)
     if (strcmp(file->inits.items[i].name, name) == 0) return item_header(file->inits.items[i].item);
-  }
   return NULL;
 }
 
@@ -43,9 +40,8 @@ static void check_override_of_item(sema *s, size_override *o) {
   const ast_header *header = header_named(s->program, o->item);
   if (!header) {
     suggestion found = {.name = o->item};
-    for (int i = 0; i < s->program->main->names.count; i++) {
+    for (int i = 0; i < s->program->main->names.count; i++)
       suggest(&found, s->program->main->names.items[i].name);
-    }
     diag_error(s->messages, nowhere,
                "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s", o->item, o->axis,
                (long long)o->size, o->item, suggestion_text(s, &found));
@@ -95,13 +91,11 @@ static void list_layers(sema *s) {
   typed_program *p = s->program;
   for (int i = 0; i < p->main->names.count; i++) {
     ast_item_kind kind = p->main->names.items[i].item->kind;
-    if (kind == AST_LAYER || kind == AST_MODEL) {
+    if (kind == AST_LAYER || kind == AST_MODEL)
       vec_push(s->memory, &p->layers, p->main->names.items[i]);
-    }
   }
-  for (int i = 0; i < p->main->inits.count; i++) {
+  for (int i = 0; i < p->main->inits.count; i++)
     vec_push(s->memory, &p->layers, p->main->inits.items[i]);
-  }
   for (int i = 0; i < p->main->file->items.count; i++) {
     const ast_item *item = p->main->file->items.items[i];
     if (item->kind != AST_TRAIN && item->kind != AST_EVALUATE) continue;

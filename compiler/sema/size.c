@@ -35,9 +35,8 @@ static size evaluate_name(header_check *c, const ast_name *name) {
     if (axis->size == TYPED_RUNTIME_SIZE) return (size){.kind = SIZE_RUNTIME};
     return (size){.kind = SIZE_NUMBER, .number = (double)axis->size};
   }
-  if (name->text == c->sema->word_pi) {
+  if (name->text == c->sema->word_pi)
     return (size){.kind = SIZE_NUMBER, .number = 3.14159265358979323846};
-  }
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->header->count; i++) {
     if (c->header->items[i].name.text == name->text) {
@@ -91,9 +90,8 @@ static size evaluate_call(header_check *c, const ast_expr *e) {
 }
 
 static size evaluate_size(header_check *c, const ast_expr *e) {
-  if (c->sema->depth >= DEEPEST_NESTING) {
+  if (c->sema->depth >= DEEPEST_NESTING)
     return wrong_size(c, e->span, "expected a simpler size, found a deeply nested one");
-  }
   c->sema->depth++;
   size result;
   switch (e->kind) {
@@ -122,9 +120,8 @@ static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   size found = evaluate_size(c, axis->value);
   if (found.kind == SIZE_RUNTIME) return TYPED_RUNTIME_SIZE;
   if (found.kind == SIZE_WRONG) return 1;
-  if (found.number == floor(found.number) && found.number >= 1 && found.number <= LARGEST) {
+  if (found.number == floor(found.number) && found.number >= 1 && found.number <= LARGEST)
     return (int64_t)found.number;
-  }
   const char *text = number_text(c->sema, found.number);
   bool whole = found.number == floor(found.number);
   wrong_size(
@@ -148,9 +145,8 @@ static const size_override *find_override(sema *s, const typed_name *item, const
 }
 
 static const size_binding *find_binding(const size_binding *bindings, int count, const char *axis) {
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     if (bindings[i].axis == axis) return &bindings[i];
-  }
   return NULL;
 }
 

@@ -77,9 +77,8 @@ static int append_operation(start_check *c, value_op op, const int *args) {
 // ---- names and paths -------------------------------------------------------------------------
 
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
-  if (c->paths && c->paths(c->context, e)) {
+  if (c->paths && c->paths(c->context, e))
     return append_start_value(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
-  }
   scope_error(c->scope, e->span,
               c->paths ? "expected a weight of the layer, found '%s'"
                        : "expected no names of weights here, found '%s'; they occur in "
@@ -99,9 +98,8 @@ static int check_name(start_check *c, const ast_expr *e) {
   sema *s = c->scope->sema;
   const char *name = e->name.text;
   if (name == s->word_pi) return append_number(c, 3.14159265358979323846);
-  for (int i = c->parameters.count - 1; i >= 0; i--) {
+  for (int i = c->parameters.count - 1; i >= 0; i--)
     if (c->parameters.items[i].name == name) return c->parameters.items[i].value;
-  }
   symbol *known = c->function ? NULL : scope_lookup(c->scope, &e->name);
   if (known && known->kind == SYMBOL_AXIS) {
     known->used = true;
@@ -111,9 +109,8 @@ static int check_name(start_check *c, const ast_expr *e) {
     known->used = true;
     return append_number(c, known->value.number);
   }
-  if (builtin_find(name, BUILTIN_START) && strcmp(name, "identity") == 0) {
+  if (builtin_find(name, BUILTIN_START) && strcmp(name, "identity") == 0)
     return append_start_value(c, (start_value){.kind = START_IDENTITY});
-  }
   bool path = c->paths && !known && c->paths(c->context, e);
   if (!known && !path && !c->function && strcmp(name, layers_name) == 0)
     return append_start_value(c, (start_value){.kind = START_LAYERS});
@@ -450,9 +447,8 @@ const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_s
     prune(memory, start, result);
     return start;
   }
-  if (diag_error_count(scope->sema->messages) == errors) {
+  if (diag_error_count(scope->sema->messages) == errors)
     scope_error(scope, e->span, "expected a simpler start, found one that grows too large");
-  }
   scope_use_all(scope, e);
   return NULL;
 }

@@ -43,16 +43,14 @@ static const char *start_step_text(arena *memory, const typed_body *body, const 
     return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
   if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
-  if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE) {
+  if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE)
     return arena_printf(memory, "size %s", body->axes.items[v->axis].name);
-  }
   const char *text = v->kind == START_VALUE ? value_op_text(v->op) : draws[v->kind];
   if (v->kind == START_LEGS_IMAG || v->kind == START_LEGS_INPUT)
     text = arena_printf(memory, "%s %s", text, body->axes.items[v->axis].name);
   for (int i = 0; i < start_arity(v); i++) text = arena_printf(memory, "%s %d", text, v->args[i]);
-  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) {
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER)
     text = arena_printf(memory, "%s %d", text, v->exponent);
-  }
   return text;
 }
 

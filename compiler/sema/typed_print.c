@@ -20,9 +20,8 @@ const char *body_order_text(arena *a, const typed_body *body, const int *axes, i
 
 const char *body_axes_text(arena *a, const typed_body *body, axis_set axes) {
   int order[TYPED_MAX_AXES], count = 0;
-  for (int i = 0; i < body->axes.count; i++) {
+  for (int i = 0; i < body->axes.count; i++)
     if (axis_in(axes, i)) order[count++] = i;
-  }
   return body_order_text(a, body, order, count);
 }
 
@@ -42,11 +41,10 @@ static void put_typed_header(FILE *out, arena *a, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     fprintf(out, "%s%s", i ? ", " : "", axis->name);
-    if (axis->size != TYPED_RUNTIME_SIZE) {
+    if (axis->size != TYPED_RUNTIME_SIZE)
       fprintf(out, " = %lld", (long long)axis->size);
-    } else if (axis->size_expr) {
+    else if (axis->size_expr)
       fprintf(out, " = %s at run time", expr_to_text(a, axis->size_expr));
-    }
     if (axis->least) fprintf(out, " >= %lld", (long long)axis->least);
   }
   fprintf(out, ")\n");
@@ -99,9 +97,8 @@ void print_tensor_kind(FILE *out, const typed_body *body, const typed_tensor *te
 
 void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor) {
   fprintf(out, "  %s %s", tensor_kind_text(tensor->kind), tensor->name);
-  for (int i = 0; i < tensor->axis_count; i++) {
+  for (int i = 0; i < tensor->axis_count; i++)
     fprintf(out, "%s%s", i ? "," : "[", body->axes.items[tensor->axes[i]].name);
-  }
   if (tensor->axis_count) fputc(']', out);
   print_tensor_kind(out, body, tensor);
 }
@@ -139,9 +136,8 @@ static void put_typed_value(FILE *out, const typed_body *body, int id) {
   if (v->over) print_axis_list(out, body, v->over);
   for (int i = 0; i < value_arity(v->op); i++) fprintf(out, " %%%d", v->args[i]);
   if (v->op == VALUE_WHOLE_POWER) fprintf(out, " %d", v->index);
-  if (v->op == VALUE_RENAME) {
+  if (v->op == VALUE_RENAME)
     fprintf(out, " %s -> %s", body->axes.items[v->index].name, body->axes.items[v->index2].name);
-  }
   if (v->op == VALUE_SLICE) fprintf(out, " %s = %d", body->axes.items[v->index].name, v->steps);
   if (v->name) fprintf(out, "  \"%s\"", v->name);
   fprintf(out, "\n");

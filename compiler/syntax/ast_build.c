@@ -16,11 +16,10 @@ static const char *take_doc(builder *b, span where) {
   int low = 0, high = b->tokens->count;
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
-    if (b->tokens->items[middle].span.begin <= where.begin) {
+    if (b->tokens->items[middle].span.begin <= where.begin)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   b->documented[low] = true;
   return b->tokens->items[low].doc;
@@ -356,9 +355,8 @@ ast_setting_entry entry_kind(ast_expr *kind) {
 
 ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, const token *end) {
   ast_expr *e = new_expr(b, AST_MIX, span_to(word->span, end));
-  if (strcmp(word->text, "mix") != 0) {
+  if (strcmp(word->text, "mix") != 0)
     diag_error(b->diag, word->span, "expected 'mix' before '{', found '%s'", word->text);
-  }
   for (int i = 0; i < entries->count; i++) {
     entries->items[i].weight = adopt(b, e, entries->items[i].weight);
     entries->items[i].kind = adopt(b, e, entries->items[i].kind);
@@ -470,9 +468,8 @@ ast_expr *lag_expr(builder *b, const token *name, const token *time, const token
 ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices) {
   ast_expr *e = new_expr(b, AST_SLICE, extended(operand->span, slices->end));
   e->slice.operand = adopt(b, e, operand);
-  for (int i = 0; i < slices->bindings.count; i++) {
+  for (int i = 0; i < slices->bindings.count; i++)
     slices->bindings.items[i].value = adopt(b, e, slices->bindings.items[i].value);
-  }
   e->slice.slices = slices->bindings;
   return e;
 }
@@ -493,9 +490,8 @@ ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *
                      const token *close) {
   ast_expr *e = new_expr(b, AST_TUPLE, span_to(open->span, close));
   vec_push(b->memory, &e->tuple.items, adopt(b, e, first));
-  for (int i = 0; i < rest->count; i++) {
+  for (int i = 0; i < rest->count; i++)
     vec_push(b->memory, &e->tuple.items, adopt(b, e, rest->items[i]));
-  }
   return e;
 }
 
@@ -512,9 +508,8 @@ ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindin
                       ast_expr *body, ast_stmts *statements, const token *end) {
   ast_expr *e = new_expr(b, AST_REPEAT, span_to(word->span, end));
   e->repeat.count = adopt(b, e, count);
-  for (int i = 0; i < carried->count; i++) {
+  for (int i = 0; i < carried->count; i++)
     carried->items[i].value = adopt(b, e, carried->items[i].value);
-  }
   e->repeat.carried = *carried;
   e->repeat.body = adopt(b, e, body);
   if (statements) {

@@ -90,9 +90,8 @@ static void add_single_kinds(const parse *p, expectation *e) {
   static const int order[] = {TK_ASSIGN, TK_LB,    TK_LP,    TK_LC,   TK_RP,   TK_RB,    TK_RC,
                               TK_COMMA,  TK_COLON, TK_TILDE, TK_IN,   TK_FOR,  TK_AFTER, TK_ARROW,
                               TK_DOTDOT, TK_DOT,   TK_MINUS, TK_PLUS, TK_CARET};
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++)
     if (e->kinds[order[i]]) add_word(e, kind_text(p, order[i]));
-  }
 }
 
 static expectation expectation_now(const parse *p) {
@@ -108,9 +107,8 @@ static expectation expectation_now(const parse *p) {
 // "a", "a or b", "a, b or c"
 static const char *join_words(const parse *p, const expectation *e) {
   const char *text = e->count ? e->words[0] : "the end of the file";
-  for (int i = 1; i < e->count; i++) {
+  for (int i = 1; i < e->count; i++)
     text = arena_printf(p->memory, "%s%s%s", text, i + 1 == e->count ? " or " : ", ", e->words[i]);
-  }
   return text;
 }
 

@@ -206,9 +206,8 @@ static void put_token(formatter *f, int i, bool must_break) {
   }
   note_sign(f, t);
   put_source_text(f, f->p.source->text + t->span.begin, t->span.end - t->span.begin);
-  if (breaks && (f->current.class == LINE_DECLARATION || f->current.class == LINE_SETTING)) {
+  if (breaks && (f->current.class == LINE_DECLARATION || f->current.class == LINE_SETTING))
     f->current.word_end = f->text.count;
-  }
   if (t->kind == TK_LP || t->kind == TK_LB || t->kind == TK_LC) open_bracket(f, i);
   if (t->kind == TK_RP || t->kind == TK_RB || t->kind == TK_RC) f->brackets.count--;
   f->end = t->span.end;

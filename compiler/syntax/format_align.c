@@ -41,9 +41,8 @@ static int group_end(const lines *all, int i) {
 static bool takes_part(const line *l, bool words) {
   if (l->class == LINE_COMMENT) return false;
   if (!words) return l->sign > 0;
-  if (l->class == LINE_SETTING) {
+  if (l->class == LINE_SETTING)
     return l->word_end <= SETTING_WIDTH_MAX && strchr(l->text + l->word_end, '{') == NULL;
-  }
   return l->word_end > 0;
 }
 

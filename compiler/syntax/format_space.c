@@ -8,9 +8,8 @@ static int token_kind_at(const tokens *all, int index) {
 
 bracket_kind bracket_kind_at(const tokens *all, int index) {
   int next = token_kind_at(all, index + 1), after = token_kind_at(all, index + 2);
-  if (token_kind_at(all, index) == TK_LC) {
+  if (token_kind_at(all, index) == TK_LC)
     return next == TK_NAME && after == TK_ARROW ? BRACKET_RENAME : BRACKET_BLOCK;
-  }
   if (token_kind_at(all, index) != TK_LB || token_kind_at(all, index - 1) == TK_IN ||
       next != TK_NAME) {
     return BRACKET_PLAIN;

@@ -63,16 +63,14 @@ static const struct {
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
 const char *token_kind_name(int kind) {
-  for (int i = 0; i < KIND_COUNT; i++) {
+  for (int i = 0; i < KIND_COUNT; i++)
     if (kinds[i].kind == kind) return kinds[i].name;
-  }
   return "NONE";
 }
 
 const char *token_kind_spelling(int kind) {
-  for (int i = 0; i < KIND_COUNT; i++) {
+  for (int i = 0; i < KIND_COUNT; i++)
     if (kinds[i].kind == kind) return kinds[i].spelling;
-  }
   return NULL;
 }
 
@@ -129,9 +127,8 @@ token_stream lexer_finish(lexer *lx) {
 void lex_newline(lexer *lx) { lx->line_has_token = false; }
 
 void lex_byte_order_mark(lexer *lx, const unsigned char *from, const unsigned char *to) {
-  if (from != lx->begin) {
+  if (from != lx->begin)
     lex_foreign(lx, TK_NONE, "this character has no meaning: remove it", from, to);
-  }
 }
 
 static void add_comment(lexer *lx, const unsigned char *from, const unsigned char *to,
@@ -192,9 +189,8 @@ void lex_word(lexer *lx, const unsigned char *from, const unsigned char *to) {
 void lex_number(lexer *lx, int kind, const unsigned char *from, const unsigned char *to) {
   token *t = add_token(lx, kind, from, to);
   t->text = interned(lx, from, to);
-  if (isinf(strtod(t->text, NULL))) {
+  if (isinf(strtod(t->text, NULL)))
     t->complaint = arena_printf(lx->memory, "expected a number below 1.8e308, found '%s'", t->text);
-  }
 }
 
 // 2k, 1e, 3_000: the digits are a number, the letters are not.

@@ -178,9 +178,8 @@ static bool misspelled_statement(parse *p) {
   trial_accepts(&with_sign, TK_NAME);
   bool sign_missing = trial_accepts(&with_sign, TK_ASSIGN) &&
                       count_fitting(p, with_sign, p->at + 1) == REPAIR_WINDOW;
-  if (is_punctuation(next->kind) ? next->kind != TK_LP && next->kind != TK_LC : sign_missing) {
+  if (is_punctuation(next->kind) ? next->kind != TK_LP && next->kind != TK_LC : sign_missing)
     return false;
-  }
   say(p, t->span, "a statement", found_text(p, t),
       next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
   p->at++;
@@ -316,11 +315,10 @@ static bool later_step(parse *p) {
   if (peek(p, -2)->kind != TK_LB || name->kind != TK_NAME || !fits(p, TK_MINUS)) return false;
   say(p, t->span, "'-'", found_text(p, t),
       arena_printf(p->memory, "only earlier steps can be read, as in %s[t-1]", name->text));
-  if (t->kind == TK_PLUS) {
+  if (t->kind == TK_PLUS)
     take_as(p, TK_MINUS);
-  } else {
+  else
     skip_to_recovery_point(p);
-  }
   return true;
 }
 
@@ -342,9 +340,8 @@ static bool number_in_brackets(parse *p) {
 // let a, b = f(q)
 static bool bare_tuple(parse *p) {
   const token *t = peek(p, 0), *name = peek(p, -1);
-  if (t->kind != TK_COMMA || p->at < 2 || peek(p, -2)->kind != TK_LET || name->kind != TK_NAME) {
+  if (t->kind != TK_COMMA || p->at < 2 || peek(p, -2)->kind != TK_LET || name->kind != TK_NAME)
     return false;
-  }
   say(p, t->span, expected_text(p), found_text(p, t),
       arena_printf(p->memory, "a tuple is written let (%s, ...) = ...", name->text));
   return skip_to_recovery_point(p);

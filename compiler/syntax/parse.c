@@ -130,9 +130,8 @@ static bool is_start(const parse *p, const token *t) {
   if (item == TK_NONE) return is_item_word(t->kind);
   if (is_item_word(t->kind) && fits(p, TK_FN)) return !fits(p, TK_LET);  // not a step of a path
   if (is_statement_word(t->kind)) return fits(p, TK_LET) && !fits(p, TK_FN);
-  if (item == TK_TRAIN && fits(p, TK_PERCENT) && !fits(p, TK_STRING)) {
+  if (item == TK_TRAIN && fits(p, TK_PERCENT) && !fits(p, TK_STRING))
     return is_word_or_number(t->kind) && peek(p, -1)->kind != TK_DOTDOT;  // an entry
-  }
   if (within_settings(p)) return t->kind == TK_NAME || t->kind == TK_MODEL || t->kind == TK_INIT;
   if (t->kind != TK_NAME) return false;
   // An expression never continues with a name; but the body of a repeat may be one.
@@ -220,11 +219,10 @@ void unexpected(parse *p) {
   const char *expected = missing ? expected_before(p, r.kind) : expected_text(p);
   say(p, found->span, expected, found_text(p, found), repair_hint(p, r));
   if (diag_error_count(p->diag) > errors) offer_repair(p, r);
-  if (r.action == REPAIR_NONE) {
+  if (r.action == REPAIR_NONE)
     skip_to_recovery_point(p);
-  } else {
+  else
     apply_repair(p, r);
-  }
 }
 
 // A lexeme outside the language becomes the nearest token, or nothing.

@@ -26,9 +26,8 @@ static void open_node(printer *p, const char *word, const char *name) {
 static void close_node(printer *p) { p->depth--; }
 
 void print_names(FILE *out, const ast_names *names, const char *separator) {
-  for (int i = 0; i < names->count; i++) {
+  for (int i = 0; i < names->count; i++)
     fprintf(out, "%s%s", i ? separator : "", names->items[i].text);
-  }
 }
 
 void print_axis_names(FILE *out, const ast_names *axes) {
@@ -102,9 +101,8 @@ static void print_call(printer *p, const ast_expr *e) {
 static void print_repeat(printer *p, const ast_expr *e) {
   open_node(p, "repeat", NULL);
   print_labelled(p, "count", NULL, e->repeat.count);
-  vec_each(const ast_binding, carried, e->repeat.carried) {
+  vec_each(const ast_binding, carried, e->repeat.carried)
     print_labelled(p, "carried", carried->name.text, carried->value);
-  }
   if (e->repeat.body) print_labelled(p, "body", NULL, e->repeat.body);
   for (int i = 0; i < e->repeat.statements.count; i++) print_stmt(p, e->repeat.statements.items[i]);
   close_node(p);
@@ -113,9 +111,8 @@ static void print_repeat(printer *p, const ast_expr *e) {
 static void print_slice(printer *p, const ast_expr *e) {
   open_node(p, "slice", NULL);
   print_expr(p, e->slice.operand);
-  for (int i = 0; i < e->slice.slices.count; i++) {
+  for (int i = 0; i < e->slice.slices.count; i++)
     print_labelled(p, "at", e->slice.slices.items[i].name.text, e->slice.slices.items[i].value);
-  }
   close_node(p);
 }
 
@@ -224,9 +221,8 @@ static void print_decl(printer *p, const char *word, const ast_decl *decl) {
 static void print_let(printer *p, const ast_stmt *stmt) {
   open_node(p, stmt->let.is_tuple ? "let-tuple" : "let", NULL);
   print_doc(p, stmt->doc);
-  vec_each(const ast_bind, bind, stmt->let.binds) {
+  vec_each(const ast_bind, bind, stmt->let.binds)
     print_bound_name(p, "bind", bind->name, bind->has_axes, &bind->axes);
-  }
   print_expr(p, stmt->let.value);
   close_node(p);
 }
@@ -241,18 +237,16 @@ static void print_stmt(printer *p, const ast_stmt *stmt) {
     print_expr(p, stmt->assign.value);
     close_node(p);
   } else {
-    for (int i = 0; i < stmt->decls.count; i++) {
+    for (int i = 0; i < stmt->decls.count; i++)
       print_decl(p, words[stmt->kind], &stmt->decls.items[i]);
-    }
   }
 }
 
 // ---- items --------------------------------------------------------------------------------------
 
 static void print_header(printer *p, const ast_header *header) {
-  for (int i = 0; i < header->count; i++) {
+  for (int i = 0; i < header->count; i++)
     print_labelled(p, "axis", header->items[i].name.text, header->items[i].value);
-  }
 }
 
 static void print_fn(printer *p, const ast_item *item) {
@@ -271,11 +265,10 @@ static void print_fn(printer *p, const ast_item *item) {
 
 static void print_import(printer *p, const ast_item *item) {
   begin_line(p);
-  if (item->import.file) {
+  if (item->import.file)
     print_quoted(p->out, item->import.file);
-  } else {
+  else
     print_names(p->out, &item->import.path, ".");
-  }
   fputc('\n', p->out);
 }
 
@@ -334,9 +327,8 @@ static void print_item(printer *p, const ast_item *item) {
     case AST_LAYER:
     case AST_MODEL:
       if (item->body.has_header) print_header(p, &item->body.header);
-      for (int i = 0; i < item->body.statements.count; i++) {
+      for (int i = 0; i < item->body.statements.count; i++)
         print_stmt(p, item->body.statements.items[i]);
-      }
       break;
     case AST_FN: print_fn(p, item); break;
     case AST_IMPORT: print_import(p, item); break;
@@ -344,9 +336,8 @@ static void print_item(printer *p, const ast_item *item) {
     case AST_TRAIN: print_train_ast(p, item); break;
     case AST_EVALUATE:
       print_after(p, item->evaluate.after);
-      for (int i = 0; i < item->evaluate.tasks.count; i++) {
+      for (int i = 0; i < item->evaluate.tasks.count; i++)
         print_expr(p, item->evaluate.tasks.items[i]);
-      }
       break;
   }
   close_node(p);

@@ -8,9 +8,8 @@ void print_tokens(FILE *out, arena *a, diag *d, const source *s) {
   vec_each(const token, t, stream.tokens) {
     source_position at = source_locate(s, t->span.begin);
     fprintf(out, "%d:%d %s", at.line, at.column, token_kind_name(t->kind));
-    if (t->kind != 0) {
+    if (t->kind != 0)
       fprintf(out, " %.*s", (int)(t->span.end - t->span.begin), s->text + t->span.begin);
-    }
     if (t->doc) fputs("  /// documented", out);
     fputc('\n', out);
     if (t->complaint) diag_error(d, t->span, "%s", t->complaint);

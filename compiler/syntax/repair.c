@@ -58,11 +58,10 @@ repair find_repair(const parse *p) {
   const token *found = peek(p, 0);
   bool ends = found->kind == 0 || found->kind == TK_RC || is_item_word(found->kind) ||
               starts_statement(p, p->at);
-  if (ends) {
+  if (ends)
     try_kinds(p, &best, REPAIR_INSERT, missing_at_end, COUNT(missing_at_end), ends);
-  } else {
+  else
     try_kinds(p, &best, REPAIR_INSERT, missing_inside, COUNT(missing_inside), ends);
-  }
   if (found->kind == 0) return best;
   if (is_punctuation(found->kind)) {
     bool opens = found->kind == TK_LP || found->kind == TK_LB || found->kind == TK_LC;
@@ -98,9 +97,8 @@ static bool is_recovery_point(const parse *p, int index, bracket_counts open, ui
   const token *t = &p->tokens.items[index];
   if (t->kind == 0) return true;
   bool in_settings = fits(p, TK_MODEL) && !fits(p, TK_FN);
-  if (is_item_word(t->kind) && t->first_on_line) {
+  if (is_item_word(t->kind) && t->first_on_line)
     return !(in_settings && (t->kind == TK_MODEL || t->kind == TK_INIT)) || fits(p, t->kind);
-  }
   if (t->kind == TK_NONE || !fits(p, t->kind)) return false;
   if (t->kind == TK_RC) return open.braces == 0;
   // A bracket that was never closed must not swallow the rest of the block.
@@ -142,11 +140,10 @@ bool skip_to_recovery_point(parse *p) {
   close_blocks(p);
   const token *next = peek(p, 0);
   if (!fits(p, next->kind)) {
-    if (next->kind == 0) {
+    if (next->kind == 0)
       p->stopped = true;
-    } else {
+    else
       p->at++;
-    }
   }
   return true;
 }

@@ -33,9 +33,8 @@ static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blo
     int64_t end = i < blob->address_count ? blob->addresses[i].offset : blob->size;
     if (end < at || end > blob->size)
       ICE("target", "addresses of %s are not in order", blob->symbol);
-    if (end > at) {
+    if (end > at)
       fields[count++] = LLVMConstStringInContext2(m->context, bytes + at, (size_t)(end - at), 1);
-    }
     if (i == blob->address_count) break;
     fields[count++] = symbol_named(m, blob->addresses[i].symbol);
     at = end + 8;
@@ -110,9 +109,8 @@ typedef struct part {
 } part;
 
 static bool is_lowered(const codegen_input *input, int index) {
-  for (int i = 0; i < index; i++) {
+  for (int i = 0; i < index; i++)
     if (strcmp(input->kernels[i]->symbol, input->kernels[index]->symbol) == 0) return true;
-  }
   return false;
 }
 
@@ -272,11 +270,10 @@ codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options option
 }
 
 codegen_object *codegen_end(codegen_job *job) {
-  if (job->started) {
+  if (job->started)
     pthread_join(job->thread, NULL);
-  } else {
+  else
     run_job(job);
-  }
   arena_adopt(job->a, job->memory);
   pass_log_add(&job->log);
   return job->object;

@@ -117,13 +117,12 @@ static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef point
 
 static void check_instruction(simt_module *s, LLVMValueRef i) {
   LLVMOpcode opcode = LLVMGetInstructionOpcode(i);
-  if (opcode == LLVMLoad) {
+  if (opcode == LLVMLoad)
     check_access(s, i, LLVMGetOperand(i, 0), LLVMTypeOf(i), false);
-  } else if (opcode == LLVMStore) {
+  else if (opcode == LLVMStore)
     check_access(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)), true);
-  } else if (LLVMIsAMemIntrinsic(i)) {
+  else if (LLVMIsAMemIntrinsic(i))
     ICE("target", "GPU code moves memory in a way that the executor does not see");
-  }
 }
 
 static void check_function_body(simt_module *s, LLVMValueRef function) {

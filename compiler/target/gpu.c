@@ -16,9 +16,8 @@
 #include "compiler/target/target.h"
 
 static bool is_lowered(const kernel *const *kernels, int index) {
-  for (int i = 0; i < index; i++) {
+  for (int i = 0; i < index; i++)
     if (strcmp(kernels[i]->symbol, kernels[index]->symbol) == 0) return true;
-  }
   return false;
 }
 
@@ -62,9 +61,8 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
 // their own. NULL: there is none.
 static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object,
                                 codegen_gpu_target target) {
-  vec_each(const codegen_gpu_image, made, object->images) {
+  vec_each(const codegen_gpu_image, made, object->images)
     if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
-  }
   return NULL;
 }
 

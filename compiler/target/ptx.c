@@ -298,14 +298,12 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
       : row->kind == WGMMA   ? wgmma_body(&x, row, function)
       : row->kind == ADDRESS ? address_body(&x, function)
                              : memory_start(&x, row);
-  if (gpu_result_count(&gpu_ops[op])) {
+  if (gpu_result_count(&gpu_ops[op]))
     LLVMBuildRet(x.b, result);
-  } else {
+  else
     LLVMBuildRetVoid(x.b);
-  }
   LLVMDisposeBuilder(x.b);
   LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_module m = {.context = x.context, .module = module};
   llvm_flag(function, "alwaysinline");
 }
 

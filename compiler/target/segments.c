@@ -229,11 +229,10 @@ static int segment_of_block(const char *text, const segment_list *list) {
   int now = -1, run = 0, best = -1, most = 0;
   for (text_line line = line_at(text); *line.word && !is_label(line);
        line = line_at(next_ptx_line(line))) {
-    if (strncmp(line.word, ".loc", 4) == 0) {
+    if (strncmp(line.word, ".loc", 4) == 0)
       now = segment_of_line(line.word, list), run = 0;
-    } else if (now >= 0 && is_code(line.word) && ++run > most) {
+    else if (now >= 0 && is_code(line.word) && ++run > most)
       best = now, most = run;
-    }
     if (is_branch(line)) break;
   }
   return best;

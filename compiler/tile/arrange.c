@@ -37,9 +37,8 @@ typedef VEC(part) parts;
 // ---- what has to be formed -------------------------------------------------------------------
 
 static bool has_fixed_factor(const arranger *r, tile_id id) {
-  for (int i = 0; i < r->factors[id].count; i++) {
+  for (int i = 0; i < r->factors[id].count; i++)
     if (r->sections[r->factors[id].items[i]] == TILE_PROLOGUE) return true;
-  }
   return false;
 }
 
@@ -48,13 +47,12 @@ static bool sinks(const arranger *r, tile_id id) {
   for (;;) {
     const tile_value *v = tile_at(r->from, id);
     if (r->sections[id] == TILE_PROLOGUE) return true;
-    if (tile_op_is(v->op, TILE_SINKS_FACTOR)) {
+    if (tile_op_is(v->op, TILE_SINKS_FACTOR))
       id = v->args[0];
-    } else if (v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0)) {
+    else if (v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0))
       id = v->args[1];
-    } else {
+    else
       return v->op == TILE_MUL && has_fixed_factor(r, id);
-    }
   }
 }
 
@@ -78,11 +76,10 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
   const tile_value *v = tile_at(r->from, id);
   if (is_product(v)) {
     bool sign = r->factors[id].negative != negative;
-    if (lone_negative(r, &r->factors[id], sign)) {
+    if (lone_negative(r, &r->factors[id], sign))
       r->wanted_negative[r->factors[id].items[0]] = true;
-    } else {
+    else
       want_factors(r, id);
-    }
     return;
   }
   if (v->op == TILE_SUM && is_product(tile_at(r->from, v->args[0])) && !negative) {
@@ -202,18 +199,15 @@ static void form_pairs(arranger *r, parts *f, int left) {
     }
     part *x = &f->items[best_i], *y = &f->items[best_k];
     x->value = form_pair(r, x->value, y->value);
-    for (int i = 0; i < y->made_of.count; i++) {
-      vec_push(r->arena, &x->made_of, y->made_of.items[i]);
-    }
+    for (int i = 0; i < y->made_of.count; i++) vec_push(r->arena, &x->made_of, y->made_of.items[i]);
     *y = f->items[--f->count];
   }
 }
 
 static tile_id negated_tile(arranger *r, tile_id x) {
   const tile_value *v = &r->to->values.items[x];
-  if (v->op == TILE_NUMBER) {
+  if (v->op == TILE_NUMBER)
     return tile_append_exact(r->to, (tile_value){.op = TILE_NUMBER, .number = -v->number});
-  }
   if (v->op == TILE_NEG) return v->args[0];
   return tile_append_exact(r->to, (tile_value){.op = TILE_NEG, .args = {x}});
 }

@@ -233,9 +233,8 @@ static void find_wanted(gradient *g) {
     const tile_value *v = &f->values.items[i];
     g->wanted[i] = v->op == TILE_ARGUMENT;
     if (!gradient_has_rule(v->op)) continue;
-    for (int k = v->op == TILE_SELECT; k < tile_arity(v->op); k++) {
+    for (int k = v->op == TILE_SELECT; k < tile_arity(v->op); k++)
       g->wanted[i] |= g->wanted[v->args[k]];
-    }
   }
 }
 
@@ -281,9 +280,8 @@ static partial_states no_partial_states(arena *a, const tile_program *f) {
 
 static axis_set run_time_axes(const tile_program *p) {
   axis_set axes = 0;
-  for (int i = 0; i < p->axes.count; i++) {
+  for (int i = 0; i < p->axes.count; i++)
     if (p->axes.items[i].size == TILE_RUNTIME_SIZE) axes |= axis_bit(i);
-  }
   return axes;
 }
 
@@ -292,9 +290,8 @@ static void seed(gradient *g, partial_states *partial) {
   for (int i = 0; i < f->results.count; i++) {
     tile_result result = f->results.items[i];
     result.place.role = cotangent_role(result.place.role);
-    if (result.place.role == TILE_D_NEXT_STATE) {
+    if (result.place.role == TILE_D_NEXT_STATE)
       result.place.partial = *partial_of_place(partial, &result.place);
-    }
     tile_id d = tile_argument(g->program, result.place);
     if (g->wanted[result.value]) add_gradient_term(g, result.value, d, false);
   }
@@ -344,11 +341,9 @@ static gradient gradient_new(arena *a, const tile_program *f, tile_program *prog
 static tile_program *derive_once(arena *a, const tile_program *f, partial_states *partial) {
   int count = f->values.count;
   gradient g = gradient_new(a, f, tile_program_like(a, backward_name(a, f->name), f));
-  for (int i = 0; i < count; i++) {
-    if (tile_append_exact(g.program, f->values.items[i]) != i) {
+  for (int i = 0; i < count; i++)
+    if (tile_append_exact(g.program, f->values.items[i]) != i)
       ICE("autodiff", "%s computes %%%d twice", f->name, i);
-    }
-  }
   update_facts(&g);
   find_wanted(&g);
   find_guards(&g);

@@ -58,9 +58,8 @@ const char *tile_op_text(tile_op op) { return rows[op].text; }
 const char *tile_op_detail(tile_op op) { return rows[op].detail; }
 
 tile_op tile_op_find(const char *text) {
-  for (int op = 0; op < TILE_OP_COUNT; op++) {
+  for (int op = 0; op < TILE_OP_COUNT; op++)
     if (strcmp(rows[op].text, text) == 0) return (tile_op)op;
-  }
   return TILE_OP_COUNT;
 }
 
@@ -119,9 +118,8 @@ tile_program *tile_program_like(arena *a, const char *name, const tile_program *
   like->pair_axis = program->pair_axis;
   like->grid = program->grid;
   for (int i = 0; i < program->axes.count; i++) vec_push(a, &like->axes, program->axes.items[i]);
-  for (int i = 0; i < program->arguments.count; i++) {
+  for (int i = 0; i < program->arguments.count; i++)
     vec_push(a, &like->arguments, program->arguments.items[i]);
-  }
   return like;
 }
 
@@ -212,10 +210,9 @@ void tile_find_grid(tile_program *program) {
     }
   }
   program->grid = 0;
-  for (int i = 0; i < program->axes.count; i++) {
+  for (int i = 0; i < program->axes.count; i++)
     if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i))
       program->grid |= axis_bit(i);
-  }
 }
 
 // ---- shared values ---------------------------------------------------------------------------
@@ -288,9 +285,8 @@ static bool same_tile_value(const tile_value *a, const tile_value *b) {
       a->index3 != b->index3 || number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
-  for (int i = 0; i < rows[a->op].arity; i++) {
+  for (int i = 0; i < rows[a->op].arity; i++)
     if (a->args[i] != b->args[i]) return false;
-  }
   return true;
 }
 
@@ -319,11 +315,9 @@ tile_id tile_find(const tile_program *program, tile_value value) {
 
 tile_id tile_append_exact(tile_program *program, tile_value value) {
   int arity = rows[value.op].arity;
-  for (int i = 0; i < arity; i++) {
-    if (value.args[i] < 0 || value.args[i] >= program->values.count) {
+  for (int i = 0; i < arity; i++)
+    if (value.args[i] < 0 || value.args[i] >= program->values.count)
       ICE("tile", "operand %d of %s is not a value of %s", i, rows[value.op].text, program->name);
-    }
-  }
   for (int i = arity; i < 3; i++) value.args[i] = NO_TILE;
   tile_id found = tile_find(program, value);
   if (found != NO_TILE) {
@@ -378,9 +372,8 @@ tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over) {
 }
 
 tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, int index2) {
-  if (op == TILE_PREFIX || op == TILE_SEGMENT || op == TILE_SEGMENT_ADJOINT) {
+  if (op == TILE_PREFIX || op == TILE_SEGMENT || op == TILE_SEGMENT_ADJOINT)
     return tile_along(program, op, x, index, program->time_axis, program->pair_axis);
-  }
   tile_value value = {.op = op, .args = {x}, .index = index, .index2 = index2};
   return tile_append(program, value);
 }
@@ -441,9 +434,8 @@ void tile_copy_results(tile_program *to, const tile_program *from, const tile_id
 }
 
 void tile_add_results(tile_program *to, const tile_program *from, const tile_id *image) {
-  for (int i = 0; i < from->results.count; i++) {
+  for (int i = 0; i < from->results.count; i++)
     tile_add_result(to, from->results.items[i].place, image[from->results.items[i].value]);
-  }
 }
 
 bool tile_is_number(const tile_program *program, tile_id x, double number) {

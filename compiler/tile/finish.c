@@ -74,10 +74,9 @@ static tile_id exponential(finisher *f, tile_id id, bool negative) {
 static bool *find_factors(arena *a, const finisher *f) {
   bool *factors = ARENA_ARRAY(a, bool, f->from->values.count), negative;
   tile_id factor;
-  for (int i = 0; i < f->from->values.count; i++) {
+  for (int i = 0; i < f->from->values.count; i++)
     if (sums_of_product(f, tile_at(f->from, i), &factor, &negative) != NO_TILE)
       factors[factor] = true;
-  }
   return factors;
 }
 

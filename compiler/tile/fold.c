@@ -57,11 +57,8 @@ static bool is_scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) 
 }
 
 static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
-  for (int i = 0; i < p->axes.count; i++) {
-    if (axis_in(axes, i)) {
-      x = binary(p, TILE_MUL, tile_leaf(p, TILE_AXIS_SIZE, i), x);
-    }
-  }
+  for (int i = 0; i < p->axes.count; i++)
+    if (axis_in(axes, i)) x = binary(p, TILE_MUL, tile_leaf(p, TILE_AXIS_SIZE, i), x);
   return x;
 }
 
@@ -83,9 +80,8 @@ static tile_id fold_neg(tile_program *p, tile_value v) {
 static tile_id fold_exp(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
   if (x.op == TILE_LOG_SIGMOID) return unary(p, TILE_SIGMOID, x.args[0]);
-  if (x.op == TILE_NEG && tile_op_of(p, x.args[0]) == TILE_SOFTPLUS) {
+  if (x.op == TILE_NEG && tile_op_of(p, x.args[0]) == TILE_SOFTPLUS)
     return unary(p, TILE_SIGMOID, neg(p, arg_of(p, x.args[0], 0)));
-  }
   return exact(p, v);
 }
 
@@ -142,9 +138,8 @@ static tile_id fold_add(tile_program *p, tile_value v) {
   if (is_constant(p, x, 0)) return y;
   if (is_constant(p, y, 0)) return x;
   if (x == y) return binary(p, TILE_MUL, folded_number(p, 2), x);
-  if (is_neg(p, x) && is_neg(p, y)) {
+  if (is_neg(p, x) && is_neg(p, y))
     return neg(p, binary(p, TILE_ADD, arg_of(p, x, 0), arg_of(p, y, 0)));
-  }
   if (is_neg(p, y)) return binary(p, TILE_SUB, x, arg_of(p, y, 0));
   if (is_neg(p, x)) return binary(p, TILE_SUB, y, arg_of(p, x, 0));
   return fold_add_structured(p, v);
@@ -188,9 +183,8 @@ static tile_id fold_mul(tile_program *p, tile_value v) {
     }
     return binary(p, TILE_MUL, folded_number(p, scale), binary(p, TILE_MUL, x, rest));
   }
-  if (!is_number(p, x) && is_scaled(p, x, &scale, &rest)) {
+  if (!is_number(p, x) && is_scaled(p, x, &scale, &rest))
     return binary(p, TILE_MUL, folded_number(p, scale), binary(p, TILE_MUL, rest, y));
-  }
   return exact(p, v);
 }
 
@@ -209,12 +203,10 @@ static tile_id fold_select(tile_program *p, tile_value v) {
   tile_id c = v.args[0], x = v.args[1], y = v.args[2];
   if (is_number(p, c)) return constant_value(p, c) != 0 ? x : y;
   if (x == y) return x;
-  if (tile_op_of(p, x) == TILE_SELECT && arg_of(p, x, 0) == c) {
+  if (tile_op_of(p, x) == TILE_SELECT && arg_of(p, x, 0) == c)
     return tile_select(p, c, arg_of(p, x, 1), y);
-  }
-  if (tile_op_of(p, y) == TILE_SELECT && arg_of(p, y, 0) == c) {
+  if (tile_op_of(p, y) == TILE_SELECT && arg_of(p, y, 0) == c)
     return tile_select(p, c, x, arg_of(p, y, 2));
-  }
   bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
   if ((minus_x || minus_y) && (minus_x || is_constant(p, x, 0)) &&
       (minus_y || is_constant(p, y, 0))) {
@@ -230,9 +222,8 @@ static tile_id fold_accumulate(tile_program *p, tile_value v) {
   if (is_constant(p, x, 0)) return x;
   double scale;
   tile_id rest;
-  if (is_scaled(p, x, &scale, &rest)) {
+  if (is_scaled(p, x, &scale, &rest))
     return binary(p, TILE_MUL, folded_number(p, scale), unary(p, TILE_ACCUMULATE, rest));
-  }
   return exact(p, v);
 }
 
@@ -248,9 +239,8 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
     numbers[i] = constant_value(p, v.args[i]);
   }
   if (expanded) {
-    for (int i = 0; i < arity; i++) {
+    for (int i = 0; i < arity; i++)
       if (tile_op_of(p, v.args[i]) == TILE_EXPAND) v.args[i] = arg_of(p, v.args[i], 0);
-    }
     return expand(p, tile_append(p, v), all);
   }
   if (constant) return folded_number(p, tile_function_of(v.op)(numbers));
@@ -296,9 +286,8 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
   tile_value inner = folded_value(p, x);
   double scale;
   tile_id rest;
-  if (is_scaled(p, x, &scale, &rest)) {
+  if (is_scaled(p, x, &scale, &rest))
     return binary(p, TILE_MUL, folded_number(p, scale), reduce(p, TILE_SUM, rest, v.over));
-  }
   switch (inner.op) {
     case TILE_SUM: return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
     case TILE_EXPAND: return reduce(p, TILE_SUM, inner.args[0], v.over);
@@ -469,9 +458,8 @@ static tile_id fold_place(tile_program *p, tile_value v) {
   tile_value x = folded_value(p, v.args[0]);
   if (is_constant(p, v.args[0], 0)) return v.args[0];
   if (axis_in(x.axes, tile_entry_axis(&v))) ICE("tile", "place on an axis that the value has");
-  if (x.op == TILE_NEG) {
+  if (x.op == TILE_NEG)
     return neg(p, tile_indexed(p, TILE_PLACE, x.args[0], tile_entry_axis(&v), tile_entry(&v)));
-  }
   return exact(p, v);
 }
 
@@ -495,9 +483,8 @@ static tile_id fold_along_time(tile_program *p, tile_value v) {
   if (is_constant(p, x, 0)) return x;
   double scale;
   tile_id rest;
-  if (is_scaled(p, x, &scale, &rest)) {
+  if (is_scaled(p, x, &scale, &rest))
     return binary(p, TILE_MUL, folded_number(p, scale), applied_to(p, v, rest));
-  }
   axis_set needed = axis_bit(v.op == TILE_SHIFT ? tile_shift_axis(&v) : tile_step_axis(&v));
   if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(tile_other_step_axis(&v));
   v.args[0] = with_needed_axes(p, x, needed);

@@ -33,9 +33,8 @@ static bool name_char(char c) {
 static void scan(reader *r, uint32_t from) {
   const char *text = r->text->text;
   while (text[from] == ' ' || text[from] == '\t') from++;
-  if (text[from] == '/' && text[from + 1] == '/') {
+  if (text[from] == '/' && text[from + 1] == '/')
     while (text[from] != '\n' && text[from] != '\0') from++;
-  }
   r->at = r->end = from;
   if (text[from] == '\n' || text[from] == '\0') return;
   if (text[from] == '-' && text[from + 1] == '>') {
@@ -77,11 +76,10 @@ static void expected(reader *r, const char *what) {
   span where = {.source = r->text->id, .begin = r->at, .end = r->end > r->at ? r->end : r->at + 1};
   if (r->text->text[r->at] == '\0' || where.end > r->text->size)
     where.end = where.begin = r->text->size;
-  if (r->at == r->end) {
+  if (r->at == r->end)
     diag_error(r->messages, where, "expected %s, found the end of the line", what);
-  } else {
+  else
     diag_error(r->messages, where, "expected %s, found '%s'", what, token(r));
-  }
 }
 
 static bool here(reader *r, const char *word) {
@@ -183,9 +181,8 @@ static void read_tile_axis(reader *r, const char *kind) {
     return;
   }
   tile_axis axis = {.name = need_name(r, "the name of an axis"), .body_axis = -1};
-  for (int i = 0; i < position; i++) {
+  for (int i = 0; i < position; i++)
     if (p->axes.items[i].name == axis.name) expected(r, "axes of different names");
-  }
   axis.size = take_word(r, "?") ? TILE_RUNTIME_SIZE : need_whole(r, "the size of an axis or '?'");
   if (strcmp(kind, "axis") == 0) {
     axis.body_axis = position;
@@ -240,9 +237,8 @@ static tile_place read_tile_place(reader *r) {
 }
 
 static void read_tile_argument(reader *r) {
-  if (need_whole(r, "the number of the argument") != r->program->arguments.count) {
+  if (need_whole(r, "the number of the argument") != r->program->arguments.count)
     expected(r, "arguments numbered from 0");
-  }
   tile_place place = read_tile_place(r);
   if (!r->failed) vec_push(r->program->arena, &r->program->arguments, place);
 }
@@ -301,9 +297,8 @@ static void read_detail(reader *r, tile_value *v) {
 
 static void read_tile_value(reader *r) {
   tile_program *p = r->program;
-  if (need_whole(r, "the number of the value") != p->values.count) {
+  if (need_whole(r, "the number of the value") != p->values.count)
     expected(r, "values numbered from 0, without gaps");
-  }
   axis_set axes = 0;
   need_word(r, "[");
   if (!take_word(r, "]")) {
@@ -328,11 +323,10 @@ static void read_tile_value(reader *r) {
   if (r->failed) return;
   int count = p->values.count;
   tile_id id = tile_append_exact(p, v);
-  if (id != count) {
+  if (id != count)
     expected(r, "values that differ from each other");
-  } else if (p->values.items[id].axes != axes) {
+  else if (p->values.items[id].axes != axes)
     expected(r, "the axes that follow from the operands");
-  }
 }
 
 static void read_result(reader *r) {

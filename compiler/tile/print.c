@@ -26,9 +26,8 @@ static void put_axis_list(FILE *out, const tile_program *p, axis_set set) {
 
 static void put_tile_place(FILE *out, const tile_program *p, const tile_place *place) {
   fprintf(out, "%s %s[", tile_role_text(place->role), place->name ? place->name : "-");
-  for (int i = 0; i < place->axis_count; i++) {
+  for (int i = 0; i < place->axis_count; i++)
     fprintf(out, "%s%s", i ? "," : "", axis_name(p, place->axes[i]));
-  }
   fprintf(out, "]%s", place->time ? " time" : "");
   if (place->tensor >= 0) fprintf(out, " tensor %d", place->tensor);
   if (place->lag >= 0) fprintf(out, " lag %d slot %d", place->lag, place->slot);
@@ -94,11 +93,10 @@ static void put_program_axes(FILE *out, const tile_program *p) {
                        : axis->body_axis < 0 ? "local"
                                              : "axis";
     fprintf(out, "%s %s ", kind, axis->name);
-    if (axis->size == TILE_RUNTIME_SIZE) {
+    if (axis->size == TILE_RUNTIME_SIZE)
       fprintf(out, "?");
-    } else {
+    else
       fprintf(out, "%lld", (long long)axis->size);
-    }
     fprintf(out, "%s\n", axis_in(p->grid, i) ? " grid" : "");
   }
 }
@@ -107,11 +105,10 @@ char *tile_print(arena *a, const tile_program *program) {
   text_stream text;
   FILE *out = text_begin(&text);
   fprintf(out, "program %s ", program->name);
-  if (program->form == TILE_STEP) {
+  if (program->form == TILE_STEP)
     fprintf(out, "step\n");
-  } else {
+  else
     fprintf(out, "chunk %d\n", program->chunk);
-  }
   put_program_axes(out, program);
   for (int i = 0; i < program->arguments.count; i++) {
     fprintf(out, "argument %d ", i);

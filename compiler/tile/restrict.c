@@ -32,9 +32,8 @@ static void copy_needed(tile_program *kept, const tile_program *program, const b
 static tile_program *keep_roles(arena *a, const tile_program *program, unsigned roles,
                                 bool arguments) {
   bool *needed = ARENA_ARRAY(a, bool, program->values.count);
-  vec_each(const tile_result, result, program->results) {
+  vec_each(const tile_result, result, program->results)
     if (roles >> result->place.role & 1) needed[result->value] = true;
-  }
   mark_operands_needed(program, needed);
   bool *read = ARENA_ARRAY(a, bool, program->arguments.count);
   for (int i = 0; i < program->values.count; i++) {

@@ -25,9 +25,8 @@ static tile_id chosen(tile_program *p, tile_id condition, tile_id x, tile_id y) 
 }
 
 static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
-  for (int k = 0; k < MOST_PARTS; k++) {
+  for (int k = 0; k < MOST_PARTS; k++)
     if (x.of[k] != NO_TILE) x.of[k] = tile_binary(p, op, x.of[k], by);
-  }
   return x;
 }
 

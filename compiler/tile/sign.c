@@ -69,10 +69,9 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
     case TILE_SELECT:
       return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
     case TILE_MUL:
-      for (int k = 0; k < 2; k++) {
+      for (int k = 0; k < 2; k++)
         if (not_positive(p, v->args[k], depth + 1) && tile_sign(p, v->args[1 - k], depth + 1))
           return true;
-      }
       return false;
     default: return false;
   }

@@ -35,9 +35,8 @@ void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_fact
 
 static tile_id multiplied_factors(tile_program *p, const tile_factors *factors) {
   tile_id product = tile_number(p, factors->negative ? -1 : 1);
-  for (int i = 0; i < factors->count; i++) {
+  for (int i = 0; i < factors->count; i++)
     product = tile_binary(p, TILE_MUL, product, factors->items[i]);
-  }
   return product;
 }
 
@@ -83,9 +82,8 @@ static tile_id rewrite_sum(rewriter *r, tile_value v) {
 static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
   tile_program *p = r->program;
   tile_value x = p->values.items[v.args[0]];
-  if (x.op == TILE_SUM && p->form == TILE_STEP && (x.over & ~p->grid) == 0) {
+  if (x.op == TILE_SUM && p->form == TILE_STEP && (x.over & ~p->grid) == 0)
     return tile_reduce(p, TILE_SUM, tile_unary(p, TILE_ACCUMULATE, x.args[0]), x.over);
-  }
   if (!is_product(p, v.args[0])) return tile_append(p, v);
   tile_factors all = {.items = NULL}, out = {.items = NULL}, in = {.items = NULL};
   tile_collect_factors(p, v.args[0], r->arena, &all);
@@ -164,9 +162,8 @@ static bool same_program(const tile_program *p, const tile_program *q) {
         v->index3 != w->index3) {
       return false;
     }
-    for (int k = 0; k < tile_arity(v->op); k++) {
+    for (int k = 0; k < tile_arity(v->op); k++)
       if (v->args[k] != w->args[k]) return false;
-    }
   }
   return true;
 }

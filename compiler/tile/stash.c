@@ -30,11 +30,9 @@ static double cost_per_element(const tile_program *p, tile_id id) {
 static tile_place stash_place(const tile_program *p, tile_id id, tile_role role, int number) {
   tile_place place = {.role = role, .tensor = -1, .lag = -1, .stash = number, .time = true};
   place.name = p->values.items[id].name;
-  for (int i = 0; i < p->axes.count; i++) {
-    if (axis_in(p->values.items[id].axes, i) && i != p->time_axis) {
+  for (int i = 0; i < p->axes.count; i++)
+    if (axis_in(p->values.items[id].axes, i) && i != p->time_axis)
       place.axes[place.axis_count++] = i;
-    }
-  }
   return place;
 }
 
@@ -77,12 +75,9 @@ static tile_program *read_stash(arena *a, const tile_program *derived, const int
 // The same values, with the results of some roles.
 static tile_program *program_copy(arena *a, const tile_program *program, unsigned roles) {
   tile_program *copy = tile_program_like(a, program->name, program);
-  for (int i = 0; i < program->values.count; i++) {
-    tile_append_exact(copy, program->values.items[i]);
-  }
-  vec_each(const tile_result, result, program->results) {
+  for (int i = 0; i < program->values.count; i++) tile_append_exact(copy, program->values.items[i]);
+  vec_each(const tile_result, result, program->results)
     if (roles >> result->place.role & 1) vec_push(a, &copy->results, *result);
-  }
   return copy;
 }
 

@@ -75,9 +75,8 @@ static void find_shares(transfer *x, const pair *state, int values) {
   for (int i = 0; i < values; i++) {
     const tile_value *v = &p->values.items[i];
     share own = share_none;
-    for (int k = 0; k < MOST_PARTS && v->op == TILE_ARGUMENT; k++) {
+    for (int k = 0; k < MOST_PARTS && v->op == TILE_ARGUMENT; k++)
       if (tile_argument_number(v) == state->argument[k]) own.of[k] = tile_number(p, 1);
-    }
     x->of.shares[i] = share_is_any(&own) ? own : share_of(&x->of, i);
   }
 }
@@ -117,9 +116,8 @@ static bool makes_earlier_steps(const transfer *x) {
 }
 
 static bool reads_tensor_state(const tile_program *p, tile_role read, int tensor) {
-  vec_each(const tile_place, place, p->arguments) {
+  vec_each(const tile_place, place, p->arguments)
     if (place->role == read && place->lag < 0 && place->tensor == tensor) return true;
-  }
   return false;
 }
 
@@ -147,15 +145,13 @@ static tile_program *with_cotangents(arena *a, const tile_program *program,
 
 static bool enters_alone(const transfer *x, const pair *state) {
   uint64_t own = x->lags;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; k++)
     if (state->argument[k] >= 0 && state->argument[k] < 63)
       own |= (uint64_t)1 << state->argument[k];
-  }
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; k++)
     if (state->result[k] >= 0 &&
         (x->states[x->program->results.items[state->result[k]].value] & ~own))
       return false;
-  }
   return true;
 }
 
@@ -203,9 +199,8 @@ static tile_place place_of_factor(tile_place place, tile_role role, axis_set axe
   made.role = role;
   made.transfer = true;
   made.axis_count = 0;
-  for (int i = 0; i < place.axis_count; i++) {
+  for (int i = 0; i < place.axis_count; i++)
     if (axis_in(axes, place.axes[i])) made.axes[made.axis_count++] = place.axes[i];
-  }
   return made;
 }
 

@@ -38,11 +38,10 @@ tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut) {
     v = tile_with_images(v, image);
     int axis;
     tile_id once = v.op == TILE_SUM ? counted_once(p, v.args[0], v.over & ~cut, &axis) : NO_TILE;
-    if (once != NO_TILE) {
+    if (once != NO_TILE)
       image[i] = tile_reduce(p, TILE_SUM, once, v.over & ~axis_bit(axis));
-    } else {
+    else
       image[i] = tile_append_exact(p, v);
-    }
   }
   tile_add_results(p, program, image);
   return tile_drop_unused(a, p);

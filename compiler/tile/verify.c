@@ -13,29 +13,25 @@ tile_section tile_value_section(const tile_program *program, tile_id id,
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
   if (tile_op_is(v->op, TILE_PER_RUN)) return TILE_BODY;
-  if (v->op == TILE_ARGUMENT) {
+  if (v->op == TILE_ARGUMENT)
     return tile_place_of(program, v)->role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
-  }
   tile_section section = TILE_PROLOGUE;
-  for (int k = 0; k < tile_arity(v->op); k++) {
+  for (int k = 0; k < tile_arity(v->op); k++)
     if (sections[v->args[k]] > section) section = sections[v->args[k]];
-  }
   return section;
 }
 
 tile_section *tile_sections(arena *a, const tile_program *program) {
   tile_section *sections = ARENA_ARRAY(a, tile_section, program->values.count);
-  for (int i = 0; i < program->values.count; i++) {
+  for (int i = 0; i < program->values.count; i++)
     sections[i] = tile_value_section(program, i, sections);
-  }
   return sections;
 }
 
 axis_set *tile_partial(arena *a, const tile_program *program) {
   axis_set *partial = ARENA_ARRAY(a, axis_set, program->values.count);
-  for (int i = 0; i < program->values.count; i++) {
+  for (int i = 0; i < program->values.count; i++)
     partial[i] = tile_partial_value(program, i, partial);
-  }
   return partial;
 }
 
@@ -126,9 +122,8 @@ static const char *check_tile_leaf(const checker *c, const tile_value *v) {
     case TILE_ARGUMENT:
       if (tile_argument_number(v) < 0 || tile_argument_number(v) >= p->arguments.count)
         return "no such argument";
-      if (v->axes != tile_place_axes(p, tile_place_of(p, v))) {
+      if (v->axes != tile_place_axes(p, tile_place_of(p, v)))
         return "an argument has the axes of its place";
-      }
       return NULL;
     case TILE_VALID:
     case TILE_AT_END:
@@ -183,14 +178,12 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (axis_in(x, tile_renamed_to(v))) return "the operand has the new axis already";
       if (!sizes_agree(c, tile_renamed_from(v), tile_renamed_to(v)))
         return "the axes differ in size";
-      if (v->axes != ((x & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v)))) {
+      if (v->axes != ((x & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v))))
         return "the axes do not follow from the operand";
-      }
       return NULL;
     case TILE_SLICE:
-      if (!axis_exists(c, tile_entry_axis(v)) || !axis_in(x, tile_entry_axis(v))) {
+      if (!axis_exists(c, tile_entry_axis(v)) || !axis_in(x, tile_entry_axis(v)))
         return "the operand lacks the axis that is sliced";
-      }
       if (!entry_exists(c, tile_entry_axis(v), tile_entry(v)))
         return "the entry lies outside the axis";
       return v->axes == (x & ~axis_bit(tile_entry_axis(v)))
@@ -205,12 +198,10 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
                  ? NULL
                  : "the axes do not follow from the operand";
     case TILE_SHIFT:
-      if (!axis_exists(c, tile_shift_axis(v)) || !axis_in(x, tile_shift_axis(v))) {
+      if (!axis_exists(c, tile_shift_axis(v)) || !axis_in(x, tile_shift_axis(v)))
         return "the operand lacks the axis that is shifted";
-      }
-      if (c->program->axes.items[tile_shift_axis(v)].size == TILE_RUNTIME_SIZE) {
+      if (c->program->axes.items[tile_shift_axis(v)].size == TILE_RUNTIME_SIZE)
         return "an axis of run-time size is shifted";
-      }
       return v->axes == x ? NULL : "the axes do not follow from the operand";
     default: return "not an operation on axes";
   }
@@ -233,9 +224,8 @@ static const char *check_solve(const checker *c, const tile_value *v) {
   if (!within(row | pair, matrix)) return "the matrix lacks an axis of the pair";
   if (!within(row, r)) return "the right side lacks the row axis";
   if (r & pair) return "the right side has the pair axis";
-  if (c->program->axes.items[tile_row_axis(v)].size == TILE_RUNTIME_SIZE) {
+  if (c->program->axes.items[tile_row_axis(v)].size == TILE_RUNTIME_SIZE)
     return "a system of run-time size";
-  }
   return v->axes == ((matrix & ~pair) | r) ? NULL : "the axes do not follow from the operands";
 }
 
@@ -288,10 +278,9 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_DIV: return of[1] ? "a quotient by a partial value" : NULL;
     case TILE_SELECT:
       if (of[0]) return "a partial condition";
-      for (int k = 1; k < 3; k++) {
+      for (int k = 1; k < 3; k++)
         if (!of[k] && !tile_is_number(c->program, v->args[k], 0))
           return "a value partial by choice";
-      }
       return of[1] && of[2] && of[1] != of[2] ? "a choice of differently partial values" : NULL;
     case TILE_NEG:
     case TILE_SUM:
@@ -310,9 +299,8 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SCAN: return of[0] ? "a scan with a partial factor" : NULL;
     case TILE_SCAN_PAIR:
       if (of[0]) return "a scan with a partial factor";
-      for (int k = 1; k < 3; k++) {
+      for (int k = 1; k < 3; k++)
         if (!of[k] && !tile_is_number(c->program, v->args[k], 0)) return "a part that is partial";
-      }
       return of[1] && of[2] && of[1] != of[2] ? "a scan of differently partial values" : NULL;
     case TILE_EQUAL: return NULL;  // is this instance's part zero?
     default: return "not linear in a partial operand";
@@ -321,9 +309,8 @@ static const char *check_partial(const checker *c, const tile_value *v) {
 
 static const char *check_tile_value(const checker *c, tile_id id) {
   const tile_value *v = &c->program->values.items[id];
-  for (int k = 0; k < tile_arity(v->op); k++) {
+  for (int k = 0; k < tile_arity(v->op); k++)
     if (v->args[k] < 0 || v->args[k] >= id) return "an operand does not stand above its user";
-  }
   for (int k = 0; k < tile_arity(v->op); k++) {
     bool late = c->section[v->args[k]] == TILE_EPILOGUE;
     bool mixed = c->section[id] == TILE_EPILOGUE && c->section[v->args[k]] == TILE_BODY;
@@ -358,15 +345,13 @@ static const char *check_place(const checker *c, const tile_place *place, bool r
   if (tile_role_is_result(place->role) != result) return "a role on the wrong side";
   for (int i = 0; i < place->axis_count; i++) {
     if (!axis_exists(c, place->axes[i])) return "no such axis";
-    for (int k = 0; k < i; k++) {
+    for (int k = 0; k < i; k++)
       if (place->axes[k] == place->axes[i]) return "an axis stands twice";
-    }
   }
   bool stash = place->role == TILE_STASH || place->role == TILE_KEEP;
   if (stash != (place->stash >= 0)) return "the number of a stash does not go with the role";
-  if (!stash && (place->tensor < 0) == (place->lag < 0)) {
+  if (!stash && (place->tensor < 0) == (place->lag < 0))
     return "a place is either a tensor or a lag buffer";
-  }
   return NULL;
 }
 
@@ -384,9 +369,8 @@ static const char *check_result(const checker *c, const tile_result *result) {
   if (!within(have & ~want, gradient ? p->grid : 0))
     return "the value has an axis that its place lacks";
   tile_section section = c->section[result->value];
-  if (result->place.role == TILE_D_PARAM) {
+  if (result->place.role == TILE_D_PARAM)
     return section == TILE_BODY ? "the gradient of a parameter is not accumulated" : NULL;
-  }
   return section == TILE_EPILOGUE ? "a result of each run stands in the epilogue" : NULL;
 }
 

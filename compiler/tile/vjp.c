@@ -90,14 +90,12 @@ static void vjp_abs(gradient *g, tile_id y, tile_id dy) {
 // Is y, the sigmoid of x, needed for x y alone? So silu is written.
 static bool only_scales_its_operand(const gradient *g, tile_id y) {
   tile_id x = row(g, y)->args[0];
-  for (int i = 0; i < g->forward->results.count; i++) {
+  for (int i = 0; i < g->forward->results.count; i++)
     if (g->forward->results.items[i].value == y) return false;
-  }
   for (int i = y + 1; i < g->forward->values.count; i++) {
     const tile_value *user = &g->forward->values.items[i];
-    for (int k = 0; k < tile_arity(user->op); k++) {
+    for (int k = 0; k < tile_arity(user->op); k++)
       if (user->args[k] == y && !(user->op == TILE_MUL && user->args[1 - k] == x)) return false;
-    }
   }
   return true;
 }
@@ -107,11 +105,10 @@ static bool only_scales_its_operand(const gradient *g, tile_id y) {
 // little to y.
 static void vjp_sigmoid(gradient *g, tile_id y, tile_id dy) {
   tile_id x = arg(g, y, 0), rest;
-  if (only_scales_its_operand(g, y)) {
+  if (only_scales_its_operand(g, y))
     rest = bin(g, TILE_SUB, num(g, 1), y);
-  } else {
+  else
     rest = un(g, TILE_SIGMOID, row(g, x)->op == TILE_NEG ? arg(g, x, 0) : un(g, TILE_NEG, x));
-  }
   gradient_give(g, y, 0, mul(g, dy, mul(g, y, rest)), dy);
 }
 

@@ -199,9 +199,8 @@ static rec_status take_summaries(bench *b, const rec_host_session *s) {
   rec_sizes sizes = {.size = sizeof sizes};
   rec_status status = rec_library_answer(b->recurrence, b->recurrence->sizes(s->arguments, &sizes));
   int64_t bytes[2] = {sizes.summary, sizes.summary_backward};
-  for (int back = 0; back < 2 && !status; back++) {
+  for (int back = 0; back < 2 && !status; back++)
     if (bytes[back] && !(b->summary[back] = rec_numbers_new(bytes[back]))) status = rec_no_memory();
-  }
   return status;
 }
 

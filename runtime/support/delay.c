@@ -252,16 +252,15 @@ static char *side_row(const row_run *r, const rec_gpu_row_side *side, int64_t en
 
 static void add_numbers(double *to, const void *from, int64_t count, int64_t stored,
                         int64_t number_bytes) {
-  if (stored == REC_ROWS_ONE) {
+  if (stored == REC_ROWS_ONE)
     for (int64_t i = 0; i < count; i++) to[i] += 1;
-  } else if (stored != REC_STORED_NUMBER) {
+  else if (stored != REC_STORED_NUMBER)
     for (int64_t i = 0; i < count; i++)
       to[i] += rec_widen(((const uint16_t *)from)[i], (int)stored);
-  } else if (number_bytes == 8) {
+  else if (number_bytes == 8)
     for (int64_t i = 0; i < count; i++) to[i] += ((const double *)from)[i];
-  } else {
+  else
     for (int64_t i = 0; i < count; i++) to[i] += ((const float *)from)[i];
-  }
 }
 
 static void store_row_numbers(void *to, const double *from, int64_t count, int64_t stored,

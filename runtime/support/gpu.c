@@ -441,13 +441,12 @@ rec_status gpu_device_find(const call *c, int32_t kind, gpu_device *device) {
     return call_fail(
         c, REC_ERROR_DEVICE,
         "expected device_kind REC_DEVICE_HOST, REC_DEVICE_CUDA or REC_DEVICE_SIMT, found %d", kind);
-  for (int i = 0; i < c->table->memory_count; i++) {
+  for (int i = 0; i < c->table->memory_count; i++)
     if (table_memory(c->table, i)->promised)
       return call_fail(c, REC_ERROR_UNSUPPORTED,
                        "expected device_kind REC_DEVICE_HOST, which verifies promised ranges (recc "
                        "--check), found %d",
                        kind);
-  }
   return kind == REC_DEVICE_CUDA ? gpu_cuda_device(c, device) : gpu_simt_device(c, device);
 }
 

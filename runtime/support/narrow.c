@@ -17,11 +17,10 @@ static uint16_t float_to_half(float x) {
 }
 
 void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored) {
-  if (stored == REC_STORED_BF16) {
+  if (stored == REC_STORED_BF16)
     for (int64_t i = 0; i < count; i++) to[i] = rec_narrow_bf16(from[i]);
-  } else {
+  else
     for (int64_t i = 0; i < count; i++) to[i] = float_to_half(from[i]);
-  }
 }
 
 float rec_widen(uint16_t bits, int stored) {

@@ -123,11 +123,10 @@ void rec_pool_run(int64_t threads, int64_t lanes, rec_task lane, void *argument)
   grow_pool(p, helpers);
   mine.next = p->jobs;
   p->jobs = &mine;
-  if (helpers >= p->workers) {
+  if (helpers >= p->workers)
     pthread_cond_broadcast(&p->work);
-  } else {
+  else
     for (int64_t i = 0; i < helpers; i++) pthread_cond_signal(&p->work);
-  }
   pthread_mutex_unlock(&p->lock);
   lane(argument, 0);
   pthread_mutex_lock(&p->lock);

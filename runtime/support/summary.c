@@ -91,12 +91,11 @@ static int64_t column_of_entry(const maker *m, const rec_table_memory *memory, c
   const call *c = m->call;
   const int32_t *axes = table_at(c->table, memory->axes_at);
   int64_t row = 0, value = 0;
-  for (int k = 0; k < memory->axis_count; k++) {
+  for (int k = 0; k < memory->axis_count; k++)
     if (axes[k] == m->layout->value_axis)
       value = index[k];
     else if (segment_counts_along(m->layout, axes[k]))
       row = row * c->axis_size[axes[k]] + index[k];
-  }
   // the columns value, value + entries, .. have their 1 in this entry
   int64_t column = m->block * c->axis_size[m->layout->value_axis] + value - first;
   return column / memory->factor == row && column >= 0 ? column : -1;

@@ -260,12 +260,11 @@ static void leave_torch_call(torch_call *c, uint64_t *stack, bool good) {
     stack[c->results] = (uint64_t)(uintptr_t)c->saved;
   else if (c->saved)
     torch.aoti_torch_delete_tensor_object(c->saved);
-  for (int i = 0; i < c->operands + c->results; i++) {
+  for (int i = 0; i < c->operands + c->results; i++)
     if (good && i >= c->operands)
       stack[i - c->operands] = (uint64_t)(uintptr_t)c->handles[i];
     else if (c->handles[i])
       torch.aoti_torch_delete_tensor_object(c->handles[i]);
-  }
   if (c->offsets) torch.aoti_torch_delete_tensor_object(c->offsets);
   if (!good) torch.throw_runtime_error(rec_error());
 }

@@ -44,12 +44,11 @@ static bool read_literal(literal *l, utf8_text *to) {
   l->at += l->of_bytes;
   char quote = l->at < l->end ? *l->at++ : 0;
   if (quote != '\'' && quote != '"') return false;
-  while (!l->wrong && l->at < l->end && *l->at != quote) {
+  while (!l->wrong && l->at < l->end && *l->at != quote)
     if (*l->at == '\\')
       l->at++, read_escape(l, to);
     else
       text_add(to, l->at++, 1);
-  }
   return !l->wrong && l->at++ < l->end;
 }
 

@@ -54,11 +54,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     diag *d = diag_new(a, all);
     ast_file *file = parse_source(a, interner_new(a), d, s);
     char *tree = tree_text(file);
-    if (diag_has_errors(d)) {
+    if (diag_has_errors(d))
       check_messages(d);
-    } else {
+    else
       check_format(a, all, s, tree);
-    }
     free(tree);
   }
   arena_free(a);

@@ -20,9 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!diag_has_errors(messages)) {
       sema_options options = {.stdlib = embedded_stdlib};
       typed_program *program = sema_check(a, names, messages, all, file, &options);
-      for (int i = 0; !diag_has_errors(messages) && i < program->recurrences.count; i++) {
+      for (int i = 0; !diag_has_errors(messages) && i < program->recurrences.count; i++)
         if (!*typed_print_body(a, program->recurrences.items[i])) abort();
-      }
     }
     if (diag_has_errors(messages) && !*diag_error_text(messages, 0)) abort();
   }

@@ -350,12 +350,11 @@ static const char *edited(arena *memory, const char *text, int edit) {
   e.file = parse(memory, &e.names, text, false);
   if (!e.file) return NULL;
   e.item = e.file->items.items[e.file->items.count - 1];
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && e.edit >= 0; i++) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds && e.edit >= 0; i++)
     if (kinds[i])
       kinds[i](&e);
     else
       visit_all(&e, replace);
-  }
   if (e.edit >= 0) return NULL;
   for (int i = 0; i < 4; i++) remove_unused(&e);
   const char *made = print_program(&e);

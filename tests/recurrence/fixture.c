@@ -39,9 +39,8 @@ const typed_body *fixture_source(fixture *s, const char *text) {
   ast_file *tree = file ? parse_source(s->memory, s->names, s->messages, file) : NULL;
   sema_options options = {0};
   typed_program *program = NULL;
-  if (tree && !diag_has_errors(s->messages)) {
+  if (tree && !diag_has_errors(s->messages))
     program = sema_check(s->memory, s->names, s->messages, s->sources, tree, &options);
-  }
   if (!program || diag_has_errors(s->messages) || program->recurrences.count == 0) {
     diag_print(s->messages, stderr);
     fprintf(stderr, "%s\n", error ? error : text);
@@ -78,9 +77,8 @@ static double *random_numbers(arena *memory, int64_t count, uint64_t *seed) {
 
 static int64_t elements(const reference_run *run, axis_set axes, bool complex) {
   int64_t count = complex ? 2 : 1;
-  for (int i = 0; i < TYPED_MAX_AXES; i++) {
+  for (int i = 0; i < TYPED_MAX_AXES; i++)
     if (axis_in(axes, i)) count *= run->axis_sizes[i];
-  }
   return count;
 }
 
@@ -89,11 +87,10 @@ static const int64_t *choose_sizes(arena *memory, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     const typed_axis *axis = &body->axes.items[i];
     sizes[i] = axis->size == TYPED_RUNTIME_SIZE ? next++ : axis->size;
-    for (int k = 0; k < i && axis->size_expr; k++) {  // M = N
+    for (int k = 0; k < i && axis->size_expr; k++)  // M = N
       if (axis->size_expr->kind == AST_NAME &&
           body->axes.items[k].name == axis->size_expr->name.text)
         sizes[i] = sizes[k];
-    }
   }
   return sizes;
 }
@@ -157,9 +154,8 @@ double trial_loss(trial *t) {
     if (kind == TENSOR_STATE)
       loss += inner(t, t->run.d_final_states[i].data, t->run.final_states[i].data, count);
   }
-  for (int i = 0; i < body->lags.count; i++) {
+  for (int i = 0; i < body->lags.count; i++)
     loss += inner(t, t->run.d_final_lags[i].data, t->run.final_lags[i].data, t->lag_numbers[i]);
-  }
   return loss;
 }
 
@@ -257,9 +253,8 @@ static value_id from_affine_form(fixture *s, recurrence *r, value_id update, val
   const affine *form = affine_form(&analysis, update);
   if (!form->split) return update;
   value_id result = form->rest;
-  if (form->factor != NO_VALUE) {
+  if (form->factor != NO_VALUE)
     result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, form->factor, previous, 0));
-  }
   for (int i = 0; i < form->reads.count; i++) {
     affine_read c = form->reads.items[i];
     value_id inside = append(s, r, VALUE_MUL, c.inner, previous, 0);

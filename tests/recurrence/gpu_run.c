@@ -135,9 +135,8 @@ static int64_t scratch_bytes(const codegen_bytes *scratch, const int64_t *sizes)
   int64_t bytes = scratch->constant;
   for (int i = 0; i < scratch->terms.count; i++) {
     int64_t term = scratch->terms.items[i].coefficient;
-    for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+    for (int axis = 0; axis < TYPED_MAX_AXES; axis++)
       if (axis_in(scratch->terms.items[i].axes, axis)) term *= sizes[axis];
-    }
     bytes += term;
   }
   return (bytes + 127) / 128 * 128;
@@ -156,9 +155,8 @@ static int64_t copies_of(const call *c, const codegen_slot *slot) {
   const int64_t *sizes = c->l->t->run.axis_sizes;
   int64_t copies = slot->per_batch ? 1 : c->l->t->entries;
   if (!slot->time) copies *= c->slices;
-  for (int i = 0; i < k->grid_count; i++) {
+  for (int i = 0; i < k->grid_count; i++)
     if (axis_in(slot->summed, k->grid_axes[i])) copies *= sizes[k->grid_axes[i]];
-  }
   if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) copies *= lane_blocks(k, sizes);
   return copies;
 }
@@ -270,10 +268,9 @@ static void fill_frame(call *c) {
 void gpu_launch_kernel(gpu_launch *l, kernel_kind kind) {
   call c = {.l = l};
   int number = 0;
-  for (int i = 0; i < l->lib->object->kernels.count; i++) {
+  for (int i = 0; i < l->lib->object->kernels.count; i++)
     if (l->lib->object->kernels.items[i].base.kernel->kind == kind)
       c.k = &l->lib->object->kernels.items[i], number = i;
-  }
   assert_non_null(c.k);
   c.slices = c.k->base.time_splits ? 2 : 1;
   c.parameter = arena_alloc(l->a, (size_t)c.k->parameter_bytes);

@@ -69,9 +69,8 @@ static int64_t saved_elements(const library *lib, const trial *t) {
     int64_t numbers = 0;
     for (int k = 0; k < kept->terms.count; k++) {
       int64_t product = kept->terms.items[k].coefficient;
-      for (int axis = 0; axis < t->recurrence->body.axes.count; axis++) {
+      for (int axis = 0; axis < t->recurrence->body.axes.count; axis++)
         if (axis_in(kept->terms.items[k].axes, axis)) product *= t->run.axis_sizes[axis];
-      }
       numbers += product;
     }
     if (numbers > most) most = numbers;
@@ -126,13 +125,11 @@ static int64_t step_numbers(const launch *l, const codegen_slot *slot, int64_t n
 
 static void *to_kernel(const launch *l, const double *from, int64_t n) {
   char *memory = arena_alloc(l->a, (size_t)(n + 1) * 8);
-  for (int64_t i = 0; i < n; i++) {
-    if (l->f64) {
+  for (int64_t i = 0; i < n; i++)
+    if (l->f64)
       ((double *)memory)[i] = from[i];
-    } else {
+    else
       ((float *)memory)[i] = (float)from[i];
-    }
-  }
   return memory;
 }
 
@@ -156,9 +153,8 @@ static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances,
   int64_t bytes = scratch->constant + scratch->per_instance * instances;
   for (int i = 0; i < scratch->terms.count; i++) {
     int64_t term = scratch->terms.items[i].coefficient;
-    for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+    for (int axis = 0; axis < TYPED_MAX_AXES; axis++)
       if (axis_in(scratch->terms.items[i].axes, axis)) term *= sizes[axis];
-    }
     bytes += term;
   }
   return bytes;
@@ -167,10 +163,9 @@ static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances,
 void launch_kernel(launch *l, kernel_kind kind) {
   const codegen_kernel *k = NULL;
   int number = 0;
-  for (int i = 0; i < l->lib->object->kernels.count; i++) {
+  for (int i = 0; i < l->lib->object->kernels.count; i++)
     if (l->lib->object->kernels.items[i].kernel->kind == kind)
       k = &l->lib->object->kernels.items[i], number = i;
-  }
   assert_non_null(k);
   reference_run *run = &l->t->run;
   rec_slot *slots = ARENA_ARRAY(l->a, rec_slot, k->slots.count);

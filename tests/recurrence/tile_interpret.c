@@ -24,9 +24,8 @@ int64_t tile_machine_stride(const tile_machine *m, tile_id id, int axis) {
   axis_set axes = m->program->values.items[id].axes;
   if (!axis_in(axes, axis)) return 0;
   int64_t stride = 1;
-  for (int i = m->program->axes.count - 1; i > axis; i--) {
+  for (int i = m->program->axes.count - 1; i > axis; i--)
     if (axis_in(axes, i)) stride *= m->sizes[i];
-  }
   return stride;
 }
 
@@ -42,9 +41,8 @@ static walk walk_over(const tile_machine *m, axis_set axes) {
 }
 
 static void walk_follow(walk *w, const tile_machine *m, int slot, tile_id id) {
-  for (int i = 0; i < w->axis_count; i++) {
+  for (int i = 0; i < w->axis_count; i++)
     w->stride[slot][i] = tile_machine_stride(m, id, w->axis[i]);
-  }
 }
 
 static void walk_next(walk *w) {
@@ -59,9 +57,8 @@ static void walk_next(walk *w) {
 }
 
 static int64_t index_of(const walk *w, int axis) {
-  for (int i = 0; i < w->axis_count; i++) {
+  for (int i = 0; i < w->axis_count; i++)
     if (w->axis[i] == axis) return w->index[i];
-  }
   return 0;
 }
 
@@ -157,9 +154,8 @@ static void run_first_extreme(tile_machine *m, tile_id id) {
 }
 
 static void walk_set_stride(walk *w, int slot, int axis, int64_t stride) {
-  for (int i = 0; i < w->axis_count; i++) {
+  for (int i = 0; i < w->axis_count; i++)
     if (w->axis[i] == axis) w->stride[slot][i] = stride;
-  }
 }
 
 // EXPAND, RENAME, SLICE, PLACE, SPLIT, JOIN: an element of the result is one of the operand, or 0.
@@ -365,9 +361,8 @@ bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program,
   m->sections = tile_sections(a, program);
   for (int i = 0; i < program->values.count; i++) {
     m->count[i] = 1;
-    for (int k = 0; k < program->axes.count; k++) {
+    for (int k = 0; k < program->axes.count; k++)
       if (axis_in(program->values.items[i].axes, k)) m->count[i] *= m->sizes[k];
-    }
     m->data[i] = calloc((size_t)m->count[i] + 1, sizeof(double));
     if (!m->data[i]) return false;
   }

@@ -47,9 +47,8 @@ static int64_t tensor_elements(const execution *e, int tensor) {
 static int64_t lag_elements(const execution *e, int lag) {
   const typed_lag *l = &e->body->lags.items[lag];
   int64_t count = (l->complex ? 2 : 1) * (int64_t)l->depth;
-  for (int i = 0; i < e->body->axes.count; i++) {
+  for (int i = 0; i < e->body->axes.count; i++)
     if (axis_in(l->axes, i)) count *= e->run->axis_sizes[i];
-  }
   return count;
 }
 
@@ -103,14 +102,12 @@ static void move(const execution *e, tile_machine *m, tile_id id, const tile_pla
     memset(index, 0, sizeof index);
     for (int64_t i = 0, count = place_elements(e, place); i < count; i++) {
       int64_t at = place->time && t >= 0 ? row * tile_machine_stride(m, id, t) : 0;
-      for (int k = 0; k < place->axis_count; k++) {
+      for (int k = 0; k < place->axis_count; k++)
         at += index[k] * tile_machine_stride(m, id, place->axes[k]);
-      }
-      if (load) {
+      if (load)
         m->data[id][at] = memory && inside ? memory[i * v.element] : 0;
-      } else if (memory && inside) {
+      else if (memory && inside)
         memory[i * v.element] = m->data[id][at] + (add ? memory[i * v.element] : 0);
-      }
       for (int k = place->axis_count - 1; k >= 0; k--) {
         if (++index[k] < e->run->axis_sizes[place->axes[k]]) break;
         index[k] = 0;
@@ -166,9 +163,8 @@ static states states_new(const execution *e) {
     if (e->body->tensors.items[i].kind != TENSOR_STATE) continue;
     s.tensors[i] = ARENA_ARRAY(e->arena, double, tensor_elements(e, i));
   }
-  for (int i = 0; i < e->body->lags.count; i++) {
+  for (int i = 0; i < e->body->lags.count; i++)
     s.lags[i] = ARENA_ARRAY(e->arena, double, lag_elements(e, i));
-  }
   return s;
 }
 
@@ -177,9 +173,8 @@ static void copy_states(const execution *e, states to, states from) {
     if (!to.tensors[i]) continue;
     memcpy(to.tensors[i], from.tensors[i], (size_t)tensor_elements(e, i) * sizeof(double));
   }
-  for (int i = 0; i < e->body->lags.count; i++) {
+  for (int i = 0; i < e->body->lags.count; i++)
     memcpy(to.lags[i], from.lags[i], (size_t)lag_elements(e, i) * sizeof(double));
-  }
 }
 
 static void copy_entry(double *memory, double *state, int64_t entry, int64_t count, bool load) {
@@ -197,9 +192,8 @@ static void exchange(const execution *e, states s, const reference_tensor *tenso
     if (!s.tensors[i]) continue;
     copy_entry(tensors ? tensors[i].data : NULL, s.tensors[i], entry, tensor_elements(e, i), load);
   }
-  for (int i = 0; i < e->body->lags.count; i++) {
+  for (int i = 0; i < e->body->lags.count; i++)
     copy_entry(lags ? lags[i].data : NULL, s.lags[i], entry, lag_elements(e, i), load);
-  }
 }
 
 // ---- whole sequences -------------------------------------------------------------------------
@@ -232,9 +226,8 @@ static states run_forward(const execution *e, tile_machine *m, states *saved) {
 }
 
 static bool has_stash(const tile_program *p) {
-  for (int i = 0; i < p->arguments.count; i++) {
+  for (int i = 0; i < p->arguments.count; i++)
     if (p->arguments.items[i].role == TILE_STASH) return true;
-  }
   return false;
 }
 

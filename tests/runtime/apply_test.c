@@ -426,9 +426,8 @@ static void copy_program(const char *from, const char *to) {
   char bytes[65536];
   ssize_t size;
   if (in < 0 || out < 0) abort();
-  while ((size = read(in, bytes, sizeof bytes)) > 0) {
+  while ((size = read(in, bytes, sizeof bytes)) > 0)
     if (write(out, bytes, (size_t)size) != size) abort();
-  }
   close(in);
   close(out);
 }

@@ -213,8 +213,7 @@ static void run_case(const golden *g) {
 }
 
 int main(int count, char **words) {
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (count < 2 || strcmp(words[1], cases[i].numbers) == 0) run_case(&cases[i]);
-  }
   return checked();
 }

@@ -211,15 +211,13 @@ static void place(const grid_case *c, problem *p, int variable, regime r, uint64
 
 bool grid_has_regime(const grid_case *c, regime r) {
   if (r == NORMAL) return true;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++)
     if (c->gates[i].name && (r != RESETS || c->gates[i].reset != 0)) return true;
-  }
   return false;
 }
 
 void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed) {
   problem_draw(p, seed, 0.7);
-  for (int i = 0; i < p->signature->variable_count; i++) {
+  for (int i = 0; i < p->signature->variable_count; i++)
     if (p->signature->variables[i].kind != REC_OUTPUT) place(c, p, i, r, &seed);
-  }
 }

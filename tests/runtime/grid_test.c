@@ -286,9 +286,8 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths, SHORT_LENGTHS = 6 };
 
 static void run_lengths(const grid *g) {
   for (int i = 0; g->full && i < LENGTHS; i++) {
-    for (int r = 0; r < REGIMES; r++) {
+    for (int r = 0; r < REGIMES; r++)
       if (grid_has_regime(g->case_, (regime)r)) run_length(g, lengths[i], (regime)r);
-    }
   }
   if (g->full) return;
   uint64_t seed = g->seed;

@@ -41,9 +41,8 @@ static const char program[] =
 
 static void check_axes(const rec_signature *s, int variable, const char *expected) {
   char text[64] = "";
-  for (int i = 0; i < s->variables[variable].axis_count; i++) {
+  for (int i = 0; i < s->variables[variable].axis_count; i++)
     strcat(text, s->axes[s->variables[variable].axes[i]].name);
-  }
   check(strcmp(text, expected) == 0, "axes of %s: %s, expected %s", s->variables[variable].name,
         text, expected);
 }

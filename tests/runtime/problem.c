@@ -40,9 +40,8 @@ problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time
   p->gradient = tables + 2 * count;
   p->d_final = tables + 3 * count;
   p->axis_sizes = allocate((size_t)signature->axis_count, sizeof *p->axis_sizes);
-  for (int i = 0; i < signature->axis_count; i++) {
+  for (int i = 0; i < signature->axis_count; i++)
     p->axis_sizes[i] = signature->axes[i].size >= 0 ? signature->axes[i].size : run_time_size;
-  }
   return p;
 }
 
@@ -148,10 +147,9 @@ static void problem_shake(problem *p, uint64_t seed, double size) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     int64_t count = problem_numbers(p, i);
     double *lists[] = {p->value[i], p->gradient[i], p->d_final[i]};
-    for (int l = 0; l < 3; l++) {
+    for (int l = 0; l < 3; l++)
       for (int64_t k = 0; lists[l] && k < count; k++)
         lists[l][k] *= 1 + size * (2 * next_uniform(&seed) - 1);
-    }
   }
 }
 
@@ -458,10 +456,9 @@ static double largest_rms(const problem *p, bool gradient, bool backward) {
     if (gradient && p->signature->variables[i].kind == REC_OUTPUT && p->gradient[i])
       largest = fmax(largest, rms(p->gradient[i], problem_numbers(p, i)));
     int count = results(p, i, backward, list, prefix);
-    for (int r = 0; r < count; r++) {
+    for (int r = 0; r < count; r++)
       if ((*prefix[r] == 'd') == gradient && list[r])
         largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
-    }
   }
   return largest;
 }
@@ -521,9 +518,8 @@ bool problem_equal(const problem *a, const problem *b, bool backward) {
   for (int i = 0; i < a->signature->variable_count; i++) {
     int count = results(a, i, backward, x, prefix);
     results(b, i, backward, y, prefix);
-    for (int r = 0; r < count; r++) {
+    for (int r = 0; r < count; r++)
       if (memcmp(x[r], y[r], (size_t)problem_numbers(a, i) * sizeof(double)) != 0) return false;
-    }
   }
   return true;
 }
@@ -536,9 +532,8 @@ double problem_movement(const problem *inputs, const problem *exact,
   for (int seed = 1; seed <= draws; seed++) {
     problem *shaken = problem_copy(inputs);
     problem_shake(shaken, (uint64_t)seed, shake);
-    if (problem_run(shaken, recurrence, "reference", &options)) {
+    if (problem_run(shaken, recurrence, "reference", &options))
       moved = fmax(moved, compare(exact, shaken, backward, false, 1e-4, where, sizeof where));
-    }
     problem_free(shaken);
   }
   return moved;

@@ -33,9 +33,8 @@ static const char text[] =
     "}\n";
 
 static double *numbers_of(problem *p, const char *name) {
-  for (int i = 0; i < p->signature->variable_count; i++) {
+  for (int i = 0; i < p->signature->variable_count; i++)
     if (strcmp(p->signature->variables[i].name, name) == 0) return p->value[i];
-  }
   abort();
 }
 

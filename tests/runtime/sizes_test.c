@@ -159,8 +159,7 @@ static void check_program(const program *p, const char *const *options) {
 int main(void) {
   static const char *const ways[][5] = {
       {"--dtype", "f64", "-O0", NULL}, {"--dtype", "f32", "--chunk", "5", NULL}, {NULL}};
-  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
     for (int w = 0; w < 3; w++) check_program(&programs[i], ways[w]);
-  }
   return checked();
 }

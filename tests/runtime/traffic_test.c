@@ -59,10 +59,9 @@ static const subject subjects[] = {
 // Bytes of a token's inputs, or of its outputs.
 static int64_t token_bytes(const problem *p, rec_kind kind) {
   int64_t numbers = 0;
-  for (int i = 0; i < p->signature->variable_count; i++) {
+  for (int i = 0; i < p->signature->variable_count; i++)
     if (p->signature->variables[i].kind == kind)
       numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
-  }
   return numbers * (int64_t)rec_dtype_size(p->signature->token_type);
 }
 

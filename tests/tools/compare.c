@@ -87,11 +87,10 @@ int main(int count, char **words) {
     return 2;
   }
   int status = 2;
-  if (rec_file_open(words[1], &expected) || rec_file_open(words[2], &got)) {
+  if (rec_file_open(words[1], &expected) || rec_file_open(words[2], &got))
     fprintf(stderr, "rec-compare: %s\n", rec_message());
-  } else {
+  else
     status = compare(expected, got, count == 4 ? strtod(words[3], NULL) : 2e-5);
-  }
   rec_file_close(expected);
   rec_file_close(got);
   return status;

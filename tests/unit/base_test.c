@@ -55,9 +55,8 @@ static void equal_names_are_one_pointer(void **state) {
   interner *names = interner_new(a);
   const char *first[1000];
   for (int i = 0; i < 1000; i++) first[i] = intern(names, arena_printf(a, "name%d", i));
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 1000; i++)
     assert_ptr_equal(first[i], intern(names, arena_printf(a, "name%d", i)));
-  }
   assert_ptr_equal(intern_n(names, "name12345", 6), first[12]);
   arena_free(a);
 }

@@ -870,9 +870,8 @@ static bool all_finite(const trial *t) {
                                         t->run.d_initial_states};
     for (int g = 0; g < 4; g++) {
       const double *data = groups[g][i].data;
-      for (int64_t k = 0; k < t->tensor_numbers[i]; k++) {
+      for (int64_t k = 0; k < t->tensor_numbers[i]; k++)
         if (!(fabs(data[k]) < 1e8)) return false;
-      }
     }
   }
   return true;
@@ -999,12 +998,10 @@ static void random_scalar_decays_agree(void **state) {
     trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();
     tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
-    if (!chunk) {
+    if (!chunk)
       fail_msg("REC_SEED=%llu: no chunk program: %s\n%s", (unsigned long long)seed, reason, text);
-    }
-    if (!agrees_loosely(r, chunk, &t, seed, s.memory, &message)) {
+    if (!agrees_loosely(r, chunk, &t, seed, s.memory, &message))
       fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
-    }
     fixture_close(&s);
   }
 }
@@ -1099,9 +1096,8 @@ static void random_mixtures_agree(void **state) {
     chunks += chunk != NULL;
     if (!chunk && getenv("REC_SHOW"))
       fprintf(stderr, "%llu: %s\n%s", (unsigned long long)seed, reason, text);
-    if (chunk && all_finite(&t) && !agrees_loosely(r, chunk, &t, seed, s.memory, &message)) {
+    if (chunk && all_finite(&t) && !agrees_loosely(r, chunk, &t, seed, s.memory, &message))
       fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
-    }
     fixture_close(&s);
   }
   assert_true(chunks > RANDOM_PROGRAMS * 3 / 4);

@@ -79,9 +79,8 @@ static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
   emit_open(e, f);
   emit_loop loop = loop_begin(e, integer(e, 0), LLVMGetParam(f, 3), lanes ? lanes : 1, "i");
   ir args[2];
-  for (unsigned i = 0; i < 2; i++) {
+  for (unsigned i = 0; i < 2; i++)
     args[i] = load_real(e, element(e, e->real, LLVMGetParam(f, i), loop.index), lanes);
-  }
   store_real(e, expr_apply(e, op, args), element(e, e->real, LLVMGetParam(f, 2), loop.index));
   loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);

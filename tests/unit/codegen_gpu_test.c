@@ -23,9 +23,8 @@ static double allowed = 3e-5;
 
 static void same_numbers(const recurrence *r, trial *t) {
   for (int i = 0; i < r->body.tensors.count; i++) {
-    for (int64_t n = 0; n < t->tensor_numbers[i]; n++) {
+    for (int64_t n = 0; n < t->tensor_numbers[i]; n++)
       if (t->run.tensors[i].data) t->run.tensors[i].data[n] = (float)t->run.tensors[i].data[n];
-    }
   }
 }
 
@@ -122,10 +121,9 @@ static void products_on_tensor_cores_agree(void **state) {
     if (!kernel_is_drawn(kind, 3)) continue;
     allowed = kinds[kind].allowed;
     for (int i = 0; i < kernel_program_count; i++) {
-      for (int n = 0; n < 4; n++) {
+      for (int n = 0; n < 4; n++)
         if (strcmp(kernel_programs[i].name, names[n]) == 0)
           compare_program(i, FORM_CHUNK, kinds[kind].options);
-      }
     }
   }
   allowed = 3e-5;

@@ -32,9 +32,8 @@ static void compare(const recurrence *r, const library *lib, codegen_clone clone
     t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
   if (!f64) {  // the same numbers for both
     for (int i = 0; i < r->body.tensors.count; i++) {
-      for (int64_t n = 0; n < t.tensor_numbers[i]; n++) {
+      for (int64_t n = 0; n < t.tensor_numbers[i]; n++)
         if (t.run.tensors[i].data) t.run.tensors[i].data[n] = (float)t.run.tensors[i].data[n];
-      }
     }
   }
   assert_true(reference_execute(r, &t.run, true));

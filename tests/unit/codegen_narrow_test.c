@@ -61,11 +61,10 @@ static void make_function(emitter *e, bool store, int type, spacing s, int lanes
   ir narrow = element(e, e->i16, args[0], int_mul(e, loop.index, stride));
   ir wide = element(e, e->real, args[1], loop.index);
   ir mask = masked ? lane_mask(e, args[4], lanes) : NULL;
-  if (store) {
+  if (store)
     store_narrow(e, types[type], load_real(e, wide, lanes), narrow, stride, mask);
-  } else {
+  else
     store_real(e, load_narrow(e, types[type], narrow, stride, mask, lanes), wide);
-  }
   loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
 }

@@ -85,9 +85,8 @@ static void every_operation_is_assembled(void **state) {
   for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {
     arena *a = arena_new();
     const char *text = text_for(a, target), *name = codegen_gpu_target_name(target);
-    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
       if (!strstr(text, seen[i])) fail_msg("%s: no %s", name, seen[i]);
-    }
     for (size_t i = 0; i < sizeof of_hopper / sizeof *of_hopper; i++)
       assert_true((target == GPU_SM_90A) == (strstr(text, of_hopper[i]) != NULL));
     assert_null(strstr(text, "rec."));

@@ -122,9 +122,8 @@ static void every_operation_has_its_derivative(void **state) {
              axes, complex ? " : complex" : "", line);
     assert_gradients(text, 2, 2);
   }
-  for (int op = 0; op < VALUE_OP_COUNT; op++) {
+  for (int op = 0; op < VALUE_OP_COUNT; op++)
     if (!seen[op]) fail_msg("no case for %s", value_op_text((value_op)op));
-  }
 }
 
 // A shift register over a let that depends on the state, and a lagged input in an order of its own.
@@ -156,11 +155,9 @@ static void states_and_lags_have_their_gradients(void **state) {
 
 static void assert_equal_numbers(const double *a, const double *b, int64_t count,
                                  const char *what) {
-  for (int64_t i = 0; i < count; i++) {
-    if (!(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(a[i])))) {
+  for (int64_t i = 0; i < count; i++)
+    if (!(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(a[i]))))
       fail_msg("%s[%lld]: %.17g and %.17g", what, (long long)i, a[i], b[i]);
-    }
-  }
 }
 
 static void packed_sequences_are_apart(void **state) {
@@ -200,9 +197,8 @@ static void long_sequences_are_run_again_in_stretches(void **state) {
   for (int k = 0; k < 4096; k++) sum += t.run.d_final_states[2].data[k];
   double expected = sum + t.run.d_tensors[3].data[4999];
   assert_float_equal(t.run.d_tensors[0].data[4999], expected, 1e-9);
-  for (int i = 0; i < 4096; i++) {
+  for (int i = 0; i < 4096; i++)
     late += t.run.d_final_states[2].data[i] / (1 + exp(-t.run.tensors[1].data[i]));
-  }
   expected = late + t.run.d_tensors[3].data[4998] + a * t.run.d_tensors[3].data[4999];
   assert_float_equal(t.run.d_tensors[0].data[4998], expected, 1e-9);
   // The initial value of entry 7 reaches the first outputs: d h0 = sum a^(t+1) dy_t + a^T dhT.

@@ -69,9 +69,8 @@ static tokens split(arena *a, const char *text) {
   tokens list = {0};
   while (*text) {
     size_t length = 1;
-    if (is_word(*text)) {
+    if (is_word(*text))
       while (is_word(text[length])) length++;
-    }
     vec_push(a, &list, (token){text, length});
     text += length;
   }
@@ -132,9 +131,8 @@ static void check_values(const typed_body *body) {
       assert_in_range(v->index, 0, body->lags.count - 1);
       assert_in_range(v->steps, 1, body->lags.items[v->index].depth);
     }
-    for (int k = 0; v->over && k < body->axes.count; k++) {
+    for (int k = 0; v->over && k < body->axes.count; k++)
       if (axis_in(v->over, k)) assert_true(body->axes.items[k].size > 0);
-    }
   }
 }
 
@@ -174,9 +172,8 @@ static bool accepted(const char *text) {
     if (!diag_has_errors(messages)) {
       typed_program *typed = sema_check(a, names, messages, all, file, &options);
       fine = !diag_has_errors(messages);
-      for (int i = 0; fine && i < typed->recurrences.count; i++) {
+      for (int i = 0; fine && i < typed->recurrences.count; i++)
         check_body(a, typed->recurrences.items[i]);
-      }
     }
     if (!fine) assert_true(*diag_error_text(messages, 0));
   }

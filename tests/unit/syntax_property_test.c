@@ -103,9 +103,8 @@ static ast_args some_args(arena *a, int depth) {
 
 static ast_bindings some_bindings(arena *a, int depth) {
   ast_bindings list = {0};
-  for (int i = 1 + (int)random_below(2); i > 0; i--) {
+  for (int i = 1 + (int)random_below(2); i > 0; i--)
     vec_push(a, &list, (ast_binding){.name = a_name(), .value = random_expr(a, depth)});
-  }
   return list;
 }
 
@@ -185,18 +184,16 @@ static ast_expr *random_expr(arena *a, int depth) {
       vec_push(a, &e->rename.renamings, (ast_renaming){.from = a_name(), .to = a_name()});
       break;
     case AST_TUPLE:
-      for (int i = 2 + (int)random_below(2); i > 0; i--) {
+      for (int i = 2 + (int)random_below(2); i > 0; i--)
         vec_push(a, &e->tuple.items, random_expr(a, depth));
-      }
       break;
     default:
       e->repeat.count = random_expr(a, depth);
       e->repeat.carried = some_bindings(a, depth);
-      if (random_below(2)) {
+      if (random_below(2))
         e->repeat.body = random_expr(a, depth);
-      } else {
+      else
         e->repeat.statements = some_statements(a, depth);
-      }
       break;
   }
   return e;
@@ -233,9 +230,8 @@ static int collect(const char *path, const struct stat *status, int kind, struct
     return FTW_SKIP_SUBTREE;
   }
   size_t length = strlen(path);
-  if (kind == FTW_F && length > 4 && strcmp(path + length - 4, ".rec") == 0) {
+  if (kind == FTW_F && length > 4 && strcmp(path + length - 4, ".rec") == 0)
     vec_push(corpus_memory, &corpus, arena_strdup(corpus_memory, path));
-  }
   return FTW_CONTINUE;
 }
 
@@ -336,9 +332,8 @@ static void space_and_formatting_keep_the_program(void **state) {
       assert_formatting_keeps(a, corpus.items[i], text, p.tree);
       lexemes list = lexemes_of(a, text);
       char *tree = parse_text(a, joined(a, &list, false)).tree;  // without documentation
-      for (int round = 0; round < 5; round++) {
+      for (int round = 0; round < 5; round++)
         assert_formatting_keeps(a, corpus.items[i], joined(a, &list, true), tree);
-      }
     }
     arena_free(a);
   }

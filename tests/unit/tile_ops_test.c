@@ -33,9 +33,8 @@ static tile_program *parse(arena *a, const char *text) {
 // ---- one run of a program --------------------------------------------------------------------
 
 static tile_id value_of_argument(const tile_program *p, int argument) {
-  for (int i = 0; i < p->values.count; i++) {
+  for (int i = 0; i < p->values.count; i++)
     if (p->values.items[i].op == TILE_ARGUMENT && p->values.items[i].index == argument) return i;
-  }
   return NO_TILE;
 }
 
@@ -63,9 +62,8 @@ static double random_number(void) {
 }
 
 static void fill(const tile_machine *m, tile_id id) {
-  for (int64_t i = 0; i < m->count[id]; i++) {
+  for (int64_t i = 0; i < m->count[id]; i++)
     m->data[id][i] = padded(m, id, i) ? 0 : random_number();
-  }
 }
 
 static void run_all(tile_machine *m) {
@@ -310,9 +308,8 @@ static double *body_value(arena *a, const char *text, int64_t valid, tile_id id)
   "argument 0 input x[] time tensor 0\n%0 [t] = argument 0\n"
 
 static void expect(const double *have, const double *want, int count) {
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     if (have[i] != want[i]) fail_msg("entry %d is %g, not %g", i, have[i], want[i]);
-  }
 }
 
 static void entries_move_as_the_rows_say(void **state) {

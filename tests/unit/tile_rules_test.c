@@ -107,12 +107,10 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
     int there, back;
     double cost = dots_of(s.memory, forward, r, &there) / costs[i].heads;
     double cost_back = dots_of(s.memory, gradient.backward, r, &back) / costs[i].heads;
-    if (fabs(cost / costs[i].forward - 1) > 0.01 || there != costs[i].forward_dots) {
+    if (fabs(cost / costs[i].forward - 1) > 0.01 || there != costs[i].forward_dots)
       fail_msg("case %zu: forward %g MFLOP, %d products", i, cost, there);
-    }
-    if (fabs(cost_back / costs[i].backward - 1) > 0.01 || back != costs[i].backward_dots) {
+    if (fabs(cost_back / costs[i].backward - 1) > 0.01 || back != costs[i].backward_dots)
       fail_msg("case %zu: backward %g MFLOP, %d products", i, cost_back, back);
-    }
     fixture_close(&s);
   }
 }

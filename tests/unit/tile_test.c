@@ -31,18 +31,16 @@ static tile_id input(tile_program *p, const char *name, axis_set axes, bool time
                       .stash = -1,
                       .time = time,
                       .name = name};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++)
     if (axis_in(axes, i)) place.axes[place.axis_count++] = i;
-  }
   return tile_argument(p, place);
 }
 
 static tile_place output(axis_set axes, bool time) {
   tile_place place = {
       .role = TILE_OUTPUT, .tensor = 9, .lag = -1, .stash = -1, .time = time, .name = "y"};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++)
     if (axis_in(axes, i)) place.axes[place.axis_count++] = i;
-  }
   return place;
 }
 
@@ -215,11 +213,10 @@ static void damaged_bytes_do_no_harm(void **state) {
   for (size_t i = 0; i < size; i++) {
     arena *inner = arena_new();
     char *damaged = arena_strdup(inner, text), *message;
-    if (i % 2) {
+    if (i % 2)
       damaged[i] = "x%[] 9-\n"[i / 2 % 8];
-    } else {
+    else
       damaged[i] = '\0';
-    }
     tile_program *p = parse(inner, damaged, &message);
     refused += p == NULL;
     if (p) tile_verify(inner, p);

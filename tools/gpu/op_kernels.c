@@ -124,11 +124,10 @@ static void body_of(op_kernel *k, ir frame) {
   for (int i = 0; i < count; i++) args[i] = argument(k, i);
   ir result = gpu_call(e, k->op, args, count);
   if (k->op == GPU_SHARED_ADDRESS) result = int_sub(e, result, gpu_call(e, k->op, &k->shared, 1));
-  if (gpu_result_count(row) && row->result[row->result[1] != 0] != 's') {
+  if (gpu_result_count(row) && row->result[row->result[1] != 0] != 's')
     store_results(k, result);
-  } else {
+  else
     see_effect(k);
-  }
   LLVMBuildRetVoid(e->b);
 }
 

@@ -34,13 +34,12 @@ const register_accumulators *gpu_registers_of(const frame_program *p, const view
 void gpu_copy_state(kernel_frame *h, frame_program *p, const tile_place *place, const view *from,
                     const view *to, bool beside) {
   p->l.outside = h->at;
-  if (gpu_registers_of(p, to)) {
+  if (gpu_registers_of(p, to))
     gpu_accumulators_load(&p->l, gpu_registers_of(p, to), from, tile_body_axes(place));
-  } else if (gpu_registers_of(p, from)) {
+  else if (gpu_registers_of(p, from))
     gpu_accumulators_store(&p->l, gpu_registers_of(p, from), to, tile_body_axes(place));
-  } else {
+  else
     (beside ? lower_copy_beside : lower_copy_view)(&p->l, from, to, tile_body_axes(place));
-  }
 }
 
 void gpu_show_states(kernel_frame *h, frame_program *p) {

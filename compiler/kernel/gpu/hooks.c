@@ -24,9 +24,8 @@ static ir tensor_offset(kernel_frame *h, tile_role role, const tile_place *place
     if (!axis_in(slot->summed, axis)) continue;
     copy = int_add(e, int_mul(e, copy, h->axis_size[axis]), h->at.index[axis]);
   }
-  if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
+  if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis))
     copy = int_add(e, int_mul(e, copy, frame_lane_blocks(h)), h->gpu->lane_block);
-  }
   ir stride = frame_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   return int_add(e, offset, int_mul(e, int_low(e, copy), stride));
 }
@@ -51,9 +50,8 @@ static view gpu_buffer_view(kernel_frame *h, lower *l, const plan_buffer *b, loc
   plan_buffer plain = *b;
   plain.stack = true;
   view v = buffer_view(l, &plain, base);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
     if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
-  }
   if (!at.in_shared) v.layout = (plan_layout){0};  // scratch has no banks
   return v;
 }

@@ -49,11 +49,10 @@ void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
     bool narrow = kind != REC_STORED_NUMBER;
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
     ir address = element(e, narrow ? e->i16 : e->real, data, at);
-    if (narrow) {
+    if (narrow)
       store_narrow(e, types[kind], x, address, NULL, NULL);
-    } else {
+    else
       store_real(e, x, address);
-    }
     branch_end(e, &branch);
   }
 }

@@ -68,9 +68,8 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
 static loop_axes row_loop_axes(const kernel_frame *h, const frame_program *p, int argument) {
   const tile_place *place = tile_argument_place(p->program, argument);
   loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
-  for (int x = 0; x < place->axis_count; x++) {
+  for (int x = 0; x < place->axis_count; x++)
     if (!axis_in(h->m.instance, place->axes[x])) all.axes[all.count++] = place->axes[x];
-  }
   return all;
 }
 
@@ -258,9 +257,8 @@ static int start_arguments(kernel_frame *h, frame_program *p, ir turn, ir chunk,
 }
 
 static bool any_ahead(const frame_program *p) {
-  for (int i = 0; i < p->program->arguments.count; i++) {
+  for (int i = 0; i < p->program->arguments.count; i++)
     if (is_ahead(p, i)) return true;
-  }
   return false;
 }
 
@@ -319,8 +317,7 @@ void gpu_next_chunk(kernel_frame *h, frame_program *p, ir turn, ir chunk, ir nex
     fence_rows(p);
     lower_barrier(&p->l);
   }
-  for (int i = 0; i < p->program->arguments.count; i++) {
+  for (int i = 0; i < p->program->arguments.count; i++)
     if (gpu_is_staged(p->at, i))
       p->l.arguments[i] = staged_copy(h, p, i, rows_place(h, &p->at->staging_buffers[i], turn));
-  }
 }

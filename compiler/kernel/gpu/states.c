@@ -54,9 +54,8 @@ void gpu_load_states(kernel_frame *h, frame_program *p) {
   mark_place(h->e, "states in", (span){0});
   bool summarises = gpu_makes_summaries(h->k);
   if (summarises) gpu_begin_factors(h, p);
-  for (int c = 0; c < p->carried.count; c++) {
+  for (int c = 0; c < p->carried.count; c++)
     if (!p->carried.items[c].place.transfer) load_state(h, p, c);
-  }
   if (summarises) gpu_begin_maxima(h, p);
   if (h->described->combines) gpu_combine_summaries(h, p);
   gpu_show_states(h, p);

@@ -98,11 +98,10 @@ static void copy_number(lower *l, const place_in_loops *at, void *data) {
   }
   emit_branch branch = {0};
   if (c->there) branch = branch_begin(e, c->there);
-  if (widens) {
+  if (widens)
     widen_copied_row(l, at, c);
-  } else {
+  else
     copy_bits(l, at, c);
-  }
   if (!c->there) return;
   branch_else(e, &branch);
   view_store(l, &c->to, at, c->axes, real_number(e, 0, 0));
@@ -224,11 +223,9 @@ void gpu_next_steps(kernel_frame *h, ir turn, ir chunk, ir next, ir more) {
 }
 
 void gpu_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {
-  for (int i = 0; i < p->program->arguments.count; i++) {
-    if (p->rows && p->rows[i]) {
+  for (int i = 0; i < p->program->arguments.count; i++)
+    if (p->rows && p->rows[i])
       p->l.arguments[i] = step_row_view(h, p, i, p->rows[i], int_sub(h->e, t, p->first_step));
-    } else {
+    else
       frame_argument_of_step(h, p, i, t);
-    }
-  }
 }

@@ -189,9 +189,8 @@ static void gpu_chunks_inside(kernel_frame *h) {
 }
 
 void gpu_loop_over_time(kernel_frame *h) {
-  if (h->k->program->form == TILE_CHUNK) {
+  if (h->k->program->form == TILE_CHUNK)
     (h->recomputes ? gpu_groups_back : gpu_chunks_inside)(h);
-  } else {
+  else
     frame_loop_over_steps(h);
-  }
 }

@@ -183,9 +183,8 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, inst
   }
   read_frame(&inner);
   start_place(&inner);
-  for (int i = 0; i < h->k->grid_count; i++) {
+  for (int i = 0; i < h->k->grid_count; i++)
     inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(before + i));
-  }
   if (h->m.lane_axis >= 0) {
     ir lane = LLVMGetParam(f, (unsigned)(count - 1));
     inner.at.index[h->m.lane_axis] = lane;
@@ -339,11 +338,10 @@ static void instances_outside(kernel_frame *h, ir first, ir last) {
   instance_functions f = functions_of(h);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_host_instance(h, loop.index);
-  if (h->m.lane_axis >= 0) {
+  if (h->m.lane_axis >= 0)
     lanes_of_blocks(h, block, int_add(e, block, integer(e, 1)), &f);
-  } else {
+  else
     call_whole(h, &f);
-  }
   loop_end(e, &loop);
 }
 

@@ -76,11 +76,10 @@ void host_store_states(kernel_frame *h, frame_program *p) {
     ir wanted =
         LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), frame_writes_state(h, place), "");
     emit_branch branch = branch_begin(e, wanted);
-    if (kernel_grid_of(h->k) & place->partial) {
+    if (kernel_grid_of(h->k) & place->partial)
       add_state(h, p, place, &p->l.carried[c], &memory);
-    } else {
+    else
       frame_copy_state(h, p, place, &p->l.carried[c], &memory);
-    }
     branch_end(e, &branch);
   }
 }

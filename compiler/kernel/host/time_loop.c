@@ -262,12 +262,11 @@ static void group_back(kernel_frame *h, ir group, ir first, ir chunks) {
 }
 
 void host_loop_over_time(kernel_frame *h) {
-  if (h->k->program->form == TILE_CHUNK) {
+  if (h->k->program->form == TILE_CHUNK)
     if (h->recomputes)
       frame_groups_back(h, group_back);
     else
       host_chunks_inside(h);
-  } else {
+  else
     frame_loop_over_steps(h);
-  }
 }

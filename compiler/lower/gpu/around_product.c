@@ -69,9 +69,8 @@ ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir k
 
 void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
                   ir x) {
-  if (o->goes_on) {
+  if (o->goes_on)
     after_product(l, at, nest, x);
-  } else if (!o->hidden) {
+  else if (!o->hidden)
     view_store(l, &o->c, at, o->c_axes, x);
-  }
 }

@@ -8,11 +8,10 @@ void gpu_forget_accesses(lower *l, bool known) {
 // Without a barrier of warps, the assembler would begin with the loads of two nests that read
 // scratch.
 void gpu_before_nest(lower *l, const plan_nest *nest) {
-  if (l->since && plan_waits(l->e->a, l->since, nest)) {
+  if (l->since && plan_waits(l->e->a, l->since, nest))
     lower_barrier(l);
-  } else if (l->scratch == SCRATCH_READ) {
+  else if (l->scratch == SCRATCH_READ)
     gpu_call(l->e, GPU_WARP_BARRIER, NULL, 0);
-  }
 }
 
 void lower_barrier(lower *l) {

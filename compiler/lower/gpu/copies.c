@@ -45,9 +45,8 @@ static view of_instance(lower *l, const view *v, axis_set axes) {
   view own = *v;
   axis_set cut = axes & l->m->instance;
   if (cut) own.base = view_address(l, v, &l->outside, cut);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++)
     if (axis_in(l->m->instance, axis) || !axis_in(axes, axis)) own.stride[axis] = NULL;
-  }
   return own;
 }
 
@@ -101,10 +100,9 @@ static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
 static bool copies_by_call(const lower *l, const view_copy *c, axis_set tile) {
   const view *views[] = {&c->to, c->from};
   if (!l->team->shares || !plan_sized(l->p->program, tile)) return false;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++)
     if (views[i] && LLVMGetPointerAddressSpace(LLVMTypeOf(views[i]->base)) == GPU_GLOBAL)
       return true;
-  }
   return false;
 }
 

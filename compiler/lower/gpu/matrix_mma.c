@@ -123,11 +123,10 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s,
   if (!slots || !int_known(where.step, &step)) {
     ir row = int_add(e, where.row, integer(e, where.tile * ROWS)),
        at_step = int_add(e, s->first_step, where.step);
-    if (gpu_in_shared_memory(p->o->first.b.base)) {
+    if (gpu_in_shared_memory(p->o->first.b.base))
       load_matrix(l, p, at, row, at_step, a);
-    } else {
+    else
       load_numbers(l, p, s, at, row, at_step, a);
-    }
     return;
   }
   for (int r = 0; r < 4; r++)
@@ -234,11 +233,10 @@ static void along_depth(lower *l, const matrix_product *p, const warp_share *s,
 
 static void end_sum(lower *l, const matrix_product *p, const warp_share *s,
                     const place_in_loops *at, ir row, ir vector, ir x) {
-  if (p->g.splits == 1) {
+  if (p->g.splits == 1)
     gpu_matrix_finish(l, p, at, row, vector, x);
-  } else {
+  else
     LLVMBuildStore(l->e->b, x, gpu_matrix_partial_sum(l, p, s->split, row, vector));
-  }
 }
 
 // Of four lanes with the same rows, as many have sums as there are vectors. They share these rows

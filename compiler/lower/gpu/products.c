@@ -58,20 +58,18 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
   int k = p->nest->dot.k;
   ir begin = integer(e, 0), end = l->axis_size[k];
   int axis = k;
-  for (int other = 0; axes && other < l->p->program->axes.count; other++) {
+  for (int other = 0; axes && other < l->p->program->axes.count; other++)
     if (axis_in(axes, other)) axis = other;
-  }
   if (axes) end = l->axis_size[axis];
   if (!axes && p->range == RANGE_TO_ROW)
     end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
   if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
   emit_loop loop = loop_begin(e, begin, end, 1, "k");
   at->index[axis] = loop.index;
-  if (axes) {
+  if (axes)
     summed_loops(l, at, p, s, axes & ~axis_bit(axis));
-  } else {
+  else
     multiply_point(l, at, p, s);
-  }
   at->index[axis] = NULL;
   loop_end(e, &loop);
 }
@@ -210,13 +208,12 @@ static gpu_operands operands_of(lower *l, const plan_nest *nest) {
 
 void gpu_dot(lower *l, const plan_nest *nest) {
   gpu_operands o = operands_of(l, nest);
-  if (nest->dot.i < 0) {
+  if (nest->dot.i < 0)
     gpu_matrix_product(l, nest, &o);
-  } else if (plan_is_mma(l->m, l->p->program, &nest->dot)) {
+  else if (plan_is_mma(l->m, l->p->program, &nest->dot))
     gpu_mma(l, nest, &o);
-  } else {
+  else
     by_threads(l, nest, &o);
-  }
 }
 
 void gpu_hold_matrices(lower *l) {

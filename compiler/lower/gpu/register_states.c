@@ -15,9 +15,8 @@ void gpu_accumulators_open(lower *l, int carried) {
   accumulator_share share = plan_accumulator_share(l->m, l->p->program, &nest->dot);
   k->blocks = share.blocks;
   k->tiles = share.tiles;
-  for (int tile = 0; tile < k->blocks * k->tiles; tile++) {
+  for (int tile = 0; tile < k->blocks * k->tiles; tile++)
     for (int r = 0; r < 4; r++) k->slots[tile][r] = stack_slot(e, e->real, "state");
-  }
 }
 
 // The views that a function reads or writes at each pair of elements.

@@ -258,9 +258,8 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v)));
   if (solves_by_lanes(l, &s, &columns)) return;
   place_in_loops at = lower_start_place(l, false);
-  if (columns.count || !l->team->shares) {
+  if (columns.count || !l->team->shares)
     gpu_each_point(l, &columns, GPU_LONG_BODY, &at, one_column, &s);
-  } else {
+  else
     by_first_thread(l, &at, &s);
-  }
 }

@@ -56,10 +56,9 @@ ir team_all(lower *l, tile_op op, ir x) {
 static ir result_number(lower *l, const team_sums *s, int position, const place_in_loops *at) {
   emitter *e = l->e;
   ir number = integer(e, 0);
-  for (int axis = 0; s->points >= 0 && axis < l->p->program->axes.count; axis++) {
+  for (int axis = 0; s->points >= 0 && axis < l->p->program->axes.count; axis++)
     if (axis_in(s->nest->axes, axis))
       number = int_add(e, int_mul(e, number, l->axis_size[axis]), at->index[axis]);
-  }
   int before = 0;
   for (int i = 0; i < position; i++) before += l->results[s->nest->results.items[i]].over_threads;
   return int_add(e, number, integer(e, before * (s->points < 0 ? 1 : s->points)));
@@ -191,8 +190,7 @@ void team_finish(lower *l, const team_sums *s) {
   for (int first = 0; s->staged && first < s->numbers; first += GPU_WARP_LANES)
     sum_in_warps(l, s, first);
   gpu_call(l->e, GPU_BARRIER, NULL, 0);
-  for (int i = 0; i < s->nest->results.count; i++) {
+  for (int i = 0; i < s->nest->results.count; i++)
     if (l->results[s->nest->results.items[i]].over_threads) point_among_threads(l, s, i);
-  }
   gpu_call(l->e, GPU_BARRIER, NULL, 0);
 }

@@ -169,21 +169,19 @@ static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set
                      int piece) {
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
-    if (piece > 1) {
+    if (piece > 1)
       store_piece(l, v, view_address(l, v, &one, axes), vector_elements(l, x, lane, piece));
-    } else {
+    else
       view_store(l, v, &one, axes, vector_elements(l, x, lane, 1));
-    }
   }
 }
 
 static void store_vector_number(lower *l, const view *v, ir address, ir x) {
   emitter *e = l->e, as = emit_as(e, view_type(e, v));
-  if (number_is_narrow(v->stored)) {
+  if (number_is_narrow(v->stored))
     store_narrow(e, v->stored, x, address, NULL, NULL);
-  } else {
+  else
     store_real(&as, as_real(&as, x), address);
-  }
 }
 
 static void store_neighbours(lower *l, const view *v, ir address, ir x) {

@@ -10,9 +10,8 @@
 
 static int last_axis_of(const lower *l, axis_set axes) {
   int last = -1;
-  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+  for (int axis = 0; axis < l->p->program->axes.count; axis++)
     if (axis_in(axes, axis) && (last < 0 || l->m->rank[axis] > l->m->rank[last])) last = axis;
-  }
   return last;
 }
 
@@ -71,9 +70,8 @@ static ir merged(emitter *e, ir x, ir y, int size) {
 }
 
 ir sums_of_rows(emitter *e, ir *rows, int block) {
-  for (int count = block, size = block; count > 1; count /= 2, size /= 2) {
+  for (int count = block, size = block; count > 1; count /= 2, size /= 2)
     for (int i = 0; i < count / 2; i++) rows[i] = merged(e, rows[i], rows[i + count / 2], size);
-  }
   return rows[0];
 }
 

@@ -66,11 +66,10 @@ void host_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   if (vector) x = spread(l->e, x, at->lanes);
   ir address = view_address(l, v, at, axes);
   ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
-  if (number_is_narrow(v->stored)) {
+  if (number_is_narrow(v->stored))
     store_narrow(l->e, v->stored, x, address, stride, mask);
-  } else {
+  else
     store_lane_numbers(l, v, address, stride, mask, x);
-  }
 }
 
 void host_result(lower *l, const result_target *target, const place_in_loops *at, axis_set axes,

@@ -177,9 +177,8 @@ static bool is_long_function(const outline *o, const lower *at) {
 }
 
 static void erase_unread(outline *o) {
-  for (int i = 0; i < o->count; i++) {
+  for (int i = 0; i < o->count; i++)
     if (!o->read[i]) erase_access(o->stores[i], 1);
-  }
 }
 
 void host_region(lower *l, nest_range nests) {

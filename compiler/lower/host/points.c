@@ -26,9 +26,8 @@ static void open_staged(lower *l, point_nest *n) {
 }
 
 static void add_staged(lower *l, const point_nest *n) {
-  for (int i = 0; i < n->nest->results.count; i++) {
+  for (int i = 0; i < n->nest->results.count; i++)
     if (staged_lanes_of(n, i)->block) add_staged_lanes(l, staged_lanes_of(n, i));
-  }
 }
 
 static int vector_of(const lower *l, const plan_nest *nest) {
@@ -40,11 +39,10 @@ static int vector_of(const lower *l, const plan_nest *nest) {
 static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
   const point_nest *n = data;
   place_in_loops inner = *at;
-  if (n->vector >= 0 && !n->vector_reduced) {
+  if (n->vector >= 0 && !n->vector_reduced)
     lower_vectors_along(l, n->vector, &inner, lower_outer_point, data);
-  } else {
+  else
     lower_outer_point(l, &inner, data);
-  }
 }
 
 enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10 };

@@ -67,10 +67,9 @@ static void one_block(const lanes_product *p, const corner *at) {
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->depth), 1, "k");
   multiply_at(p, at, loop.index, sums);
   loop_end(e, &loop);
-  for (int i = 0; i < at->rows; i++) {
+  for (int i = 0; i < at->rows; i++)
     for (int j = 0; j < at->columns; j++)
       store_real(e, load_real(e, sums[i][j], p->lanes), c_address(p, at, i, j));
-  }
 }
 
 static void columns_of(const lanes_product *p, ir i, int rows, int block) {

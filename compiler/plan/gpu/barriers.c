@@ -23,15 +23,13 @@ static int of_buffer(const plan *p, int buffer) {
 static void note_reads(const plan *p, tile_id id, bool *reads) {
   const tile_value *v = plan_value_at(p, id);
   if (v->op == TILE_ARGUMENT) {
-    for (int c = 0; c < p->carried_count; c++) {
+    for (int c = 0; c < p->carried_count; c++)
       if (p->carried[c].argument == tile_argument_number(v)) reads[p->buffers.count + c] = true;
-    }
   }
-  if (plan_at_hand(p, id)) {
+  if (plan_at_hand(p, id))
     for (int k = 0; k < tile_arity(v->op); k++) note_reads(p, v->args[k], reads);
-  } else if (p->values[id].buffer >= 0) {
+  else if (p->values[id].buffer >= 0)
     reads[of_buffer(p, p->values[id].buffer)] = true;
-  }
 }
 
 static void note_buffer_write(const plan *p, tile_id id, bool *writes) {
@@ -76,9 +74,8 @@ static bool must_wait(const memory_since *m, int index, const bool *reads, const
     if (writes[r] && (m->read[r] || m->written[r])) return true;
     fresh = fresh || (writes[r] && r < p->buffers.count && p->buffers.items[r].first == index);
   }
-  for (int r = 0; fresh && r < p->buffers.count; r++) {
+  for (int r = 0; fresh && r < p->buffers.count; r++)
     if ((m->read[r] || m->written[r]) && p->buffers.items[r].last < index) return true;
-  }
   return false;
 }
 

@@ -59,9 +59,8 @@ static reading reading_of(const planner *q, int n, tile_id id) {
 }
 
 static bool reduces(const planner *q, const plan_nest *nest) {
-  for (int i = 0; i < nest->values.count; i++) {
+  for (int i = 0; i < nest->values.count; i++)
     if (tile_op_is(value(q, nest->values.items[i])->op, TILE_REDUCES)) return true;
-  }
   return nest->over;
 }
 
@@ -99,9 +98,8 @@ static tile_id under_renames(const planner *q, tile_id id) {
 static bool reads_argument(const planner *q, tile_id id, int argument) {
   const tile_value *v = value(q, id);
   if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;
-  for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++) {
+  for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++)
     if (reads_argument(q, v->args[k], argument)) return true;
-  }
   return false;
 }
 
@@ -109,9 +107,8 @@ static bool nest_reads_argument(const planner *q, int n, int argument) {
   const plan_nest *nest = &q->p->nests.items[n];
   for (int i = 0; i < nest->values.count; i++) {
     const tile_value *v = value(q, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++) {
+    for (int k = 0; k < tile_arity(v->op); k++)
       if (reads_argument(q, v->args[k], argument)) return true;
-    }
   }
   for (int k = 0; nest->two && k < 2; k++)
     if (reads_argument(q, value(q, nest->other)->args[k], argument)) return true;
@@ -348,9 +345,8 @@ static bool may_come(const planner *q, int n, int points) {
 }
 
 static bool shares_buffer(const planner *q, tile_id id) {
-  for (int other = 0; other < q->program->values.count; other++) {
+  for (int other = 0; other < q->program->values.count; other++)
     if (other != id && q->p->values[other].buffer == q->p->values[id].buffer) return true;
-  }
   return false;
 }
 

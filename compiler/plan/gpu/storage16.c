@@ -96,9 +96,8 @@ void plan_narrow_operands(planner *q) {
   narrowing n = {.m = m, .p = p};
   n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
   for (int i = 0; i < p->nests.count; i++) read_nest(&n, i);
-  vec_each(const tile_result, r, p->program->results) {
+  vec_each(const tile_result, r, p->program->results)
     if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value, -1, true);
-  }
   for (int c = 0; c < p->carried_count; c++) widen_buffer(&n, p->carried[c].staging);
   for (int i = 0; i < p->buffers.count; i++) {
     plan_buffer *b = &p->buffers.items[i];

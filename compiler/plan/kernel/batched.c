@@ -104,9 +104,8 @@ static tile_program *widened_program(arena *a, const tile_program *program, int 
     w.to->where = tile_at(w.from, id)->where;
     w.image[id] = widened_value(&w, id);
   }
-  vec_each(const tile_result, r, program->results) {
+  vec_each(const tile_result, r, program->results)
     tile_add_result(w.to, widened_place(&w, r->place), w.image[r->value]);
-  }
   return w.to;
 }
 

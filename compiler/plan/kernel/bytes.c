@@ -2,17 +2,15 @@
 #include "compiler/plan/kernel/description.h"
 
 codegen_bytes_term *codegen_bytes_of(codegen_bytes *bytes, axis_set axes) {
-  for (int i = 0; i < bytes->terms.count; i++) {
+  for (int i = 0; i < bytes->terms.count; i++)
     if (bytes->terms.items[i].axes == axes) return &bytes->terms.items[i];
-  }
   return NULL;
 }
 
 void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term) {
   codegen_bytes_term *same = codegen_bytes_of(bytes, term.axes);
-  if (same) {
+  if (same)
     same->coefficient += term.coefficient;
-  } else {
+  else
     vec_push(a, &bytes->terms, term);
-  }
 }

@@ -29,10 +29,9 @@ static int64_t entries_of(const kernel *k, axis_set axes) {
 // Elements of all states per lane, which decide how many vectors of lanes are computed together.
 static int64_t lane_state_points(const kernel *k) {
   int64_t points = 0;
-  vec_each(const tile_place, place, k->program->arguments) {
+  vec_each(const tile_place, place, k->program->arguments)
     if (place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE)
       points += entries_of(k, tile_place_axes(k->program, place));
-  }
   return points;
 }
 
@@ -70,9 +69,8 @@ static int vectors_of_lanes(const mapping *m) {
 bool kernel_shares_work(const kernel *k) {
   if (k->program->form != TILE_CHUNK || k->lane_axis >= 0 || !k->grid_count) return false;
   int inner = k->grid_axes[k->grid_count - 1];
-  vec_each(const tile_value, v, k->program->values) {
+  vec_each(const tile_value, v, k->program->values)
     if (v->op == TILE_DOT && !axis_in(v->axes, inner)) return true;
-  }
   return false;
 }
 

@@ -122,9 +122,8 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
     const tile_place *place = &p->program->arguments.items[i];
     p->history_at[i] = on_stack;
     if (!w->recomputes || p != &w->main || place->role != TILE_STATE) continue;
-    vec_each(const carried_value, state, w->recompute.carried) {
+    vec_each(const carried_value, state, w->recompute.carried)
       if (plan_same_state(&state->place, place)) place_state(w, p, i, &state->memory);
-    }
     if (p->history_at[i].offset < 0)
       ICE("kernel", "no recomputation of state %s", place->name ? place->name : "?");
   }

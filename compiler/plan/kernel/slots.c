@@ -75,9 +75,8 @@ static void add_tensor_slot(arena *a, codegen_kernel *k, const tile_place *place
 }
 
 static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
-  vec_each(const tile_place, place, program->arguments) {
+  vec_each(const tile_place, place, program->arguments)
     if (kernel_in_memory(k->kernel, place)) add_tensor_slot(a, k, place, place->role);
-  }
   for (int i = 0; i < program->results.count; i++) {
     const tile_place *place = &program->results.items[i].place;
     if (!kernel_in_memory(k->kernel, place)) continue;
@@ -99,9 +98,8 @@ bool kernel_is_saved(bool backward, const tile_place *place) {
 
 static bool recurrence_has_states(const recurrence *r) {
   if (r->body.lags.count) return true;
-  for (int i = 0; i < r->body.tensors.count; i++) {
+  for (int i = 0; i < r->body.tensors.count; i++)
     if (r->body.tensors.items[i].kind == TENSOR_STATE) return true;
-  }
   return false;
 }
 
@@ -115,9 +113,8 @@ int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->co
 const tile_place *kernel_kept_value(const kernel *k, int number) {
   const tile_program *p = k->saved_with ? k->saved_with : k->program;
   if (p->form != TILE_CHUNK || k->recompute) return NULL;  // a recompute keeps values in scratch
-  vec_each(const tile_place, place, p->arguments) {
+  vec_each(const tile_place, place, p->arguments)
     if (place->role == TILE_STASH && place->stash == number) return place;
-  }
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->role == TILE_KEEP && place->stash == number) return place;
@@ -128,29 +125,25 @@ const tile_place *kernel_kept_value(const kernel *k, int number) {
 static codegen_bytes kept_numbers(arena *a, const kernel *k) {
   codegen_bytes count = {0};
   const tile_place *kept;
-  for (int i = 0; (kept = kernel_kept_value(k, i)); i++) {
+  for (int i = 0; (kept = kernel_kept_value(k, i)); i++)
     codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, tile_body_axes(kept)});
-  }
   return count;
 }
 
 static int64_t slot_elements(axis_set axes, const int64_t *sizes) {
   int64_t n = 1;
-  for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+  for (int axis = 0; axis < TYPED_MAX_AXES; axis++)
     if (axis_in(axes, axis)) n *= sizes[axis];
-  }
   return n;
 }
 
 int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   int64_t total = 0;
-  vec_each(const typed_tensor, t, r->body.tensors) {
+  vec_each(const typed_tensor, t, r->body.tensors)
     if (t->kind == TENSOR_STATE)
       total += slot_elements(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
-  }
-  vec_each(const typed_lag, lag, r->body.lags) {
+  vec_each(const typed_lag, lag, r->body.lags)
     total += slot_elements(lag->axes, axis_sizes) * kernel_parts_of_lag(lag);
-  }
   return total;
 }
 

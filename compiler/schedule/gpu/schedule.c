@@ -269,10 +269,9 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r,
 // The first kernel before number `index` with the same symbol, and so the same function; -1: there
 // is none.
 static int fitted_already(const recurrence_kernels *kernels, int index) {
-  for (int i = 0; i < index; i++) {
+  for (int i = 0; i < index; i++)
     if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0)
       return i;
-  }
   return -1;
 }
 

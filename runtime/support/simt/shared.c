@@ -35,11 +35,10 @@ static bool read_collides(const simt_block *b, const shadow_cell *cell, int thre
 
 static void note_shared_read(const simt_block *b, shadow_cell *cell, int thread) {
   int warp = thread / SIMT_WARP;
-  if (cell->read_epoch != b->epoch) {
+  if (cell->read_epoch != b->epoch)
     cell->reader = (uint16_t)thread;
-  } else if (cell->reader != thread) {
+  else if (cell->reader != thread)
     cell->reader = is_warp_of(cell->reader, warp) ? (uint16_t)(READER_WARP + warp) : READER_MANY;
-  }
   cell->read_epoch = b->epoch;
   cell->read_warp_epoch = b->warps[warp].epoch;
 }

@@ -24,10 +24,9 @@ static ir numbers_of_instance(kernel_frame *h) {
 static ir flags_of_instance(kernel_frame *h) {
   emitter *e = h->e;
   ir instance = integer(e, 0);
-  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+  for (int axis = 0; axis < h->k->program->axes.count; axis++)
     if (axis_in(gpu_overflow_axes(h->k), axis))
       instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
-  }
   ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
   return element(e, e->real, h->gpu->slice.summary, offset);
 }
@@ -123,11 +122,10 @@ static ir count_of_thread(kernel_frame *h, frame_program *p) {
     g.limit = place->transfer           ? g.sums ? finite : most
               : h->gpu->slice.of_matrix ? choose(e, h->gpu->slice.of_matrix, most, finite)
                                         : finite;
-    if (kept) {
+    if (kept)
       gpu_accumulators_each(&p->l, kept, guard_pair, &g);
-    } else {
+    else
       lower_copies(&p->l, plan_tile_axes(&h->m, g.axes), false, guard_point, &g);
-    }
   }
   return load_real(e, count, 0);
 }
@@ -163,11 +161,10 @@ void gpu_overflow_of_slice(kernel_frame *h, frame_program *p) {
   add_up(h, h->gpu->team.sums, count_of_thread(h, p));
   ir grows = is_any(h);
   ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
-  if (kernel_has_own_lanes(h->k)) {
+  if (kernel_has_own_lanes(h->k))
     set_flag_of_block(h, flags_of_instance(h), flag);
-  } else {
+  else
     set_flags(h, flags_of_instance(h), flag);
-  }
 }
 
 // ---- kernels that combine summaries ----

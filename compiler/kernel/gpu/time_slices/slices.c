@@ -140,11 +140,10 @@ void gpu_begin_group(kernel_frame *h, ir group) {
 void gpu_end_group(kernel_frame *h) {
   if (!h->gpu->slice.in_warm_up) return;
   emit_branch branch = branch_begin(h->e, h->gpu->slice.in_warm_up);
-  if (h->plan->in_tiles) {
+  if (h->plan->in_tiles)
     gpu_clear_value_tiles(h);
-  } else {
+  else
     frame_clear_sums(h, &h->main);
-  }
   branch_end(h->e, &branch);
 }
 
@@ -368,13 +367,12 @@ static void join_state(kernel_frame *h, frame_program *p, const tile_place *stat
   }
   p->l.outside = h->at;
   const register_accumulators *kept = gpu_registers_of(p, j.state[0]);
-  if (kept) {
+  if (kept)
     combine_registers(&p->l, &j, kept);
-  } else if (j.count == 2) {
+  else if (j.count == 2)
     lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
-  } else {
+  else
     gpu_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), combine_points, &j);
-  }
 }
 
 // Applies `combine` to each earlier slice, in order.

@@ -18,10 +18,9 @@ ir gpu_lane_blocks(kernel_frame *h) {
 
 static ir place_numbers(kernel_frame *h, const tile_place *place) {
   ir numbers = integer(h->e, gpu_row_numbers(h->k));
-  for (int x = 0; x < place->axis_count; x++) {
+  for (int x = 0; x < place->axis_count; x++)
     if (place->axes[x] != h->k->value_axis)
       numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
-  }
   return numbers;
 }
 
@@ -142,11 +141,10 @@ void gpu_begin_column(kernel_frame *h, frame_program *p, const tile_place *state
   if (!gpu_transition_blocks(h->k) || !gpu_is_column(h->k, state)) return;
   emit_branch branch = branch_begin(e, h->gpu->slice.of_matrix);
   p->l.outside = h->at;
-  if (kept) {
+  if (kept)
     gpu_accumulators_each(&p->l, kept, identity_pair, &x);
-  } else {
+  else
     lower_copies(&p->l, plan_tile_axes(&h->m, tile_body_axes(state)), false, identity_point, &x);
-  }
   branch_end(e, &branch);
 }
 

@@ -171,9 +171,8 @@ static bool is_of_prologue(const program_plan *p, const plan_buffer *b) {
 static int64_t numbers_of_thread(const program_plan *p) {
   int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
-  vec_each(const plan_buffer, b, p->p->buffers) {
+  vec_each(const plan_buffer, b, p->p->buffers)
     if (!b->numbers.sizes && (b->persistent || is_of_prologue(p, b))) numbers += b->numbers.factor;
-  }
   return numbers;
 }
 
@@ -281,9 +280,8 @@ static void place_program(kernel_plan *w, program_plan *p) {
 }
 
 static bool has_matrices(const program_plan *p) {
-  vec_each(const plan_nest, nest, p->p->nests) {
+  vec_each(const plan_nest, nest, p->p->nests)
     if (nest->kind == NEST_DOT && (nest->dot.i < 0 || nest->region == REGION_STEPS)) return true;
-  }
   return false;
 }
 
@@ -346,9 +344,8 @@ static void place_prologue(kernel_plan *w, program_plan *p) {
 
 static bool may_sum(const mapping *m, const tile_place *place) {
   if (m->kind != MAP_THREADS || place->role == TILE_KEEP) return false;
-  for (int x = 0; x < place->axis_count; x++) {
+  for (int x = 0; x < place->axis_count; x++)
     if (place->axes[x] == m->kernel->lane_axis) return false;
-  }
   return true;
 }
 

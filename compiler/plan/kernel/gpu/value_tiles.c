@@ -25,9 +25,8 @@ int64_t gpu_whole_size(const kernel_plan *w, int axis) {
 
 static int64_t numbers_of_result(const kernel_plan *w, const tile_place *place) {
   int64_t numbers = place->time ? w->k->chunk : 1;
-  for (int x = 0; x < place->axis_count; x++) {
+  for (int x = 0; x < place->axis_count; x++)
     if (!axis_in(w->m.instance, place->axes[x])) numbers *= gpu_whole_size(w, place->axes[x]);
-  }
   return numbers;
 }
 
