@@ -14,8 +14,6 @@
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/emit/math_words.h"
 
-static const double log2_e = 1.44269504088896340736;
-
 enum { MOST_OPERANDS = 2 };
 
 static ir each_lane(emitter *e, gpu_op op, const ir *x, int count) {

@@ -4,6 +4,8 @@
 
 #include "compiler/emit/emit.h"
 
+static const double log2_e = 1.44269504088896340736;
+
 static inline ir number(emitter *e, double x, ir like) { return real_number(e, x, ir_lanes(like)); }
 
 // Types of as many lanes as x has: integers of the size of its numbers, doubles.
@@ -22,6 +24,9 @@ ir with_sign(emitter *e, ir size, ir sign);
 ir at_least(emitter *e, ir x, double low);
 ir at_most(emitter *e, ir x, double high);
 ir square_root(emitter *e, ir x);
+// s or, in odd quadrants, c; negative in the second half of a turn. A cosine is a sine one quadrant
+// further.
+ir of_quadrant(emitter *e, ir s, ir c, ir q, bool cosine);
 // Is one of these conditions true?
 ir any_lane(emitter *e, ir mask);
 
