@@ -102,6 +102,8 @@ int plan_lacks_barrier(arena *a, const plan *p);
 
 // gpu/threads.c: how the threads of a block divide points and sums.
 void plan_divide_nests(planner *q);
+// gpu/verify_threads.c: NULL, or why they cannot divide a nest as it says.
+const char *plan_wrong_threads(arena *a, const mapping *m, const plan *p, const plan_nest *nest);
 
 // gpu/layouts.c: which numbers of f32 buffers and states trade places in shared memory.
 void plan_choose_layouts(planner *q);

@@ -477,64 +477,10 @@ static void check_pairs(checker *c) {
 
 // ---- threads ----
 
-// Lanes of a warp, all threads, or a thread alone.
-static bool shares_sums(const checker *c, const plan_nest *nest) {
-  int lanes = nest->threads.lanes;
-  if (lanes == PLAN_ALL_THREADS) return nest->over && !(nest->axes & ~nest->over);
-  bool divides = lanes >= 1 && GPU_WARP_LANES % lanes == 0;
-  // else lanes of a warp may have no point
-  bool counted = plan_sized(c->p->program, nest->axes) || lanes == GPU_WARP_LANES;
-  return divides && (lanes == 1 || (nest->over && nest->axes & ~nest->over && counted));
-}
-
-// The axis is the contiguous one of the points, or of what is summed.
-static bool takes_neighbours(const checker *c, const plan_nest *nest) {
-  int axis = nest->threads.vector, width = nest->threads.width;
-  if (width == 1) return true;
-  if (width < 1 || axis < 0 || !axis_in(nest->axes, axis)) return false;
-  bool summed = axis_in(nest->over, axis);
-  for (int other = 0; other < c->p->program->axes.count; other++)
-    if (axis_in(nest->axes, other) && axis_in(nest->over, other) == summed &&
-        c->m->rank[other] > c->m->rank[axis])
-      return false;
-  int64_t size = plan_axis_size(c->m, c->p->program, axis);
-  return size != TILE_RUNTIME_SIZE && size % width == 0 &&
-         (axis != c->p->program->time_axis || !nest->results.count);
-}
-
-// Levels are made by one warp of a column, or by as many as there are.
-static bool shares_levels(const checker *c, const plan_nest *nest) {
-  int levels =
-      nest->kind == NEST_SEGMENT ? plan_levels_of(c->m, c->p->program, nest->values.items[0]) : 0;
-  int warps = nest->threads.warps;
-  return levels ? warps == 1 || warps == levels : warps == 0;
-}
-
-// So many steps that the lanes of a warp have whole rows and columns of their sums.
-static bool shares_steps(const checker *c, const plan_nest *nest) {
-  int steps = nest->threads.steps;
-  if (!steps) return true;
-  if (nest->kind != NEST_SEGMENT_ADJOINT || (steps != 4 && steps != 8)) return false;
-  return plan_axis_size(c->m, c->p->program,
-                        tile_step_axis(checked_value(c, nest->values.items[0]))) %
-             steps ==
-         0;
-}
-
 static void check_threads(checker *c) {
   for (int n = 0; n < c->p->nests.count && c->m->kind == MAP_BLOCK; n++) {
-    const plan_nest *nest = nest_of(c, n);
-    if (!shares_levels(c, nest))
-      refuse(c, nest_text(c, n), "%d warps cannot share its levels", nest->threads.warps);
-    if (nest->threads.begin < 0 || nest->threads.begin >= c->m->threads / GPU_WARP_LANES)
-      refuse(c, nest_text(c, n), "there is no warp %d", nest->threads.begin);
-    if (!shares_steps(c, nest))
-      refuse(c, nest_text(c, n), "a warp cannot make %d of its steps", nest->threads.steps);
-    if (nest->kind != NEST_POINTS) continue;
-    if (!shares_sums(c, nest))
-      refuse(c, nest_text(c, n), "%d lanes cannot share its sums", nest->threads.lanes);
-    if (!takes_neighbours(c, nest))
-      refuse(c, nest_text(c, n), "a thread cannot take %d neighbours at once", nest->threads.width);
+    const char *wrong = plan_wrong_threads(c->a, c->m, c->p, nest_of(c, n));
+    if (wrong) refuse(c, nest_text(c, n), "%s", wrong);
   }
 }
 
