@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compiler/abi/gpu_costs.h"
+#include "compiler/schedule/gpu/instances.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
 
@@ -24,8 +25,7 @@ static const tile_program *with_tile_of(arena *a, const tile_program *program, i
   return w.made;
 }
 
-// The longest axis of known size that is a tile of the kernel and may be cut; -1: there is none.
-static int value_axis(const kernel *k) {
+int gpu_value_axis(const kernel *k) {
   int best = -1;
   axis_set cut = k->cut;
   for (int i = 0; i < k->grid_count; i++) cut &= ~axis_bit(k->grid_axes[i]);
@@ -37,8 +37,7 @@ static int value_axis(const kernel *k) {
   return best;
 }
 
-// Instances with `entries` of the axis each.
-static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
+kernel gpu_cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
   k.program = with_tile_of(a, whole->program, axis, entries);
   k.recompute = with_tile_of(a, whole->recompute, axis, entries);
@@ -116,8 +115,7 @@ static estimate estimate_of(const kernel *k, codegen_gpu_options options) {
   return x;
 }
 
-// Are the states of its chunks recomputed, a group of chunks at a time (gpu_groups_back)?
-static bool may_have_tiles(const kernel *k) {
+bool gpu_may_have_tiles(const kernel *k) {
   return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
@@ -170,8 +168,9 @@ static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, est
   bool goes_on = least->spills && !choice_is_left_out(first->without, CHOICE_VALUE_TILES);
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
-    kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_tiles(a, first, axis, (int)entries)
-                                                : cut_into_instances(a, first, axis, (int)entries);
+    kernel cut = first->kind == KERNEL_BACKWARD
+                     ? cut_into_tiles(a, first, axis, (int)entries)
+                     : gpu_cut_into_instances(a, first, axis, (int)entries);
     take_cheaper(best, least, &cut, options);
     goes_on = least->spills;
   }
@@ -247,10 +246,10 @@ static fitted_kernel with_entries(arena *a, const kernel *first, int axis,
 static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options) {
   bool back = whole->kind == KERNEL_BACKWARD;
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
-  int axis = columns ? whole->value_axis : value_axis(whole);
-  if (whole->lane_axis >= 0 || (back && !may_have_tiles(whole))) axis = -1;
-  kernel first = back && may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
-  if (columns) first = cut_into_instances(a, whole, axis, (int)kernel_axis_size(whole, axis));
+  int axis = columns ? whole->value_axis : gpu_value_axis(whole);
+  if (whole->lane_axis >= 0 || (back && !gpu_may_have_tiles(whole))) axis = -1;
+  kernel first = back && gpu_may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
+  if (columns) first = gpu_cut_into_instances(a, whole, axis, (int)kernel_axis_size(whole, axis));
   return with_entries(a, &first, axis, options);
 }
 
@@ -298,9 +297,7 @@ static double state_numbers(const kernel *k) {
   return all;
 }
 
-// The cycles of combining one summary: a block reads states and factors, or multiplies by a
-// transition matrix in f32.
-static double cost_of_combining(const kernel *k) {
+double gpu_cost_of_combining(const kernel *k) {
   double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)gpu_tiles(k) : 1;
   double product = k->transition_size ? k->transition_size * (double)k->transition_size *
                                             block_entries(k, k->value_axis)
@@ -317,7 +314,7 @@ static void weigh_slices(recurrence_kernels *kernels, const fitted_kernel *fitte
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY;
     if (!k->summary || k->kind == KERNEL_STEP) continue;
     double alone = fitted[i].usual.time.alone;
-    k->gpu.combine_steps = (int)ceil(cost_of_combining(k) / alone);
+    k->gpu.combine_steps = (int)ceil(gpu_cost_of_combining(k) / alone);
     for (int m = 0; m < kernels->kernels.count; m++)
       if (kernels->kernels.items[m].kind == maker)
         k->gpu.summary_percent = (int)ceil(100 * fitted[m].usual.time.alone / alone);
@@ -329,7 +326,7 @@ static int heads_in_turn(const kernel *k) {
   return k->gpu.lanes == LANES_IN_TURN ? k->lane_block : 1;
 }
 
-static void set_times(kernel *k, const gpu_time *time) {
+void gpu_set_times(kernel *k, const gpu_time *time) {
   enum { STEPS = 64 };
   double heads = STEPS * heads_in_turn(k),
          blocks = k->gpu.lanes == LANES_TILE ? (double)gpu_tiles(k) : 1;
@@ -491,7 +488,7 @@ static kernel fastest_alone(const candidates *all, const recurrence_kernels *for
       best = alone;
   }
   kernel k = best->k;
-  set_times(&k, &best->time);
+  gpu_set_times(&k, &best->time);
   gpu_plan_share(k.gpu.plan);
   return k;
 }
@@ -580,82 +577,4 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
   gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
   gpu_plan_kernels(a, best->alone, 2, options);
   return best;
-}
-
-// ---- few instances ----
-
-// The axis whose tiles may be blocks of their own; -1: there is none.
-static int axis_of_tiles(const kernel *k) {
-  if (k->kind == KERNEL_BACKWARD && !may_have_tiles(k)) return -1;
-  if (k->gpu.lanes == LANES_TILE) return k->lane_axis;
-  if (k->lane_axis >= 0) return -1;
-  return k->gpu.value_entries ? k->gpu.value_axis : value_axis(k);
-}
-
-static void forget_cut(const kernel *cut, const kernel *whole) {
-  if (cut->gpu.plan != whole->gpu.plan) gpu_plan_free(cut->gpu.plan);
-}
-
-enum { MOST_TILES = 4 };  // of an instance that are blocks of their own
-
-static int64_t tiles_apart(const kernel *k) {
-  return k->gpu.lanes == LANES_TILE ? gpu_tiles(k) : 1;
-}
-
-// What a kernel saves of three calls, with an instance for every multiprocessor, for every second
-// and for every fourth. Calls whose blocks have no multiprocessors of their own run the usual
-// kernel.
-static int64_t saved_by(const kernel *k, const kernel *usual) {
-  int64_t each = usual->gpu.cycles_alone - k->gpu.cycles_alone, calls = 0;
-  for (int64_t tiles = tiles_apart(k); tiles <= MOST_TILES; tiles *= 2) calls++;
-  return each * calls;
-}
-
-// The same with as many columns in a block as save most.
-static kernel with_fewer_columns(arena *a, const kernel *whole, const kernel *usual,
-                                 codegen_gpu_options options) {
-  int axis = axis_of_tiles(whole);
-  int64_t size = axis < 0 ? 0 : kernel_axis_size(whole, axis);
-  kernel best = *whole;
-  for (int64_t entries = whole->gpu.value_entries ? size : size / 2;
-       entries >= GPU_COST_FEWEST_ENTRIES; entries /= 2) {
-    kernel cut = cut_into_instances(a, whole, axis, (int)entries);
-    if (size % entries != 0 || tiles_apart(&cut) > MOST_TILES) break;
-    cut.gpu.plan = gpu_plan_new(&cut, options);
-    gpu_time time = gpu_time_of(cut.gpu.plan, gpu_target_for(options));
-    set_times(&cut, &time);
-    bool better = saved_by(&cut, usual) > saved_by(&best, usual);
-    forget_cut(better ? &best : &cut, whole);
-    if (better) best = cut;
-  }
-  return best;
-}
-
-// What slices cost, in steps of this kernel in place of the usual one.
-static void weigh_slices_of(kernel *few, const kernel *usual) {
-  enum { STEPS = 64 };
-  double steps = (double)usual->gpu.cycles_alone / few->gpu.cycles_alone;
-  if (few->summary)
-    few->gpu.combine_steps = (int)ceil(STEPS * cost_of_combining(few) / few->gpu.cycles_alone);
-  few->gpu.summary_percent = (int)ceil(usual->gpu.summary_percent * steps);
-}
-
-void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind,
-                 codegen_gpu_options options) {
-  kernel *usual = schedule_kernel(kernels, kind);
-  const kernel *alone = &kernels->alone[kind == KERNEL_BACKWARD];
-  if (usual->program->form != TILE_CHUNK) return;
-  gpu_time time = gpu_time_of(usual->gpu.plan, gpu_target_for(options));
-  set_times(usual, &time);
-  kernel few = with_fewer_columns(a, alone, usual, options);
-  double three_calls = 3.0 * usual->gpu.cycles_alone;
-  if (three_calls - (double)saved_by(&few, usual) > gpu_cost_few_worth * three_calls) {
-    forget_cut(&few, alone);
-    return;
-  }
-  few.gpu.few = true;
-  few.symbol = arena_printf(a, "%s_few", usual->symbol);
-  weigh_slices_of(&few, usual);
-  gpu_plan_kernels(a, &few, 1, options);
-  vec_push(a, &kernels->kernels, few);
 }

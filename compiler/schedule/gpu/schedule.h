@@ -29,7 +29,7 @@ bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_ker
 // take clearly less time. Their blocks have a multiprocessor to themselves, or fewer columns of the
 // states. Call it after all others.
 void codegen_gpu_schedule_few(arena *a, gpu_forms *forms, codegen_gpu_options options);
-// schedule.c: the same for a kernel of one form.
+// few.c: the same for a kernel of one form.
 void gpu_add_few(arena *a, recurrence_kernels *kernels, kernel_kind kind,
                  codegen_gpu_options options);
 
