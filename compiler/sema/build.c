@@ -170,18 +170,16 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
     return power.kind == OPERAND_ERROR ? power : seen_as(power, base.axes | exponent.axes);
   }
   if (base.complex || exponent.complex) {
-    scope_error(scope, exponent_place,
-                "expected a whole constant as the exponent of a complex power, found "
-                "%s",
-                exponent.complex ? "a complex one" : "another one");
-    return operand_error;
+    return wrong_operand(scope, exponent_place,
+                         "expected a whole constant as the exponent of a complex power, found "
+                         "%s",
+                         exponent.complex ? "a complex one" : "another one");
   }
   if (base.kind == OPERAND_CONSTANT && base.number < 0) {
-    scope_error(scope, exponent_place,
-                "expected a base of at least 0 for an exponent that is not a whole "
-                "constant, found %s",
-                number_text(scope->sema, base.number));
-    return operand_error;
+    return wrong_operand(scope, exponent_place,
+                         "expected a base of at least 0 for an exponent that is not a whole "
+                         "constant, found %s",
+                         number_text(scope->sema, base.number));
   }
   return build_binary(scope, VALUE_POWER, base, exponent, where);
 }

@@ -265,9 +265,9 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
   if (!check_arity(scope, e, function_signature(s, fn), fn->fn.params.count))
     return check_arguments_only(scope, e);
   if (call_depth(scope) >= DEEPEST_CALLS) {
-    scope_error(scope, e->span, "expected at most %d functions calling each other, found more",
-                DEEPEST_CALLS);
-    return operand_error;
+    return wrong_operand(scope, e->span,
+                         "expected at most %d functions calling each other, found more",
+                         DEEPEST_CALLS);
   }
   sema_scope inner = {.sema = s,
                       .file = callee->file,
@@ -289,22 +289,19 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   symbol *value = scope_find(scope, name->text);
   if (value) {
     value->used = true;
-    scope_error(scope, name->span,
-                "expected a function, found the %s '%s'; is an operator missing "
-                "before '%s'?",
-                symbol_kind_text(value->kind), name->text, e->call.has_axes ? "[" : "(");
-    return operand_error;
+    return wrong_operand(scope, name->span,
+                         "expected a function, found the %s '%s'; is an operator missing "
+                         "before '%s'?",
+                         symbol_kind_text(value->kind), name->text, e->call.has_axes ? "[" : "(");
   }
-  if (builtin_find(name->text, BUILTIN_INDEX)) {
-    scope_error(scope, e->span, "expected index[...], found index(...); write index[K]");
-    return operand_error;
-  }
+  if (builtin_find(name->text, BUILTIN_INDEX))
+    return wrong_operand(scope, e->span, "expected index[...], found index(...); write index[K]");
   const builtin *b = builtin_any(name->text);
   if (b) {
-    scope_error(scope, name->span, "expected a function of expressions, found '%s'; %s", name->text,
-                b->kind == BUILTIN_START ? "it draws starts, after the '~' of a param"
-                                         : "it makes a part of a layer");
-    return operand_error;
+    return wrong_operand(scope, name->span, "expected a function of expressions, found '%s'; %s",
+                         name->text,
+                         b->kind == BUILTIN_START ? "it draws starts, after the '~' of a param"
+                                                  : "it makes a part of a layer");
   }
   scope_error(scope, name->span, "expected a known function, found '%s'; %s", name->text,
               unknown_function_hint(scope, name->text));

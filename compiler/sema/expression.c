@@ -25,16 +25,15 @@ static const char *function_hint(const sema_scope *scope, const char *name) {
 static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) {
   sema *s = scope->sema;
   if (name->text == s->word_t) {
-    scope_error(scope, name->span,
-                "expected a value, found 't'; the step only stands in lags, as in x[t-1]");
-    return operand_error;
+    return wrong_operand(scope, name->span,
+                         "expected a value, found 't'; the step only stands in lags, as in x[t-1]");
   }
   const typed_name *item = sema_find(scope->file, name->text);
   if (builtin_any(name->text) || item) {
-    scope_error(scope, name->span, "expected a value, found the %s '%s'; a call is written %s",
-                item && item->item->kind == AST_RECURRENCE ? "recurrence" : "function", name->text,
-                function_hint(scope, name->text));
-    return operand_error;
+    return wrong_operand(scope, name->span,
+                         "expected a value, found the %s '%s'; a call is written %s",
+                         item && item->item->kind == AST_RECURRENCE ? "recurrence" : "function",
+                         name->text, function_hint(scope, name->text));
   }
   suggestion found = {.name = name->text};
   for (int i = 0; i < scope->symbols.count; i++)
@@ -50,11 +49,11 @@ static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) 
 static sema_operand too_early(const sema_scope *scope, const symbol *name, span where) {
   sema *s = scope->sema;
   if (!name->declared) {
-    scope_error(scope, where,
-                "expected a value known at this point, found '%s', declared on line %d; a name is "
-                "used after its declaration",
-                name->name, line_of(s, name->span));
-    return operand_error;
+    return wrong_operand(
+        scope, where,
+        "expected a value known at this point, found '%s', declared on line %d; a name is "
+        "used after its declaration",
+        name->name, line_of(s, name->span));
   }
   const char *hint = "";
   if (name->kind == SYMBOL_STATE)
@@ -137,11 +136,10 @@ static sema_operand refuse_lag(const sema_scope *scope, const symbol *s, const a
   if (s->kind == SYMBOL_OUTPUT) hint = "; name the value by a let and lag that";
   if (s->kind == SYMBOL_PARAMETER) hint = "; pass the lagged value: f(x[t-1])";
   if (s->kind == SYMBOL_BINDER) hint = "; inside a fold only the values from outside have lags";
-  scope_error(scope, e->lag.name.span,
-              "expected an input, a let or a state before the lag, found "
-              "the %s '%s'%s",
-              symbol_kind_text(s->kind), s->name, hint);
-  return operand_error;
+  return wrong_operand(scope, e->lag.name.span,
+                       "expected an input, a let or a state before the lag, found "
+                       "the %s '%s'%s",
+                       symbol_kind_text(s->kind), s->name, hint);
 }
 
 static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
@@ -155,21 +153,20 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   double steps = e->lag.steps->number.value;
   const char *written = e->lag.steps->number.text;
   if (!(steps >= 1)) {
-    scope_error(scope, e->lag.steps->span, "expected a lag of at least 1 step, found %s%s", written,
-                s->kind == SYMBOL_STATE ? "" : "; the value at this step is written without a lag");
-    return operand_error;
+    return wrong_operand(
+        scope, e->lag.steps->span, "expected a lag of at least 1 step, found %s%s", written,
+        s->kind == SYMBOL_STATE ? "" : "; the value at this step is written without a lag");
   }
   if (s->kind == SYMBOL_STATE && steps != 1) {
-    scope_error(scope, e->lag.steps->span,
-                "expected %s[t-1], found a lag of %s; a state lags by one step only: keep older "
-                "values by a let and its lag",
-                s->name, written);
-    return operand_error;
+    return wrong_operand(
+        scope, e->lag.steps->span,
+        "expected %s[t-1], found a lag of %s; a state lags by one step only: keep older "
+        "values by a let and its lag",
+        s->name, written);
   }
   if (steps > LONGEST_LAG) {
-    scope_error(scope, e->lag.steps->span, "expected a lag of at most %d steps, found %s",
-                LONGEST_LAG, written);
-    return operand_error;
+    return wrong_operand(scope, e->lag.steps->span, "expected a lag of at most %d steps, found %s",
+                         LONGEST_LAG, written);
   }
   sema_operand value = s->kind == SYMBOL_STATE
                            ? tensor_value(scope, VALUE_PREVIOUS, s->index, e->span)
@@ -422,9 +419,8 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
     return operand_error;
   }
   if (e->indexed.axes.count != 1) {
-    scope_error(scope, e->indexed.axes.items[1].span, "expected one axis of index, found %d",
-                e->indexed.axes.count);
-    return operand_error;
+    return wrong_operand(scope, e->indexed.axes.items[1].span,
+                         "expected one axis of index, found %d", e->indexed.axes.count);
   }
   int axis = scope_axis(scope, &e->indexed.axes.items[0]);
   if (axis < 0) return operand_error;
@@ -471,8 +467,7 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
       break;
     default: ICE("sema", "expression of kind %d", e->kind);
   }
-  scope_error(scope, e->span, "expected a value, found %s%s", found, hint);
-  return operand_error;
+  return wrong_operand(scope, e->span, "expected a value, found %s%s", found, hint);
 }
 
 static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
@@ -495,11 +490,10 @@ sema_operand check_expression(sema_scope *scope, const ast_expr *e) {
   if (scope->state->too_large) return operand_error;
   if (scope->state->expressions++ > MOST_EXPRESSIONS) return refuse_growth(scope, e->span);
   if (scope->sema->depth >= DEEPEST_NESTING) {
-    scope_error(scope, e->span,
-                "expected at most %d operations inside each other, those of called "
-                "functions included, found more; name parts with let",
-                DEEPEST_NESTING);
-    return operand_error;
+    return wrong_operand(scope, e->span,
+                         "expected at most %d operations inside each other, those of called "
+                         "functions included, found more; name parts with let",
+                         DEEPEST_NESTING);
   }
   scope->sema->depth++;
   sema_operand result = check_any(scope, e);
@@ -511,9 +505,9 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user) 
   sema_operand value = check_expression(scope, e);
   if (value.kind == OPERAND_ERROR || !value.complex) return value;
   const char *text = short_text(scope->sema, e);
-  scope_error(scope, e->span, "expected a real operand of %s, found a complex one; take re(%s)",
-              user, text);
-  return operand_error;
+  return wrong_operand(scope, e->span,
+                       "expected a real operand of %s, found a complex one; take re(%s)", user,
+                       text);
 }
 
 // ---- for other passes (sema.h) ---------------------------------------------------------------

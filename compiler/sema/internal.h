@@ -158,6 +158,9 @@ const char *item_kind_text(ast_item_kind kind);
 // An error inside a scope; in an fn the calls that led there are noted. Returns false.
 bool scope_error(const sema_scope *scope, span where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// The same. Returns operand_error.
+sema_operand wrong_operand(const sema_scope *scope, span where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void note_symbol(const sema_scope *scope, const symbol *s);
 int line_of(const sema *s, span where);
 

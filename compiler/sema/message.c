@@ -9,19 +9,31 @@
 
 enum { NOTED_CALLS = 3, SHORT_TEXT = 40, MOST_CANDIDATES = 500 };
 
-bool scope_error(const sema_scope *scope, span where, const char *format, ...) {
+static void add_scope_error(const sema_scope *scope, span where, const char *format,
+                            va_list arguments) {
   sema *s = scope->sema;
-  va_list arguments;
-  va_start(arguments, format);
-  const char *text = arena_vprintf(s->memory, format, arguments);
-  va_end(arguments);
-  diag_error(s->messages, where, "%s", text);
+  diag_error(s->messages, where, "%s", arena_vprintf(s->memory, format, arguments));
   int noted = 0;
   for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++) {
     diag_note(s->messages, scope->call, "in this call of %s",
               scope->function ? scope->function : scope->body->name);
   }
+}
+
+bool scope_error(const sema_scope *scope, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_scope_error(scope, where, format, arguments);
+  va_end(arguments);
   return false;
+}
+
+sema_operand wrong_operand(const sema_scope *scope, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_scope_error(scope, where, format, arguments);
+  va_end(arguments);
+  return operand_error;
 }
 
 void note_symbol(const sema_scope *scope, const symbol *s) {

@@ -12,6 +12,9 @@
 
 enum { WRONG = -1 };
 
+// Reports a mistake; WRONG.
+#define wrong_start(...) (scope_error(__VA_ARGS__), WRONG)
+
 // Where no axis has this name: index[layers] is the layer of a weight, counted from 0, and `layers`
 // how many there are.
 static const char layers_name[] = "layers";
@@ -79,12 +82,11 @@ static int append_operation(start_check *c, value_op op, const int *args) {
 static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e))
     return append_start_value(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
-  scope_error(c->scope, e->span,
-              c->paths ? "expected a weight of the layer, found '%s'"
-                       : "expected no names of weights here, found '%s'; they occur in "
-                         "an init only",
-              path);
-  return WRONG;
+  return wrong_start(c->scope, e->span,
+                     c->paths ? "expected a weight of the layer, found '%s'"
+                              : "expected no names of weights here, found '%s'; they occur in "
+                                "an init only",
+                     path);
 }
 
 static int check_axis_size(start_check *c, int axis) {
@@ -139,9 +141,9 @@ static int check_own_axis(start_check *c, const ast_name *name) {
   int axis = scope_axis(c->scope, name);
   if (axis < 0) return WRONG;
   if (axis_in(c->axes, axis)) return axis;
-  scope_error(c->scope, name->span, "expected an axis of the weight, which has %s, found '%s'",
-              axes_text(c->scope, c->axes), name->text);
-  return WRONG;
+  return wrong_start(c->scope, name->span,
+                     "expected an axis of the weight, which has %s, found '%s'",
+                     axes_text(c->scope, c->axes), name->text);
 }
 
 // legs_imag[N], legs_imag[N](2 * N): a row of HiPPO-LegS for each entry along the axis.
@@ -153,9 +155,8 @@ static int check_legs(start_check *c, const ast_expr *e, const char *name, const
                       const ast_expr *size) {
   double number = 1, entries = 0;
   if (axes->count != 1 || c->function) {
-    scope_error(c->scope, e->span, "expected one axis of the weight, as in %s[N], found %s", name,
-                short_text(c->scope->sema, e));
-    return WRONG;
+    return wrong_start(c->scope, e->span, "expected one axis of the weight, as in %s[N], found %s",
+                       name, short_text(c->scope->sema, e));
   }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
@@ -164,10 +165,9 @@ static int check_legs(start_check *c, const ast_expr *e, const char *name, const
   bool known = is_start_number(c, all, &number);
   if (known && (number != floor(number) || number < 1 || number > 4096 ||
                 (is_start_number(c, own, &entries) && entries > number))) {
-    scope_error(c->scope, size ? size->span : e->span,
-                "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
-                number_text(c->scope->sema, number));
-    return WRONG;
+    return wrong_start(c->scope, size ? size->span : e->span,
+                       "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
+                       number_text(c->scope->sema, number));
   }
   return append_start_value(
       c,
@@ -184,9 +184,9 @@ static int check_index(start_check *c, const ast_expr *e) {
   if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX))
     return append_start_value(c, (start_value){.kind = START_LAYER});
   if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
-    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found %s",
-                short_text(c->scope->sema, e));
-    return WRONG;
+    return wrong_start(c->scope, e->span,
+                       "expected a start made of draws, numbers and sizes, found %s",
+                       short_text(c->scope->sema, e));
   }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
@@ -251,9 +251,8 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
   const char *signature = b->arity == 2 ? arena_printf(c->scope->sema->memory, "%s(a, b)", b->name)
                                         : arena_printf(c->scope->sema->memory, "%s(x)", b->name);
   if (b->arity == 0) {
-    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s",
-                b->name, b->name);
-    return WRONG;
+    return wrong_start(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s",
+                       b->name, b->name);
   }
   if (!check_start_arguments(c, e, signature, b->arity, args)) return WRONG;
   start_kind kind = kind_of_draw(b->name);
@@ -264,11 +263,10 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
 static int check_elementwise_start(start_check *c, const ast_expr *e, const builtin *b) {
   int args[3] = {0};
   if (e->call.has_axes) {
-    scope_error(c->scope, e->span,
-                "expected functions of single entries in a start, found the reduction "
-                "%s[...]",
-                b->name);
-    return WRONG;
+    return wrong_start(c->scope, e->span,
+                       "expected functions of single entries in a start, found the reduction "
+                       "%s[...]",
+                       b->name);
   }
   const char *signature = arena_printf(c->scope->sema->memory, "%s(%s)", b->name,
                                        b->arity == 1   ? "x"
@@ -289,11 +287,10 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   const ast_names *formal = &fn->item->fn.params;
   if (!check_function(s, fn)) return WRONG;
   if (fn->item->fn.has_axes || e->call.has_axes) {
-    scope_error(c->scope, e->span,
-                "expected functions of single entries in a start, found '%s', which "
-                "has axes",
-                fn->name);
-    return WRONG;
+    return wrong_start(c->scope, e->span,
+                       "expected functions of single entries in a start, found '%s', which "
+                       "has axes",
+                       fn->name);
   }
   const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
   int *args = ARENA_ARRAY(s->memory, int, formal->count);
@@ -326,17 +323,15 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   if (item) sema_note_item(c->scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
   if (reduction || builtin_find(name, BUILTIN_FOLD)) {
-    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]",
-                name);
-    return WRONG;
+    return wrong_start(c->scope, e->span,
+                       "expected functions of single entries in a start, found %s[...]", name);
   }
   suggestion found = {.name = name};
   for (int i = 0; builtin_name_of(BUILTIN_START, i); i++)
     suggest(&found, builtin_name_of(BUILTIN_START, i));
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
-  scope_error(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s", name,
-              suggestion_text(c->scope->sema, &found));
-  return WRONG;
+  return wrong_start(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s",
+                     name, suggestion_text(c->scope->sema, &found));
 }
 
 // ---- operators -------------------------------------------------------------------------------
@@ -355,10 +350,9 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
                                                .complex = complex});
   }
   if (complex) {
-    scope_error(c->scope, e->binary.right->span,
-                "expected a whole constant as the exponent of a complex "
-                "power, found another one");
-    return WRONG;
+    return wrong_start(c->scope, e->binary.right->span,
+                       "expected a whole constant as the exponent of a complex "
+                       "power, found another one");
   }
   return append_operation(c, VALUE_POWER, args);
 }
@@ -369,8 +363,8 @@ static int check_binary(start_check *c, const ast_expr *e) {
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (e->binary.op == AST_POWER) return check_power(c, e, args);
   if (complex && e->binary.op >= AST_LESS) {
-    scope_error(c->scope, e->span, "expected real operands of a comparison, found a complex one");
-    return WRONG;
+    return wrong_start(c->scope, e->span,
+                       "expected real operands of a comparison, found a complex one");
   }
   return append_operation(c, operation_of(e->binary.op), args);
 }
@@ -388,19 +382,16 @@ static int check_any(start_check *c, const ast_expr *e) {
     case AST_CALL: return check_start_call(c, e);
     case AST_INDEXED: return check_index(c, e);
     default:
-      scope_error(c->scope, e->span,
-                  "expected a start made of draws, numbers, sizes and functions of them, "
-                  "found another construct");
-      return WRONG;
+      return wrong_start(c->scope, e->span,
+                         "expected a start made of draws, numbers, sizes and functions of them, "
+                         "found another construct");
   }
 }
 
 static int check_start_value(start_check *c, const ast_expr *e) {
   if (++*c->steps > MOST_EXPRESSIONS) return WRONG;
-  if (c->scope->sema->depth >= DEEPEST_NESTING) {
-    scope_error(c->scope, e->span, "expected a simpler start, found a deeply nested one");
-    return WRONG;
-  }
+  if (c->scope->sema->depth >= DEEPEST_NESTING)
+    return wrong_start(c->scope, e->span, "expected a simpler start, found a deeply nested one");
   c->scope->sema->depth++;
   int result = check_any(c, e);
   c->scope->sema->depth--;
