@@ -38,10 +38,9 @@ static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
 // The key or value axes of a factor or of one of its parts.
 static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
   axis_set axes = pair_axes(s->program, x) & (state->keys | state->values | state->summed);
-  if ((axes & state->keys) && (axes & state->values)) {
+  if ((axes & state->keys) && (axes & state->values))
     scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
                                 s->body->tensors.items[state->tensor].name));
-  }
   return axes;
 }
 

@@ -142,11 +142,10 @@ static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
     for (int k = 0; k < j->count; k++)
       j->axes |= joint_axes(s, j->keep[i].x[k]) | joint_axes(s, j->write[i].x[k]);
   j->axes &= first->keys | first->values | first->summed;
-  if ((j->axes & first->keys) && (j->axes & ~first->keys)) {
+  if ((j->axes & first->keys) && (j->axes & ~first->keys))
     scan_refuse(s,
                 arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
                              s->body->tensors.items[first->tensor].name));
-  }
 }
 
 static scan_joint *joint_of(scan *s, int group) {

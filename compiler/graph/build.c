@@ -27,13 +27,12 @@ static bool call_bindings(graph_builder *b, const typed_name *item, const ast_ex
     bool known = false;
     for (int k = 0; arg->kind == AST_ARG_NAMED && k < item->item->body.header.count; k++)
       known |= item->item->body.header.items[k].name.text == arg->name.text;
-    if (!known) {
+    if (!known)
       return diag_error(b->diag, arg->span,
                         "expected a name of the header of %s (%s) with its size, found %s",
                         item->name, header_text(b->arena, &item->item->body.header),
                         arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
                                                    : "another argument");
-    }
     bindings[*count].axis = arg->name.text;
     if (!sema_whole(scope, arg->value, "a size", 0, &bindings[(*count)++].size)) return false;
   }
@@ -50,19 +49,17 @@ static const char *model_text(graph_builder *b, const instance *in) {
 
 static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   const typed_tensor *t = &in->output_tensors.items[0];
-  if (in->outputs.count != 1 || b->embedding == NONE) {
+  if (in->outputs.count != 1 || b->embedding == NONE)
     return diag_error(b->diag, in->item->item->name.span,
                       "expected a model with one embed and one output, found %d output%s and %s",
                       in->outputs.count, in->outputs.count == 1 ? "" : "s",
                       b->embedding == NONE ? "no embed" : "an embed");
-  }
   axis_order order = {.count = t->axis_count};
   memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-  if (order_elements(in->body, order) != b->model->vocabulary) {
+  if (order_elements(in->body, order) != b->model->vocabulary)
     return diag_error(b->diag, t->span,
                       "expected an output of %d numbers, one for each symbol of embed, found %s",
                       b->model->vocabulary, order_text(b->arena, in->body, order));
-  }
   *logits = (trunk_row){trunk_lift(in, in->outputs.items[0]), trunk_order(in, order), false};
   const typed_value *v = &b->trunk->values.items[logits->value];
   bool made = v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == OP_LINEAR;

@@ -179,10 +179,9 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
       !read_bias(in, settings.values[1], &bias, &bias_start) ||
       !real_value(in, call_positional(call, 0), &x))
     return false;
-  if (!name) {
+  if (!name)
     return diag_error(b->diag, call->span,
                       "expected name = \"...\" for a linear with several parts, found none");
-  }
   trunk_row row = header_row(in, x);
   axis_order x_order = order_of_set(in->body->values.items[x].axes);
   int64_t width = order_elements(in->body, x_order), rows = 0;
@@ -230,10 +229,9 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
       !read_name_setting(in, settings.values[0], &name) ||
       !sema_whole(in->scope, call_positional(call, 1), "the number of symbols", 1, &symbols))
     return false;
-  if (!is_token_input(in, call_positional(call, 0))) {
+  if (!is_token_input(in, call_positional(call, 0)))
     return diag_error(b->diag, call_positional(call, 0)->span,
                       "expected the model's input (the token), found another expression");
-  }
   if (b->embedding != NONE)
     return diag_error(b->diag, call->span, "expected one embed in a model, found a second");
   int64_t width = order_elements(in->body, target->order);
@@ -320,10 +318,9 @@ static value_id append_binary(instance *in, value_op op, value_id a, value_id b)
 static bool norm_axes(instance *in, const ast_names *names, span where, value_id x,
                       axis_order *order) {
   axis_set set, axes = in->body->values.items[x].axes;
-  if (names->count > TYPED_MAX_AXES) {
+  if (names->count > TYPED_MAX_AXES)
     return diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES,
                       names->count);
-  }
   order->count = names->count;
   if (!sema_axes(in->scope, names, &set, order->axes)) return false;
   if (names->count && !(set & ~axes)) return true;
@@ -360,10 +357,9 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   double eps = 1e-5;
   axis_order over, weight;
   value_id x;
-  if (!call->call.has_axes) {
+  if (!call->call.has_axes)
     return diag_error(in->b->diag, call->span,
                       "expected the axes of rms_norm, found none; write rms_norm[...](...)");
-  }
   if (!read_settings(in, call, 1, &settings) || !read_name_setting(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
       !real_value(in, call_positional(call, 0), &x) ||
@@ -398,10 +394,9 @@ static bool convolution_axis(instance *in, const ast_expr *width, convolution *c
       c->axis = i;
       return true;
     }
-  if (in->body->axes.count == TYPED_MAX_AXES) {
+  if (in->body->axes.count == TYPED_MAX_AXES)
     return diag_error(in->b->diag, width->span, "expected at most %d axes in a layer, found more",
                       TYPED_MAX_AXES);
-  }
   c->axis = in->body->axes.count;
   in->axes_used |= axis_bit(c->axis);
   const char *name = intern(in->b->names, arena_printf(in->b->arena, "width%d", c->axis));
@@ -481,10 +476,9 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
     const char *part = xs.count == 1            ? NULL
                        : item->kind == AST_NAME ? item->name.text
                                                 : arena_printf(b->arena, "%d", i);
-    if (xs.items[i].complex) {
+    if (xs.items[i].complex)
       return diag_error(b->diag, item->span,
                         "expected a real value, found a complex one; take re(..) or im(..)");
-    }
     value_id x = sema_value(in->scope, xs.items[i]);
     channels += order_elements(in->body, order_of_set(in->body->values.items[x].axes));
     vec_push(b->arena, out, convolve(in, &c, part, x, item->span));

@@ -215,11 +215,10 @@ static void want_row(gathering *g, value_id value, axis_order order) {
 }
 
 static bool want_result(gathering *g, const trunk_row *wanted) {
-  if (g->is_free[wanted->value]) {
+  if (g->is_free[wanted->value])
     return diag_error(
         g->b->diag, trunk_value_at(g, wanted->value)->span,
         "expected a value that depends on the token, found one of weights and numbers alone");
-  }
   want_row(g, wanted->value, wanted->order);
   return true;
 }

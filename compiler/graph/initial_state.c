@@ -91,13 +91,12 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
                       graph_intervention *to) {
   // NULL: an error already
   const ast_expr *data = k->settings[DATA] ? k->settings[DATA]->value : NULL;
-  if (k->train->task.rules) {
+  if (k->train->task.rules)
     return diag_error(
         k->b->diag, e->span,
         "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
         "task %s",
         k->train->task.rules->name);
-  }
   for (int i = 0; data && data->kind == AST_CALL && i < data->call.args.count; i++) {
     const ast_arg *arg = &data->call.args.items[i];
     if (arg->kind != AST_ARG_NAMED || strcmp(arg->name.text, "order") != 0 ||
@@ -140,11 +139,10 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight
   graph_ramp sigma = {0};
   if (!setting_arguments(k, e, &call, true)) return false;
   const ast_expr *number = call.positional ? call.positional : call.values[0];
-  if (!number || (call.positional && call.values[0])) {
+  if (!number || (call.positional && call.values[0]))
     return diag_error(k->b->diag, e->span,
                       "expected one standard deviation, as in random_noise(0.1), found '%s'",
                       expr_to_text(k->b->arena, e));
-  }
   if (!read_ramp_setting(k, number, setting_optional, "sigma", 1e6, &sigma)) return false;
   add_start_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
   return true;
@@ -160,10 +158,9 @@ static bool equal_names(const ast_names *a, const ast_names *b) {
 static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *to) {
   const graph_model *model = &k->b->result->models.items[k->train->model];
   const ast_names *per = e ? &e->axes.names : NULL;
-  if (e && e->kind != AST_AXES) {
+  if (e && e->kind != AST_AXES)
     return diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'",
                       expr_to_text(k->b->arena, e));
-  }
   for (int i = 0; per && i < per->count; i++) {
     bool found = false;
     for (int n = 0; n < model->states.count; n++)
@@ -176,10 +173,9 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
   bool before = false;
   for (int i = 0; i < to->choices.count; i++)
     before |= to->choices.items[i].kind == FROM_FITTED_NOISE;
-  if (before && !equal_names(to->per, per)) {
+  if (before && !equal_names(to->per, per))
     return diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
                       "expected the same axes for all fitted_noise of a mix, found others");
-  }
   to->per = per;
   return true;
 }
@@ -244,10 +240,9 @@ static bool read_edge(train_settings *k, const ast_expr *e, int64_t *edge) {
 static bool check_entry_cover(train_settings *k, int64_t from, int64_t to, int64_t expected,
                               int64_t end, span where, const char *what, bool last) {
   const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
-  if (wrong) {
+  if (wrong)
     return diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
                       (long long)expected, wrong, (long long)from, (long long)to);
-  }
   if (to > from && to <= end && (!last || to == end)) return true;
   const char *wanted = to <= from ? "a range that is not empty"
                        : to > end ? "a range inside all"
@@ -295,10 +290,9 @@ static bool one_per(train_settings *k, const ast_setting *s) {
     bool fitted = false;
     for (int n = 0; n < v->choices.count; n++)
       fitted |= v->choices.items[n].kind == FROM_FITTED_NOISE;
-    if (fitted && first && !equal_names(first->per, v->per)) {
+    if (fitted && first && !equal_names(first->per, v->per))
       return diag_error(k->b->diag, s->entries.items[i].span,
                         "expected the same axes for all fitted_noise of a block, found others");
-    }
     if (fitted) first = v;
   }
   return true;

@@ -84,10 +84,9 @@ static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
   for (int i = 0; i < c->weights.count; i++)
     if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
   if (!problem && !*path) problem = "a path in the quotes";
-  if (problem) {
+  if (problem)
     return diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
                       arg->name.text);
-  }
   vec_push(b->arena, &c->weights, (weight_name){arg->name.text, path});
   return true;
 }
@@ -101,11 +100,10 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   }
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
-  if (!axis_in_header(&c->callee->item->body.header, arg->name.text)) {
+  if (!axis_in_header(&c->callee->item->body.header, arg->name.text))
     return diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
                       c->callee->name, header_text(b->arena, &c->callee->item->body.header),
                       arg->name.text);
-  }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
   for (int i = 0; i < c->bindings.count; i++) {
     if (c->bindings.items[i].axis != arg->name.text) continue;
@@ -123,10 +121,9 @@ static bool read_item_arguments(instance *in, item_call *c) {
   const ast_args *args = &c->call->call.args;
   vec_each(const ast_arg, arg, *args) {
     if (arg->kind == AST_ARG_NAMED) continue;
-    if (arg->kind != AST_ARG_POSITIONAL) {
+    if (arg->kind != AST_ARG_POSITIONAL)
       return diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
                         c->callee->name);
-    }
     sema_operand x = sema_expression(in->scope, arg->value);
     if (x.kind == OPERAND_ERROR) return false;
     vec_push(b->arena, &c->arguments, sema_value(in->scope, x));
@@ -274,12 +271,11 @@ static bool bind_input(instance *in, const item_call *c, int op, const typed_bod
   const typed_value *v = &b->trunk->values.items[row.value];
   bool fits = (v->axes == order_set(row.order) || !v->axes) &&
               (v->complex == tensor->complex || tensor->complex);
-  if (!fits) {
+  if (!fits)
     return diag_error(
         b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
         tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name,
         c->callee->name, v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
-  }
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   return true;
 }

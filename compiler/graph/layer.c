@@ -45,10 +45,9 @@ static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind
   tensor->axes = ARENA_ARRAY(b->arena, int, tensor->axis_count + 1);
   memcpy(tensor->axes, order, sizeof(int) * (size_t)tensor->axis_count);
   tensor->complex = decl->type.text && !strcmp(decl->type.text, "complex");
-  if (decl->type.text && !tensor->complex) {
+  if (decl->type.text && !tensor->complex)
     return diag_error(b->diag, decl->type.span, "expected the type complex, found '%s'",
                       decl->type.text);
-  }
   tensor->promised = decl->has_range;
   return !decl->has_range || (sema_constant(in->scope, decl->low, "the lower end", &tensor->low) &&
                               sema_constant(in->scope, decl->high, "the upper end", &tensor->high));
@@ -84,12 +83,11 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
     int token = trunk_add_input(b, tensor.name, (axis_order){0}, false, NONE, 0);
     b->trunk->tensors.items[token].span = decl->name.span;
     set_tensor_value(in, trunk_input_value(b, token));
-    if (tensor.axis_count || place) {
+    if (tensor.axis_count || place)
       return diag_error(
           b->diag, decl->span,
           "expected one input without axes, the token, as the input of a model, found '%s'",
           tensor.name);
-    }
   } else if (!arguments) {  // the layer by itself
     axis_order order = trunk_order(in, tensor_order(&tensor));
     int made = trunk_add_input(b, tensor.name, order, tensor.complex, 0, place);
@@ -100,13 +98,12 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
     value_id argument = arguments[place];
     axis_set wanted = order_set(trunk_order(in, tensor_order(&tensor)));
     const typed_value *found = &b->trunk->values.items[argument];
-    if (found->axes != wanted || found->complex != tensor.complex) {
+    if (found->axes != wanted || found->complex != tensor.complex)
       return diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s",
                         tensor.complex ? "complex " : "",
                         order_text(b->arena, in->body, tensor_order(&tensor)), tensor.name,
                         in->item->name, found->complex ? "complex " : "",
                         set_text(b->arena, b->trunk, found->axes));
-    }
     set_tensor_value(in, argument);
   }
   add_binding(in, tensor.name, last_tensor_value(in, VALUE_INPUT), decl->name.span, false);
@@ -178,10 +175,9 @@ static bool right_side(instance *in, const ast_expr *value, const layer_target *
     good = target_count == 1 ? single_operand(in, value, out) : layer_tuple(in, value, out);
   }
   in->bound_to = outer;
-  if (good && out->count != target_count) {
+  if (good && out->count != target_count)
     return diag_error(b->diag, value->span, "expected %d value%s, found %d", target_count,
                       target_count == 1 ? "" : "s", out->count);
-  }
   return good;
 }
 
@@ -218,12 +214,11 @@ static bool repeat_statements(instance *in, const ast_expr *e, value_id *next) {
       continue;
     }
     int place = carried_place(e, s->assign.name.text);
-    if (place < 0 || next[place] != NO_VALUE) {
+    if (place < 0 || next[place] != NO_VALUE)
       return diag_error(
           b->diag, s->assign.name.span, "expected %s, found '%s'",
           place < 0 ? "a name that the repeat carries" : "one assignment of each carried name",
           s->assign.name.text);
-    }
     layer_target target = {.name = s->assign.name.text, .span = s->assign.name.span};
     operands values = {0};
     if (!right_side(in, s->assign.value, &target, 1, &values)) return false;
@@ -239,11 +234,10 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
     if (carried_count == 1 ? !single_operand(in, e->repeat.body, &values)
                            : !layer_tuple(in, e->repeat.body, &values))
       return false;
-    if (values.count != carried_count) {
+    if (values.count != carried_count)
       return diag_error(in->b->diag, e->repeat.body->span,
                         "expected %d values, one for each carried name, found %d", carried_count,
                         values.count);
-    }
     for (int i = 0, k = 0; i < e->repeat.carried.count; i++)
       if (e->repeat.carried.items[i].name.text != label)
         next[i] = sema_value(in->scope, values.items[k++]);
@@ -310,10 +304,9 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   const char *label, *name = repeat_name(in, e, &label);
   if (!name) return false;
   if (!sema_whole(in->scope, e->repeat.count, "the count of repeat", 0, &count)) return false;
-  if (count > MOST_REPETITIONS) {
+  if (count > MOST_REPETITIONS)
     return diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",
                       MOST_REPETITIONS, (long long)count);
-  }
   int n = e->repeat.carried.count, carried_count = 0;
   value_id *carried = ARENA_ARRAY(b->arena, value_id, n),
            *next = ARENA_ARRAY(b->arena, value_id, n);
@@ -375,14 +368,12 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
   graph_builder *b = in->b;
   int place;
   const typed_tensor *tensor = find_output(in, name->text, &place);
-  if (!tensor) {
+  if (!tensor)
     return diag_error(b->diag, name->span, "expected an output, found '%s'; write let %s = ...",
                       name->text, name->text);
-  }
-  if (in->outputs.items[place] != NO_VALUE) {
+  if (in->outputs.items[place] != NO_VALUE)
     return diag_error(b->diag, name->span,
                       "expected one assignment of the output '%s', found a second", name->text);
-  }
   sema_note_name(b->program->sema, name, tensor->span, "output");
   layer_target target = {
       .name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};

@@ -289,13 +289,12 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
     if (arg->kind == AST_ARG_NAMED)
       for (int k = 0; k < run->item->init.header.count; k++)
         known |= run->item->init.header.items[k].name.text == arg->name.text;
-    if (!known) {
+    if (!known)
       return diag_error(b->diag, arg->span,
                         "expected a name of the header of init '%s' (%s) with its value, found %s",
                         run->item->name.text, header_text(b->arena, &run->item->init.header),
                         arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
                                                    : "another argument");
-    }
     sema_scope *scope =
         sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
     double number;
@@ -308,10 +307,9 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
 bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first,
                      int last) {
   const ast_name *name = setting->kind == AST_CALL ? &setting->call.callee : &setting->name;
-  if (setting->kind != AST_CALL && setting->kind != AST_NAME) {
+  if (setting->kind != AST_CALL && setting->kind != AST_NAME)
     return diag_error(b->diag, setting->span,
                       "expected an init, as in mimetic(c = 8), found another expression");
-  }
   int errors = diag_error_count(b->diag);
   init_run run = {.b = b, .model = model};
   vec_each(const typed_name, n, b->program->layers)

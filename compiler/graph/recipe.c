@@ -11,11 +11,10 @@
 
 static bool read_betas(train_settings *k, const ast_expr *betas) {
   if (!betas) return true;
-  if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
+  if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2)
     return diag_error(k->b->diag, betas->span,
                       "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
                       expr_to_text(k->b->arena, betas));
-  }
   return setting_share(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
                        &k->train->beta1) &&
          setting_share(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999,
@@ -71,10 +70,9 @@ bool read_optimizer(train_settings *k) {
   const char *names[7] = {"lr", "betas", "eps", "weight_decay", "clip", "no_decay"};
   setting_call call = {.names = names, .count = 6};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
-  if (!k->settings[OPTIMIZER]) {
+  if (!k->settings[OPTIMIZER])
     return diag_error(k->b->diag, t->item->name.span,
                       "expected the setting 'optimizer' in train '%s', found none", t->name);
-  }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
   if (!e) return false;
   const optimizer_rules *rules = find_optimizer(k, e);
@@ -99,13 +97,12 @@ static bool read_step_setting(train_settings *k, const ast_expr *e, const char *
   double all = (double)k->train->steps;
   if (!e) return true;
   if (!setting_part(k, e, what, all, steps)) return false;
-  if (e->kind != AST_PERCENT && *steps != floor(*steps)) {
+  if (e->kind != AST_PERCENT && *steps != floor(*steps))
     return diag_error(
         k->b->diag, e->span,
         "expected whole steps or a percentage of all steps for the %s, as in 100 or 10%%, "
         "found %g",
         what, *steps);
-  }
   return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0,
                           all);
 }
@@ -197,21 +194,19 @@ bool read_loss(train_settings *k) {
   if (!k->settings[LOSS]) return true;
   const ast_expr *e = setting_value(k, LOSS, "cross_entropy(...)");
   if (!e) return false;
-  if (strcmp(setting_callee(e), "cross_entropy") != 0) {
+  if (strcmp(setting_callee(e), "cross_entropy") != 0)
     return diag_error(k->b->diag, e->span,
                       "expected cross_entropy(from = 0, rest = 1, LABEL -> WEIGHT, ..), found '%s'",
                       expr_to_text(k->b->arena, e));
-  }
   if (!setting_arguments(k, e, &call, false)) return false;
   if (!read_from_token(k, call.values[0]) ||
       !setting_share(k, call.values[1], "rest", 0, 1e6, &t->loss_rest))
     return false;
-  if (call.values[1] && !(t->task.rules && t->task.all)) {
+  if (call.values[1] && !(t->task.rules && t->task.all))
     return diag_error(
         k->b->diag, call.values[1]->span,
         "expected 'rest' beside a task with loss = all, which has answers and other tokens, "
         "found other data");
-  }
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++)
     if (e->call.args.items[i].kind == AST_ARG_ARROW &&
         !read_label_setting(k, &e->call.args.items[i]))

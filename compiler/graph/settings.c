@@ -29,21 +29,19 @@ static bool read_generated(train_settings *k, const ast_expr *e, const task_rule
 
 static bool read_data(train_settings *k) {
   graph_train *t = k->train;
-  if (!k->settings[DATA]) {
+  if (!k->settings[DATA])
     return diag_error(k->b->diag, t->item->name.span,
                       "expected the setting 'data' in train '%s', found none", t->name);
-  }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
   if (!e) return false;
   const task_rules *rules = task_rules_find(setting_callee(e));
   if (rules) return read_generated(k, e, rules);
   const source_rules *files = source_rules_find(setting_callee(e));
-  if (!files) {
+  if (!files)
     return diag_error(
         k->b->diag, e->span,
         "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
         task_list(k->b->arena), expr_to_text(k->b->arena, e));
-  }
   setting_call call = {.names = files->names, .count = files->name_count};
   return setting_arguments(k, e, &call, true) && source_read(k, e, call.positional, call.values);
 }
@@ -56,15 +54,13 @@ static bool apply_init(train_settings *k, graph_model *model) {
   if (s->value) return parameters_init(k->b, model, s->value, 0, INT32_MAX);
   vec_each(const ast_setting_entry, entry, s->entries) {
     int first = 0, last = INT32_MAX, depth = model_depth(model);
-    if (entry->from) {
+    if (entry->from)
       return diag_error(k->b->diag, entry->span,
                         "expected layers(..) before an init, found a range of steps");
-    }
     if (entry->filter && !setting_layers(k, entry->filter, &first, &last)) return false;
-    if (entry->filter && (last > depth || first >= last)) {
+    if (entry->filter && (last > depth || first >= last))
       return diag_error(k->b->diag, entry->filter->span,
                         "expected layers inside 0..%d, found %d..%d", depth, first, last);
-    }
     if (!parameters_init(k->b, model, entry->kind, first, last)) return false;
   }
   return true;
@@ -96,10 +92,9 @@ static const typed_name *find_model(train_settings *k, const ast_expr *e) {
 static bool read_train_model(train_settings *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
-  if (!k->settings[MODEL]) {
+  if (!k->settings[MODEL])
     return diag_error(b->diag, k->train->item->name.span,
                       "expected the setting 'model' in train '%s', found none", k->train->name);
-  }
   const ast_expr *e = setting_value(k, MODEL, "a model");
   const typed_name *item = e ? find_model(k, e) : NULL;
   if (!item) return false;
@@ -124,23 +119,21 @@ static bool read_settings(train_settings *k, bool continues) {
   const ast_setting *seen[SETTING_COUNT] = {0};
   vec_each(const ast_setting, s, *own) {
     int place = find_setting(s->name.text);
-    if (place == SETTING_COUNT) {
+    if (place == SETTING_COUNT)
       return diag_error(k->b->diag, s->name.span, "expected a setting (%s), found '%s'",
                         setting_list(k->b->arena, setting_names, SETTING_COUNT), s->name.text);
-    }
     if (seen[place]) {
       diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice",
                  s->name.text);
       diag_note(k->b->diag, seen[place]->span, "the first one");
       return false;
     }
-    if (continues && (place == MODEL || place == INIT)) {
+    if (continues && (place == MODEL || place == INIT))
       return diag_error(
           k->b->diag, s->name.span,
           "expected no '%s' in a block with 'after', which continues the weights of '%s', "
           "found one",
           s->name.text, k->train->after);
-    }
     k->settings[place] = seen[place] = s;
   }
   return true;
@@ -260,12 +253,11 @@ static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_trai
                           graph_evaluate *to) {
   static const char *const names[] = {"lengths"};
   setting_call call = {.names = names, .count = 1};
-  if (!judged->task.rules) {
+  if (!judged->task.rules)
     return diag_error(k->b->diag, e->span,
                       "expected perplexity(until = N) for '%s', which reads text, "
                       "found accuracy, which is of a task",
                       judged->name);
-  }
   if (to->lengths.count)
     return diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
   if (!setting_arguments(k, e, &call, false)) return false;
@@ -290,11 +282,10 @@ static bool read_judged_start(graph_builder *b, const ast_expr *e, const graph_t
                           ? arg->value->name.text
                           : "";
   bool learned = !strcmp(start, "learned"), can = false;
-  if (!learned && strcmp(start, "zero") != 0) {
+  if (!learned && strcmp(start, "zero") != 0)
     return diag_error(b->diag, e->span,
                       "expected initial_state(zero) or initial_state(learned), found '%s'",
                       expr_to_text(b->arena, e));
-  }
   const graph_model *model = &b->result->models.items[judged->model];
   for (int i = 0; i < model->states.count; i++) can |= model->states.items[i].learned != NONE;
   if (learned && !can)
@@ -317,31 +308,28 @@ static bool read_judged_task(graph_builder *b, const ast_expr *task, const graph
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (!strcmp(name, "initial_state")) return read_judged_start(b, task, judged, to);
-  if (judged->task.rules && !attends) {
+  if (judged->task.rules && !attends)
     return diag_error(
         b->diag, task->span,
         "expected accuracy(lengths = N), attention(T = N) or overflow(T = N) for '%s', which "
         "reads a task, found '%s'",
         judged->name, expr_to_text(b->arena, task));
-  }
   int64_t *length = !strcmp(name, "perplexity")   ? &to->until
                     : !strcmp(name, "state_norm") ? &to->state_until
                     : remembers                   ? &to->remembrance
                     : !strcmp(name, "attention")  ? &to->attention
                     : attends                     ? &to->overflow
                                                   : NULL;
-  if (!length || task->kind != AST_CALL) {
+  if (!length || task->kind != AST_CALL)
     return diag_error(b->diag, task->span,
                       "expected perplexity(until = N), state_norm(until = N), remembrance(T = N), "
                       "attention(T = N) or overflow(T = N), found '%s'",
                       expr_to_text(b->arena, task));
-  }
   if (*length) return diag_error(b->diag, task->span, "expected %s once, found it twice", name);
   if (!setting_arguments(&k, task, &call, false)) return false;
-  if (!call.values[0]) {
+  if (!call.values[0])
     return diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0],
                       name);
-  }
   return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
          (remembers || attends ||
           setting_optional(&k, call.values[1], "tolerance", 0, 100, &to->tolerance)) &&

@@ -86,10 +86,9 @@ bool source_read(train_settings *k, const ast_expr *e, const ast_expr *file,
                                                                                        "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
   int kind = 0, format, streaming, apart;
-  if (!file || file->kind != AST_STRING) {
+  if (!file || file->kind != AST_STRING)
     return diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
                       ids ? "tokens" : "text", file ? "another expression" : "none");
-  }
   to->file = file->string.text;
   to->split = 0.95;
   if (!read_word_setting(b, values[FORMAT], "format", token_format_names,

@@ -42,10 +42,9 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
     if (p->p->buffers.items[i].persistent)
       l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
   if (h->m.chunks_outside) {
-    for (int c = 0; c < p->carried.count; c++) {
+    for (int c = 0; c < p->carried.count; c++)
       l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
                                   frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
-    }
     for (int i = 0; i < p->p->buffers.count; i++)
       if (p->p->buffers.items[i].persistent)
         l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);

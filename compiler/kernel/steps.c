@@ -83,10 +83,9 @@ static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE && p->backward)
       p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
-    if (place->role == TILE_STASH) {
+    if (place->role == TILE_STASH)
       p->l.arguments[i] = frame_kept_row(h, &h->plan->stashes[place->stash],
                                          h->plan->stash_at[place->stash], step, &p->l);
-    }
   }
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];

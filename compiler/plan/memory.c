@@ -69,10 +69,9 @@ static bool reads_argument(planner *q, tile_id id, int argument, bool moved, boo
   }
   if (!plan_at_hand(q->p, id)) return false;
   bool reads = false;
-  for (int k = 0; k < tile_arity(v->op); k++) {
+  for (int k = 0; k < tile_arity(v->op); k++)
     reads |= reads_argument(q, v->args[k], argument, moved || tile_op_is(v->op, TILE_MOVES_INDEX),
                             at_other_point);
-  }
   return reads;
 }
 
@@ -101,10 +100,9 @@ static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
       reads |= reads_argument(q, v->args[k], argument, false, at_other_point);
     }
   }
-  for (int i = 0; i < nest->results.count; i++) {
+  for (int i = 0; i < nest->results.count; i++)
     reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument,
                             false, at_other_point);
-  }
   if (nest->kind == NEST_PACK)
     reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
   return reads;

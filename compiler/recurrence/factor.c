@@ -33,10 +33,9 @@ static bool is_assigned(const builder *b, value_id id) {
 
 static bool collect_addends(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
-  if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB)) {
+  if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB))
     return collect_addends(b, v->args[0], negative, to) &&
            collect_addends(b, v->args[1], negative != (v->op == VALUE_SUB), to);
-  }
   if (v->op == VALUE_NEG) return collect_addends(b, v->args[0], !negative, to);
   if (to->count == TERMS_MAX) return false;
   to->items[to->count++] = (term){id, negative};

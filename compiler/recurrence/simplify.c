@@ -345,11 +345,10 @@ static value_id simplify_whole_power(builder *b, const typed_value *v) {
 }
 
 static value_id simplify_power(builder *b, const typed_value *v) {
-  if (has_op(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0) {
+  if (has_op(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0)
     return make_unary(
         b, VALUE_EXP,
         multiply_values(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
-  }
   return gate_power(b, v->args[0], v->args[1]);
 }
 

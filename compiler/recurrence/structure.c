@@ -95,10 +95,9 @@ static const char *axes_in_words(finder *f, axis_set axes) {
 static const char *decay_in_words(finder *f, const state_structure *s, axis_set decay_axes) {
   axis_set keys = decay_axes & s->key_axes, values = decay_axes & s->value_axes;
   if (s->class == STATE_ELEMENTWISE) {
-    if (values) {
+    if (values)
       return arena_printf(f->memory, "mixes %s with %s", axes_in_words(f, keys),
                           axes_in_words(f, values));
-    }
     return arena_printf(f->memory, "has %s, and no outer product makes another",
                         axes_in_words(f, keys));
   }

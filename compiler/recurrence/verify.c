@@ -85,10 +85,9 @@ static const char *check_recurrence_leaf(const verifier *v, int id, const typed_
     case VALUE_LAG:
       if (x->index < 0 || x->index >= body->lags.count)
         return WRONG(v, "%%%d: lag buffer out of range", id);
-      if (x->steps < 1 || x->steps > body->lags.items[x->index].depth) {
+      if (x->steps < 1 || x->steps > body->lags.items[x->index].depth)
         return WRONG(v, "%%%d: %d steps back in a lag buffer of depth %d", id, x->steps,
                      body->lags.items[x->index].depth);
-      }
       break;
     default: break;
   }
@@ -106,10 +105,9 @@ static const char *check_axis_operation(const verifier *v, int id, const typed_v
   if (!axis_legal(body, x->index) || !axis_in(axes, x->index))
     return WRONG(v, "%%%d: %s of an axis that the operand lacks", id, value_op_text(x->op));
   int64_t size = body->axes.items[x->index].size;
-  if (x->op == VALUE_SLICE && (x->steps < 0 || (size != TYPED_RUNTIME_SIZE && x->steps >= size))) {
+  if (x->op == VALUE_SLICE && (x->steps < 0 || (size != TYPED_RUNTIME_SIZE && x->steps >= size)))
     return WRONG(v, "%%%d: entry %d of the axis '%s'", id, x->steps,
                  body->axes.items[x->index].name);
-  }
   if (x->op == VALUE_RENAME) {
     if (!axis_legal(body, x->index2) || axis_in(axes, x->index2))
       return WRONG(v, "%%%d: rename to an axis that is present", id);

@@ -268,10 +268,9 @@ static const char *kept_names(const reporter *r, const tile_program *program, do
     if (result->place.name)
       names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
   }
-  if (unnamed) {
+  if (unnamed)
     names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed,
                          unnamed == 1 ? "" : "s");
-  }
   return names;
 }
 

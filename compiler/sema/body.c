@@ -74,10 +74,9 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
   const char *missing_text = body_axes_text(c->scope->sema->memory, c->scope->body, missing);
   const char *extra_text = body_axes_text(c->scope->sema->memory, c->scope->body, extra);
   if (!missing) return arena_printf(memory, "sum over %s: sum[%s](...)", extra_text, extra_text);
-  if (!extra) {
+  if (!extra)
     return arena_printf(memory, "%s %s missing, and only a value without axes is spread",
                         missing_text, missing & (missing - 1) ? "are" : "is");
-  }
   return arena_printf(memory, "%s %s missing, %s %s too many", missing_text,
                       missing & (missing - 1) ? "are" : "is", extra_text,
                       extra & (extra - 1) ? "are" : "is");
@@ -243,12 +242,11 @@ static void check_promise(body_check *c, const ast_decl *decl, typed_tensor *ten
 static void check_type(body_check *c, const ast_decl *decl, typed_tensor *tensor) {
   if (!decl->type.text) return;
   tensor->complex = decl->type.text == c->sema->word_complex;
-  if (!tensor->complex) {
+  if (!tensor->complex)
     scope_error(c->scope, decl->type.span,
                 "expected the type 'complex', found '%s'; without a type a "
                 "value is real",
                 decl->type.text);
-  }
 }
 
 static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tensor *tensor) {
@@ -256,12 +254,11 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
   tensor->start = sema_check_start(c->scope, decl->start, tensor->axis_set, NULL, NULL);
   if (!tensor->start) return;
   bool complex = tensor->start->values.items[tensor->start->values.count - 1].complex;
-  if (complex && !tensor->complex) {
+  if (complex && !tensor->complex)
     scope_error(c->scope, decl->start->span,
                 "expected a real start for the param '%s', found a complex "
                 "one; declare it %s : complex",
                 tensor->name, tensor->name);
-  }
 }
 
 // ---- what states begin with ------------------------------------------------------------------
@@ -294,12 +291,11 @@ static bool refuse_begin(const body_check *c, const ast_expr *e, const typed_ten
 static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_tensor *state,
                            const typed_tensor *parameter) {
   axis_set extra = parameter->axis_set & ~state->axis_set;
-  if (extra) {
+  if (extra)
     return scope_error(c->scope, e->span,
                        "expected a parameter with axes of the state '%s', which has %s, found %s%s",
                        state->name, axes_text(c->scope, state->axis_set), parameter->name,
                        tensor_axes_text(c->scope, parameter));
-  }
   if (parameter->complex == state->complex) return true;
   return scope_error(
       c->scope, e->span,
@@ -311,18 +307,16 @@ static bool fits_parameter(const body_check *c, const ast_expr *e, const typed_t
 static bool begin_by_name(const body_check *c, const ast_expr *e, const typed_tensor *state,
                           symbol *s, typed_begin *begin) {
   s->used = true;
-  if (s->kind != SYMBOL_PARAM) {
+  if (s->kind != SYMBOL_PARAM)
     return refuse_begin(
         c, e, state,
         arena_printf(c->sema->memory, "the %s '%s'", symbol_kind_text(s->kind), s->name));
-  }
-  if (!s->declared || s->index < 0) {
+  if (!s->declared || s->index < 0)
     return scope_error(
         c->scope, e->span,
         "expected a parameter that is declared above the state '%s', found '%s', declared "
         "on line %d",
         state->name, s->name, line_of(c->sema, s->span));
-  }
   begin->parameter = s->index;
   return fits_parameter(c, e, state, &c->body->tensors.items[s->index]);
 }
@@ -344,18 +338,16 @@ static bool begin_by_number(const body_check *c, const ast_expr *e, const typed_
   const ast_expr *draw = find_draw(e);
   bool complex =
       e->kind == AST_CALL && strcmp(e->call.callee.text, "complex") == 0 && e->call.args.count == 2;
-  if (draw) {
+  if (draw)
     return refuse_begin(
         c, draw, state,
         arena_printf(c->sema->memory, "the draw %s; a state of a sequence is not drawn",
                      short_text(c->sema, draw)));
-  }
-  if (complex && !state->complex) {
+  if (complex && !state->complex)
     return scope_error(
         c->scope, e->span,
         "expected a real start for the state '%s', found a complex one; declare it %s : complex",
         state->name, state->name);
-  }
   if (!complex) return read_begin_part(c, e, state, &begin->number[0]);
   return read_begin_part(c, e->call.args.items[0].value, state, &begin->number[0]) &&
          read_begin_part(c, e->call.args.items[1].value, state, &begin->number[1]);
@@ -472,16 +464,14 @@ static void check_whole(const body_check *c, const ast_item *item) {
     check_used(c, s);
     if (s->kind == SYMBOL_AXIS) check_runtime_axis(c, s);
     bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
-    if (assignable && !s->assigned_at.source) {
+    if (assignable && !s->assigned_at.source)
       scope_error(c->scope, s->span,
                   "expected an assignment of the %s '%s', found none; write %s = ...",
                   symbol_kind_text(s->kind), s->name, s->name);
-    }
   }
-  if (!c->has_input) {
+  if (!c->has_input)
     scope_error(c->scope, item->name.span,
                 "expected at least one input in the recurrence '%s', found none", item->name.text);
-  }
 }
 
 // Numbers of a value, as far as their count is known; more than INT32_MAX is more by an amount that

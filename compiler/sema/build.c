@@ -69,12 +69,11 @@ void drop_values(sema_scope *scope, int count) {
 // ---- values ----------------------------------------------------------------------------------
 
 sema_operand refuse_growth(sema_scope *scope, span where) {
-  if (!scope->state->too_large) {
+  if (!scope->state->too_large)
     scope_error(scope, where,
                 "expected a body of at most %d operations, found more; a fold is written out "
                 "once for each entry of its axis, an fn for each call",
                 TYPED_MAX_VALUES);
-  }
   scope->state->too_large = true;
   return operand_error;
 }
@@ -169,18 +168,16 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
     sema_operand power = build_whole_power(scope, base, (int)exponent.number, where);
     return power.kind == OPERAND_ERROR ? power : seen_as(power, base.axes | exponent.axes);
   }
-  if (base.complex || exponent.complex) {
+  if (base.complex || exponent.complex)
     return wrong_operand(scope, exponent_place,
                          "expected a whole constant as the exponent of a complex power, found "
                          "%s",
                          exponent.complex ? "a complex one" : "another one");
-  }
-  if (base.kind == OPERAND_CONSTANT && base.number < 0) {
+  if (base.kind == OPERAND_CONSTANT && base.number < 0)
     return wrong_operand(scope, exponent_place,
                          "expected a base of at least 0 for an exponent that is not a whole "
                          "constant, found %s",
                          number_text(scope->sema, base.number));
-  }
   return build_binary(scope, VALUE_POWER, base, exponent, where);
 }
 

@@ -48,16 +48,14 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 bool check_arity(const sema_scope *scope, const ast_expr *call, const char *signature, int count) {
   const ast_args *args = &call->call.args;
   vec_each(const ast_arg, arg, *args) {
-    if (arg->kind == AST_ARG_NAMED) {
+    if (arg->kind == AST_ARG_NAMED)
       return scope_error(scope, arg->name.span,
                          "expected a value, found '%s ='; the arguments of %s have no "
                          "names",
                          arg->name.text, call->call.callee.text);
-    }
-    if (arg->kind != AST_ARG_POSITIONAL) {
+    if (arg->kind != AST_ARG_POSITIONAL)
       return scope_error(scope, arg->span, "expected a value, found '%s' between two values",
                          arg->kind == AST_ARG_ARROW ? "->" : "..");
-    }
   }
   if (args->count == count) return true;
   return scope_error(scope, call->span, "expected %d argument%s of %s, found %d; write %s", count,
@@ -219,10 +217,9 @@ static bool bind_formal_axes(sema_scope *inner, sema_scope *scope, const ast_exp
     refuse_axes(scope, e, "the function has no axes");
     return false;
   }
-  if (formal->count != e->call.axes.count) {
+  if (formal->count != e->call.axes.count)
     return scope_error(scope, e->span, "expected %d ax%s of %s, found %d", formal->count,
                        formal->count == 1 ? "is" : "es", e->call.callee.text, e->call.axes.count);
-  }
   axis_set set;
   int order[TYPED_MAX_AXES];
   if (formal->count > TYPED_MAX_AXES || !sema_axes(scope, &e->call.axes, &set, order)) return false;
@@ -264,11 +261,10 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
   if (!check_function(s, callee)) return check_arguments_only(scope, e);
   if (!check_arity(scope, e, function_signature(s, fn), fn->fn.params.count))
     return check_arguments_only(scope, e);
-  if (call_depth(scope) >= DEEPEST_CALLS) {
+  if (call_depth(scope) >= DEEPEST_CALLS)
     return wrong_operand(scope, e->span,
                          "expected at most %d functions calling each other, found more",
                          DEEPEST_CALLS);
-  }
   sema_scope inner = {.sema = s,
                       .file = callee->file,
                       .body = scope->body,
@@ -297,12 +293,11 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   if (builtin_find(name->text, BUILTIN_INDEX))
     return wrong_operand(scope, e->span, "expected index[...], found index(...); write index[K]");
   const builtin *b = builtin_any(name->text);
-  if (b) {
+  if (b)
     return wrong_operand(scope, name->span, "expected a function of expressions, found '%s'; %s",
                          name->text,
                          b->kind == BUILTIN_START ? "it draws starts, after the '~' of a param"
                                                   : "it makes a part of a layer");
-  }
   scope_error(scope, name->span, "expected a known function, found '%s'; %s", name->text,
               unknown_function_hint(scope, name->text));
   const char *meant = function_meant(scope, name->text);

@@ -24,17 +24,15 @@ static const char *function_hint(const sema_scope *scope, const char *name) {
 
 static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) {
   sema *s = scope->sema;
-  if (name->text == s->word_t) {
+  if (name->text == s->word_t)
     return wrong_operand(scope, name->span,
                          "expected a value, found 't'; the step only stands in lags, as in x[t-1]");
-  }
   const typed_name *item = sema_find(scope->file, name->text);
-  if (builtin_any(name->text) || item) {
+  if (builtin_any(name->text) || item)
     return wrong_operand(scope, name->span,
                          "expected a value, found the %s '%s'; a call is written %s",
                          item && item->item->kind == AST_RECURRENCE ? "recurrence" : "function",
                          name->text, function_hint(scope, name->text));
-  }
   suggestion found = {.name = name->text};
   for (int i = 0; i < scope->symbols.count; i++)
     if (!scope->symbols.items[i]->hidden) suggest(&found, scope->symbols.items[i]->name);
@@ -48,13 +46,12 @@ static sema_operand unknown_name(const sema_scope *scope, const ast_name *name) 
 // Names stand for what the lines above have made of them.
 static sema_operand too_early(const sema_scope *scope, const symbol *name, span where) {
   sema *s = scope->sema;
-  if (!name->declared) {
+  if (!name->declared)
     return wrong_operand(
         scope, where,
         "expected a value known at this point, found '%s', declared on line %d; a name is "
         "used after its declaration",
         name->name, line_of(s, name->span));
-  }
   const char *hint = "";
   if (name->kind == SYMBOL_STATE)
     hint = arena_printf(s->memory, "; the state before this step is %s[t-1]", name->name);
@@ -152,22 +149,19 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   if (!s->declared) return too_early(scope, s, e->lag.name.span);
   double steps = e->lag.steps->number.value;
   const char *written = e->lag.steps->number.text;
-  if (!(steps >= 1)) {
+  if (!(steps >= 1))
     return wrong_operand(
         scope, e->lag.steps->span, "expected a lag of at least 1 step, found %s%s", written,
         s->kind == SYMBOL_STATE ? "" : "; the value at this step is written without a lag");
-  }
-  if (s->kind == SYMBOL_STATE && steps != 1) {
+  if (s->kind == SYMBOL_STATE && steps != 1)
     return wrong_operand(
         scope, e->lag.steps->span,
         "expected %s[t-1], found a lag of %s; a state lags by one step only: keep older "
         "values by a let and its lag",
         s->name, written);
-  }
-  if (steps > LONGEST_LAG) {
+  if (steps > LONGEST_LAG)
     return wrong_operand(scope, e->lag.steps->span, "expected a lag of at most %d steps, found %s",
                          LONGEST_LAG, written);
-  }
   sema_operand value = s->kind == SYMBOL_STATE
                            ? tensor_value(scope, VALUE_PREVIOUS, s->index, e->span)
                            : lagged_value(scope, s, (int)steps, e->span);
@@ -315,11 +309,10 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
                        "expected each axis once, found '%s' twice",
                        twice ? r->from.text : r->to.text);
   }
-  if (!same_size(scope, from, to)) {
+  if (!same_size(scope, from, to))
     return scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s",
                        size_text(scope, from), size_text(scope, to),
                        one_size_hint(scope, from, to));
-  }
   all->from[all->count] = from;
   all->to[all->count++] = to;
   return true;
@@ -418,10 +411,9 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
     }
     return operand_error;
   }
-  if (e->indexed.axes.count != 1) {
+  if (e->indexed.axes.count != 1)
     return wrong_operand(scope, e->indexed.axes.items[1].span,
                          "expected one axis of index, found %d", e->indexed.axes.count);
-  }
   int axis = scope_axis(scope, &e->indexed.axes.items[0]);
   if (axis < 0) return operand_error;
   if (scope->state->slice[axis] >= 0) return operand_constant(scope->state->slice[axis]);
@@ -489,12 +481,11 @@ static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
 sema_operand check_expression(sema_scope *scope, const ast_expr *e) {
   if (scope->state->too_large) return operand_error;
   if (scope->state->expressions++ > MOST_EXPRESSIONS) return refuse_growth(scope, e->span);
-  if (scope->sema->depth >= DEEPEST_NESTING) {
+  if (scope->sema->depth >= DEEPEST_NESTING)
     return wrong_operand(scope, e->span,
                          "expected at most %d operations inside each other, those of called "
                          "functions included, found more; name parts with let",
                          DEEPEST_NESTING);
-  }
   scope->sema->depth++;
   sema_operand result = check_any(scope, e);
   scope->sema->depth--;
@@ -521,10 +512,9 @@ sema_operand sema_expression(sema_scope *scope, const ast_expr *e) {
 bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, double *result) {
   sema_operand value = sema_expression(scope, e);
   if (value.kind == OPERAND_ERROR) return false;
-  if (value.kind != OPERAND_CONSTANT || value.axes) {
+  if (value.kind != OPERAND_CONSTANT || value.axes)
     return scope_error(scope, e->span, "expected a constant for %s, found %s", what,
                        short_text(scope->sema, e));
-  }
   *result = value.number;
   return true;
 }
@@ -532,20 +522,18 @@ bool sema_constant(sema_scope *scope, const ast_expr *e, const char *what, doubl
 bool sema_whole(sema_scope *scope, const ast_expr *e, const char *what, int64_t least,
                 int64_t *result) {
   double number;
-  if (e->kind == AST_PERCENT) {
+  if (e->kind == AST_PERCENT)
     return scope_error(scope, e->span, "expected a whole number for %s, found %s", what,
                        e->percent.text);
-  }
   if (!sema_constant(scope, e, what, &number)) return false;
   const char *wrong = number != floor(number) ? "a whole number"
                       : number < (double)least
                           ? arena_printf(scope->sema->memory, "at least %lld", (long long)least)
                       : number > INT32_MAX ? "at most 2147483647"
                                            : NULL;
-  if (wrong) {
+  if (wrong)
     return scope_error(scope, e->span, "expected %s for %s, found %s", wrong, what,
                        number_text(scope->sema, number));
-  }
   *result = (int64_t)number;
   return true;
 }

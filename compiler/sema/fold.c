@@ -16,18 +16,16 @@ static bool check_fold_form(sema_scope *scope, const ast_expr *e) {
     report_missing_axes(scope, e, "M");
     return false;
   }
-  if (e->call.axes.count != 1) {
+  if (e->call.axes.count != 1)
     return scope_error(scope, e->call.axes.items[1].span, "expected one axis of fold, found %d",
                        e->call.axes.count);
-  }
   bool fits = args->count == 2 && args->items[0].kind == AST_ARG_NAMED &&
               args->items[1].kind == AST_ARG_POSITIONAL;
-  if (!fits) {
+  if (!fits)
     scope_error(scope, e->span,
                 "expected a first value and a body, found %s; write %s[%s](s = e0, body)",
                 args->count == 2 ? "another form" : "another number of arguments",
                 e->call.callee.text, e->call.axes.items[0].text);
-  }
   return fits;
 }
 

@@ -151,10 +151,9 @@ static void check_parts(function_check *c, const ast_expr *e) {
 
 static void check_function_expr(function_check *c, const ast_expr *e) {
   if (c->sema->depth >= DEEPEST_NESTING) {
-    if (!c->fn->wrong) {
+    if (!c->fn->wrong)
       fail_function(c, e->span,
                     "expected functions that call each other less deeply, found a long chain");
-    }
     return;
   }
   c->sema->depth++;
@@ -165,21 +164,19 @@ static void check_function_expr(function_check *c, const ast_expr *e) {
 static void check_formals(function_check *c, const ast_names *names) {
   for (int i = 0; i < names->count; i++) {
     const ast_name *name = &names->items[i];
-    if (name->text == c->sema->word_t || name->text == c->sema->word_pi) {
+    if (name->text == c->sema->word_t || name->text == c->sema->word_pi)
       fail_function(c, name->span,
                     arena_printf(c->sema->memory,
                                  "expected a new name, found '%s', which has a "
                                  "meaning of its own",
                                  name->text));
-    }
     bool axes = names == &c->fn->item->fn.axes;
     bool taken = find_function_value(c, name->text) || (!axes && find_declared_axis(c, name->text));
     for (int k = 0; axes && k < i; k++) taken |= names->items[k].text == name->text;
-    if (taken) {
+    if (taken)
       fail_function(c, name->span,
                     arena_printf(c->sema->memory, "expected a new name, found '%s' a second time",
                                  name->text));
-    }
     sema_note_name(c->sema, name, name->span,
                    symbol_kind_text(axes ? SYMBOL_AXIS : SYMBOL_PARAMETER));
     if (!axes) vec_push(c->sema->memory, &c->values, name);

@@ -14,10 +14,9 @@ static void add_scope_error(const sema_scope *scope, span where, const char *for
   sema *s = scope->sema;
   diag_error(s->messages, where, "%s", arena_vprintf(s->memory, format, arguments));
   int noted = 0;
-  for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++) {
+  for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++)
     diag_note(s->messages, scope->call, "in this call of %s",
               scope->function ? scope->function : scope->body->name);
-  }
 }
 
 bool scope_error(const sema_scope *scope, span where, const char *format, ...) {
@@ -37,10 +36,9 @@ sema_operand wrong_operand(const sema_scope *scope, span where, const char *form
 }
 
 void note_symbol(const sema_scope *scope, const symbol *s) {
-  if (s->span.source) {
+  if (s->span.source)
     diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here",
               symbol_kind_text(s->kind), s->name);
-  }
 }
 
 int line_of(const sema *s, span where) {

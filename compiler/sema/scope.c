@@ -174,10 +174,9 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
     if (scope->symbols.items[i]->kind == SYMBOL_AXIS)
       suggest(&found, scope->symbols.items[i]->name);
   const char *hint = suggestion_text(scope->sema, &found);
-  if (!found.best && !scope->function) {
+  if (!found.best && !scope->function)
     hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name,
                         name->text);
-  }
   scope_error(scope, name->span, "expected an axis %s, found '%s'%s", where, name->text, hint);
   offer_suggestion(scope->sema, &found, name->span);
   return -1;

@@ -39,13 +39,12 @@ static size evaluate_name(header_check *c, const ast_name *name) {
     return (size){.kind = SIZE_NUMBER, .number = 3.14159265358979323846};
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->header->count; i++) {
-    if (c->header->items[i].name.text == name->text) {
+    if (c->header->items[i].name.text == name->text)
       return wrong_size(c, name->span,
                         arena_printf(c->sema->memory,
                                      "expected an earlier name of the header, "
                                      "found '%s', which is not known yet",
                                      name->text));
-    }
     suggest(&found, c->header->items[i].name.text);
   }
   return wrong_size(c, name->span,
@@ -68,10 +67,9 @@ static size apply_size_op(value_op op, const size *args, int count) {
 }
 
 static size evaluate_binary(header_check *c, const ast_expr *e) {
-  if (e->binary.op >= AST_LESS) {
+  if (e->binary.op >= AST_LESS)
     return wrong_size(c, e->binary.op_span,
                       "expected an arithmetic operator in a size, found a comparison");
-  }
   size args[2] = {evaluate_size(c, e->binary.left), evaluate_size(c, e->binary.right)};
   return apply_size_op(operation_of(e->binary.op), args, 2);
 }
@@ -79,11 +77,10 @@ static size evaluate_binary(header_check *c, const ast_expr *e) {
 static size evaluate_call(header_check *c, const ast_expr *e) {
   const builtin *b = builtin_find(e->call.callee.text, BUILTIN_ELEMENTWISE);
   bool known = b && (b->op == VALUE_MIN || b->op == VALUE_MAX) && !e->call.has_axes;
-  if (!known || e->call.args.count != 2) {
+  if (!known || e->call.args.count != 2)
     return wrong_size(c, e->span,
                       "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
                       "found another call");
-  }
   size args[2] = {evaluate_size(c, e->call.args.items[0].value),
                   evaluate_size(c, e->call.args.items[1].value)};
   return apply_size_op(b->op, args, 2);

@@ -154,10 +154,9 @@ static bool is_legs(const start_check *c, const char *name) {
 static int check_legs(start_check *c, const ast_expr *e, const char *name, const ast_names *axes,
                       const ast_expr *size) {
   double number = 1, entries = 0;
-  if (axes->count != 1 || c->function) {
+  if (axes->count != 1 || c->function)
     return wrong_start(c->scope, e->span, "expected one axis of the weight, as in %s[N], found %s",
                        name, short_text(c->scope->sema, e));
-  }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
   int own = check_axis_size(c, axis), all = size ? check_start_value(c, size) : own;
@@ -183,11 +182,10 @@ static int check_index(start_check *c, const ast_expr *e) {
                 !scope_find(c->scope, axes->items[0].text);
   if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX))
     return append_start_value(c, (start_value){.kind = START_LAYER});
-  if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
+  if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function)
     return wrong_start(c->scope, e->span,
                        "expected a start made of draws, numbers and sizes, found %s",
                        short_text(c->scope->sema, e));
-  }
   int axis = check_own_axis(c, &axes->items[0]);
   if (axis == WRONG) return WRONG;
   return append_start_value(c, (start_value){.kind = START_INDEX, .axis = axis});
@@ -250,10 +248,9 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
   int args[3] = {0};
   const char *signature = b->arity == 2 ? arena_printf(c->scope->sema->memory, "%s(a, b)", b->name)
                                         : arena_printf(c->scope->sema->memory, "%s(x)", b->name);
-  if (b->arity == 0) {
+  if (b->arity == 0)
     return wrong_start(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s",
                        b->name, b->name);
-  }
   if (!check_start_arguments(c, e, signature, b->arity, args)) return WRONG;
   start_kind kind = kind_of_draw(b->name);
   if (refuse_complex(c, e, b, args) || !check_start_numbers(c, e, kind, args)) return WRONG;
@@ -262,12 +259,11 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
 
 static int check_elementwise_start(start_check *c, const ast_expr *e, const builtin *b) {
   int args[3] = {0};
-  if (e->call.has_axes) {
+  if (e->call.has_axes)
     return wrong_start(c->scope, e->span,
                        "expected functions of single entries in a start, found the reduction "
                        "%s[...]",
                        b->name);
-  }
   const char *signature = arena_printf(c->scope->sema->memory, "%s(%s)", b->name,
                                        b->arity == 1   ? "x"
                                        : b->arity == 2 ? "a, b"
@@ -286,22 +282,20 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   sema *s = c->scope->sema;
   const ast_names *formal = &fn->item->fn.params;
   if (!check_function(s, fn)) return WRONG;
-  if (fn->item->fn.has_axes || e->call.has_axes) {
+  if (fn->item->fn.has_axes || e->call.has_axes)
     return wrong_start(c->scope, e->span,
                        "expected functions of single entries in a start, found '%s', which "
                        "has axes",
                        fn->name);
-  }
   const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
   int *args = ARENA_ARRAY(s->memory, int, formal->count);
   if (c->calls >= DEEPEST_CALLS || !check_start_arguments(c, e, signature, formal->count, args))
     return WRONG;
   start_check inner = *c;
   inner.parameters = (__typeof__(inner.parameters)){0};
-  for (int i = 0; i < formal->count; i++) {
+  for (int i = 0; i < formal->count; i++)
     vec_push(s->memory, &inner.parameters,
              (parameter){.name = formal->items[i].text, .value = args[i]});
-  }
   inner.file = fn->file;
   inner.function = fn->name;
   inner.calls++;
@@ -322,10 +316,9 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   const typed_name *item = sema_find(c->file, name);
   if (item) sema_note_item(c->scope->sema, e->call.callee.span, item->item);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
-  if (reduction || builtin_find(name, BUILTIN_FOLD)) {
+  if (reduction || builtin_find(name, BUILTIN_FOLD))
     return wrong_start(c->scope, e->span,
                        "expected functions of single entries in a start, found %s[...]", name);
-  }
   suggestion found = {.name = name};
   for (int i = 0; builtin_name_of(BUILTIN_START, i); i++)
     suggest(&found, builtin_name_of(BUILTIN_START, i));
@@ -342,18 +335,16 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
   bool whole = constant && exponent == floor(exponent) && fabs(exponent) <= INT32_MAX;
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (whole && is_start_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
-  if (whole) {
+  if (whole)
     return append_start_value(c, (start_value){.kind = START_VALUE,
                                                .op = VALUE_WHOLE_POWER,
                                                .args = {args[0]},
                                                .exponent = (int)exponent,
                                                .complex = complex});
-  }
-  if (complex) {
+  if (complex)
     return wrong_start(c->scope, e->binary.right->span,
                        "expected a whole constant as the exponent of a complex "
                        "power, found another one");
-  }
   return append_operation(c, VALUE_POWER, args);
 }
 
@@ -362,10 +353,9 @@ static int check_binary(start_check *c, const ast_expr *e) {
   if (args[0] == WRONG || args[1] == WRONG) return WRONG;
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (e->binary.op == AST_POWER) return check_power(c, e, args);
-  if (complex && e->binary.op >= AST_LESS) {
+  if (complex && e->binary.op >= AST_LESS)
     return wrong_start(c->scope, e->span,
                        "expected real operands of a comparison, found a complex one");
-  }
   return append_operation(c, operation_of(e->binary.op), args);
 }
 

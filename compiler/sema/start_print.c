@@ -56,9 +56,8 @@ static const char *start_step_text(arena *memory, const typed_body *body, const 
 
 char *start_print(arena *memory, const typed_body *body, const typed_start *start) {
   char *line = arena_strdup(memory, "");
-  for (int i = 0; i < start->values.count; i++) {
+  for (int i = 0; i < start->values.count; i++)
     line = arena_printf(memory, "%s%s%s", line, i ? "; " : "",
                         start_step_text(memory, body, &start->values.items[i]));
-  }
   return line;
 }

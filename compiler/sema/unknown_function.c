@@ -105,14 +105,12 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   const char *meant = function_meant(scope, name);
   if (!meant && way_out(name)) return way_out(name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
-  if (standard.name) {
+  if (standard.name)
     return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name,
                         standard.file);
-  }
-  if (!scope->hook) {
+  if (!scope->hook)
     return arena_printf(
         memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
-  }
   return arena_printf(
       memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
       is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)

@@ -134,10 +134,9 @@ void value_set_shape(const typed_body *body, typed_value *value) {
 value_id body_append(arena *a, typed_body *body, typed_value value) {
   for (int k = 0; k < 3; k++) {
     bool used = k < rows[value.op].arity;
-    if (used && (value.args[k] < 0 || value.args[k] >= body->values.count)) {
+    if (used && (value.args[k] < 0 || value.args[k] >= body->values.count))
       ICE("body", "operand %d of %s is %%%d of %d values", k, rows[value.op].text,
           (int)value.args[k], body->values.count);
-    }
     if (!used) value.args[k] = NO_VALUE;
   }
   value_set_shape(body, &value);

@@ -45,12 +45,11 @@ static ast_expr *new_expr(builder *b, ast_expr_kind kind, span where) {
 static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   if (!child) return NULL;
   if (child->height >= AST_HEIGHT_MAX) {
-    if (!b->height_reported) {
+    if (!b->height_reported)
       diag_error(
           b->diag, e->span,
           "expected at most %d operations inside each other, found more; name parts with let",
           AST_HEIGHT_MAX);
-    }
     b->height_reported = true;
     ast_expr *leaf = new_expr(b, AST_NUMBER, child->span);
     leaf->number.text = "0";

@@ -228,11 +228,10 @@ static void set_string_text(lexer *lx, token *t, const unsigned char *from,
     if (*p == 'n' || *p == 't') {
       *out++ = *p == 'n' ? '\n' : '\t';
     } else {
-      if (*p != '"' && *p != '\\' && !t->complaint) {
+      if (*p != '"' && *p != '\\' && !t->complaint)
         t->complaint =
             "expected \\n, \\t, \\\" or \\\\ in a string, found another escape; "
             "a backslash is written \\\\";
-      }
       *out++ = (char)*p;
     }
   }

@@ -247,12 +247,11 @@ static bool too_deep(parse *p) {
   if (parser_depth(p->parser) <= NESTING_MAX) return false;  // each bracket is an entry of its own
   bool deep = parser_depth(p->parser) > STACK_DEPTH_MAX ||
               (is_opening(peek(p, 0)->kind) && count_brackets(p).all >= NESTING_MAX);
-  if (deep) {
+  if (deep)
     say_text(p, peek(p, 0)->span,
              arena_printf(p->memory,
                           "expected at most %d brackets inside each other; name parts with let",
                           NESTING_MAX));
-  }
   return deep;
 }
 

@@ -125,10 +125,9 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
     bool meet = (is_constant(p, x.args[1], 0) || is_constant(p, y.args[1], 0) ||
                  (is_constant(p, x.args[2], 0) && is_constant(p, y.args[2], 0))) &&
                 (is_constant(p, x.args[2], 0) || is_constant(p, y.args[2], 0));
-    if (meet) {
+    if (meet)
       return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]),
                          binary(p, TILE_ADD, x.args[2], y.args[2]));
-    }
   }
   return exact(p, v);
 }
@@ -625,10 +624,9 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_FIRST_MAX:
       case TILE_FIRST_MIN: {
         axis_set missing = v.over & ~operand_axes(program, v.args[0]);
-        if (missing) {
+        if (missing)
           v.args[0] =
               exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
-        }
         id = exact(program, v);
         break;
       }

@@ -333,10 +333,9 @@ static void read_result(reader *r) {
   tile_place place = read_tile_place(r);
   need_word(r, "=");
   tile_id value = r->failed ? NO_TILE : need_value(r);
-  if (!r->failed) {
+  if (!r->failed)
     vec_push(r->program->arena, &r->program->results,
              (tile_result){.place = place, .value = value});
-  }
 }
 
 static void read_program_header(reader *r) {

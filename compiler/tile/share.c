@@ -53,10 +53,9 @@ static share moved(share_list *x, tile_value v, const share *from, axis_set alon
 // Of a sum, a difference or a negative.
 static share added(tile_program *p, tile_op op, const share *a, const share *b) {
   share made = share_none;
-  for (int k = 0; k < MOST_PARTS; k++) {
+  for (int k = 0; k < MOST_PARTS; k++)
     made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
                                 : combined(p, op, a->of[k], b->of[k]);
-  }
   return made;
 }
 

@@ -384,12 +384,10 @@ const char *tile_verify(arena *a, const tile_program *program) {
   // Operands before users first: sections are computed from above.
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] < 0 || v->args[k] >= i) {
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (v->args[k] < 0 || v->args[k] >= i)
         return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i,
                             tile_op_text(v->op));
-      }
-    }
     if (v->op == TILE_ARGUMENT &&
         (tile_argument_number(v) < 0 || tile_argument_number(v) >= program->arguments.count)) {
       return arena_printf(a, "%%%d (argument): no such argument", i);

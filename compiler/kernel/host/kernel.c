@@ -188,10 +188,9 @@ static ir instance_function(kernel_frame *h, const char *name, bool masked, inst
   if (h->m.lane_axis >= 0) {
     ir lane = LLVMGetParam(f, (unsigned)(count - 1));
     inner.at.index[h->m.lane_axis] = lane;
-    if (masked) {
+    if (masked)
       inner.at.mask =
           lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
-    }
   }
   body(&inner);
   LLVMBuildRetVoid(own.b);

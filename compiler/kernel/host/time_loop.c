@@ -52,14 +52,12 @@ static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *pl
 static void fetch_ahead(kernel_frame *h, frame_program *p, ir t) {
   if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
-  for (int i = 0; i < p->program->arguments.count; i++) {
+  for (int i = 0; i < p->program->arguments.count; i++)
     fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i],
                  false);
-  }
-  for (int i = 0; i < p->program->results.count; i++) {
+  for (int i = 0; i < p->program->results.count; i++)
     fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
                  p->result_time_stride[i], true);
-  }
 }
 
 void host_arguments_of_step(kernel_frame *h, frame_program *p, ir t) {

@@ -171,8 +171,7 @@ codegen_bytes kernel_bytes_of(arena *a, const kernel_plan *w) {
         .constant = (w->shared_numbers + w->instance_numbers * w->value_tiles) * size + 64};
   codegen_bytes bytes = {.constant = w->shared_numbers * size + 64,
                          .per_instance = w->instance_numbers * (w->panels ? w->panels : 1) * size};
-  vec_each(const extent, block, w->sized) {
+  vec_each(const extent, block, w->sized)
     codegen_bytes_add(a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
-  }
   return bytes;
 }
