@@ -66,7 +66,7 @@ static void dump_kernels(compilation *c, FILE *out, const kernel_list *kernels, 
   VEC(const char *) printed = {0};
   for (int i = 0; i < kernels->count; i++) {
     const kernel *k = kernels->items[i];
-    if ((k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK) != backward) continue;
+    if (kernel_goes_back(k->kind) != backward) continue;
     const tile_program *programs[] = {k->recompute, k->program};
     for (int p = 0; p < 2; p++) {
       const char *text = programs[p] ? tile_print(c->memory, programs[p]) : NULL;

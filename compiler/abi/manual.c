@@ -64,14 +64,9 @@ static void print_options(FILE *out, const manual_option *options) {
   for (const manual_option *o = options; o->name; o++) print_option(out, o, (int)widest + 4);
 }
 
-static void print_synopsis(FILE *out, const manual *of, const manual_command *c) {
-  fprintf(out, "%s%s%s %s", of->program, *c->name ? " " : "", c->name, c->synopsis);
-}
-
 void manual_print_help(FILE *out, const manual *of, const manual_command *command) {
-  fprintf(out, "usage: ");
-  print_synopsis(out, of, command);
-  fprintf(out, "\n\n%s\n", command->text);
+  fprintf(out, "usage: %s%s%s %s\n\n%s\n", of->program, *command->name ? " " : "", command->name,
+          command->synopsis, command->text);
   print_options(out, command->options);
 }
 

@@ -25,6 +25,10 @@ typedef enum kernel_kind {
   KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
 } kernel_kind;
 
+static inline bool kernel_goes_back(kernel_kind kind) {
+  return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK;
+}
+
 // GPU: how a kernel uses lane_axis.
 typedef enum kernel_lanes {
   LANES_OWN,   // lanes of the host; GPU threads with an entry each

@@ -180,10 +180,6 @@ static void split_sum(affine_analysis *a, affine *form, const affine *x, axis_se
     sum_read(a, form, x->reads.items[i], axes, id);
 }
 
-static const char *reads_text(const affine_analysis *a) {
-  return arena_printf(a->builder->memory, "reads %s", a->leaf_text);
-}
-
 static void split_product(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
   const affine *x = split_affine(a, v->args[0]), *y = split_affine(a, v->args[1]);
   if (!x->linear || !y->linear) {
@@ -248,7 +244,7 @@ static void split_operation(affine_analysis *a, affine *form, value_id id) {
       split_rearranged(a, form, id, &v, "takes real and imaginary part of the state apart");
       break;
     case VALUE_STOP_GRADIENT: give_up(form, false, id, "stops the gradient of the state"); break;
-    default: give_up(form, false, id, reads_text(a)); break;
+    default: give_up(form, false, id, arena_printf(a->builder->memory, "reads %s", a->leaf_text));
   }
 }
 

@@ -43,7 +43,7 @@ static bool products_alone_read(const planner *q, tile_id root) {
 // A state that a product updates may stay in registers; memory then holds a 16-bit copy
 // (register_states.c).
 static bool argument_stays_wide(const planner *q, const tile_place *place) {
-  bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_SUMMARY_BACK;
+  bool back = kernel_goes_back(q->m->kernel->kind);
   bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
   if (state) return back;
   return !place->time || place->role == TILE_STASH;

@@ -88,10 +88,6 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
   }
 }
 
-static bool reads_states(const tile_program *program) {
-  return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
-}
-
 bool kernel_is_saved(bool backward, const tile_place *place) {
   return (place->role == TILE_STATE && backward) || place->role == TILE_STASH;
 }
@@ -148,8 +144,7 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
 }
 
 bool kernel_reads_saved(const kernel *k) {
-  bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK;
-  return back && reads_states(k->program);
+  return kernel_goes_back(k->kind) && tile_takes(k->program, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
 codegen_kernel kernel_describe(arena *a, const kernel *k) {

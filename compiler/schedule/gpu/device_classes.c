@@ -129,10 +129,6 @@ static bool wants_large(codegen_gpu_options options) {
   return codegen_gpu_has_target(options, CLASS_LARGE) || codegen_gpu_has_target(options, CLASS_ANY);
 }
 
-static bool wants_groups(codegen_gpu_options options) {
-  return codegen_gpu_has_target(options, CLASS_WARPGROUPS);
-}
-
 // The kernels of a class, chosen for a device of it whatever else is in the library; NULL: those of
 // `small` are as good.
 static recurrence_kernels *made_for_class(arena *a, const recurrence_kernels *small,
@@ -155,7 +151,7 @@ void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options sch
 
 void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule,
                                  codegen_gpu_options options) {
-  if (!wants_groups(options)) return;
+  if (!codegen_gpu_has_target(options, CLASS_WARPGROUPS)) return;
   options.shared_kib = GPU_LARGE_KIB;
   options.warpgroups = true;
   forms->warpgroups = made_for_class(a, forms->small, schedule, options);

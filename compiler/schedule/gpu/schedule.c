@@ -415,10 +415,6 @@ static bool keeps_stashes(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
 }
 
-static bool is_of_backward(kernel_kind kind) {
-  return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK;
-}
-
 bool gpu_may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
   if (forward == back) return true;
   bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
@@ -451,7 +447,7 @@ static recurrence_kernels *joined_kernels(arena *a, const recurrence_kernels *fo
   kernels->gpu_cost = cost_with(forward, back);
   kernels->gpu_forward = forward->gpu_forward;
   vec_each(kernel, k, kernels->kernels) {
-    if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
+    if (!kernel_goes_back(k->kind)) *k = *schedule_kernel(forward, k->kind);
     gpu_plan_share(k->gpu.plan);
   }
   return kernels;

@@ -10,10 +10,6 @@
 #include "compiler/kernel/gpu/frame.h"
 #include "compiler/lower/gpu/nests.h"
 
-static bool kernel_goes_back(const kernel_frame *h) {
-  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_SUMMARY_BACK;
-}
-
 // A member of the frame's slice summaries.
 static ir summary_field(kernel_frame *h, size_t offset, LLVMTypeRef type) {
   return frame_field(h, h->frame, (int64_t)(offsetof(rec_gpu_frame, summaries) + offset), type);
@@ -37,7 +33,7 @@ void gpu_read_slice(kernel_frame *h, ir *item) {
 // No slice follows the last one, so its summary is not computed.
 static void skip_last(kernel_frame *h) {
   emitter *e = h->e;
-  ir last = kernel_goes_back(h) ? integer(e, 0) : h->gpu->slice.last;
+  ir last = kernel_goes_back(h->k->kind) ? integer(e, 0) : h->gpu->slice.last;
   h->time =
       int_choose(e, int_compare(e, LLVMIntEQ, h->gpu->slice.number, last), integer(e, 0), h->time);
 }

@@ -84,16 +84,11 @@ static bool is_narrow_in_call(const placed_program *p, const tile_place *place) 
   return slot >= 0 && p->w->described->slots.items[slot].narrow && number_is_narrow(p->m->dtype);
 }
 
-// A row of what the forward program keeps for the backward program.
-static plan_access of_stash(const placed_program *p, const tile_place *place) {
-  return as_laid_out(p, &p->w->stashes[place->stash], p->w->stash_at[place->stash].in_shared);
-}
-
 plan_access gpu_access_of_tensor(const placed_program *p, const tile_place *place) {
   if (!p->w) return plan_access_of_tensor(p->m, p->p, place);
   bool kept = place->role == TILE_STASH || place->role == TILE_KEEP;
   if (kept && p->m->kind == MAP_BLOCK && place->stash < p->w->stash_count)
-    return of_stash(p, place);
+    return as_laid_out(p, &p->w->stashes[place->stash], p->w->stash_at[place->stash].in_shared);
   plan_access x = {.memory = -1, .placed = true, .of_call = true};
   x.stored = is_narrow_in_call(p, place) ? p->m->dtype : NUMBER_F32;
   int64_t dense = kernel_is_complex(p->w->k, place) ? 2 : 1;

@@ -413,7 +413,7 @@ static void plan_groups_of_chunks(kernel_plan *w) {
 // All other kernels. A step with matrices of parameters reads its buffers again and again, but what
 // is kept of a chunk once or twice. Its buffers therefore come first in shared memory.
 static void plan_in_one_pass(kernel_plan *w) {
-  bool back = w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK;
+  bool back = kernel_goes_back(w->k->kind);
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   kernel_plan_program(w, &w->main, w->k->program, back);
   w->register_pressure = has_register_pressure(w);

@@ -35,8 +35,7 @@ void host_plan_make(kernel_plan *w) {
   w->copies = 1;
   if (w->panels) kernel_plan_program(w, &w->common, w->common.program, false);
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
-  kernel_plan_program(w, &w->main, w->k->program,
-                      w->k->kind == KERNEL_BACKWARD || w->k->kind == KERNEL_SUMMARY_BACK);
+  kernel_plan_program(w, &w->main, w->k->program, kernel_goes_back(w->k->kind));
   if (w->recomputes) host_place_around(w, &w->recompute);
   host_place_around(w, &w->main);
   if (w->panels) host_place_around(w, &w->common);

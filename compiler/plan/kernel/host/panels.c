@@ -35,7 +35,7 @@ static bool may_share(const kernel_plan *w, codegen_clone clone) {
   if (!clone_targets[clone].masks && host_has_rest(w)) return false;
   int64_t lanes = k->program->axes.items[w->m.lane_axis].size;
   bool several = lanes == TILE_RUNTIME_SIZE || lanes > w->m.lanes;
-  bool reverse = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_SUMMARY_BACK;
+  bool reverse = kernel_goes_back(k->kind);
   return several && !reverse && has_known_sizes(w, k->program);
 }
 
