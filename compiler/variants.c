@@ -71,12 +71,6 @@ bool compilation_has_body(const compilation *c, const typed_body *body) {
   return body->span.source == c->source->id;
 }
 
-static int axis_named(const typed_body *body, const char *name) {
-  for (int i = 0; i < body->axes.count; i++)
-    if (strcmp(body->axes.items[i].name, name) == 0) return i;
-  return -1;
-}
-
 // Whether -D ITEM.AXIS counts in place of -D AXIS.
 static bool is_named_define(const compilation *c, const typed_body *body, const char *axis) {
   vec_each(const size_override, define, c->options->overrides)
@@ -89,7 +83,7 @@ bool variant_concerns(const compilation *c, const size_choice *choice, const typ
   bool here = choice->item
                   ? strcmp(choice->item, body->name) == 0
                   : compilation_has_body(c, body) && !is_named_define(c, body, choice->axis);
-  return here && axis_named(body, choice->axis) >= 0;
+  return here && body_axis_named(body, choice->axis) >= 0;
 }
 
 bool variant_is_repeated(const compilation *c, const typed_body *body) {

@@ -115,12 +115,6 @@ static const char *command_of(arena *a, const artifact *whole) {
   return text;
 }
 
-static int axis_index_by_name(const typed_body *body, const char *name) {
-  for (int i = 0; i < body->axes.count; i++)
-    if (strcmp(body->axes.items[i].name, name) == 0) return i;
-  return -1;
-}
-
 static bool is_fixed_axis(const artifact_recurrence *r, const char *axis) {
   for (int i = 0; i < r->fixed.count; i++)
     if (strcmp(r->fixed.items[i].axis, axis) == 0) return true;
@@ -175,7 +169,7 @@ codegen_blob artifact_choice_table(arena *a, const artifact *whole, const artifa
   vec_each(const artifact_choice, sizes, whole->choices) {
     if (!is_fixed_axis(first, sizes->axis) || choice.axis_count == REC_CHOICE_AXES) continue;
     choice.axes[choice.axis_count++] =
-        (rec_choice_axis){axis_index_by_name(first->abi->body, sizes->axis),
+        (rec_choice_axis){body_axis_named(first->abi->body, sizes->axis),
                           put_variant_text(a, &texts, size, sizes->name)};
   }
   char *bytes = arena_alloc(a, size + (size_t)texts.count);

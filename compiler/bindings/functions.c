@@ -12,23 +12,21 @@ typedef struct spelling {
   bool lone;  // the only result is returned without a tuple
 } spelling;
 
-static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
-
 static bool is_lone(const python_function *f, const spelling *s) {
-  return s->lone && first_of(f)->results.count == 1;
+  return s->lone && python_first_of(f)->results.count == 1;
 }
 
 static void put_result_class(const python_printer *p, const python_function *f, const spelling *s) {
   if (is_lone(f, s)) return;
   PUT("class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name, f->name);
-  python_put_fields(p, f, &first_of(f)->results, s->array);
+  python_put_fields(p, f, &python_first_of(f)->results, s->array);
   PUT("\n\n");
 }
 
 // "def gla(", and an argument to a line.
 static void put_function_head(const python_printer *p, const python_function *f, const spelling *s,
                               bool step) {
-  const python_recurrence *r = first_of(f);
+  const python_recurrence *r = python_first_of(f);
   PUT("def %s%s(\n", f->name, step ? "_step" : "");
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
@@ -45,14 +43,14 @@ static void put_function_call(const python_printer *p, const python_function *f,
   PUT("    \"\"\"\n    return ");
   if (!is_lone(f, s)) PUT("%s_result(*", f->name);
   PUT("_functions_%s%s(", f->symbol, step ? ".step" : "");
-  python_put_tuple(p, first_of(f), &first_of(f)->operands);
+  python_put_tuple(p, python_first_of(f), &python_first_of(f)->operands);
   PUT("%s)%s\n\n\n", step ? "" : ", cu_seqlens", is_lone(f, s) ? "[0]" : ")");
 }
 
 static void put_forward(const python_printer *p, const python_function *f, const spelling *s) {
   put_function_head(p, f, s, false);
   python_put_doc(p, f);
-  python_put_tensors(p, f, &first_of(f)->operands, false);
+  python_put_tensors(p, f, &python_first_of(f)->operands, false);
   PUT("    cu_seqlens: None, or whole numbers: the offsets of sequences packed behind one another "
       "in one batch entry, and "
       "their "
@@ -65,7 +63,7 @@ static void put_step(const python_printer *p, const python_function *f, const sp
   put_function_head(p, f, s, true);
   PUT("    \"\"\"One step of %s, without an axis of time: hand its states to the next.\n\n",
       f->name);
-  python_put_tensors(p, f, &first_of(f)->operands, true);
+  python_put_tensors(p, f, &python_first_of(f)->operands, true);
   put_function_call(p, f, s, true);
 }
 

@@ -4,19 +4,17 @@
 //   gla(q, k, v, gate, *, h0_S=None, cu_seqlens=None, save=False, threads=0) -> gla_result(y, hT_S, saved)
 #include "compiler/bindings/python.h"
 
-static const python_recurrence *first_of(const python_function *f) { return &f->variants.items[0]; }
-
 static void put_results(const python_printer *p, const python_function *f) {
   fprintf(p->out, "class %s_result(NamedTuple):\n    \"\"\"What %s returns.\"\"\"\n\n", f->name,
           f->name);
-  python_put_fields(p, f, &first_of(f)->results, "np.ndarray");
+  python_put_fields(p, f, &python_first_of(f)->results, "np.ndarray");
   fprintf(p->out,
           "    saved: Optional[np.ndarray] = None  # with save=True: what %s_backward starts "
           "from\n\n\n",
           f->name);
   fprintf(p->out, "class %s_gradients(NamedTuple):\n    \"\"\"What %s_backward returns.\"\"\"\n\n",
           f->name, f->name);
-  python_put_fields(p, f, &first_of(f)->gradients, "np.ndarray");
+  python_put_fields(p, f, &python_first_of(f)->gradients, "np.ndarray");
   fprintf(p->out, "\n\n");
 }
 
@@ -35,7 +33,7 @@ static void put_python_parameters(const python_printer *p, const python_recurren
 }
 
 static void put_forward(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = first_of(f);
+  const python_recurrence *r = python_first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s(\n", f->name);
   put_python_parameters(p, r);
@@ -58,7 +56,7 @@ static void put_forward(const python_printer *p, const python_function *f) {
 }
 
 static void put_step(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = first_of(f);
+  const python_recurrence *r = python_first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s_step(\n", f->name);
   put_python_parameters(p, r);
@@ -75,7 +73,7 @@ static void put_step(const python_printer *p, const python_function *f) {
 }
 
 static void put_numpy_backward(const python_printer *p, const python_function *f) {
-  const python_recurrence *r = first_of(f);
+  const python_recurrence *r = python_first_of(f);
   FILE *out = p->out;
   fprintf(out, "def %s_backward(\n", f->name);
   put_python_parameters(p, r);

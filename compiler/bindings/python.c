@@ -14,7 +14,7 @@ const abi_memory *python_memory(const python_recurrence *r, int memory) {
 
 bool python_is_own(const python_recurrence *r) { return strchr(r->abi->body->name, '.') == NULL; }
 
-static bool is_param(const python_recurrence *r, int memory) {
+bool python_is_param(const python_recurrence *r, int memory) {
   return !abi_per_batch(r->abi, python_memory(r, memory));
 }
 
@@ -121,7 +121,7 @@ static bool is_instance_axis(const python_recurrence *r, int axis) {
 static const char *shape_words(arena *a, const python_recurrence *r, int memory, bool step) {
   const abi_memory *m = python_memory(r, memory);
   int axes[TYPED_MAX_AXES], count = abi_axes(r->abi, m, axes);
-  const char *text = is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
+  const char *text = python_is_param(r, memory) ? "" : m->token && !step ? "batch, time" : "batch";
   if (m->lag >= 0) text = arena_printf(a, "%s, %d", text, lag_depth(r, memory));
   for (int i = 0; i < count; i++)
     text =

@@ -49,9 +49,13 @@ typedef struct python_printer {
 python_function python_function_of(arena *a, const artifact *library, int first,
                                    python_scope *module);
 
+static inline const python_recurrence *python_first_of(const python_function *f) {
+  return &f->variants.items[0];
+}
 // Whether the source has it: what layers make has a dot in its name.
 bool python_is_own(const python_recurrence *r);
 const abi_memory *python_memory(const python_recurrence *r, int memory);
+bool python_is_param(const python_recurrence *r, int memory);
 bool python_is_optional(const python_recurrence *r, int memory);
 // "float32", "bfloat16"
 const char *python_type(number_type dtype);

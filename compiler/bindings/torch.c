@@ -17,10 +17,6 @@ static void put_reset(const python_printer *p, const char *made) {
 
 // ---- a recurrence with its parameters --------------------------------------------------------
 
-static bool is_param(const python_recurrence *r, int memory) {
-  return !abi_per_batch(r->abi, python_memory(r, memory));
-}
-
 static const typed_axis *axis_of(const python_recurrence *r, int axis) {
   return &r->abi->body->axes.items[axis];
 }
@@ -86,7 +82,7 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
   PUT("    def %s(self", step ? "step" : "forward");
   for (int i = 0; i < r->operands.count; i++) {
     int memory = r->operands.items[i];
-    if (is_param(r, memory)) continue;
+    if (python_is_param(r, memory)) continue;
     PUT(", %s%s", r->names[memory], python_is_optional(r, memory) ? "=None" : "");
     given = arena_printf(p->memory, "%s, %s", given, r->names[memory]);
   }
@@ -98,7 +94,8 @@ static void put_call(const python_printer *p, const python_function *f, bool ste
 void torch_put_module(const python_printer *p, const python_function *f) {
   const python_recurrence *r = &f->variants.items[0];
   bool has_params = false;
-  for (int i = 0; i < r->operands.count; i++) has_params |= is_param(r, r->operands.items[i]);
+  for (int i = 0; i < r->operands.count; i++)
+    has_params |= python_is_param(r, r->operands.items[i]);
   if (!has_params) return;
   PUT("class %s_module(torch.nn.Module):\n    \"\"\"%s with its parameters, which start as the "
       "source says.\"\"\"\n\n",

@@ -11,17 +11,12 @@
 
 typedef tile_program program;
 
-static tile_id number_tile(program *p, double x) { return tile_number(p, x); }
-static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
-static tile_id mul_tiles(program *p, tile_id x, tile_id y) {
-  return tile_binary(p, TILE_MUL, x, y);
-}
-
 // ---- real functions without a row of their own -----------------------------------------------
 
 static tile_id gelu(program *p, tile_id x) {
-  tile_id inner = tile_unary(p, TILE_ERF, mul_tiles(p, number_tile(p, sqrt(0.5)), x));
-  return mul_tiles(p, mul_tiles(p, number_tile(p, 0.5), x), add(p, number_tile(p, 1), inner));
+  tile_id inner = tile_unary(p, TILE_ERF, tile_binary(p, TILE_MUL, tile_number(p, sqrt(0.5)), x));
+  return tile_binary(p, TILE_MUL, tile_binary(p, TILE_MUL, tile_number(p, 0.5), x),
+                     tile_binary(p, TILE_ADD, tile_number(p, 1), inner));
 }
 
 // min(max(x, low), high): high, where low is above it. At a kink the value passes and the gradient
@@ -58,7 +53,7 @@ void lowering_set(lowering *l, value_id id, tile_pair pair) {
 static tile_pair lower_leaf(lowering *l, const typed_value *v) {
   program *p = l->program;
   switch (v->op) {
-    case VALUE_NUMBER: return pair_real(number_tile(p, v->number));
+    case VALUE_NUMBER: return pair_real(tile_number(p, v->number));
     case VALUE_AXIS_SIZE: return pair_real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
     case VALUE_INDEX: return pair_real(tile_leaf(p, TILE_INDEX, v->index));
     case VALUE_INPUT: return lower_tensor(p, l->body, TILE_INPUT, v->index);
@@ -129,7 +124,7 @@ static void guard_operands(program *p, const typed_value *v, tile_pair *x) {
   int k = operand_not_zero(v);
   if (p->form != TILE_CHUNK || k < 0 || !axis_in(pair_axes(p, x[k]), p->time_axis)) return;
   if (!pair_is_complex(x[k]) && tile_is_positive(p, x[k].re)) return;
-  x[k] = pair_where(p, tile_leaf(p, TILE_VALID, 0), x[k], pair_real(number_tile(p, 1)));
+  x[k] = pair_where(p, tile_leaf(p, TILE_VALID, 0), x[k], pair_real(tile_number(p, 1)));
 }
 
 // ---- one value -------------------------------------------------------------------------------

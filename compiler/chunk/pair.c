@@ -5,7 +5,6 @@
 
 typedef tile_program program;
 
-static tile_id number_tile(program *p, double x) { return tile_number(p, x); }
 static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
 static tile_id sub(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_SUB, x, y); }
 static tile_id mul_tiles(program *p, tile_id x, tile_id y) {
@@ -14,7 +13,7 @@ static tile_id mul_tiles(program *p, tile_id x, tile_id y) {
 static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_DIV, x, y); }
 
 tile_id pair_imaginary(program *p, tile_pair x) {
-  return pair_is_complex(x) ? x.im : number_tile(p, 0);
+  return pair_is_complex(x) ? x.im : tile_number(p, 0);
 }
 
 // ---- complex arithmetic ----------------------------------------------------------------------
@@ -51,7 +50,7 @@ tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
 
 tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
   long long left = exponent < 0 ? -(long long)exponent : exponent;
-  tile_pair result = pair_real(number_tile(p, 1)), square = x;
+  tile_pair result = pair_real(tile_number(p, 1)), square = x;
   for (bool first = true; left; left >>= 1) {
     if (left & 1) {
       result = first ? square : pair_mul(p, result, square);
@@ -59,7 +58,7 @@ tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
     }
     if (left > 1) square = pair_mul(p, square, square);
   }
-  return exponent < 0 ? pair_div(p, pair_real(number_tile(p, 1)), result) : result;
+  return exponent < 0 ? pair_div(p, pair_real(tile_number(p, 1)), result) : result;
 }
 
 tile_pair pair_polar(program *p, tile_id radius, tile_id angle) {
@@ -78,8 +77,8 @@ tile_pair pair_expm1(program *p, tile_pair x) {
   tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
   if (!pair_is_complex(x)) return pair_real(less_one);
   tile_id radius = tile_unary(p, TILE_EXP, x.re);
-  tile_id half = tile_unary(p, TILE_SIN, mul_tiles(p, number_tile(p, 0.5), x.im));
-  tile_id turned = mul_tiles(p, radius, mul_tiles(p, number_tile(p, 2), mul_tiles(p, half, half)));
+  tile_id half = tile_unary(p, TILE_SIN, mul_tiles(p, tile_number(p, 0.5), x.im));
+  tile_id turned = mul_tiles(p, radius, mul_tiles(p, tile_number(p, 2), mul_tiles(p, half, half)));
   return (tile_pair){sub(p, less_one, turned), mul_tiles(p, radius, tile_unary(p, TILE_SIN, x.im))};
 }
 
@@ -98,7 +97,7 @@ tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
 tile_pair pair_on_diagonal(program *p, tile_pair x) {
   tile_id same = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, p->time_axis),
                              tile_leaf(p, TILE_INDEX, p->pair_axis));
-  return pair_where(p, same, x, pair_real(number_tile(p, 0)));
+  return pair_where(p, same, x, pair_real(tile_number(p, 0)));
 }
 
 // ---- what works on each part -----------------------------------------------------------------

@@ -28,10 +28,6 @@ static const typed_value *reading_value(const reading *r, value_id id) {
   return &r->from->values.items[id];
 }
 
-static axis_set renamed(axis_set axes, int from, int to) {
-  return axis_in(axes, from) ? (axes & ~axis_bit(from)) | axis_bit(to) : axes;
-}
-
 // ---- what values have of states -----------------------------------------------------------------
 
 static bool value_adds(value_op op) {
@@ -52,7 +48,7 @@ static void describe_read_value(reading *r, value_id id) {
     bool passes = value_adds(v->op) || v->op == VALUE_MUL || v->op == VALUE_WHERE;
     r->reads[id] |= passes && r->reads[v->args[k]];
   }
-  if (v->op == VALUE_RENAME) r->held[id] = renamed(r->held[id], v->index, v->index2);
+  if (v->op == VALUE_RENAME) r->held[id] = axes_renamed(r->held[id], v->index, v->index2);
   for (int k = 0; k < value_arity(v->op); k++) r->made[id] |= r->made[v->args[k]];
   r->made[id] |= v->op == VALUE_PREVIOUS;
   r->reads[id] |= r->held[id] || (v->op == VALUE_SUM && r->held[v->args[0]]);
@@ -162,7 +158,7 @@ static value_id summed_product(reading *r, value_id outer, value_id id, axis_set
 static value_id sum_of_renamed(reading *r, value_id outer, const typed_value *v, axis_set over) {
   int from = v->index, to = v->index2;
   if (outer != NO_VALUE) outer = make_renamed(r->b, outer, to, from);
-  value_id sum = summed_product(r, outer, v->args[0], renamed(over, to, from));
+  value_id sum = summed_product(r, outer, v->args[0], axes_renamed(over, to, from));
   return make_renamed(r->b, sum, from, to);
 }
 

@@ -38,10 +38,6 @@ typedef struct reader {
 
 // ---- what values are made of -----------------------------------------------------------------
 
-static axis_set renamed(axis_set axes, const typed_value *v) {
-  return axis_in(axes, v->index) ? (axes & ~axis_bit(v->index)) | axis_bit(v->index2) : axes;
-}
-
 static void describe_shifted_value(reader *r, value_id id) {
   const typed_value *v = &r->from->values.items[id];
   for (int k = 0; k < value_arity(v->op); k++) {
@@ -52,8 +48,9 @@ static void describe_shifted_value(reader *r, value_id id) {
   if (v->op == VALUE_PREVIOUS) r->made[id] = r->axis_of[v->index] >= 0;
   if (v->op == VALUE_PREVIOUS && !r->made[id]) r->others[id] = v->axes;
   if (v->op == VALUE_INDEX) r->positional[id] = v->axes;
-  if (v->op == VALUE_RENAME) r->positional[id] = renamed(r->positional[id], v);
-  if (v->op == VALUE_RENAME) r->others[id] = renamed(r->others[id], v);
+  if (v->op == VALUE_RENAME)
+    r->positional[id] = axes_renamed(r->positional[id], v->index, v->index2);
+  if (v->op == VALUE_RENAME) r->others[id] = axes_renamed(r->others[id], v->index, v->index2);
   r->positional[id] &= v->axes;
   r->others[id] &= v->axes;
 }

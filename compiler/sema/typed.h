@@ -35,6 +35,9 @@ typedef int32_t value_id;  // position in body.values; -1 for none
 
 static inline axis_set axis_bit(int axis) { return (axis_set)1 << axis; }
 static inline bool axis_in(axis_set set, int axis) { return (set >> axis) & 1; }
+static inline axis_set axes_renamed(axis_set axes, int from, int to) {
+  return axis_in(axes, from) ? (axes & ~axis_bit(from)) | axis_bit(to) : axes;
+}
 
 // A header axis.
 typedef struct typed_axis {
@@ -254,6 +257,8 @@ char *typed_print_body(arena *arena, const typed_body *body);
 double typed_axis_value(const typed_body *body, int axis, const int64_t *sizes);
 // "H,K" in header order; of a tensor in the order of memory.
 const char *body_axes_text(arena *arena, const typed_body *body, axis_set axes);
+// The axis of this name; -1: it has none.
+int body_axis_named(const typed_body *body, const char *name);
 const char *body_order_text(arena *arena, const typed_body *body, const int *axes, int count);
 // Parts that other texts of bodies share: "input", "  input x[H,K] in [0, 1]", and what a leaf
 // reads, " x".

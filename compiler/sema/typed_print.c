@@ -6,6 +6,8 @@
 //     %0 [G,N] = input x
 //     %1 [G,N] = sigmoid %0  "g"
 //     ...
+#include <string.h>
+
 #include "compiler/base/text.h"
 #include "compiler/sema/sema.h"
 #include "compiler/sema/typed.h"
@@ -16,6 +18,12 @@ const char *body_order_text(arena *a, const typed_body *body, const int *axes, i
   for (int i = 0; i < count; i++)
     text = arena_printf(a, "%s%s%s", text, i ? "," : "", body->axes.items[axes[i]].name);
   return text;
+}
+
+int body_axis_named(const typed_body *body, const char *name) {
+  for (int i = 0; i < body->axes.count; i++)
+    if (strcmp(body->axes.items[i].name, name) == 0) return i;
+  return -1;
 }
 
 const char *body_axes_text(arena *a, const typed_body *body, axis_set axes) {

@@ -135,12 +135,6 @@ static void load_tile(lower *l, const matrix_product *p, const warp_share *s,
 
 // ---- the vectors ----
 
-static bool has_pairs(lower *l, const view *v, int axis) {
-  int64_t stride;
-  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) &&
-         stride == 1;
-}
-
 // Two neighbours along the depth, of the vector that the lane's column has.
 static void load_pair(lower *l, const matrix_product *p, const place_in_loops *at, ir depth,
                       ir x[2]) {
@@ -149,7 +143,7 @@ static void load_pair(lower *l, const matrix_product *p, const place_in_loops *a
   int last = p->depth.axes[p->depth.count - 1];
   place_in_loops place = *at;
   gpu_matrix_go_to(l, &p->depth, depth, &place);
-  if (!has_pairs(l, &f->a, last)) {
+  if (!gpu_has_pairs(l, &f->a, last)) {
     x[0] = view_load(l, &f->a, &place, f->a_axes);
     gpu_matrix_go_to(l, &p->depth, int_add(e, depth, integer(e, 1)), &place);
     x[1] = view_load(l, &f->a, &place, f->a_axes);

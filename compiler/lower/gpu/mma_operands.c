@@ -107,10 +107,9 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
   return gpu_call(l->e, op, (ir[]){low, high}, 2);
 }
 
-// May two neighbouring elements be loaded together?
-static bool has_pairs(lower *l, const mma_operand *o, int k) {
+bool gpu_has_pairs(lower *l, const view *v, int axis) {
   int64_t stride;
-  return known_size(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
+  return known_size(l, axis) % 2 == 0 && v->stride[axis] && int_known(v->stride[axis], &stride) &&
          stride == 1;
 }
 
@@ -118,7 +117,7 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
                   ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
-  if (has_pairs(l, o, depth)) {
+  if (gpu_has_pairs(l, &o->v, depth)) {
     place_in_loops wide = *at;
     wide.vector_axis = depth;
     wide.lanes = 2;

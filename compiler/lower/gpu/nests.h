@@ -10,6 +10,8 @@ typedef struct gpu_blocks {
   int64_t rows, columns;
 } gpu_blocks;
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j);
+// mma_operands.c: may two neighbouring elements along the axis be loaded together?
+bool gpu_has_pairs(lower *l, const view *v, int axis);
 // wgmma.c: the fence after stores to memory that warpgroup products may read.
 void gpu_fence_groups(lower *l);
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
