@@ -103,6 +103,7 @@ enum {
   REC_KERNEL_BACKWARD,
   REC_KERNEL_SUMMARY,
   REC_KERNEL_SUMMARY_BACK,  // neither functions nor symbols where there are no summaries
+  REC_KERNEL_SLICE,         // host: FORWARD that reads what SUMMARY has kept; may be missing
   // GPU: for calls with few instances; no symbols where they would not take less time
   REC_KERNEL_FORWARD_FEW,
   REC_KERNEL_BACKWARD_FEW,
@@ -239,9 +240,10 @@ typedef struct rec_table {
   int32_t batch_field, time_field, sequences_field, cu_seqlens_field;
   int32_t axis_count, axes_at;
   int32_t memory_count, memories_at;
-  int32_t chunk;          // steps between saved states
-  rec_table_count saved;  // numbers of one saved state
-  rec_table_count kept;   // host: numbers that the forward keeps of a chunk beside it
+  int32_t chunk;                  // steps between saved states
+  rec_table_count saved;          // numbers of one saved state
+  rec_table_count kept;           // host: numbers that the forward keeps of a chunk beside it
+  rec_table_count kept_of_slice;  // host: numbers that SUMMARY keeps of a chunk for SLICE
   rec_table_kernel kernels[REC_KERNEL_COUNT];
   int32_t inner_memory_count;      // memories of kernels that summarise, behind those of the caller
   int32_t segment_multiple;        // steps

@@ -34,6 +34,7 @@ static const char *header_kind_text(kernel_kind kind) {
     case KERNEL_BACKWARD: return "backward";
     case KERNEL_SUMMARY: return "part";
     case KERNEL_SUMMARY_BACK: return "part_backward";
+    case KERNEL_SLICE: break;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }

@@ -82,6 +82,7 @@ artifact_summary_parts artifact_summary_parts_of(arena *a, const abi_recurrence 
   artifact_summary_parts parts = {0};
   for (int i = 0; i < k->program->results.count; i++) {
     const tile_place *place = &k->program->results.items[i].place;
+    if (place->role == TILE_KEEP) continue;
     artifact_summary_part part = {transfer_part(abi, transfers, k, host, place), place};
     if (!host || place->lag < 0) vec_push(a, &parts, part);
   }

@@ -282,6 +282,7 @@ static int kernel_position(const kernel *k) {
     case KERNEL_BACKWARD: return k->gpu.few ? REC_KERNEL_BACKWARD_FEW : REC_KERNEL_BACKWARD;
     case KERNEL_SUMMARY: return REC_KERNEL_SUMMARY;
     case KERNEL_SUMMARY_BACK: return REC_KERNEL_SUMMARY_BACK;
+    case KERNEL_SLICE: return REC_KERNEL_SLICE;
   }
   ICE("artifact", "kernel of kind %d", k->kind);
 }
@@ -466,6 +467,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   vec_each(const codegen_kernel, compiled, kernels->host) {
     int kind = kernel_position(compiled->kernel);
     if (kind == REC_KERNEL_BACKWARD) table.kept = byte_count_row(&b, &compiled->kept);
+    if (kind == REC_KERNEL_SLICE) table.kept_of_slice = byte_count_row(&b, &compiled->kept);
     int32_t row_at =
         (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);

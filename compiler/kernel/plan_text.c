@@ -7,10 +7,13 @@
 #include "compiler/kernel/plan_text.h"
 
 static const char *plan_kind_text(kernel_kind kind) {
-  static const char *const kinds[] = {
-      [KERNEL_FORWARD] = "forward",    [KERNEL_STEP] = "step",
-      [KERNEL_STATES] = "states",      [KERNEL_BACKWARD] = "backward",
-      [KERNEL_SUMMARY] = "time slice", [KERNEL_SUMMARY_BACK] = "backward time slice"};
+  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",
+                                      [KERNEL_STEP] = "step",
+                                      [KERNEL_STATES] = "states",
+                                      [KERNEL_BACKWARD] = "backward",
+                                      [KERNEL_SUMMARY] = "time slice",
+                                      [KERNEL_SUMMARY_BACK] = "backward time slice",
+                                      [KERNEL_SLICE] = "forward of a time slice"};
   return kinds[kind];
 }
 

@@ -22,7 +22,9 @@ typedef enum kernel_kind {
   KERNEL_BACKWARD,  // all gradients, chunks in reverse, from chunk-start states
   // what a segment or time slice makes of the states before it (tile_transfer); GPU: from zero
   KERNEL_SUMMARY,
-  KERNEL_SUMMARY_BACK  // the same for cotangents, before BACKWARD
+  KERNEL_SUMMARY_BACK,  // the same for cotangents, before BACKWARD
+  // host: FORWARD of a time slice, which reads the values that SUMMARY has kept of it
+  KERNEL_SLICE
 } kernel_kind;
 
 static inline bool kernel_goes_back(kernel_kind kind) {

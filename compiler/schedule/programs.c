@@ -40,6 +40,11 @@ static void keep_in_scratch(arena *a, program_work *w) {
   w->spared = save_values(a, &w->made, &w->gradient, w->axes, w->clone, SAVE_IN_SCRATCH);
 }
 
+static void keep_for_slice(arena *a, program_work *w) {
+  w->made = w->from;
+  w->spared = save_of_slice(a, &w->made, &w->forward, w->axes, w->clone);
+}
+
 static void restrict_results(arena *a, program_work *w) {
   w->made = tile_restrict(a, w->from, w->roles);
 }
@@ -73,14 +78,14 @@ static const struct {
 static const char *program_pass_name(int pass) { return passes[pass].name; }
 
 static bool may_leave_program_pass_out(int pass) {
-  return pass == PROGRAM_SAVE || pass == PROGRAM_KEEP;
+  return pass == PROGRAM_SAVE || pass == PROGRAM_KEEP || pass == PROGRAM_SLICE;
 }
 
 const pass_stage program_stage = {"programs", PROGRAM_PASSES, program_pass_name,
                                   may_leave_program_pass_out};
 
 static int verified_programs(arena *a, program_pass pass, const program_work *w) {
-  const tile_program *made[] = {w->made, w->gradient.backward, w->gradient.recompute};
+  const tile_program *made[] = {w->made, w->gradient.backward, w->gradient.recompute, w->forward};
   int count = 0;
   for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
     const char *wrong = made[i] ? tile_verify(a, made[i]) : NULL;

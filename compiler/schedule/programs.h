@@ -19,18 +19,20 @@ extern const pass_stage program_stage;
 typedef struct program_work {
   const recurrence *recurrence;
   const tile_program *from;
-  int length;           // of chunks
-  unsigned roles;       // RESTRICT: bits; TRANSFER: the role of the states
-  bool given;           // TRANSFER: steps before the first one are
-  axis_set axes;        // TRANSFER: along which states may have columns; SAVE, KEEP: the instances
-  codegen_clone clone;  // SAVE, KEEP: by whose figures it is chosen
+  int length;      // of chunks
+  unsigned roles;  // RESTRICT: bits; TRANSFER: the role of the states
+  bool given;      // TRANSFER: steps before the first one are
+  // TRANSFER: along which states may have columns; SAVE, KEEP, SLICE: the instances
+  axis_set axes;
+  codegen_clone clone;          // SAVE, KEEP, SLICE: by whose figures it is chosen
+  const tile_program *forward;  // SLICE: of a slice, which it changes
   // TILE: of so many entries; TRANSFER: the axis of the columns, -1: there are none
   int axis, entries;
   // made
   const tile_program *made;  // NULL: there is no such program, and `why` may say why not
   const char *why;
   tile_gradient gradient;  // DIFFERENTIATE; SAVE and KEEP change it
-  double spared;           // SAVE, KEEP: the share of the work of backward
+  double spared;           // SAVE, KEEP: the share of the work of backward; SLICE: of forward
 } program_work;
 
 // Runs a pass. The verifier looks at all programs that it leaves; a mistake there is a bug of that

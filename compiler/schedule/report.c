@@ -294,6 +294,18 @@ static void put_saved_values(const reporter *r) {
           names, sum_text(r, &bytes), 100 * r->kernels->spared);
 }
 
+// A sequence by itself is cut in time where it is a single instance.
+static void put_kept_of_slice(const reporter *r) {
+  amount bytes = {0};
+  if (!r->kernels->spared_of_slice) return;
+  const char *names = kept_names(r, reported_kernel(r, KERNEL_SUMMARY)->program,
+                                 state_number_bytes(r->dtype), &bytes);
+  fprintf(r->out,
+          "  slices      of time: forward reads what summaries keep, %s: %s bytes a step, which "
+          "spares %.0f %% of it\n",
+          names, sum_text(r, &bytes), 100 * r->kernels->spared_of_slice);
+}
+
 static void put_saved(const reporter *r, bool states) {
   int chunk = r->kernels->chunk;
   amount numbers = {0};
@@ -413,6 +425,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   fprintf(r.out, "  backward    %s\n", step_cost_text(&r, KERNEL_BACKWARD));
   put_saved(&r, states);
   put_again(&r, states);
+  put_kept_of_slice(&r);
   report_axes(&r);
   for (int back = 0; back < 2 && kernels->summarises; back++) put_segments(&r, back);
   return text_end(&text, a);

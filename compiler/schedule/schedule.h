@@ -23,16 +23,17 @@ typedef struct schedule_alternative {
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps SUMMARY, SUMMARY_BACK
+  VEC(kernel) kernels;  // FORWARD, STEP, STATES, BACKWARD, perhaps SUMMARY, SUMMARY_BACK, SLICE
   // why forward, backward have no summaries of stretches of time; NULL: they have
   const char *whole[2];
-  bool summarises;      // host: --summary
-  codegen_clone clone;  // by whose figures forms were compared
-  double spacing;       // host: chunks whose saved states are closer were not compared
-  int chunk;            // steps between saved states
-  const char *form;     // "step", "chunk", "pointwise", for report and manifest
-  const char *why;      // one line for the report: what decided
-  double spared;        // the share of backward's work that values in `saved` spare (save.h)
+  bool summarises;         // host: --summary
+  codegen_clone clone;     // by whose figures forms were compared
+  double spacing;          // host: chunks whose saved states are closer were not compared
+  int chunk;               // steps between saved states
+  const char *form;        // "step", "chunk", "pointwise", for report and manifest
+  const char *why;         // one line for the report: what decided
+  double spared;           // the share of backward's work that values in `saved` spare (save.h)
+  double spared_of_slice;  // the share of SLICE's work that values of SUMMARY spare; 0: no SLICE
   // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
   bool steps_forward;
   double fused_step;

@@ -6,11 +6,20 @@
 //
 // Backward is the same in reverse with cotangents. Where a summary is out of range, the call runs
 // as one slice.
+//
+// Forward may read values that the summaries keep (SLICE). They lie in rows of the workspace as
+// those of `saved` do, and the states before chunks behind them. A few slices go through all three
+// passes before the next ones, so that rows stay in a cache. That changes no result.
 #include "runtime/support/split.h"
+
+#include <string.h>
 
 #include "runtime/support/fold.h"
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
+
+// Rows of a thread: half of a second-level cache.
+#define CACHED_BYTES ((int64_t)1 << 19)
 
 static const rec_table_kernel *split_kernel(const call *c, int kind) {
   return &c->table->kernels[kind];
@@ -81,6 +90,25 @@ static int64_t summary_stride(const call *c) {
   return larger(segment_columns_at(&l, -1, 0), segment_columns_at(&back, -1, 0));
 }
 
+static bool has_slice_kernel(const call *c) {
+  return is_compiled(split_kernel(c, REC_KERNEL_SLICE));
+}
+
+// Numbers of the row of a chunk: what SUMMARY keeps, then the state before it.
+static int64_t chunk_row_numbers(const call *c) {
+  return round_up(call_count(c, &c->table->kept_of_slice, 0) + call_count(c, &c->table->saved, 0),
+                  REC_ALIGNMENT / c->table->number_bytes);
+}
+
+static int64_t chunk_rows(const call *c) {
+  return (c->time + c->table->chunk - 1) / c->table->chunk;
+}
+
+static int64_t rows_bytes(const call *c) {
+  if (!has_slice_kernel(c)) return 0;
+  return chunk_rows(c) * chunk_row_numbers(c) * c->table->number_bytes;
+}
+
 int64_t split_bytes(const call *c, bool backward) {
   int64_t stage = 0;
   for (int i = 0; i < REC_KERNEL_COUNT; i++) {
@@ -89,7 +117,7 @@ int64_t split_bytes(const call *c, bool backward) {
     if (i == REC_KERNEL_STEP || (back && !backward)) continue;
     if (is_compiled(kernel)) stage = larger(stage, stage_bytes(c, kernel));  // some are GPUs' alone
   }
-  return 2 * c->slices * summary_stride(c) + stage;
+  return 2 * c->slices * summary_stride(c) + (backward ? 0 : rows_bytes(c)) + stage;
 }
 
 static split split_new(const call *c, bool back, char *workspace) {
@@ -135,26 +163,45 @@ static void run_split_pass(split *s, int kind, stage_saved saved, stage_results 
 
 // ---- calls -----------------------------------------------------------------------------------
 
-// Finds the states of every slice; false: a summary is out of range. Decays above 1 may have a
-// product without a number where the states, step by step, stay finite.
-static bool find_slice_states(split *s, stage_saved saved) {
+// Walks over the slices: from the caller's states to those of every slice.
+typedef struct slice_walk {
+  folding fold;
+  int64_t at, step;  // the slice whose states are known last
+} slice_walk;
+
+static slice_walk begin_walk(split *s) {
   bool back = s->layout.back;
-  int64_t slices = s->call->slices, from = back ? slices - 1 : 0, step = back ? -1 : 1;
-  run_split_pass(s, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, back,
-                 slices - !back, summary_state);
-  folding f = fold_open(&s->layout, NULL);
-  f.from = s->states + from * s->stride;
-  fold_read_states(&f);
-  for (int64_t i = 1; i < slices; i++, from += step) {
-    char *summary = s->summaries + from * s->stride;
+  slice_walk w = {.fold = fold_open(&s->layout, NULL),
+                  .at = back ? s->call->slices - 1 : 0,
+                  .step = back ? -1 : 1};
+  w.fold.from = s->states + w.at * s->stride;
+  fold_read_states(&w.fold);
+  return w;
+}
+
+// The states of `count` more slices; false: a summary is out of range. Decays above 1 may have a
+// product without a number where the states, step by step, stay finite.
+static bool walk_slices(split *s, slice_walk *w, int64_t count) {
+  for (int64_t i = 0; i < count; i++, w->at += w->step) {
+    char *summary = s->summaries + w->at * s->stride;
     segment_guard(&s->layout, summary, false);
     if (segment_is_out_of_range(summary)) return false;
-    f.summary = summary;
-    f.to = f.from + step * s->stride;
-    fold_states(&f);
-    f.from = f.to;
+    w->fold.summary = summary;
+    w->fold.to = w->fold.from + w->step * s->stride;
+    fold_states(&w->fold);
+    w->fold.from = w->fold.to;
   }
   return true;
+}
+
+// Finds the states of every slice.
+static bool find_slice_states(split *s, stage_saved saved) {
+  bool back = s->layout.back;
+  int64_t slices = s->call->slices;
+  run_split_pass(s, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY, saved, STAGE_STATES, back,
+                 slices - !back, summary_state);
+  slice_walk w = begin_walk(s);
+  return walk_slices(s, &w, slices - 1);
 }
 
 // The call without its cut: one slice needs no more workspace than many.
@@ -175,8 +222,52 @@ static void run_slices(const call *c, int kind, stage_saved saved, stage_results
     stage_run(&whole, split_kernel(c, kind), saved, results, NULL, s.stage);
 }
 
+// Backward wants states alone of the rows of the chunks from `first` on.
+static void save_states(const call *c, stage_saved saved, stage_saved rows, int64_t first,
+                        int64_t last) {
+  int64_t kept = call_count(c, &c->table->kept_of_slice, 0), bytes = c->table->number_bytes;
+  size_t state = (size_t)(call_count(c, &c->table->saved, 0) * bytes);
+  for (int64_t i = first; i < last; i++)
+    memcpy((char *)saved.data + i * saved.chunk_stride * bytes,
+           (const char *)rows.data + (i * rows.chunk_stride + kept) * bytes, state);
+}
+
+// Slices whose rows the caches of all threads hold.
+static int64_t slices_at_a_time(const call *c, int64_t slice_bytes) {
+  return smaller(c->slices, larger(1, CACHED_BYTES / slice_bytes) * c->threads);
+}
+
+// Forward by SLICE. If backward wants kept values, it is all that SUMMARY keeps.
+static void run_kept_slices(const call *c, stage_saved saved, void *workspace) {
+  split s = split_new(c, false, workspace);
+  call whole = uncut(c);
+  bool in_saved = saved.data && call_count(c, &c->table->kept, 0) > 0;
+  int64_t chunks = c->slice_steps / c->table->chunk, all = chunk_rows(c),
+          numbers = chunk_row_numbers(c), slice_bytes = chunks * numbers * c->table->number_bytes,
+          most = slices_at_a_time(c, slice_bytes);
+  char *memory = s.stage;
+  s.stage = memory + rows_bytes(c);
+  slice_walk w = begin_walk(&s);
+  for (int64_t first = 0; first < c->slices; first += most) {
+    int64_t last = smaller(first + most, c->slices), known = smaller(last, c->slices - 1);
+    stage_saved rows = {memory - first * slice_bytes, all * numbers, numbers};
+    if (in_saved) rows = saved;
+    run_split_pass(&s, REC_KERNEL_SUMMARY, rows, STAGE_STATES, first, last, summary_state);
+    if (!walk_slices(&s, &w, known - first)) {
+      stage_run(&whole, split_kernel(c, REC_KERNEL_FORWARD), saved, STAGE_ALL, NULL, s.stage);
+      return;
+    }
+    run_split_pass(&s, REC_KERNEL_SLICE, rows, STAGE_ALL, first, last, whole_state);
+    if (saved.data && !in_saved)
+      save_states(c, saved, rows, first * chunks, smaller(last * chunks, all));
+  }
+}
+
 void split_forward_call(const call *c, stage_saved saved, void *workspace) {
-  run_slices(c, REC_KERNEL_FORWARD, saved, STAGE_ALL, workspace);
+  if (has_slice_kernel(c))
+    run_kept_slices(c, saved, workspace);
+  else
+    run_slices(c, REC_KERNEL_FORWARD, saved, STAGE_ALL, workspace);
 }
 
 void split_backward_call(const call *c, stage_saved saved, bool recompute, void *workspace) {

@@ -1,7 +1,8 @@
 // Time slices that run side by side, for one sequence that is one instance, where nothing else
 // could be shared out. Slices are combined by their states, exactly: states that decay element by
 // element obey  state after = product of decays * state before + state after from zero. The cut
-// depends on sizes alone, like every other. It costs about twice the arithmetic.
+// depends on sizes alone, like every other. It costs the arithmetic of the states twice; the products
+// that increments are made of may be kept from the first pass for the second.
 #pragma once
 
 #include "runtime/support/stage.h"

@@ -154,7 +154,8 @@ codegen_kernel kernel_describe(arena *a, const kernel *k) {
   if (again && k->recompute) add_slots(a, &d, k->recompute);
   bool states = recurrence_has_states(k->recurrence);
   d.reads_saved = again && states;
-  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
+  d.writes_saved =
+      states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_SLICE);
   d.time_splits = !states;
   d.combines = k->summary != NULL;
   return d;
