@@ -141,8 +141,22 @@ static void unroll_points(lower *l, place_in_loops *at, point_nest *n) {
   groups_end(e, &g);
 }
 
+// The one step that a sum over the steps of a chunk looks at, if the chunk has it.
+static void step_at_end(lower *l, place_in_loops *at, point_nest *n) {
+  emitter *e = l->e;
+  int axis = l->p->program->time_axis;
+  ir step = int_sub(e, l->rows, integer(e, n->nest->at_end));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSGE, step, integer(e, 0)));
+  at->index[axis] = step;
+  reduced_loops(l, at, n);
+  at->index[axis] = NULL;
+  branch_end(e, &branch);
+}
+
 static void loops_of_sum(lower *l, place_in_loops *at, point_nest *n) {
-  if (n->turns)
+  if (n->nest->at_end)
+    step_at_end(l, at, n);
+  else if (n->turns)
     unroll_points(l, at, n);
   else
     lower_loops_over(l, &n->reduced, 0, at, reduced_loops, n);

@@ -73,12 +73,52 @@ static int value_instructions(const planner *q, tile_id id) {
   return count;
 }
 
+// ---- sums over a single step ----
+
+// The steps before the end of a chunk where `id`, x or 0, is x; 0: it is no such choice.
+static int chosen_at_end(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (v->op != TILE_SELECT) return 0;
+  const tile_value *here = value(q, v->args[0]), *other = value(q, v->args[2]);
+  bool zero = other->op == TILE_NUMBER && other->number == 0;
+  return here->op == TILE_AT_END && zero ? 1 + tile_steps_before_end(here) : 0;
+}
+
+// Does a nest of its own make the value, or the prologue? Then it is in memory for other reasons.
+static bool lies_in_memory(const planner *q, tile_id id) {
+  while (plan_at_hand(q->p, id) && tile_arity(value(q, id)->op) == 1) id = value(q, id)->args[0];
+  return value(q, id)->op == TILE_ARGUMENT || has_own_nest(q, id) ||
+         q->p->values[id].region == REGION_PROLOGUE;
+}
+
+// A state after the steps of a chunk is chosen among all steps: sum over t of where(at_end, h, 0).
+// Such sums and choices have nests of their own, which look at that step alone.
+static void find_sums_at_end(planner *q) {
+  int count = q->program->values.count, *uses = ARENA_ARRAY(q->a, int, count);
+  q->at_end = ARENA_ARRAY(q->a, int, count);
+  if (q->m->kind != MAP_LANES) return;
+  for (tile_id id = 0; id < count; id++)
+    for (int k = 0; q->p->values[id].needed && k < tile_arity(value(q, id)->op); k++)
+      uses[value(q, id)->args[k]]++;
+  for (int i = 0; i < q->program->results.count; i++) uses[q->program->results.items[i].value]++;
+  for (tile_id id = 0; id < count; id++) {
+    const tile_value *v = value(q, id);
+    bool over_time = v->op == TILE_SUM && v->over == axis_bit(q->program->time_axis);
+    if (!over_time || !q->p->values[id].needed || uses[v->args[0]] > 1) continue;
+    int at = chosen_at_end(q, v->args[0]);
+    if (at && lies_in_memory(q, value(q, v->args[0])->args[1]))
+      q->at_end[id] = q->at_end[v->args[0]] = at;
+  }
+}
+
+// ---- points ----
+
 enum { MOST_INSTRUCTIONS = 1000 };
 
 static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
   if (nest->instructions + value_instructions(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
-  if (nest->wide != pv->wide) return false;
+  if (nest->wide != pv->wide || nest->at_end != q->at_end[id]) return false;
   if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
     return false;
   axis_set over = reduced_axes(q, id);
@@ -114,6 +154,7 @@ static void join_points(planner *q, tile_id id) {
                     .axes = pv->space,
                     .lane = lane,
                     .wide = pv->wide,
+                    .at_end = q->at_end[id],
                     .pack = -1};
   nest.over = reduced_axes(q, id);
   nest.instructions = value_instructions(q, id);
@@ -176,6 +217,7 @@ static void plan_own_nest(planner *q, tile_id id) {
 }
 
 void plan_make_nests(planner *q) {
+  find_sums_at_end(q);
   for (int i = 0; i < q->order_count; i++) plan_added_product(q, q->order[i]);
   for (region r = 0; r < REGION_COUNT; r++) {
     for (int i = 0; i < q->order_count; i++) {

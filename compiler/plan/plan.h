@@ -186,7 +186,10 @@ typedef struct plan_nest {
   region region;
   axis_set axes, over;
   bool lane;
-  bool wide;         // POINTS: of values in f64
+  bool wide;  // POINTS: of values in f64
+  // POINTS, host: sums over t of what is 0 but at one step, which is so many before the steps of a
+  // chunk end; 0: others
+  int at_end;
   int instructions;  // an estimate: it keeps nests small enough for one function
   plan_threads threads;
   bool beside;  // GPU: no barrier stands between it and the nest before (gpu/intervals.c)

@@ -19,6 +19,7 @@ typedef struct planner {
   double matrix_bytes;       // GPU, steps: bytes that copies of parameters take of shared memory
   int64_t matrix_registers;  // the same: registers of a thread that matrices of parameters take
   bool *wide;                // by value: computed in f64; NULL: none is
+  int *at_end;               // by value: plan_nest.at_end of its nest
 } planner;
 
 static inline const tile_value *value(const planner *q, tile_id id) {

@@ -351,6 +351,7 @@ static void put_planned_points(printer *o, const plan_nest *nest) {
   put_vectors(o, nest);
   put_threads(o, nest);
   if (nest->wide) fprintf(o->out, " f64");
+  if (nest->at_end) fprintf(o->out, ", step length - %d alone", nest->at_end);
   if (nest->kind == NEST_SOLVE) put_lanes_of_system(o, nest);
   if (nest->beside) fprintf(o->out, ", beside the nest before");
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);

@@ -71,7 +71,7 @@ static bool may_be_saved(const saver *s, tile_id id) {
   if (!s->uses[id] || s->read[id] || s->image[id] == NO_TILE ||
       s->sections[s->image[id]] != TILE_BODY)
     return false;
-  if (s->after_states && (s->after_states[id] || v->op == TILE_MUL)) return false;
+  if (s->after_states && s->after_states[id]) return false;
   if (!tile_arity(v->op) || !axis_in(v->axes, p->time_axis)) return false;
   for (int i = 0; i < p->axes.count; i++) {
     bool own = i == p->time_axis || p->axes.items[i].body_axis >= 0;

@@ -32,8 +32,9 @@ static void add_staged(lower *l, const point_nest *n) {
 
 static int vector_of(const lower *l, const plan_nest *nest) {
   if (nest->lane || !nest->axes) return -1;
-  loop_axes all = lower_by_rank(l, nest->axes);
-  return all.axes[all.count - 1];
+  axis_set axes = nest->at_end ? nest->axes & ~nest->over : nest->axes;
+  loop_axes all = lower_by_rank(l, axes);
+  return axes ? all.axes[all.count - 1] : -1;
 }
 
 static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
