@@ -29,8 +29,10 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 // overwrites `rows`.
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
-// transpose.c: a pack in square blocks of vectors; false: it cannot be made so.
+// transpose.c: a pack in square blocks of vectors; false: it cannot be made so. A nest of which
+// results lie across its vectors; false: none does.
 bool host_transpose(lower *l, const plan_nest *nest, view to);
+bool host_results_across(lower *l, point_nest *n);
 
 // How a product is stored: in place of the value in memory, added to it, or subtracted from it.
 typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;

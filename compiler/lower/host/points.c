@@ -63,6 +63,7 @@ static int vectors_side_by_side(const lower *l, const plan_nest *nest, int axis)
 
 void host_points(lower *l, const plan_nest *nest) {
   point_nest n = lower_open_points(l, nest, vector_of(l, nest));
+  if (host_results_across(l, &n)) return;
   l->side_by_side = vectors_side_by_side(l, nest, n.vector);
   open_staged(l, &n);
   place_in_loops at = lower_start_place(l, nest->lane);
