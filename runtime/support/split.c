@@ -8,8 +8,9 @@
 // as one slice.
 //
 // Forward may read values that the summaries keep (SLICE). They lie in rows of the workspace as
-// those of `saved` do, and the states before chunks behind them. A few slices go through all three
-// passes before the next ones, so that rows stay in a cache. That changes no result.
+// those of `saved` do, and the states before chunks behind them. One thread takes a slice through all
+// three passes before the next one. Its rows stay in a cache then, and a summary that is out of range
+// shows early. Results are the same.
 #include "runtime/support/split.h"
 
 #include <string.h>
@@ -17,9 +18,6 @@
 #include "runtime/support/fold.h"
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
-
-// Rows of a thread: half of a second-level cache.
-#define CACHED_BYTES ((int64_t)1 << 19)
 
 static const rec_table_kernel *split_kernel(const call *c, int kind) {
   return &c->table->kernels[kind];
@@ -232,11 +230,6 @@ static void save_states(const call *c, stage_saved saved, stage_saved rows, int6
            (const char *)rows.data + (i * rows.chunk_stride + kept) * bytes, state);
 }
 
-// Slices whose rows the caches of all threads hold.
-static int64_t slices_at_a_time(const call *c, int64_t slice_bytes) {
-  return smaller(c->slices, larger(1, CACHED_BYTES / slice_bytes) * c->threads);
-}
-
 // Forward by SLICE. If backward wants kept values, it is all that SUMMARY keeps.
 static void run_kept_slices(const call *c, stage_saved saved, void *workspace) {
   split s = split_new(c, false, workspace);
@@ -244,7 +237,7 @@ static void run_kept_slices(const call *c, stage_saved saved, void *workspace) {
   bool in_saved = saved.data && call_count(c, &c->table->kept, 0) > 0;
   int64_t chunks = c->slice_steps / c->table->chunk, all = chunk_rows(c),
           numbers = chunk_row_numbers(c), slice_bytes = chunks * numbers * c->table->number_bytes,
-          most = slices_at_a_time(c, slice_bytes);
+          most = c->threads == 1 && !c->launch->parallel_for ? 1 : c->slices;
   char *memory = s.stage;
   s.stage = memory + rows_bytes(c);
   slice_walk w = begin_walk(&s);
