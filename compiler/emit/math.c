@@ -550,7 +550,8 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_LESS: return comparison(e, LLVMRealOLT, x, args[1]);
     case TILE_LESS_EQUAL: return comparison(e, LLVMRealOLE, x, args[1]);
     case TILE_EQUAL: return comparison(e, LLVMRealOEQ, x, args[1]);
-    case TILE_SELECT: {
+    case TILE_SELECT:
+    case TILE_SELDOM: {
       ir taken = real_compare(e, LLVMRealUNE, x, number(e, 0, x));
       ir y = args[1], z = args[2];
       spread_pair(e, &y, &z);

@@ -20,6 +20,7 @@ typedef struct arranger {
   const tile_section *sections;  // of `from`
   tile_factors *factors;         // by value of `from`: MUL and NEG, and the operand of SUM
   bool *wanted, *wanted_negative;
+  bool *read_as_it_is;  // by value of `from`: by something else than products and signs
   tile_id *image, *negative;
   flags free_of_charge;   // by value of `to`: formed once
   tile_factors *used_in;  // by value of `from`: the wanted products that have it as a factor
@@ -66,10 +67,13 @@ static void want_factors(arranger *r, tile_id id) {
   }
 }
 
-// A lone negative factor takes the sign itself where it sinks.
+// A lone negative factor takes the sign itself where it sinks. On the host it then has other sums
+// along time than what is read with its own sign, and those of both cost more than a sign.
 static bool lone_negative(const arranger *r, const tile_factors *factors, bool negative) {
-  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE &&
-         sinks(r, factors->items[0]);
+  if (factors->count != 1 || !negative) return false;
+  tile_id x = factors->items[0];
+  bool twice = r->from->host && r->read_as_it_is[x];
+  return r->sections[x] != TILE_PROLOGUE && !twice && sinks(r, x);
 }
 
 static void want_operands(arranger *r, tile_id id, bool negative) {
@@ -89,6 +93,16 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
   for (int k = 0; k < tile_arity(v->op); k++) {
     bool takes_sign = negative && !(v->op == TILE_SELECT && k != 1);
     (takes_sign ? r->wanted_negative : r->wanted)[v->args[k]] = true;
+  }
+}
+
+static void find_readers(arranger *r) {
+  for (int i = 0; i < r->from->results.count; i++)
+    r->read_as_it_is[r->from->results.items[i].value] = true;
+  for (int i = 0; i < r->from->values.count; i++) {
+    const tile_value *v = tile_at(r->from, i);
+    for (int k = 0; k < tile_arity(v->op) && !is_product(v); k++)
+      r->read_as_it_is[v->args[k]] = true;
   }
 }
 
@@ -299,6 +313,7 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
                 .factors = ARENA_ARRAY(a, tile_factors, count),
                 .used_in = ARENA_ARRAY(a, tile_factors, count),
                 .wanted = ARENA_ARRAY(a, bool, count),
+                .read_as_it_is = ARENA_ARRAY(a, bool, count),
                 .wanted_negative = ARENA_ARRAY(a, bool, count),
                 .image = ARENA_ARRAY(a, tile_id, count),
                 .negative = ARENA_ARRAY(a, tile_id, count)};
@@ -307,6 +322,7 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
     if (is_product(v)) tile_collect_factors(program, i, a, &r.factors[i]);
     if (v->op == TILE_SUM) tile_collect_factors(program, v->args[0], a, &r.factors[i]);
   }
+  find_readers(&r);
   find_wanted(&r);
   for (int i = 0; i < count; i++) {
     r.to->where = tile_at(r.from, i)->where;

@@ -17,6 +17,11 @@
 // rule may still multiply it by an infinity on the way (log at 0). For a value that is seen through
 // branches alone, such a term is therefore formed as select (dy == 0) 0 term. Padded rows are such
 // branches (`select valid x 0`).
+//
+// A branch of `seldom` gets its cotangent whole. What it gives to values that it shares with the
+// rest is chosen there, so that nothing of a branch that is not taken is ever read.
+//
+//   z = seldom c (exp x) (sin x)      ->      dx = seldom c (dz * exp x) (dz * cos x)
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -45,6 +50,9 @@ static tile_section section_of(gradient *g, tile_id id) {
   return g->sections.items[id];
 }
 
+// Is the first operand a condition, through which no gradient comes back?
+static bool has_condition(tile_op op) { return op == TILE_SELECT || op == TILE_SELDOM; }
+
 // ---- guards ----------------------------------------------------------------------------------
 
 static guard weaker(guard a, guard b) { return a < b ? a : b; }
@@ -57,7 +65,7 @@ static void find_guards(gradient *g) {
   for (int i = f->values.count - 1; i >= 0; i--) {
     const tile_value *v = &f->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) {
-      if (!gradient_has_rule(v->op) || (v->op == TILE_SELECT && k == 0)) continue;  // no way back
+      if (!gradient_has_rule(v->op) || (has_condition(v->op) && k == 0)) continue;  // no way back
       guard seen = g->guards[i];
       if (v->op == TILE_SELECT) {
         // Above the diagonal the sums of pairs are 0, as inputs are on padded rows.
@@ -130,10 +138,39 @@ static axis_set gradient_axes(const gradient *g, tile_id id) {
   return g->program->values.items[id].axes;
 }
 
-static void add_gradient_term(gradient *g, tile_id target, tile_id term, bool once) {
+static const tile_branch any_branch = {NO_TILE, false};
+
+static bool is_branch(tile_branch x, tile_branch y) {
+  return x.condition == y.condition && x.rare == y.rare;
+}
+
+static void add_gradient_term(gradient *g, tile_id target, tile_id term, bool once,
+                              tile_branch branch) {
   if (tile_is_number(g->program, term, 0)) return;
   cotangent_terms *terms = once ? &g->epilogue[target] : &g->body[target];
-  vec_push(g->program->arena, terms, (cotangent_term){term, partial_of(g, term)});
+  vec_push(g->program->arena, terms, (cotangent_term){term, partial_of(g, term), branch});
+}
+
+// The branch of a term that comes from operand k of a value: that of the value, unless the operand
+// belongs to it, too.
+static tile_branch branch_of_term(const gradient *g, tile_id id, int k) {
+  const tile_value *v = &g->forward->values.items[id];
+  tile_branch branch = g->branches[id];
+  if (v->op == TILE_SELDOM && branch.condition == NO_TILE)
+    branch = (tile_branch){v->args[0], k == 1};
+  return is_branch(branch, g->branches[v->args[k]]) ? any_branch : branch;
+}
+
+// A condition with axes that the target lacks cannot choose between sums over them.
+static bool chooses_entries(const gradient *g, tile_branch branch, tile_id target) {
+  return branch.condition != NO_TILE &&
+         (gradient_axes(g, branch.condition) & ~gradient_axes(g, target));
+}
+
+static tile_id term_where_taken(gradient *g, tile_branch branch, tile_id term) {
+  tile_id zero = tile_number(g->program, 0);
+  return branch.rare ? tile_seldom(g->program, branch.condition, term, zero)
+                     : tile_seldom(g->program, branch.condition, zero, term);
 }
 
 // Users in the prologue have their own cotangent in the epilogue.
@@ -145,26 +182,33 @@ void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
   tile_id target = g->forward->values.items[id].args[k];
   if (!g->wanted[target]) return;
   term = guarded_term(g, id, term, dy);
+  tile_branch branch = branch_of_term(g, id, k);
+  if (chooses_entries(g, branch, target)) {
+    term = term_where_taken(g, branch, term);
+    branch = any_branch;
+  }
   // Where operands broadcast, so does the term, even along axes that it lacks.
   tile_op op = g->forward->values.items[id].op;
   bool broadcasts = tile_elementwise(op) || op == TILE_EXPAND;
   axis_set all = gradient_axes(g, term) | (broadcasts ? gradient_axes(g, id) : 0);
   axis_set lacking = all & ~gradient_axes(g, target);
   add_gradient_term(g, target, tile_reduce(g->program, TILE_SUM, term, lacking),
-                    happens_once(g, id));
+                    happens_once(g, id), branch);
 }
 
 void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor) {
   tile_id target = g->forward->values.items[id].args[k];
   if (!g->wanted[target]) return;
   bool dot = g->forward->values.items[id].op == TILE_DOT;
-  if (!dot || needs_guard(g, id)) {
+  tile_branch branch = branch_of_term(g, id, k);
+  if (!dot || needs_guard(g, id) || chooses_entries(g, branch, target)) {
     gradient_give(g, id, k, tile_binary(g->program, TILE_MUL, dy, factor), dy);
     return;
   }
   axis_set lacking = (gradient_axes(g, dy) | gradient_axes(g, factor) | gradient_axes(g, id)) &
                      ~gradient_axes(g, target);
-  add_gradient_term(g, target, tile_dot(g->program, dy, factor, lacking), happens_once(g, id));
+  add_gradient_term(g, target, tile_dot(g->program, dy, factor, lacking), happens_once(g, id),
+                    branch);
 }
 
 // A sum that is not partial over an axis is counted in its entry 0 alone.
@@ -179,10 +223,14 @@ static tile_id make_partial(gradient *g, tile_id x, axis_set missing) {
   return x;
 }
 
-// The sum of all terms: first those that are partial over the same axes.
-static tile_id cotangent_sum(gradient *g, const cotangent_terms *terms) {
+static axis_set partial_of_terms(const cotangent_terms *terms) {
   axis_set all = 0;
   for (int i = 0; i < terms->count; i++) all |= terms->items[i].partial;
+  return all;
+}
+
+// The sum of terms of one branch: first those that are partial over the same axes.
+static tile_id sum_of_branch(gradient *g, const cotangent_terms *terms, axis_set all) {
   tile_id sum = tile_number(g->program, 0);
   bool *taken = ARENA_ARRAY(g->program->arena, bool, terms->count);
   for (int i = 0; i < terms->count; i++) {
@@ -195,6 +243,35 @@ static tile_id cotangent_sum(gradient *g, const cotangent_terms *terms) {
       group = tile_binary(g->program, TILE_ADD, group, terms->items[k].value);
     }
     sum = tile_binary(g->program, TILE_ADD, sum, make_partial(g, group, all & ~partial));
+  }
+  return sum;
+}
+
+static cotangent_terms terms_of_branch(gradient *g, const cotangent_terms *terms,
+                                       tile_branch branch) {
+  cotangent_terms found = {0};
+  for (int i = 0; i < terms->count; i++)
+    if (is_branch(terms->items[i].branch, branch))
+      vec_push(g->program->arena, &found, terms->items[i]);
+  return found;
+}
+
+// The sum of all terms. Those that count in a branch alone are chosen together: a branch that is not
+// taken may have infinite ones.
+static tile_id cotangent_sum(gradient *g, const cotangent_terms *terms) {
+  axis_set all = partial_of_terms(terms);
+  cotangent_terms always = terms_of_branch(g, terms, any_branch);
+  tile_id sum = sum_of_branch(g, &always, all);
+  bool *taken = ARENA_ARRAY(g->program->arena, bool, g->forward->values.count);
+  for (int i = 0; i < terms->count; i++) {
+    tile_id condition = terms->items[i].branch.condition;
+    if (condition == NO_TILE || taken[condition]) continue;
+    taken[condition] = true;
+    cotangent_terms rare = terms_of_branch(g, terms, (tile_branch){condition, true}),
+                    usual = terms_of_branch(g, terms, (tile_branch){condition, false});
+    tile_id chosen = tile_seldom(g->program, condition, sum_of_branch(g, &rare, all),
+                                 sum_of_branch(g, &usual, all));
+    sum = tile_binary(g->program, TILE_ADD, sum, chosen);
   }
   return sum;
 }
@@ -221,7 +298,7 @@ static tile_id cotangent(gradient *g, tile_id id) {
   }
   tile_id sum = accumulate(g, body);
   cotangent_terms terms = g->epilogue[id];
-  vec_push(g->program->arena, &terms, (cotangent_term){sum, partial_of(g, sum)});
+  vec_push(g->program->arena, &terms, (cotangent_term){sum, partial_of(g, sum), any_branch});
   return cotangent_sum(g, &terms);
 }
 
@@ -233,7 +310,7 @@ static void find_wanted(gradient *g) {
     const tile_value *v = &f->values.items[i];
     g->wanted[i] = v->op == TILE_ARGUMENT;
     if (!gradient_has_rule(v->op)) continue;
-    for (int k = v->op == TILE_SELECT; k < tile_arity(v->op); k++)
+    for (int k = has_condition(v->op); k < tile_arity(v->op); k++)
       g->wanted[i] |= g->wanted[v->args[k]];
   }
 }
@@ -293,7 +370,7 @@ static void seed(gradient *g, partial_states *partial) {
     if (result.place.role == TILE_D_NEXT_STATE)
       result.place.partial = *partial_of_place(partial, &result.place);
     tile_id d = tile_argument(g->program, result.place);
-    if (g->wanted[result.value]) add_gradient_term(g, result.value, d, false);
+    if (g->wanted[result.value]) add_gradient_term(g, result.value, d, false, any_branch);
   }
 }
 
@@ -326,6 +403,20 @@ static const char *backward_name(arena *a, const char *name) {
   return arena_printf(a, "%.*s.backward", (int)size, name);
 }
 
+// A value that lacks axes of its condition, or is made once for all runs, stands for entries and runs
+// of which some count and some do not: its cotangent sums over those that do.
+static tile_branch *branches_of_entries(arena *a, const tile_program *f) {
+  tile_branch *branches = tile_branches(a, f);
+  const tile_section *sections = tile_sections(a, f);
+  for (tile_id id = 0; id < f->values.count; id++) {
+    tile_id condition = branches[id].condition;
+    if (condition == NO_TILE) continue;
+    axis_set lacking = f->values.items[condition].axes & ~f->values.items[id].axes;
+    if (lacking || sections[id] == TILE_PROLOGUE) branches[id] = any_branch;
+  }
+  return branches;
+}
+
 static gradient gradient_new(arena *a, const tile_program *f, tile_program *program) {
   int count = f->values.count;
   return (gradient){.forward = f,
@@ -333,6 +424,7 @@ static gradient gradient_new(arena *a, const tile_program *f, tile_program *prog
                     .body = ARENA_ARRAY(a, cotangent_terms, count),
                     .epilogue = ARENA_ARRAY(a, cotangent_terms, count),
                     .wanted = ARENA_ARRAY(a, bool, count),
+                    .branches = branches_of_entries(a, f),
                     .guards = ARENA_ARRAY(a, guard, count),
                     .unsafe = ARENA_ARRAY(a, bool, count),
                     .unsafe_on_padding = ARENA_ARRAY(a, bool, count)};
@@ -373,10 +465,10 @@ tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
   g.wanted[x] = true;
   for (tile_id id = x + 1; id <= y; id++) {
     tile_value v = before.values.items[id];
-    for (int k = v.op == TILE_SELECT; k < tile_arity(v.op) && gradient_has_rule(v.op); k++)
+    for (int k = has_condition(v.op); k < tile_arity(v.op) && gradient_has_rule(v.op); k++)
       g.wanted[id] |= g.wanted[v.args[k]];
   }
-  add_gradient_term(&g, y, tile_number(p, 1), false);
+  add_gradient_term(&g, y, tile_number(p, 1), false, any_branch);
   for (tile_id id = y; id > x; id--) {
     tile_id dy = g.wanted[id] ? cotangent_sum(&g, &g.body[id]) : tile_number(p, 0);
     if (!tile_is_number(p, dy, 0)) gradient_apply_rule(&g, id, dy);

@@ -114,7 +114,8 @@ static column_kind column_kind_of(const finder *x, const tile_value *v) {
         return OTHER;
       return of_product(x, v->args[0], v->args[1]);
     case TILE_DIV: return of_quotient(x, v->args[0], v->args[1]);
-    case TILE_SELECT: return choice_column(x, v);
+    case TILE_SELECT:
+    case TILE_SELDOM: return choice_column(x, v);
     case TILE_SUM: return unless_along(x, v, v->over);
     case TILE_RENAME: return unless_along(x, v, axis_bit(tile_renamed_from(v)));
     case TILE_SLICE:

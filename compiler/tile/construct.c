@@ -363,6 +363,10 @@ tile_id tile_select(tile_program *program, tile_id condition, tile_id x, tile_id
   return tile_append(program, (tile_value){.op = TILE_SELECT, .args = {condition, x, y}});
 }
 
+tile_id tile_seldom(tile_program *program, tile_id condition, tile_id x, tile_id y) {
+  return tile_append(program, (tile_value){.op = TILE_SELDOM, .args = {condition, x, y}});
+}
+
 tile_id tile_reduce(tile_program *program, tile_op op, tile_id x, axis_set over) {
   return tile_append(program, (tile_value){.op = op, .args = {x}, .over = over});
 }

@@ -21,10 +21,18 @@ static double wrap(const double *x) {
 }
 
 static value_function *const own[TILE_OP_COUNT] = {
-    [TILE_EXP2] = power_of_two,    [TILE_SQRT_KINK] = root,     [TILE_SIGN] = sign,
-    [TILE_ERF] = error_function,   [TILE_HYPOT] = hypotenuse,   [TILE_WRAP] = wrap,
-    [TILE_SELECT] = select_number, [TILE_ROUND] = same,         [TILE_STOP] = same,
-    [TILE_ACCUMULATE] = same,      [TILE_WITH_GRADIENT] = same,
+    [TILE_EXP2] = power_of_two,
+    [TILE_SQRT_KINK] = root,
+    [TILE_SIGN] = sign,
+    [TILE_ERF] = error_function,
+    [TILE_HYPOT] = hypotenuse,
+    [TILE_WRAP] = wrap,
+    [TILE_SELECT] = select_number,
+    [TILE_SELDOM] = select_number,
+    [TILE_ROUND] = same,
+    [TILE_STOP] = same,
+    [TILE_ACCUMULATE] = same,
+    [TILE_WITH_GRADIENT] = same,
 };
 
 value_function *tile_function_of(tile_op op) {

@@ -5,6 +5,8 @@
 //   %32 [step2,..] = exp %31                   ->    %61 [step2,..] = the views of %60 that %30 is of %10
 //                                                    %62 [step2,..] = running_product %61 along step2
 //
+//   %33 = exp (neg %31)                              %63 = div 1 %62          where there is %62
+//
 //   %3 [G] = neg (exp A_log)                  %3 [G] = mul 1.4427 (neg (exp A_log))      once, in the prologue
 //   %4 [t,G] = mul dt %3               ->     %4 [t,G] = mul dt %3
 //   %6 [t,s,G] = exp (segment %4)             %6 [t,s,G] = exp2 (segment %4)
@@ -40,14 +42,16 @@ static tile_id finished_view(const finisher *f, tile_id id, bool *negative) {
   return id;
 }
 
-// The sums of an exponential of sums over few steps of what is never above 0: a product along time;
-// NO_TILE: it is none. `factor`: what is summed, views apart, and whether it is its opposite.
-static tile_id sums_of_product(const finisher *f, const tile_value *v, tile_id *factor,
-                               bool *negative) {
+// The sums of an exponential of sums over few steps of what is never above 0: a product along time.
+// `inverse`: of what is never below 0, its reciprocal. NO_TILE: neither. `factor`: what is summed,
+// views apart, and whether it is its opposite.
+static tile_id sums_of_product(const finisher *f, const tile_value *v, bool inverse,
+                               tile_id *factor, bool *negative) {
   enum { MOST_STEPS = 64 };
   if (v->op != TILE_EXP) return NO_TILE;
-  *negative = tile_at(f->from, v->args[0])->op == TILE_NEG;
-  tile_id id = *negative ? tile_at(f->from, v->args[0])->args[0] : v->args[0];
+  bool opposite = tile_at(f->from, v->args[0])->op == TILE_NEG;
+  tile_id id = opposite ? tile_at(f->from, v->args[0])->args[0] : v->args[0];
+  *negative = opposite != inverse;
   const tile_value *sums = tile_at(f->from, id);
   if (sums->op != TILE_PREFIX) return NO_TILE;
   if (f->from->axes.items[tile_step_axis(sums)].size > MOST_STEPS) return NO_TILE;
@@ -75,23 +79,34 @@ static bool *find_factors(arena *a, const finisher *f) {
   bool *factors = ARENA_ARRAY(a, bool, f->from->values.count), negative;
   tile_id factor;
   for (int i = 0; i < f->from->values.count; i++)
-    if (sums_of_product(f, tile_at(f->from, i), &factor, &negative) != NO_TILE)
+    if (sums_of_product(f, tile_at(f->from, i), false, &factor, &negative) != NO_TILE)
       factors[factor] = true;
   return factors;
+}
+
+// The product along time of the exponentials of what is summed, or of its opposites.
+static tile_id product_along_time(finisher *f, tile_id sums, bool opposite) {
+  tile_value product = *tile_at(f->from, sums);
+  product.op = TILE_RUNNING_PRODUCT;
+  product.args[0] = exponential(f, product.args[0], opposite);
+  return tile_append_exact(f->to, product);
 }
 
 static tile_id with_product_along_time(finisher *f, const bool *factors, tile_id id) {
   const tile_value *v = tile_at(f->from, id);
   tile_id factor;
-  bool negative, opposite = false;
-  tile_id sums = sums_of_product(f, v, &factor, &negative);
-  if (sums != NO_TILE) {
-    tile_value product = *tile_at(f->from, sums);
-    product.op = TILE_RUNNING_PRODUCT;
-    product.args[0] = exponential(f, product.args[0], tile_at(f->from, v->args[0])->op == TILE_NEG);
-    return tile_append_exact(f->to, product);
+  bool negative, opposite = v->op == TILE_EXP && tile_at(f->from, v->args[0])->op == TILE_NEG;
+  tile_id sums = sums_of_product(f, v, false, &factor, &negative);
+  if (sums != NO_TILE) return product_along_time(f, sums, opposite);
+  sums = sums_of_product(f, v, true, &factor, &negative);
+  if (sums != NO_TILE && factors[factor]) {
+    tile_value reciprocal = {.op = TILE_DIV};
+    reciprocal.args[0] = tile_append_exact(f->to, (tile_value){.op = TILE_NUMBER, .number = 1});
+    reciprocal.args[1] = product_along_time(f, sums, !opposite);
+    return tile_append_exact(f->to, reciprocal);
   }
-  if (v->op == TILE_EXP && factors[finished_view(f, v->args[0], &opposite)])
+  bool view_negative = false;
+  if (v->op == TILE_EXP && factors[finished_view(f, v->args[0], &view_negative)])
     return exponential(f, v->args[0], false);
   tile_value same = *v;
   for (int k = 0; k < tile_arity(v->op); k++) same.args[k] = f->image[v->args[k]];
@@ -138,12 +153,20 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
   }
 }
 
-// A difference of sums over steps: both operands get the factor.
+static bool has_sums(const finisher *f, tile_id id, int depth) {
+  enum { DEEPEST_SUM = 6 };
+  const tile_value *v = tile_at(f->from, id);
+  if (depth > DEEPEST_SUM) return false;
+  if (v->op == TILE_SLICE || v->op == TILE_NEG) return has_sums(f, v->args[0], depth + 1);
+  if (v->op == TILE_ADD || v->op == TILE_SUB)
+    return has_sums(f, v->args[0], depth + 1) || has_sums(f, v->args[1], depth + 1);
+  return v->op == TILE_PREFIX;
+}
+
+// A difference of sums over steps, with any signs: both operands get the factor.
 static bool is_between_sums(const finisher *f, tile_id id) {
-  const tile_value *v = tile_at(f->from, id), *x = v;
-  if (v->op != TILE_SUB) return false;
-  while (x->op == TILE_SUB || x->op == TILE_SLICE) x = tile_at(f->from, x->args[0]);
-  return x->op == TILE_PREFIX;
+  tile_op op = tile_at(f->from, id)->op;
+  return (op == TILE_ADD || op == TILE_SUB) && has_sums(f, id, 0);
 }
 
 static bool reaches_fixed(const finisher *f, tile_id id) {

@@ -216,6 +216,12 @@ static tile_id fold_select(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
+static tile_id fold_seldom(tile_program *p, tile_value v) {
+  tile_id c = v.args[0], rare = v.args[1], usual = v.args[2];
+  if (is_number(p, c)) return constant_value(p, c) != 0 ? rare : usual;
+  return rare == usual ? rare : exact(p, v);
+}
+
 static tile_id fold_accumulate(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
   if (is_constant(p, x, 0)) return x;
@@ -255,6 +261,7 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
     case TILE_MUL: return fold_mul(p, v);
     case TILE_DIV: return fold_div(p, v);
     case TILE_SELECT: return fold_select(p, v);
+    case TILE_SELDOM: return fold_seldom(p, v);
     case TILE_ACCUMULATE: return fold_accumulate(p, v);
     default: return arity == 1 ? fold_unary(p, v) : exact(p, v);
   }

@@ -7,6 +7,7 @@
 typedef struct cotangent_term {
   tile_id value;
   axis_set partial;
+  tile_branch branch;  // where it counts: what its user belongs to, and its target does not
 } cotangent_term;
 
 typedef VEC(cotangent_term) cotangent_terms;
@@ -21,6 +22,7 @@ typedef struct gradient {
   cotangent_terms *body;      // by forward value: terms that arise in each run
   cotangent_terms *epilogue;  // for values of the prologue: terms that arise once
   bool *wanted;               // does a gradient reach an argument through this value?
+  tile_branch *branches;      // by forward value
   guard *guards;
   bool *unsafe;             // may be infinite or NaN where no branch takes it
   bool *unsafe_on_padding;  // may be so on padded rows

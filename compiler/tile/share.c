@@ -128,7 +128,8 @@ static share made_share(share_list *x, const tile_value *v, const share *const *
       return first ? scaled(p, TILE_MUL, *args[0], v->args[1])
                    : scaled(p, TILE_MUL, *args[1], v->args[0]);
     case TILE_DIV: return second ? mixture : scaled(p, TILE_DIV, *args[0], v->args[1]);
-    case TILE_SELECT: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
+    case TILE_SELECT:
+    case TILE_SELDOM: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
     case TILE_SUM: return moved(x, *v, args[0], v->over);
     case TILE_SPLIT:
     case TILE_JOIN:

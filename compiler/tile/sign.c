@@ -48,6 +48,7 @@ static sign tile_sign(const tile_program *p, tile_id id, int depth) {
     case TILE_MAX:
     case TILE_DOT: return sign_of_two(p, v, depth + 1);
     case TILE_SELECT:
+    case TILE_SELDOM:
       return lesser(tile_sign(p, v->args[1], depth + 1), tile_sign(p, v->args[2], depth + 1));
     default: return UNKNOWN;
   }
@@ -67,6 +68,7 @@ static bool not_positive(const tile_program *p, tile_id id, int depth) {
     case TILE_ADD:
       return not_positive(p, v->args[0], depth + 1) && not_positive(p, v->args[1], depth + 1);
     case TILE_SELECT:
+    case TILE_SELDOM:
       return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
     case TILE_MUL:
       for (int k = 0; k < 2; k++)

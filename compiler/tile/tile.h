@@ -246,6 +246,7 @@ tile_id tile_leaf(tile_program *program, tile_op op, int index);
 tile_id tile_unary(tile_program *program, tile_op op, tile_id x);
 tile_id tile_binary(tile_program *program, tile_op op, tile_id x, tile_id y);
 tile_id tile_select(tile_program *program, tile_id condition, tile_id x, tile_id y);
+tile_id tile_seldom(tile_program *program, tile_id condition, tile_id x, tile_id y);
 // SUM, MAX_OVER, MIN_OVER, EXPAND.
 tile_id tile_reduce(tile_program *program, tile_op op, tile_id x, axis_set over);
 tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over);
@@ -314,6 +315,14 @@ tile_section tile_value_section(const tile_program *program, tile_id id,
 axis_set *tile_partial(arena *a, const tile_program *program);
 // The same for one value, from the sets of its operands.
 axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial);
+// A value that one operand of a SELDOM alone needs: the condition, and whether it is the operand that
+// is seldom taken. Condition NO_TILE: it is needed always.
+typedef struct tile_branch {
+  tile_id condition;
+  bool rare;
+} tile_branch;
+// branches.c: by value, as an array in `arena`.
+tile_branch *tile_branches(arena *a, const tile_program *program);
 // FLOPs of one value by the row's cost rule, for given sizes of the body's axes.
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
 

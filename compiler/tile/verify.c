@@ -277,6 +277,7 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_DOT: return of[0] && of[1] ? "a product of partial values" : NULL;
     case TILE_DIV: return of[1] ? "a quotient by a partial value" : NULL;
     case TILE_SELECT:
+    case TILE_SELDOM:
       if (of[0]) return "a partial condition";
       for (int k = 1; k < 3; k++)
         if (!of[k] && !tile_is_number(c->program, v->args[k], 0))

@@ -212,6 +212,13 @@ static void vjp_select(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 2, mask_out(g, c, dy), dy);
 }
 
+// A branch gets the cotangent as it is, and what leaves it counts where it is taken (autodiff.c).
+static void vjp_seldom(gradient *g, tile_id y, tile_id dy) {
+  bool within_branch = g->branches[y].condition != NO_TILE;
+  for (int k = 1; k < 3 && !within_branch; k++) gradient_give(g, y, k, dy, dy);
+  if (within_branch) vjp_select(g, y, dy);
+}
+
 // ---- axes ------------------------------------------------------------------------------------
 
 // Of sums too: dy lacks the axes that were summed, which means the same along them.
