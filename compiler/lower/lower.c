@@ -50,11 +50,51 @@ static void lower_kind(lower *l, const plan_nest *nest) {
   points && nest->wide ? lower_wide(l, nest) : l->target->nests[nest->kind](l, nest);
 }
 
+static void lower_always(lower *l, const plan_nest *nest) {
+  mark_nest(l, nest);
+  l->target->around(l, nest, lower_kind);
+}
+
+// The condition that a nest of points asks at each point, though it is one number that has been made
+// before; 0: there is none.
+static tile_id condition_of(const lower *l, const plan_nest *nest) {
+  int n = (int)(nest - l->p->nests.items);
+  for (int i = 0; i < nest->values.count && nest->kind == NEST_POINTS; i++) {
+    const tile_value *v = value(l, nest->values.items[i]);
+    const plan_value *asked = &l->p->values[v->args[0]];
+    if (v->op != TILE_SELDOM || asked->held != HELD_SCALAR || asked->lane) continue;
+    if (asked->nest != n) return v->args[0];
+  }
+  return 0;
+}
+
+static void lower_branch(lower *l, const plan_nest *nest, int operand) {
+  l->branch = operand;
+  lower_always(l, nest);
+}
+
+// Asks once for the whole nest, which may have work in both branches or in one.
+static void lower_by_branch(lower *l, const plan_nest *nest, tile_id condition) {
+  emitter *e = l->e;
+  place_in_loops at = lower_start_place(l, false);
+  lower_forget(l);
+  ir number = lower_value_at(l, &at, condition);
+  lower_forget(l);
+  l->condition = condition;
+  ir taken = real_compare(e, LLVMRealUNE, number, real_number(e, 0, 0));
+  emit_branch branch = branch_begin(e, taken);
+  if (!nest->usual) lower_branch(l, nest, 1);
+  branch_else(e, &branch);
+  if (!nest->rare) lower_branch(l, nest, 2);
+  branch_end(e, &branch);
+  l->condition = 0;
+}
+
 void lower_nest(lower *l, const plan_nest *nest) {
   tile_id purpose = purpose_of(l, nest);
   if (purpose != NO_TILE) lower_line(l, purpose);
-  mark_nest(l, nest);
-  l->target->around(l, nest, lower_kind);
+  tile_id asked = nest->rare ? nest->rare : nest->usual ? nest->usual : condition_of(l, nest);
+  asked ? lower_by_branch(l, nest, asked) : lower_always(l, nest);
 }
 
 static nest_range region_nests(const plan *p, region r) {

@@ -126,6 +126,10 @@ typedef struct lower {
   memory_since *since;  // GPU, threads that share out nests; else NULL
   scratch_use scratch;  // GPU, threads that share out nests: of the nest at hand
   ir *memo;             // values at the current point
+  // the condition of which the code at hand is one branch, and the operand of a SELDOM that it takes;
+  // 0: of none
+  tile_id condition;
+  int branch;
   // by value: entries of slices and places, and numbers, that differ between turns of a repeat
   ir *entries;
 } lower;

@@ -28,10 +28,14 @@ void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
     view_store(l, &sum, at, v->axes, lower_value_at(l, at, x));
     return;
   }
-  ir args[3];
-  for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
-  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
-                                                 : expr_apply(l->e, v->op, args);
+  ir args[3], x;
+  if (v->op == TILE_SELDOM && v->args[0] == l->condition) {
+    x = lower_value_at(l, at, v->args[l->branch]);
+  } else {
+    for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
+    x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
+                                                : expr_apply(l->e, v->op, args);
+  }
   l->memo[id] = x;
   lower_keep_value(l, at, id, x);
 }

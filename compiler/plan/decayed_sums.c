@@ -23,9 +23,9 @@ tile_id plan_state_factor(const plan *p, tile_id sum) {
 
 // Is the factor one number for each row of the product, in memory, or one number for all rows?
 static bool is_factor_of_rows(const planner *q, tile_id id, const plan_dot *dot) {
-  const plan_value *pv = planned(q, id);
-  bool alone = pv->held == HELD_SCALAR || (pv->held == HELD_BUFFER && !pv->wide);
-  return alone && !plan_at_hand(q->p, id) && !axis_in(pv->tile, dot->j) && !pv->lane;
+  const plan_value *pv = planned(q, id), *root = planned(q, plan_root(q->program, id));
+  bool viewed = root->held == HELD_BUFFER && !root->wide && plan_viewable(q->m, q->p, id);
+  return (viewed || pv->held == HELD_SCALAR) && !axis_in(pv->tile, dot->j) && !pv->lane;
 }
 
 // The nest whose product is added to this sum, if nest n only decays a state in place for it; -1: it

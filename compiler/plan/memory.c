@@ -53,6 +53,8 @@ void plan_hold_values(planner *q) {
     for (int i = 0; i < nest->results.count; i++)
       note_value_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
     if (nest->kind == NEST_PACK) note_value_use(q, nest->packed, n, false);
+    if (nest->rare) note_value_use(q, nest->rare, n, false);
+    if (nest->usual) note_value_use(q, nest->usual, n, false);
   }
   vec_each(const tile_result, r, q->program->results)
     if (plan_is_carried_role(r->place.role)) note_value_use(q, r->value, -1, false);
@@ -196,6 +198,7 @@ void plan_share_sum_buffers(planner *q) {
     plan_value *xv = &q->p->values[x];
     bool product = xv->dot != NO_TILE || (plan_is_blocked_dot(q, x) && xv->into == NO_TILE);
     if (xv->uses == 1 && product && xv->tile == pv->tile && xv->region == pv->region &&
+        xv->rare == pv->rare &&
         !memcmp(q->p->buffers.items[xv->buffer].stride, q->p->buffers.items[pv->buffer].stride,
                 sizeof q->p->buffers.items[0].stride)) {
       xv->buffer = pv->buffer;
@@ -250,6 +253,8 @@ void plan_find_lives(planner *q) {
     for (int i = 0; i < nest->results.count; i++)
       live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
     if (nest->kind == NEST_PACK) live_operand(q, nest->packed, n);
+    if (nest->rare) live_operand(q, nest->rare, n);
+    if (nest->usual) live_operand(q, nest->usual, n);
     if (nest->pack >= 0 && nest->kind == NEST_PACK) note_life(p, nest->pack, n);
     if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
     if (nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);

@@ -49,6 +49,7 @@ static need value_needs(planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++)
     if (v->args[k] != q->p->values[id].dot) add_need(q, v->args[k], false, &n);
+  if (q->p->values[id].rare) add_need(q, q->p->values[id].rare, true, &n);
   return n;
 }
 
@@ -118,7 +119,8 @@ enum { MOST_INSTRUCTIONS = 1000 };
 static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
   if (nest->instructions + value_instructions(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
-  if (nest->wide != pv->wide || nest->at_end != q->at_end[id]) return false;
+  if (nest->wide != pv->wide || nest->rare != pv->rare || nest->at_end != q->at_end[id])
+    return false;
   if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
     return false;
   axis_set over = reduced_axes(q, id);
@@ -155,6 +157,7 @@ static void join_points(planner *q, tile_id id) {
                     .lane = lane,
                     .wide = pv->wide,
                     .at_end = q->at_end[id],
+                    .rare = pv->rare,
                     .pack = -1};
   nest.over = reduced_axes(q, id);
   nest.instructions = value_instructions(q, id);
@@ -195,6 +198,7 @@ static void plan_own_nest(planner *q, tile_id id) {
                     .region = pv->region,
                     .axes = pv->space,
                     .lane = uses_lane(q, id),
+                    .rare = pv->rare,
                     .pack = -1};
   vec_push(q->a, &nest.values, id);
   if (nest.kind == NEST_DOT) {
@@ -214,6 +218,21 @@ static void plan_own_nest(planner *q, tile_id id) {
     plan_force_buffer(q, id, -1);
   }
   pv->nest = pv->start = plan_new_nest(q, nest);
+}
+
+// Rare values have nests of their own. Usual ones join others, for they are needed nearly always: a
+// nest of such values alone does not run elsewhere.
+static void mark_usual_nests(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 0; i < nest->values.count; i++) {
+      tile_id usual = q->p->values[nest->values.items[i]].usual;
+      if (i == 0) nest->usual = usual;
+      if (usual != nest->usual) nest->usual = 0;
+    }
+    tile_id condition = nest->usual;
+    if (condition && q->p->values[condition].nest >= n) nest->usual = 0;
+  }
 }
 
 void plan_make_nests(planner *q) {
@@ -238,6 +257,7 @@ void plan_make_nests(planner *q) {
       }
     }
   }
+  mark_usual_nests(q);
 }
 
 // ---- results ----
@@ -256,6 +276,7 @@ static void plan_result(planner *q, int index) {
     if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
         !tile_op_is(v->op, TILE_REDUCES)) {
       vec_push(q->a, &nest->results, index);
+      nest->usual = 0;
       return;
     }
   }

@@ -118,6 +118,9 @@ typedef struct plan_value {
   int nest;    // the nest that ends its computation; -1: none
   int start;   // the nest that begins it: an earlier one for a sum to which a product is added
   int buffer;  // -1: none
+  // host, chunk form: the value is needed where this number is not 0, which is seldom, or where it is
+  // 0; 0: always
+  tile_id rare, usual;
   int uses;
   int first_read, last_read;  // ARGUMENT: nests that read it
   bool inlined;               // GPU: a cheap value that is computed at each use (recompute.c)
@@ -190,6 +193,8 @@ typedef struct plan_nest {
   // POINTS, host: sums over t of what is 0 but at one step, which is so many before the steps of a
   // chunk end; 0: others
   int at_end;
+  // where its values are needed, as in plan_value: elsewhere the nest does not run
+  tile_id rare, usual;
   int instructions;  // an estimate: it keeps nests small enough for one function
   plan_threads threads;
   bool beside;  // GPU: no barrier stands between it and the nest before (gpu/intervals.c)

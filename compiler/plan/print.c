@@ -371,6 +371,8 @@ static void put_nest(printer *o, int n) {
   const char *separator = "";
   fprintf(o->out, "%3d %s %s", n, regions[nest->region], plan_nest_text(nest->kind));
   put_planned_points(o, nest);
+  if (nest->rare) fprintf(o->out, ", where %%%d", (int)nest->rare);
+  if (nest->usual) fprintf(o->out, ", unless %%%d", (int)nest->usual);
   fprintf(o->out, ": ");
   if (nest->kind == NEST_PACK) {
     put_planned_operand(o, nest->packed);

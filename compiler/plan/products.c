@@ -66,9 +66,12 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
 
 // A copy of a value with this axis contiguous (any, if it is negative) that is made anyway; -1 if
 // there is none.
-static int found_pack(const planner *q, tile_id id, int last_axis, region r, bool by_vectors) {
+// What is copied in rare chunks alone serves those who run there alone.
+static int found_pack(const planner *q, tile_id id, int last_axis, region r, tile_id rare,
+                      bool by_vectors) {
   vec_each(const plan_nest, other, q->p->nests) {
     if (other->kind != NEST_PACK || other->packed != id || other->region > r) continue;
+    if (other->rare && other->rare != rare) continue;
     const plan_buffer *b = &q->p->buffers.items[other->pack];
     if (b->by_vectors != by_vectors) continue;
     if (last_axis < 0 || b->axes[b->axis_count - 1] == last_axis) return other->pack;
@@ -76,26 +79,30 @@ static int found_pack(const planner *q, tile_id id, int last_axis, region r, boo
   return -1;
 }
 
-static int new_pack(planner *q, tile_id id, int last_axis, region r) {
+static int new_pack(planner *q, tile_id id, int last_axis, region r, tile_id rare) {
   plan_value *pv = &q->p->values[id];
   if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
-  plan_nest nest = {
-      .kind = NEST_PACK, .region = r, .axes = pv->tile, .lane = pv->lane, .packed = id};
+  plan_nest nest = {.kind = NEST_PACK,
+                    .region = r,
+                    .axes = pv->tile,
+                    .lane = pv->lane,
+                    .rare = rare,
+                    .packed = id};
   nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
   plan_new_nest(q, nest);
   return nest.pack;
 }
 
-static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
-  int found = found_pack(q, id, last_axis, r, false);
-  return found >= 0 ? found : new_pack(q, id, last_axis, r);
+static int pack_operand(planner *q, tile_id id, int last_axis, const plan_nest *nest) {
+  int found = found_pack(q, id, last_axis, nest->region, nest->rare, false);
+  return found >= 0 ? found : new_pack(q, id, last_axis, nest->region, nest->rare);
 }
 
 // A matrix of parameters, `by_vectors`: whose rows or columns are read in vectors.
 static int pack_matrix(planner *q, tile_id id, int last_axis, bool by_vectors) {
-  int found = found_pack(q, id, last_axis, REGION_PROLOGUE, by_vectors);
+  int found = found_pack(q, id, last_axis, REGION_PROLOGUE, 0, by_vectors);
   if (found >= 0) return found;
-  int pack = new_pack(q, id, last_axis, REGION_PROLOGUE);
+  int pack = new_pack(q, id, last_axis, REGION_PROLOGUE, 0);
   q->p->buffers.items[pack].by_vectors = by_vectors;
   return pack;
 }
@@ -131,7 +138,7 @@ static double uses_of_copy(const planner *q, tile_id id) {
 }
 
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
-  if (found_pack(q, id, last_axis, r, false) >= 0) return 0;
+  if (found_pack(q, id, last_axis, r, 0, false) >= 0) return 0;
   int from = contiguous(q, id), width = q->m->width;
   bool blocks = from >= 0 && last_axis >= 0 &&
                 plan_axis_size(q->m, q->program, from) % width == 0 &&
@@ -228,8 +235,8 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   dot->i = plan_largest(q, a & ~b);
   dot->j = plan_largest(q, b & ~a);
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
-  if (!lies_in_lanes(q, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
-  if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
+  if (!lies_in_lanes(q, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest);
+  if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest);
 }
 
 // Does the matrix stay in registers, from the first step to the last?
@@ -257,10 +264,10 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   bool by_vectors = last >= 0 && axis_in(summed | rows, last) &&
                     !plan_suits_vectors_by_mma(q->m, q->program, rows, summed, last);
   dot->held_b = of_caller && may_hold_matrix(q, id, dot, last);
-  bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, by_vectors) >= 0;
+  bool there = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE, 0, by_vectors) >= 0;
   if (!dot->held_b && (there || (of_caller && plan_has_room(q, dot->b))))
     dot->pack_b = pack_matrix(q, dot->b, last, by_vectors);
-  if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
+  if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest);
   int64_t sums = plan_matrix_sums(q->m, q->p, id, dot);
   if (!sums) return;
   plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
@@ -285,16 +292,13 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   nest->dot = (plan_dot){.a = w.a, .b = w.b, .pack_a = -1, .pack_b = -1, .along = w.along};
   nest->dot.i = w.i, nest->dot.j = w.j, nest->dot.k = w.k;
   if (w.along) return;
-  if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest->region);
+  if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
-  if (across || !plan_viewable(q->m, q->p, w.b))
-    nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
+  if (across || !plan_viewable(q->m, q->p, w.b)) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest);
   if (!plan_may_be_wgmma(q->m, q->program, &nest->dot)) return;
   plan_dot *dot = &nest->dot;
-  if (dot->pack_a < 0 && plan_stays_wide(q, w.a))
-    dot->pack_a = pack_operand(q, w.a, -1, nest->region);
-  if (dot->pack_b < 0 && plan_stays_wide(q, w.b))
-    dot->pack_b = pack_operand(q, w.b, -1, nest->region);
+  if (dot->pack_a < 0 && plan_stays_wide(q, w.a)) dot->pack_a = pack_operand(q, w.a, -1, nest);
+  if (dot->pack_b < 0 && plan_stays_wide(q, w.b)) dot->pack_b = pack_operand(q, w.b, -1, nest);
 }
 
 // ---- triangular systems ----
@@ -312,8 +316,7 @@ void plan_system(planner *q, tile_id id, plan_nest *nest) {
   axis_set columns = q->p->values[id].tile & ~q->p->values[matrix].tile;
   nest->dot = (plan_dot){.a = matrix, .b = v->args[1], .pack_a = -1, .pack_b = -1};
   nest->dot.j = plan_highest_rank(q, sized_part(q, columns));
-  if (!plan_viewable(q->m, q->p, matrix))
-    nest->dot.pack_a = pack_operand(q, matrix, -1, nest->region);
+  if (!plan_viewable(q->m, q->p, matrix)) nest->dot.pack_a = pack_operand(q, matrix, -1, nest);
 }
 
 // ---- products that are added in place ----
@@ -350,7 +353,7 @@ static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum)
   if (dot == NO_TILE || !plan_is_blocked_dot(q, dot)) return false;
   const plan_value *addend = &q->p->values[operand];
   if (addend->tile != sum->tile || addend->lane != sum->lane ||
-      q->p->values[dot].region != sum->region)
+      q->p->values[dot].region != sum->region || q->p->values[dot].rare != sum->rare)
     return false;
   for (tile_id x = operand;; x = value(q, x)->args[0]) {
     if (q->p->values[x].uses != 1) return false;

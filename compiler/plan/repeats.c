@@ -46,7 +46,8 @@ static bool alike_values(const plan *p, const plan_nest *x, const plan_nest *y) 
 static bool alike(const plan *p, int first, int second) {
   const plan_nest *x = &p->nests.items[first], *y = &p->nests.items[second];
   return x->kind == y->kind && x->axes == y->axes && x->over == y->over && x->lane == y->lane &&
-         x->wide == y->wide && x->two == y->two && alike_values(p, x, y) && alike_results(p, x, y);
+         x->wide == y->wide && x->rare == y->rare && x->usual == y->usual && x->two == y->two &&
+         alike_values(p, x, y) && alike_results(p, x, y);
 }
 
 // How many nests from `first` on are like those `nests` further on.
@@ -126,6 +127,8 @@ void plan_each_value(const plan *p, const plan_nest *nest, plan_reader *reader, 
   for (int i = 0; i < nest->results.count; i++)
     each_below(p, p->program->results.items[nest->results.items[i]].value, reader, data);
   if (nest->kind == NEST_PACK) each_below(p, nest->packed, reader, data);
+  if (nest->rare) reader(data, nest->rare);
+  if (nest->usual) reader(data, nest->usual);
 }
 
 // Values in the order in which nests read them.

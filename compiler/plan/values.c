@@ -109,6 +109,20 @@ static region region_of(const planner *q, tile_id id) {
   return is_shared_value(q, id) ? REGION_SHARED : REGION_BODY;
 }
 
+// A condition is one number for the whole run.
+static void mark_branches(planner *q) {
+  if (q->m->kind != MAP_LANES || q->program->form != TILE_CHUNK) return;
+  const tile_branch *branches = tile_branches(q->a, q->program);
+  for (tile_id id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &q->p->values[id];
+    tile_branch b = branches[id];
+    if (b.condition == NO_TILE || pv->region != REGION_BODY) continue;
+    const plan_value *condition = &q->p->values[b.condition];
+    if (!condition->tile && !condition->lane && condition->region == REGION_BODY)
+      *(b.rare ? &pv->rare : &pv->usual) = b.condition;
+  }
+}
+
 void plan_describe_values(planner *q) {
   q->p->program = q->program;
   q->sections = tile_sections(q->a, q->program);
@@ -129,6 +143,7 @@ void plan_describe_values(planner *q) {
     pv->own = own_axes(q, id);
     pv->region = region_of(q, id);
   }
+  mark_branches(q);
 }
 
 // ---- which values, in which order ----
@@ -148,6 +163,7 @@ static void visit(planner *q, tile_id id) {
   q->visited[id] = true;
   q->p->values[id].needed = true;
   const tile_value *v = value(q, id);
+  if (q->p->values[id].rare) visit(q, q->p->values[id].rare);
   for (int k = 0; k < tile_arity(v->op); k++) visit(q, v->args[k]);
   if (!plan_at_hand(q->p, id)) q->order[q->order_count++] = id;
 }

@@ -154,7 +154,10 @@ void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   p->l.fetch = (fetch_list){0};
   if (!clone_targets[e->clone].fetches || h->m.lane_axis >= 0) return;
   if (choice_is_left_out(h->k->without, CHOICE_PREFETCH)) return;
-  for (int n = 0; n < p->p->nests.count; n++) blocks += dot_blocks(&p->l, &p->p->nests.items[n]);
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (!nest->rare) blocks += dot_blocks(&p->l, nest);
+  }
   if (!blocks) return;
   fetched_list list = list_of(h, p, chunk);
   int lines = lines_of_entry(&list);

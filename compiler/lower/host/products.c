@@ -375,7 +375,7 @@ static void factors_of_rows(lower *l, const place_in_loops *at, const dot_data *
   emitter *e = l->e;
   axis_set axes = value(l, d->scale)->axes;
   *scale_i = integer(e, 0);
-  if (l->p->values[d->scale].held != HELD_BUFFER) {
+  if (l->p->values[d->scale].held == HELD_SCALAR) {
     *scale = stack_slot(e, e->real, "scale");
     store_real(e, lower_value_at(l, at, d->scale), *scale);
     return;
