@@ -14,11 +14,25 @@
 // Rounding of an exponent is relative to the sum over the segment. The host's products have all of
 // f32, and a sum of 83 (a decay of 2^-120) costs 7e-6. Products of 16-bit numbers do not reach so
 // far: on GPUs sums stay below 10.
+//
+// The host has another reference where g is never above 0 and the sums over a chunk stay below 10:
+//
+//   G[t] = sum of g up to t             exp(sum of g from s to t)    ->    exp(G[t]) exp(-G[s])
+//
+// exp(G) is made by products, and exp(-G) is its reciprocal (tile/finish.c). Where nothing bounds the
+// sums, each chunk is asked, and those with small decays are left to levels:
+//
+//   scores    ->    seldom (min over K of exp(G[end]) < exp(-10)) (by levels) (by the chunk's start)
+//
+// The gradient of g is a sum of terms of which pairs on one side of it cancel. Where g is far below
+// 0 its own terms are small: with sums of 20 their digits are lost. Decays of both ends have no such
+// terms, and are products of their own.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
 
 static double largest_sum(const scan *s) { return s->host ? 83 : 10; }
+static const double largest_sum_by_start = 10;
 
 // The largest size of the logarithm of a state's decay, as far as promises and gates tell.
 static double largest_logarithm(const scan *s, const scan_state *state) {
@@ -29,14 +43,6 @@ static double largest_logarithm(const scan *s, const scan_state *state) {
   double low, high;
   recurrence_bounds(s->arena, s->from, v->complex ? v->args[0] : log, &low, &high);
   return fmax(fabs(low), fabs(high));
-}
-
-void block_make(scan *s, int index) {
-  scan_state *state = &s->states[index];
-  if (state->decay.count != 1 || state->decay.items[0].log == NO_TILE) return;
-  double largest = largest_logarithm(s, state);
-  int levels = decay_levels(s);
-  while (state->block < levels && ldexp(largest, state->block) <= largest_sum(s)) state->block++;
 }
 
 static tile_id subtract_tiles(scan *s, tile_id x, tile_id y) {
@@ -61,6 +67,53 @@ static tile_id from_anchor(scan *s, decay_factor *factor, int level, bool inclus
   tile_id sums = from_start(s, log, level);
   if (!inclusive) sums = subtract_tiles(s, sums, log);
   return subtract_tiles(s, sums, up_to(s, factor, level, false));
+}
+
+// ---- chunks that are asked ----
+
+static tile_id from_chunk_start(scan *s, const scan_state *state, bool inclusive) {
+  return tile_along(s->program, TILE_PREFIX, state->decay.items[0].log, inclusive ? 0 : 1,
+                    s->program->time_axis, 0);
+}
+
+tile_pair block_start_row(scan *s, int state, bool previous) {
+  return pair_exp(s->program, pair_real(from_chunk_start(s, &s->states[state], !previous)));
+}
+
+tile_pair block_start_column(scan *s, int state) {
+  tile_id sums = from_chunk_start(s, &s->states[state], true);
+  return pair_exp(s->program, pair_real(tile_unary(s->program, TILE_NEG, sums)));
+}
+
+tile_pair block_total(scan *s, const scan_state *state) {
+  tile_pair all = pair_exp(s->program, pair_real(from_chunk_start(s, state, true)));
+  int t = s->program->time_axis;
+  return pair_on_axes(s->program, TILE_SLICE, all, t, s->program->chunk - 1, 0);
+}
+
+static void ask_each_chunk(scan *s, scan_state *state) {
+  axis_set keys = state->decay.items[0].axes;
+  tile_id least = tile_reduce(s->program, TILE_MIN_OVER, block_total(s, state).re, keys);
+  tile_id limit = tile_number(s->program, exp(-largest_sum_by_start));
+  state->unsafe = tile_binary(s->program, TILE_LESS, least, limit);
+  state->seldom_levels = true;
+}
+
+// Decays of keys that are never above 1.
+static bool may_go_by_start(const scan *s, const scan_state *state) {
+  const decay_factor *only = &state->decay.items[0];
+  return s->host && (only->axes & state->keys) && tile_is_not_positive(s->program, only->log);
+}
+
+void block_make(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  if (state->decay.count != 1 || state->decay.items[0].log == NO_TILE) return;
+  double largest = largest_logarithm(s, state);
+  int levels = decay_levels(s);
+  while (state->block < levels && ldexp(largest, state->block) <= largest_sum(s)) state->block++;
+  bool never_small = ldexp(largest, levels) <= largest_sum_by_start;
+  state->by_start = may_go_by_start(s, state) && (never_small || state->block < levels);
+  if (state->by_start && !never_small) ask_each_chunk(s, state);
 }
 
 tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level) {
@@ -90,4 +143,11 @@ tile_pair block_masked(scan *s, tile_pair scores, int level) {
                   tile_leaf(s->program, TILE_INDEX, axes->step));
   return pair_mul(s->program, scores,
                   pair_real(later));  // finite: no choice, whose gradient is no product
+}
+
+tile_pair block_unless_unsafe(scan *s, int state, tile_pair exact, tile_pair anchored) {
+  tile_id unsafe = s->states[state].unsafe;
+  tile_pair chosen = pair_real(tile_seldom(s->program, unsafe, exact.re, anchored.re));
+  if (pair_is_complex(exact)) chosen.im = tile_seldom(s->program, unsafe, exact.im, anchored.im);
+  return chosen;
 }

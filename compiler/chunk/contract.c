@@ -211,6 +211,10 @@ static tile_pair level_scores(scan *s, const scan_product *read, int writer,
   for (int level = first; level < decay_levels(s); level = level_next(level))
     scores[level_place(level)] = decayed_scores_at(s, read, writer, written, over, level, sides);
   tile_pair all = level_assemble(s, first, scores);
+  if (s->states[read->state].seldom_levels) {
+    tile_pair anchored = decayed_scores_at(s, read, writer, written, over, -decay_levels(s), sides);
+    all = block_unless_unsafe(s, read->state, all, anchored);
+  }
   return read->previous || !own ? all : with_own_scores(s, read, writer, written, over, all);
 }
 

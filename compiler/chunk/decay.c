@@ -4,7 +4,7 @@
 //   exp(i angle[t,K])              no part of it: reads and writes turn instead (phase.c)
 //   exp(g[t,K])                    segments of 1, 2, 4, .. steps: pairs of steps meet at the level where they part into
 //                                  two halves, each with a sum of its own towards the boundary between them
-//                                  (block.c: one sum for short segments where g is known to be never large)
+//                                  (block.c: one reference for all pairs of a segment where g is not large)
 //   any other factor a[t,K]        the same with products: a pyramid, each level made of two products of the one below
 //
 // A product of the pyramid is made by multiplication alone; no quotient or difference of products
@@ -261,6 +261,10 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
   return product;
 }
 
+static bool is_by_start(const scan *s, int state, int level) {
+  return s->states[state].by_start && -level == decay_levels(s);
+}
+
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level, int term) {
   if (s->states[state].joint)
@@ -268,8 +272,9 @@ tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, deca
                                                : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level)
-                                     : pair_number(s->program, 1);
+    if (!on_side(only, keys, side)) return pair_number(s->program, 1);
+    return is_by_start(s, state, level) ? block_start_row(s, state, previous)
+                                        : block_row_decay(s, only, previous, level);
   }
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
@@ -281,8 +286,9 @@ tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, deca
                                                : pair_number(s->program, 1);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
-    tile_pair x =
-        on_side(only, keys, side) ? block_column_decay(s, only, level) : pair_number(s->program, 1);
+    if (!on_side(only, keys, side)) return pair_number(s->program, 1);
+    tile_pair x = is_by_start(s, state, level) ? block_start_column(s, state)
+                                               : block_column_decay(s, only, level);
     return level_to_pair_step(s, x, level);
   }
   return level_to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
@@ -298,7 +304,7 @@ int level_terms(const scan *s, int state, axis_set keys, decay_side side) {
 // Of a state whose chunk is one block.
 static decay_factor *whole_block(scan *s, int state) {
   const scan_state *of = &s->states[state];
-  bool whole = of->block && of->block == decay_levels(s) && !of->joint;
+  bool whole = of->block && of->block == decay_levels(s) && !of->joint && !of->by_start;
   return whole ? &of->decay.items[0] : NULL;
 }
 
@@ -316,6 +322,7 @@ tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
 }
 
 tile_pair decay_total(scan *s, int state) {
+  if (s->states[state].by_start) return block_total(s, &s->states[state]);
   return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL);
 }
 

@@ -167,6 +167,7 @@ void joint_make(scan *s, int group) {
     if (s->states[i].group != group) continue;
     s->states[i].joint = j;
     s->states[i].block = j->turn ? decay_levels(s) : 0;  // one reference for all pairs of steps
+    s->states[i].by_start = s->states[i].seldom_levels = false;
     s->states[i].phases.count = 0;
   }
 }
