@@ -1,21 +1,14 @@
 #include "tests/recurrence/gpu_run.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "compiler/abi/frame.h"
 #include "compiler/abi/gpu_frame.h"
 #include "compiler/abi/library.h"
 #include "compiler/base/embedded.h"
 #include "runtime/support/narrow.h"
+#include "tests/unit/unit.h"
 
 typedef void gpu_function(const void *);
 typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);

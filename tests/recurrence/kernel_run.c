@@ -1,19 +1,13 @@
 #include "tests/recurrence/kernel_run.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <math.h>
 
 #include "compiler/abi/frame.h"
 #include "compiler/plan/kernel_plan.h"
+#include "tests/unit/unit.h"
 
 // ---- a library of kernels --------------------------------------------------------------------
 

@@ -1,13 +1,7 @@
 // Wavefronts of accesses by hand, and layouts in which accesses of products take no more than they
 // must. Below a second.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "compiler/plan/plan.h"
+#include "tests/unit/unit.h"
 
 enum { LANES = 32, WORD = 4 };
 
@@ -28,8 +22,7 @@ static int64_t accumulators(int lane, int64_t row) {
   return WORD * (lane / 4 * row + 2 * (lane % 4));
 }
 
-static void wavefronts_are_words_of_the_busiest_bank(void **state) {
-  (void)state;
+TEST(wavefronts_are_words_of_the_busiest_bank) {
   assert_int_equal(wavefronts(same, 64, WORD), 1);
   assert_int_equal(wavefronts(neighbours, WORD, WORD), 1);
   assert_int_equal(wavefronts(neighbours, 2 * WORD, WORD), 2);
@@ -88,8 +81,7 @@ static int wavefronts_of(fragment f, plan_layout layout, int64_t row) {
   return plan_wavefronts(addresses, WORD * f.numbers);
 }
 
-static void patterns_have_no_conflicts(void **state) {
-  (void)state;
+TEST(patterns_have_no_conflicts) {
   for (int line = 5; line <= 8; line++) {
     int64_t row = (int64_t)1 << line;
     const plan_layout plain = {0}, lines = {PATTERN_LINES, line, 0},
@@ -115,9 +107,8 @@ static void patterns_have_no_conflicts(void **state) {
 }
 
 // Each number has one place, in its own block of banks, and vectors of 16 bytes stay whole.
-static void patterns_move_vectors_within_blocks(void **state) {
+TEST(patterns_move_vectors_within_blocks) {
   enum { NUMBERS = 4096, FOUR = 4 };
-  (void)state;
   for (plan_pattern pattern = 0; pattern < PATTERN_COUNT; pattern++) {
     plan_layout layout = {pattern, 6, pattern >= PATTERN_GROUPS ? 3 : 0};
     char taken[NUMBERS] = {0};
@@ -128,13 +119,4 @@ static void patterns_move_vectors_within_blocks(void **state) {
       assert_int_equal(taken[to]++, 0);
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wavefronts_are_words_of_the_busiest_bank),
-      cmocka_unit_test(patterns_have_no_conflicts),
-      cmocka_unit_test(patterns_move_vectors_within_blocks),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,10 @@
 // Arena, interner, arrays, sources, diagnostics and processors.
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "compiler/base/arena.h"
 #include "compiler/base/diag.h"
@@ -21,9 +13,9 @@
 #include "compiler/base/processors.h"
 #include "compiler/base/source.h"
 #include "compiler/base/vec.h"
+#include "tests/unit/unit.h"
 
-static void arena_memory_is_zeroed_and_aligned(void **state) {
-  (void)state;
+TEST(arena_memory_is_zeroed_and_aligned) {
   arena *a = arena_new();
   for (size_t size = 0; size < 5000; size += 37) {
     unsigned char *p = arena_alloc(a, size);
@@ -37,8 +29,7 @@ static void arena_memory_is_zeroed_and_aligned(void **state) {
   arena_free(a);
 }
 
-static void an_arena_takes_over_another(void **state) {
-  (void)state;
+TEST(an_arena_takes_over_another) {
   arena *a = arena_new(), *empty = arena_new(), *other = arena_new();
   char *text = arena_strdup(other, "its own");
   arena_adopt(a, other);
@@ -49,8 +40,7 @@ static void an_arena_takes_over_another(void **state) {
   arena_free(a);
 }
 
-static void equal_names_are_one_pointer(void **state) {
-  (void)state;
+TEST(equal_names_are_one_pointer) {
   arena *a = arena_new();
   interner *names = interner_new(a);
   const char *first[1000];
@@ -61,8 +51,7 @@ static void equal_names_are_one_pointer(void **state) {
   arena_free(a);
 }
 
-static void arrays_keep_their_elements(void **state) {
-  (void)state;
+TEST(arrays_keep_their_elements) {
   arena *a = arena_new();
   VEC(int)
   numbers = {0};
@@ -72,8 +61,7 @@ static void arrays_keep_their_elements(void **state) {
   arena_free(a);
 }
 
-static void columns_count_characters(void **state) {
-  (void)state;
+TEST(columns_count_characters) {
   arena *a = arena_new();
   sources *all = sources_new(a);
   const char *error = NULL;
@@ -95,8 +83,7 @@ static void assert_refused(const char *text, size_t size, const char *message) {
   arena_free(a);
 }
 
-static void unusable_sources_are_refused(void **state) {
-  (void)state;
+TEST(unusable_sources_are_refused) {
   assert_refused("ab\n\xFF", 4, "'x.rec' is not UTF-8 text: byte 0xff at line 2, column 1");
   assert_refused("a\0b", 3, "'x.rec' is not UTF-8 text: byte 0x00 at line 1, column 2");
   assert_refused("\xC0\x80", 2, "'x.rec' is not UTF-8 text: byte 0xc0 at line 1, column 1");
@@ -115,8 +102,7 @@ static void unusable_sources_are_refused(void **state) {
 }
 
 // Nobody writes into the pipe: opening it would wait for ever.
-static void an_import_is_no_pipe(void **state) {
-  (void)state;
+TEST(an_import_is_no_pipe) {
   arena *a = arena_new();
   const char *error = NULL;
   char folder[] = "/tmp/rec-base-XXXXXX";
@@ -136,8 +122,7 @@ static void an_import_is_no_pipe(void **state) {
   arena_free(a);
 }
 
-static void messages_are_sorted_with_line_caret_and_notes(void **state) {
-  (void)state;
+TEST(messages_are_sorted_with_line_caret_and_notes) {
   arena *a = arena_new();
   sources *all = sources_new(a);
   const char *error = NULL;
@@ -181,8 +166,7 @@ static const char *printed(arena *a, diag *d) {
   return copy;
 }
 
-static void an_unused_name_is_not_reported_beside_another_error(void **state) {
-  (void)state;
+TEST(an_unused_name_is_not_reported_beside_another_error) {
   arena *a = arena_new();
   diag *d = diag_new(a, sources_new(a));
   diag_unused_error(d, (span){0}, "unused input");
@@ -196,8 +180,7 @@ static void an_unused_name_is_not_reported_beside_another_error(void **state) {
   arena_free(a);
 }
 
-static void support_object_is_embedded(void **state) {
-  (void)state;
+TEST(support_object_is_embedded) {
   const embedded_file *object = embedded_find(embedded_support, "support");
   assert_non_null(object);
   assert_true(object->size > 64);
@@ -219,8 +202,7 @@ static void *work_in_turn(void *turn) {
 }
 
 // On all processors and on one; less than 0.1 s.
-static void no_more_turns_than_processors(void **state) {
-  (void)state;
+TEST(no_more_turns_than_processors) {
   enum { THREADS = 24 };
   cpu_set_t all, first;
   pthread_t threads[THREADS];
@@ -244,21 +226,4 @@ static void no_more_turns_than_processors(void **state) {
     assert_int_equal(processors_count(), CPU_COUNT(sets[s]));
   }
   sched_setaffinity(0, sizeof all, &all);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
-      cmocka_unit_test(an_arena_takes_over_another),
-      cmocka_unit_test(equal_names_are_one_pointer),
-      cmocka_unit_test(arrays_keep_their_elements),
-      cmocka_unit_test(columns_count_characters),
-      cmocka_unit_test(unusable_sources_are_refused),
-      cmocka_unit_test(an_import_is_no_pipe),
-      cmocka_unit_test(messages_are_sorted_with_line_caret_and_notes),
-      cmocka_unit_test(an_unused_name_is_not_reported_beside_another_error),
-      cmocka_unit_test(support_object_is_embedded),
-      cmocka_unit_test(no_more_turns_than_processors),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,11 @@
 // and for GPUs, without code. What fails ends the program with the message of an internal error.
 // (10 s of processor time.)
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/target/target.h"
 #include "runtime/front.h"
+#include "tests/unit/unit.h"
 
 static void plan_for_host(arena *a, const recurrence *r, schedule_options options) {
   recurrence_kernels *host = schedule_recurrence(a, r, options);
@@ -52,8 +44,7 @@ static void plan_file(const char *path) {
   rec_front_free(front);
 }
 
-static void the_standard_library_takes_every_length(void **state) {
-  (void)state;
+TEST(the_standard_library_takes_every_length) {
   int files = 0;
   DIR *list = opendir(REC_SOURCE_DIR "/stdlib");
   assert_non_null(list);
@@ -67,9 +58,4 @@ static void the_standard_library_takes_every_length(void **state) {
   }
   closedir(list);
   assert_true(files > 20);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_standard_library_takes_every_length)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

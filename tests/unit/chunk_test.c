@@ -1,16 +1,6 @@
 // Tile programs against the reference interpreter: values and all gradients of the same
 // recurrences, float64.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
-
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 #include "compiler/chunk/chunk.h"
@@ -19,6 +9,7 @@
 #include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/tile_run.h"
+#include "tests/unit/unit.h"
 
 // ---- sources ---------------------------------------------------------------------------------
 
@@ -689,8 +680,7 @@ static void assert_agrees(const char *name, const recurrence *r, const tile_prog
   arena_free(a);
 }
 
-static void steps_agree_with_the_reference(void **state) {
-  (void)state;
+TEST(steps_agree_with_the_reference) {
   static const int64_t times[] = {0, 1, 2, 37};
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     fixture s = fixture_open();
@@ -704,8 +694,7 @@ static void steps_agree_with_the_reference(void **state) {
   }
 }
 
-static void chunks_agree_with_the_reference(void **state) {
-  (void)state;
+TEST(chunks_agree_with_the_reference) {
   static const int64_t times[] = {0, 1, 2, 37};
   static const int lengths[] = {4, 16, 64};
   for (size_t i = 0; i < sizeof chunked / sizeof *chunked; i++) {
@@ -731,8 +720,7 @@ static void chunks_agree_with_the_reference(void **state) {
 
 // Lengths without levels: one step, no power of two, more than levels go to. What needs levels
 // refuses them.
-static void masks_take_any_length(void **state) {
-  (void)state;
+TEST(masks_take_any_length) {
   static const struct {
     int length, programs;
   } all[] = {{1, 8}, {3, 8}, {256, 2}};
@@ -759,8 +747,7 @@ static int count_ops(const tile_program *p, tile_op op) {
 
 // 16 * 0.6 is an exponent that may stand on a key: segments of 32 steps need no levels, those of 64
 // one.
-static void bounded_decays_need_fewer_levels(void **state) {
-  (void)state;
+TEST(bounded_decays_need_fewer_levels) {
   static const char *const text =
       "recurrence r(H, K = 4, V = 3) {\n"
       "  input q[H,K], k[H,K], v[H,V], g[H,K] in [-0.6, 0]\n"
@@ -785,8 +772,7 @@ static void bounded_decays_need_fewer_levels(void **state) {
 
 // Products in f32 take an exponent of 8 * 5 on a key, those of 16 bits do not: the host needs no
 // levels for 16 steps.
-static void the_host_takes_larger_exponents(void **state) {
-  (void)state;
+TEST(the_host_takes_larger_exponents) {
   static const char *const text =
       "recurrence r(H, K = 4, V = 3) {\n"
       "  input q[H,K], k[H,K], v[H,V], g[H,K] in [-5, 0]\n"
@@ -810,8 +796,7 @@ static void the_host_takes_larger_exponents(void **state) {
   fixture_close(&s);
 }
 
-static void pointwise_programs_agree(void **state) {
-  (void)state;
+TEST(pointwise_programs_agree) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s, pointwise);
   assert_agrees("pointwise", r, chunk_build_pointwise(s.memory, r, 8), 2, 13, false);
@@ -821,8 +806,7 @@ static void pointwise_programs_agree(void **state) {
 }
 
 // A program has room for 64 axes: levels that find none left are refused, not begun.
-static void too_many_axes_are_refused(void **state) {
-  (void)state;
+TEST(too_many_axes_are_refused) {
   fixture s = fixture_open();
   const char *header = "", *names = "";
   for (int i = 0; i < 44; i++) {
@@ -843,8 +827,7 @@ static void too_many_axes_are_refused(void **state) {
 }
 
 // What has no chunked form here says why, and has its step program.
-static void other_structures_are_refused(void **state) {
-  (void)state;
+TEST(other_structures_are_refused) {
   static const struct {
     const char *source, *reason;
   } cases[] = {
@@ -898,8 +881,7 @@ static bool agrees_loosely(const recurrence *r, const tile_program *forward, con
 
 enum { RANDOM_PROGRAMS = 60 };
 
-static void random_programs_agree(void **state) {
-  (void)state;
+TEST(random_programs_agree) {
   const char *given = getenv("REC_SEED");
   uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
   int compared = 0;
@@ -987,8 +969,7 @@ static const char *random_scalar_decay(arena *a, uint64_t seed) {
       text, random_values(&seed), before, PICK(&seed, "log", "sqrt", "tanh", "1 / "));
 }
 
-static void random_scalar_decays_agree(void **state) {
-  (void)state;
+TEST(random_scalar_decays_agree) {
   const char *given = getenv("REC_SEED");
   uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
   for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
@@ -1081,8 +1062,7 @@ static const char *random_mixture(arena *a, uint64_t seed) {
                       mixed_keys(&seed));
 }
 
-static void random_mixtures_agree(void **state) {
-  (void)state;
+TEST(random_mixtures_agree) {
   const char *given = getenv("REC_SEED");
   uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
   int chunks = 0;
@@ -1104,8 +1084,7 @@ static void random_mixtures_agree(void **state) {
 }
 
 // Sequences of different lengths in one tensor, an empty one among them.
-static void packed_sequences_agree(void **state) {
-  (void)state;
+TEST(packed_sequences_agree) {
   static const int32_t ends[] = {0, 5, 5, 18, 19};
   static const char *const texts[] = {lags, scalar_decay};
   for (int i = 0; i < 2; i++) {
@@ -1123,22 +1102,4 @@ static void packed_sequences_agree(void **state) {
     if (!(error < 1e-12)) fail_msg("%s differs by %g", where, error);
     fixture_close(&s);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_agree_with_the_reference),
-      cmocka_unit_test(chunks_agree_with_the_reference),
-      cmocka_unit_test(masks_take_any_length),
-      cmocka_unit_test(bounded_decays_need_fewer_levels),
-      cmocka_unit_test(the_host_takes_larger_exponents),
-      cmocka_unit_test(pointwise_programs_agree),
-      cmocka_unit_test(other_structures_are_refused),
-      cmocka_unit_test(too_many_axes_are_refused),
-      cmocka_unit_test(random_programs_agree),
-      cmocka_unit_test(random_scalar_decays_agree),
-      cmocka_unit_test(random_mixtures_agree),
-      cmocka_unit_test(packed_sequences_agree),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,14 @@
 // 6e-7, with 16-bit storage 1e-5: an exponential of -80 has lost 80 halves of a last bit.
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "compiler/base/embedded.h"
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "tests/unit/unit.h"
 
 typedef long double exact_function(long double);
 
@@ -209,8 +201,7 @@ static void fill_f32(float *x) {
 
 static float round_f32(long double exact) { return (float)exact; }
 
-static void f32_within_3e_7(void **state) {
-  (void)state;
+TEST(f32_within_3e_7) {
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   double start = seconds();
   void *library = make_library(false, path);
@@ -275,20 +266,13 @@ static void gpu_within(number_type storage, double allowed, double least) {
   dlclose(library);
 }
 
-static void gpu_f32_within_6e_7(void **state) {
-  (void)state;
-  gpu_within(NUMBER_F32, 6e-7, 1.5e-45);
-}
+TEST(gpu_f32_within_6e_7) { gpu_within(NUMBER_F32, 6e-7, 1.5e-45); }
 
-static void gpu_16_bits_within_1e_5(void **state) {
-  (void)state;
-  gpu_within(NUMBER_BF16, 1e-5, 0x1p-126);
-}
+TEST(gpu_16_bits_within_1e_5) { gpu_within(NUMBER_BF16, 1e-5, 0x1p-126); }
 
 // Within 1e-6 between 1e-3 and 20; from 9.02 on exactly 1, so that gradients are 0; signs,
 // infinities and NaN as libm has them.
-static void gpu_16_bits_tanh(void **state) {
-  (void)state;
+TEST(gpu_16_bits_tanh) {
   enum { N = 1 << 18 };
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_gpu_library(NUMBER_BF16, path);
@@ -313,8 +297,7 @@ static void gpu_16_bits_tanh(void **state) {
 
 // Of all exponents, near each other and far apart: no reciprocal of a large or a denormal divisor
 // spoils a quotient.
-static void gpu_16_bits_divide(void **state) {
-  (void)state;
+TEST(gpu_16_bits_divide) {
   enum { N = 1 << 18 };
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_gpu_library(NUMBER_BF16, path);
@@ -340,8 +323,7 @@ static void gpu_16_bits_divide(void **state) {
   dlclose(library);
 }
 
-static void pow_f32_within_3e_7(void **state) {
-  (void)state;
+TEST(pow_f32_within_3e_7) {
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(false, path);
   enum { N = 1 << 18 };
@@ -427,8 +409,7 @@ static void hypot_in_doubles(void *library, const char *symbol) {
   free(x), free(y), free(z);
 }
 
-static void hypot_of_all_sizes(void **state) {
-  (void)state;
+TEST(hypot_of_all_sizes) {
   char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX",
        gpu[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(false, path), *library64 = make_library(true, path64),
@@ -444,8 +425,7 @@ static void hypot_of_all_sizes(void **state) {
   dlclose(library), dlclose(library64), dlclose(executed);
 }
 
-static void f64_within_1e_14(void **state) {
-  (void)state;
+TEST(f64_within_1e_14) {
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(true, path);
   enum { N = 1 << 15 };
@@ -475,8 +455,7 @@ static void f64_within_1e_14(void **state) {
 
 // Of exponents above 1e-8, and of angles below and above 2^20, where libm takes over; near zeros of
 // sin the absolute error counts.
-static void wide_within_1e_10(void **state) {
-  (void)state;
+TEST(wide_within_1e_10) {
   char path[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(false, path);
   enum { N = 1 << 15 };
@@ -506,8 +485,7 @@ static void wide_within_1e_10(void **state) {
 }
 
 // The same angle, nearest to 0, for all angles that sin and cos reduce themselves.
-static void wrapped_angles(void **state) {
-  (void)state;
+TEST(wrapped_angles) {
   char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX";
   void *library = make_library(false, path), *library64 = make_library(true, path64);
   enum { N = 1 << 16 };
@@ -535,15 +513,4 @@ static void wrapped_angles(void **state) {
   }
   free(x), free(y), free(z), free(w);
   dlclose(library), dlclose(library64);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_within_3e_7),         cmocka_unit_test(gpu_f32_within_6e_7),
-      cmocka_unit_test(gpu_16_bits_within_1e_5), cmocka_unit_test(gpu_16_bits_tanh),
-      cmocka_unit_test(pow_f32_within_3e_7),     cmocka_unit_test(hypot_of_all_sizes),
-      cmocka_unit_test(f64_within_1e_14),        cmocka_unit_test(wide_within_1e_10),
-      cmocka_unit_test(wrapped_angles),          cmocka_unit_test(gpu_16_bits_divide),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

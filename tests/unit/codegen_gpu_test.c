@@ -3,21 +3,13 @@
 // form. Of the programs in step form a third are drawn, of the types on tensor cores one.
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "compiler/base/arena.h"
 #include "compiler/schedule/gpu/schedule.h"
 #include "tests/recurrence/gpu_run.h"
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"
+#include "tests/unit/unit.h"
 
 static double allowed = 3e-5;
 
@@ -94,22 +86,19 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
   fixture_close(&f);
 }
 
-static void kernels_agree_with_the_reference(void **state) {
-  (void)state;
+TEST(kernels_agree_with_the_reference) {
   for (int i = 0; i < kernel_program_count; i++)
     compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
 }
 
-static void kernels_in_step_form_agree_with_the_reference(void **state) {
-  (void)state;
+TEST(kernels_in_step_form_agree_with_the_reference) {
   for (int i = 0; i < kernel_program_count; i++)
     if (kernel_is_drawn(i, 3)) compare_program(i, FORM_STEP, (codegen_gpu_options){0});
 }
 
 // Tensor cores: sizes that are whole tiles and sizes that are not. Rounding is that of the numbers'
 // type.
-static void products_on_tensor_cores_agree(void **state) {
-  (void)state;
+TEST(products_on_tensor_cores_agree) {
   static const char *const names[] = {"large heads", "delta rule", "linear attention",
                                       "read before"};
   static const struct {
@@ -131,8 +120,7 @@ static void products_on_tensor_cores_agree(void **state) {
 
 // f32 goes into products in two parts: where the bits of a NaN get lost from one of them, the other
 // one is a NaN.
-static void not_a_number_stays_one_in_products(void **state) {
-  (void)state;
+TEST(not_a_number_stays_one_in_products) {
   enum { TIME = 24, STEP = 19 };
   static const uint32_t bits[] = {0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800001};
   const char *program = NULL;
@@ -166,14 +154,4 @@ static void not_a_number_stays_one_in_products(void **state) {
   }
   dlclose(lib.handle);
   fixture_close(&f);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_agree_with_the_reference),
-      cmocka_unit_test(products_on_tensor_cores_agree),
-      cmocka_unit_test(kernels_in_step_form_agree_with_the_reference),
-      cmocka_unit_test(not_a_number_stays_one_in_products),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

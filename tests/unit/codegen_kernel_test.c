@@ -2,21 +2,14 @@
 // clones drawn of those that this machine runs. Instances come in several calls; initial states and
 // cotangents are absent or present.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <math.h>
 
 #include "compiler/base/arena.h"
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"
+#include "tests/unit/unit.h"
 
 // ---- comparison ------------------------------------------------------------------------------
 
@@ -98,27 +91,15 @@ static void compare_program(int number, bool f64, bool steps) {
   fixture_close(&s);
 }
 
-static void kernels_agree_with_the_reference_in_f64(void **state) {
-  (void)state;
+TEST(kernels_agree_with_the_reference_in_f64) {
   for (int i = 0; i < kernel_program_count; i++) compare_program(i, true, false);
 }
 
-static void kernels_agree_with_the_reference_in_f32(void **state) {
-  (void)state;
+TEST(kernels_agree_with_the_reference_in_f32) {
   for (int i = 0; i < kernel_program_count; i++) compare_program(i, false, i % 2);
 }
 
-static void functions_are_small(void **state) {
-  (void)state;
+TEST(functions_are_small) {
   printf("largest function: %d instructions, %s\n", largest_function, largest_name);
   assert_true(largest_function <= 5000);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_agree_with_the_reference_in_f64),
-      cmocka_unit_test(kernels_agree_with_the_reference_in_f32),
-      cmocka_unit_test(functions_are_small),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

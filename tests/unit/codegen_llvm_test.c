@@ -1,19 +1,13 @@
 // LLVM module, emission to memory, lld in the process: a function is emitted, linked, loaded and
 // called.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
 #include "compiler/emit/link.h"
 #include "compiler/emit/llvm.h"
+#include "tests/unit/unit.h"
 
 // exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one
 static const unsigned char *make_object(arena *a, const char *callee, size_t *size) {
@@ -36,8 +30,7 @@ static const unsigned char *make_object(arena *a, const char *callee, size_t *si
   return bytes;
 }
 
-static void linked_library_runs(void **state) {
-  (void)state;
+TEST(linked_library_runs) {
   arena *a = arena_new();
   char path[] = "/tmp/codegen_llvm_testXXXXXX";
   int file = mkstemp(path);
@@ -60,8 +53,7 @@ static void linked_library_runs(void **state) {
   arena_free(a);
 }
 
-static void undefined_symbols_are_an_error(void **state) {
-  (void)state;
+TEST(undefined_symbols_are_an_error) {
   arena *a = arena_new();
   link_object object = {.name = "test.o"};
   object.bytes = make_object(a, "no_such_function", &object.size);
@@ -70,12 +62,4 @@ static void undefined_symbols_are_an_error(void **state) {
   assert_non_null(error);
   assert_non_null(strstr(error, "no_such_function"));
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(linked_library_runs),
-      cmocka_unit_test(undefined_symbols_are_an_error),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,23 +4,15 @@
 // rec_convert, which goes through doubles.
 #include <dlfcn.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "compiler/abi/library.h"
 #include "compiler/emit/emit.h"
 #include "compiler/emit/link.h"
 #include "runtime/rec.h"
 #include "runtime/support/narrow.c"
+#include "tests/unit/unit.h"
 
 enum { PATTERNS = 1 << 16, RANDOM = 1 << 18, FLOATS = 6 * (PATTERNS / 2) + RANDOM };
 
@@ -246,7 +238,7 @@ static void check_stores(const fixture *f, int type, spacing s, int lanes, int c
   }
 }
 
-static void all_patterns_and_boundaries(void **state) {
+TEST(all_patterns_and_boundaries) {
   const fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
@@ -297,7 +289,7 @@ static void check_masked(const fixture *f, int type, spacing s, int lanes, int c
   }
 }
 
-static void masks_take_the_first_lanes(void **state) {
+TEST(masks_take_the_first_lanes) {
   const fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
@@ -312,7 +304,7 @@ static void masks_take_the_first_lanes(void **state) {
 }
 
 // Two apart, whole vectors: the last number read is the last that there is.
-static void pairs_end_where_they_end(void **state) {
+TEST(pairs_end_where_they_end) {
   const fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
     if (!clone_runs(clone)) continue;
@@ -325,7 +317,7 @@ static void pairs_end_where_they_end(void **state) {
   }
 }
 
-static void sums_are_rounded_alike(void **state) {
+TEST(sums_are_rounded_alike) {
   const fixture *f = *state;
   uint16_t *narrow = malloc(sizeof(uint16_t) * FLOATS);
   for (int type = 0; type < 2; type++) {
@@ -337,8 +329,7 @@ static void sums_are_rounded_alike(void **state) {
   free(narrow);
 }
 
-static void patterns_are_widened_alike(void **state) {
-  (void)state;
+TEST(patterns_are_widened_alike) {
   for (int type = 0; type < 2; type++) {
     for (uint32_t bits = 0; bits < 65536; bits++) {
       float wide = rec_widen((uint16_t)bits, stored[type]);
@@ -351,11 +342,4 @@ static void patterns_are_widened_alike(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_patterns_and_boundaries), cmocka_unit_test(masks_take_the_first_lanes),
-      cmocka_unit_test(pairs_end_where_they_end),    cmocka_unit_test(sums_are_rounded_alike),
-      cmocka_unit_test(patterns_are_widened_alike),
-  };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_AROUND(set_up, tear_down)

@@ -2,18 +2,10 @@
 // interpreter. They cover values and derived gradients, f64 and f32, every clone that this machine
 // runs, chunks of 1 to 128 steps, and ragged ends. 40 seconds, most of them in LLVM.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/recurrence/kernel_run.h"
 #include "tests/recurrence/tile_run.h"
+#include "tests/unit/unit.h"
 
 // What the programs read and write; what they compute is said in tiles below, the updates here are
 // not looked at.
@@ -318,8 +310,7 @@ static void compare_program(int number, int chunk, int keys, int values, bool f6
   fixture_close(&s);
 }
 
-static void programs_agree_with_the_interpreter(void **state) {
-  (void)state;
+TEST(programs_agree_with_the_interpreter) {
   for (int i = 0; i < PROGRAMS; i++) {
     compare_program(i, 1, 5, 3, true);
     compare_program(i, 2, 20, 17, false);
@@ -329,16 +320,7 @@ static void programs_agree_with_the_interpreter(void **state) {
   }
 }
 
-static void functions_are_small(void **state) {
-  (void)state;
+TEST(functions_are_small) {
   printf("largest function: %d instructions\n", largest_function);
   assert_true(largest_function <= 5000);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(programs_agree_with_the_interpreter),
-      cmocka_unit_test(functions_are_small),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 // Offsets by bits: of every thread of a block the number that the sum of terms has, swizzled or
 // not, in few instructions. Below a second.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "compiler/base/arena.h"
 #include "compiler/emit/fields.h"
+#include "compiler/base/arena.h"
+#include "tests/unit/unit.h"
 
 enum { THREADS = 256, WARP = 32 };
 
@@ -95,8 +89,7 @@ static int_terms pieces_of_rows(fixture *f, int64_t stride, int64_t constant) {
   return sum;
 }
 
-static void neighbours_in_memory_are_one_field(void **state) {
-  (void)state;
+TEST(neighbours_in_memory_are_one_field) {
   fixture f = fixture_open();
   int_terms whole = pieces_of_rows(&f, 64, 3), longer = pieces_of_rows(&f, 128, 1);
   same_for_all_threads(&f, &whole, NULL, 0, 1);
@@ -104,8 +97,7 @@ static void neighbours_in_memory_are_one_field(void **state) {
   fixture_close(&f);
 }
 
-static void warps_are_bits_of_the_thread(void **state) {
-  (void)state;
+TEST(warps_are_bits_of_the_thread) {
   fixture f = fixture_open();
   emitter *e = &f.e;
   int_terms sum = {.constant = 2};
@@ -115,8 +107,7 @@ static void warps_are_bits_of_the_thread(void **state) {
   fixture_close(&f);
 }
 
-static void swizzles_move_fields_and_constants(void **state) {
-  (void)state;
+TEST(swizzles_move_fields_and_constants) {
   static const int_swap swaps[] = {{24, 3}, {24, 4}, {4, 6}};
   fixture f = fixture_open();
   for (int64_t constant = 0; constant < 4096; constant += 1024) {
@@ -128,8 +119,7 @@ static void swizzles_move_fields_and_constants(void **state) {
   fixture_close(&f);
 }
 
-static void sums_that_carry_are_no_fields(void **state) {
-  (void)state;
+TEST(sums_that_carry_are_no_fields) {
   fixture f = fixture_open();
   int_terms sum = pieces_of_rows(&f, 48, 0);
   int_fields fields = {.whole = f.thread};
@@ -139,8 +129,7 @@ static void sums_that_carry_are_no_fields(void **state) {
 
 // Offsets are taken as positive numbers of 32 bits: 16 rows of 2^26 numbers of 4 bytes are too far
 // apart.
-static void memory_above_two_gigabytes_has_no_fields(void **state) {
-  (void)state;
+TEST(memory_above_two_gigabytes_has_no_fields) {
   fixture f = fixture_open();
   for (int rows = 25; rows <= 26; rows++) {
     int_terms sum = pieces_of_rows(&f, 1 << rows, 0);
@@ -151,15 +140,4 @@ static void memory_above_two_gigabytes_has_no_fields(void **state) {
   int_fields constant = {.constant = 1u << 29};
   assert_false(int_fields_shift(&constant, 2));
   fixture_close(&f);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(neighbours_in_memory_are_one_field),
-      cmocka_unit_test(warps_are_bits_of_the_thread),
-      cmocka_unit_test(swizzles_move_fields_and_constants),
-      cmocka_unit_test(sums_that_carry_are_no_fields),
-      cmocka_unit_test(memory_above_two_gigabytes_has_no_fields),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

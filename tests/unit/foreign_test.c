@@ -2,20 +2,14 @@
 // what is refused. The entry points are stand-ins that keep what they are given.
 //
 //   recurrence f(G, K = 3) { input x[G,K]   param a[G]   state z[G] : complex   output y[G,K]   x[t-2] is read }
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
+#include "runtime/support/foreign.c"
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
-#include "runtime/support/foreign.c"
 
 // After the code under test, whose parameters are called like types of the compiler.
 #include "compiler/artifact/tables.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { G, K };
 
@@ -165,7 +159,7 @@ static rec_status run_call(call_of_test *c) {
   return status == REC_OK ? foreign_run(&c->f) : status;
 }
 
-static void arguments_are_filled(void **state) {
+TEST_WITH(arguments_are_filled, set_up, tear_down) {
   call_of_test c;
   begin(&c, *state, 32);
   const int64_t strides[] = {0, 24, 3, 1};  // one batch entry for all, every second step
@@ -187,7 +181,7 @@ static void arguments_are_filled(void **state) {
               (char *)given.hT_x_lag == &c.memory[LAGT] && !given.d_x);
 }
 
-static void types_choose_the_variant(void **state) {
+TEST_WITH(types_choose_the_variant, set_up, tear_down) {
   const fixture *f = *state;
   call_of_test c;
   for (int i = 0; i < 2; i++) {
@@ -205,7 +199,7 @@ static void types_choose_the_variant(void **state) {
 }
 
 // A state of complex numbers may have their type. Its rank is then one less.
-static void complex_types_are_taken(void **state) {
+TEST_WITH(complex_types_are_taken, set_up, tear_down) {
   call_of_test c;
   begin(&c, *state, 32);
   c.tensors[Z0].dtype = (foreign_dtype){FOREIGN_COMPLEX, 64, 1};
@@ -221,7 +215,7 @@ static void complex_types_are_taken(void **state) {
 }
 
 // The workspace grows where the entry point says that it is too small, and is kept.
-static void the_workspace_grows(void **state) {
+TEST_WITH(the_workspace_grows, set_up, tear_down) {
   call_of_test c;
   begin(&c, *state, 32);
   calls = 0;
@@ -235,7 +229,7 @@ static void the_workspace_grows(void **state) {
   workspace_needed = 0;
 }
 
-static void packed_states_have_sequences(void **state) {
+TEST_WITH(packed_states_have_sequences, set_up, tear_down) {
   call_of_test c;
   begin(&c, *state, 32);
   int32_t offsets[] = {0, 1, 5};
@@ -261,15 +255,4 @@ static void packed_states_have_sequences(void **state) {
   assert_int_equal(run_call(&c), REC_ERROR_ARGUMENT);
   assert_non_null(strstr(
       rec_error(), "expected sequences = 2, found 3 in shape [3,2,4,3] of hT_x_lag[batch,2,G,K]"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(arguments_are_filled, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(types_choose_the_variant, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(complex_types_are_taken, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_workspace_grows, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(packed_states_have_sequences, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
 // The formatter: what it writes, that it is idempotent, and that no comment is lost.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compiler/syntax/syntax.h"
+#include "tests/unit/unit.h"
 
 static char *format(arena *a, const char *text) {
   sources *all = sources_new(a);
@@ -30,8 +22,7 @@ static void assert_formats(const char *text, const char *expected) {
   arena_free(a);
 }
 
-static void statements_start_lines(void **state) {
-  (void)state;
+TEST(statements_start_lines) {
   assert_formats(
       "recurrence r(D){input x[D],g [ D ] state h[D] param w[D]~1,b ~ - 2 output y[D]\n"
       "h=g*h[t-1]+x let a=-h^-2 let bb = 1/16 y=a}",
@@ -47,8 +38,7 @@ static void statements_start_lines(void **state) {
       "}\n");
 }
 
-static void every_comment_stays(void **state) {
-  (void)state;
+TEST(every_comment_stays) {
   assert_formats(
       "// head\n\n\n/// doc\nrecurrence r(D, // the width\n N) { // body\n"
       "// first\n  input x[D] // in\n\n\n\n let a = x // one\n   + // two\n // three\n 1 // four\n"
@@ -71,8 +61,7 @@ static void every_comment_stays(void **state) {
       "// tail\n");
 }
 
-static void layers_and_blocks(void **state) {
-  (void)state;
+TEST(layers_and_blocks) {
   assert_formats(
       "layer L(D){input u[D] let(a[D],b)=linear(u,name=\"in\") let c=repeat 3(x=a){\nlet q=x "
       "x=q{D->D}}"
@@ -88,8 +77,7 @@ static void layers_and_blocks(void **state) {
       "}\n");
 }
 
-static void settings_keep_their_lines(void **state) {
-  (void)state;
+TEST(settings_keep_their_lines) {
   assert_formats(
       "train a{steps 10 seed -1\noptimizer adamw(lr=1e-3,betas=(0.9,0.95))\n"
       "initial_state{\n0..20:zero 20..100 : mix{0.9:state_passing(dropout=0.1),0.1:zero},\n"
@@ -110,8 +98,7 @@ static void settings_keep_their_lines(void **state) {
       "}\n");
 }
 
-static void imports_and_functions_stand_together(void **state) {
-  (void)state;
+TEST(imports_and_functions_stand_together) {
   assert_formats(
       "import std.mamba2\nimport \"a.rec\"\nfn f[K](x)=x/norm[K](x)\nfn g(x,y)=x\n init m(c=8)for "
       "L{a.b~ -c*x\nlonger~1}",
@@ -126,21 +113,8 @@ static void imports_and_functions_stand_together(void **state) {
       "}\n");
 }
 
-static void a_file_with_errors_is_left_alone(void **state) {
-  (void)state;
+TEST(a_file_with_errors_is_left_alone) {
   arena *a = arena_new();
   assert_null(format(a, "recurrence r(D) { input x[D }"));
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(statements_start_lines),
-      cmocka_unit_test(every_comment_stays),
-      cmocka_unit_test(layers_and_blocks),
-      cmocka_unit_test(settings_keep_their_lines),
-      cmocka_unit_test(imports_and_functions_stand_together),
-      cmocka_unit_test(a_file_with_errors_is_left_alone),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 // The lane maps of gpu_ops.def, read from the table and evaluated for every lane and register. They
 // are the executor's, and each element of a matrix has one place.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "compiler/abi/simt.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "runtime/support/simt/layout.h"
 #include "runtime/support/simt/ops.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { LANES = 32, WARPS = 4 };
 
@@ -147,8 +139,7 @@ static void compare(const gpu_op_row *row, const matrix *m) {
     for (int j = 0; j < width; j++) assert_int_equal(count[i][j], 1);
 }
 
-static void matrices_lie_as_the_table_says(void **state) {
-  (void)state;
+TEST(matrices_lie_as_the_table_says) {
   int compared = 0;
   for (int op = 0; op < GPU_OP_COUNT; op++) {
     const gpu_op_row *row = &gpu_ops[op];
@@ -164,8 +155,7 @@ static void matrices_lie_as_the_table_says(void **state) {
 
 // Each row cites a section, and one that all lanes call together and that returns something says
 // what lies where.
-static void every_row_says_what_lies_where(void **state) {
-  (void)state;
+TEST(every_row_says_what_lies_where) {
   for (int op = 0; op < GPU_OP_COUNT; op++) {
     const gpu_op_row *row = &gpu_ops[op];
     if (row->section[0] < '1' || row->section[0] > '9')
@@ -194,8 +184,7 @@ static void run_shuffle(const void *parameters) {
   }
 }
 
-static void shuffles_read_the_lane_that_the_table_says(void **state) {
-  (void)state;
+TEST(shuffles_read_the_lane_that_the_table_says) {
   static shuffle s;
   char message[SIMT_MESSAGE] = "";
   for (s.kind = GPU_SHFL_BFLY_F32; s.kind <= GPU_SHFL_DOWN_F32; s.kind++) {
@@ -212,13 +201,4 @@ static void shuffles_read_the_lane_that_the_table_says(void **state) {
         assert_true(s.out[l][i] == (float)from);
       }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(matrices_lie_as_the_table_says),
-      cmocka_unit_test(every_row_says_what_lies_where),
-      cmocka_unit_test(shuffles_read_the_lane_that_the_table_says),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

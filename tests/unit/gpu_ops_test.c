@@ -1,19 +1,11 @@
 // Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas
 // is at hand, that it assembles. 2 seconds with ptxas.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "compiler/base/arena.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "tests/unit/unit.h"
 
 // A kernel that calls every operation with numbers of its own and stores what comes back.
 static void call_all(emitter *e, int count_of_target) {
@@ -74,8 +66,7 @@ static int assemble(const char *text, const char *target) {
   return status;
 }
 
-static void every_operation_is_assembled(void **state) {
-  (void)state;
+TEST(every_operation_is_assembled) {
   static const char *const seen[] = {
       "bar.sync", "shfl.sync.bfly", "ex2.approx.ftz.f32",  "cvt.rn.bf16x2", "ldmatrix",
       "mma.sync", "cp.async.cg",    "cp.async.wait_group", "%ctaid.x"};
@@ -93,9 +84,4 @@ static void every_operation_is_assembled(void **state) {
     if (has_ptxas) assert_int_equal(assemble(text, name), 0);
     arena_free(a);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_operation_is_assembled)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

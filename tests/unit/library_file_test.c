@@ -1,17 +1,10 @@
 // Manifests of library files: the right one is found, and nothing is read outside of a file that is
 // damaged in any way. The bytes end where a page ends that must not be touched.
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
 #include "runtime/library_file.h"
+#include "tests/unit/unit.h"
 
 static const char manifest[] = "{\"abi\":\"1.0\"}";
 
@@ -85,8 +78,7 @@ static void assert_refused(const library *l, const char *message) {
   assert_string_equal(rec_message(), message);
 }
 
-static void the_manifest_is_found(void **state) {
-  (void)state;
+TEST(the_manifest_is_found) {
   static const Elf64_Half machines[] = {EM_X86_64, EM_AARCH64};
   for (int i = 0; i < 2; i++) {
     library l = make_library();
@@ -97,8 +89,7 @@ static void the_manifest_is_found(void **state) {
   }
 }
 
-static void every_truncation_is_refused(void **state) {
-  (void)state;
+TEST(every_truncation_is_refused) {
   library l = make_library();
   const char *found;
   for (size_t size = 0; size < sizeof l - 1; size++) {
@@ -116,8 +107,7 @@ static void every_truncation_is_refused(void **state) {
 }
 
 // Every bit, and every byte as 0x00, 0x7f, 0x80 and 0xff, also at two places.
-static void no_damage_leads_outside(void **state) {
-  (void)state;
+TEST(no_damage_leads_outside) {
   static const unsigned char values[] = {0x00, 0x7f, 0x80, 0xff};
   library intact = make_library();
   const char *found;
@@ -137,8 +127,7 @@ static void no_damage_leads_outside(void **state) {
   }
 }
 
-static void each_refusal_says_why(void **state) {
-  (void)state;
+TEST(each_refusal_says_why) {
   library l = make_library();
   l.header.e_machine = EM_RISCV;
   assert_refused(
@@ -164,14 +153,4 @@ static void each_refusal_says_why(void **state) {
   assert_refused(&l,
                  "x.so: not a library that can be loaded: its manifest does not lie in what is "
                  "mapped");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_manifest_is_found),
-      cmocka_unit_test(every_truncation_is_refused),
-      cmocka_unit_test(no_damage_leads_outside),
-      cmocka_unit_test(each_refusal_says_why),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 // The multiply-adds that `rec bench` measures against: those of the best hand-written kernels.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "runtime/front.h"
 #include "runtime/limit.h"
+#include "runtime/front.h"
+#include "tests/unit/unit.h"
 
 // GFLOP of 2048 steps with these sizes, by the order of the header.
 static double gflop(const char *file, const char *name, const int64_t *sizes) {
@@ -24,39 +16,25 @@ static double gflop(const char *file, const char *name, const int64_t *sizes) {
   return result;
 }
 
-static void mamba2_is_counted_by_chunks(void **state) {
-  (void)state;
+TEST(mamba2_is_counted_by_chunks) {
   double found = gflop("mamba2", "ssd", (int64_t[]){1, 24, 64, 128});
   assert_true(found > 1.70 && found < 1.72);
 }
 
-static void mamba1_is_counted_by_entries(void **state) {
-  (void)state;
+TEST(mamba1_is_counted_by_entries) {
   double found = gflop("mamba1", "selective_scan", (int64_t[]){1536, 16});
   assert_true(found > 0.90 && found < 0.92);
 }
 
-static void gla_is_counted_by_chunks(void **state) {
-  (void)state;
+TEST(gla_is_counted_by_chunks) {
   double found = gflop("gla", "gla", (int64_t[]){8, 128, 128});
   assert_true(found > 1.16 && found < 1.20);
 }
 
 // Two products with parts of B, two of which the real part is made of C and h, and one with D: no
 // more than the five of a layer in real numbers.
-static void lru_is_counted_by_real_products(void **state) {
-  (void)state;
+TEST(lru_is_counted_by_real_products) {
   double products = 2 * 5 * 64 * 64 * 2048 / 1e9;
   double found = gflop("lru", "lru", (int64_t[]){64, 64, 64});
   assert_true(found > products && found < 1.04 * products);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mamba2_is_counted_by_chunks),
-      cmocka_unit_test(mamba1_is_counted_by_entries),
-      cmocka_unit_test(gla_is_counted_by_chunks),
-      cmocka_unit_test(lru_is_counted_by_real_products),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,11 @@
 // Every word of the compiler's tables is a word of the language server, and every word of the
 // server stands in the files of each editor (tools/editors). A word that is added to the language
 // and forgotten there fails here.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compiler/graph/settings.h"
 #include "compiler/lsp/server.h"
 #include "compiler/sema/internal.h"
 #include "compiler/syntax/parser_state.h"
+#include "tests/unit/unit.h"
 
 static void expect_word(unsigned kinds, const char *name) {
   for (const lsp_word *w = lsp_words; w->name; w++)
@@ -29,8 +20,7 @@ static void expect_words(unsigned kinds, const char *const *names, int count) {
 
 static const unsigned reserved = 1u << WORD_ITEM | 1u << WORD_STATEMENT | 1u << WORD_KEYWORD;
 
-static void test_reserved_words(void **state) {
-  (void)state;
+TEST(test_reserved_words) {
   int count = 0;
   for (int kind = 1; kind < token_kind_count; kind++) {
     const char *word = token_kind_spelling(kind);
@@ -41,8 +31,7 @@ static void test_reserved_words(void **state) {
   assert_true(count >= 17);
 }
 
-static void test_functions(void **state) {
-  (void)state;
+TEST(test_functions) {
   static const struct {
     builtin_kind builtin;
     lsp_word_kind word;
@@ -57,15 +46,13 @@ static void test_functions(void **state) {
 }
 
 // The server tells of no function that is none.
-static void test_no_more_functions(void **state) {
-  (void)state;
+TEST(test_no_more_functions) {
   for (const lsp_word *w = lsp_words; w->name; w++)
     if (w->kind == WORD_FUNCTION || w->kind == WORD_LAYER)
       assert_true(builtin_any(w->name) || strcmp(w->name, "pi") == 0);
 }
 
-static void test_settings(void **state) {
-  (void)state;
+TEST(test_settings) {
   expect_words(lsp_kind_bit(WORD_SETTING) | reserved, setting_names, SETTING_COUNT);
   expect_words(lsp_kind_bit(WORD_SCHEDULE), schedule_names, SCHEDULE_KINDS);
   expect_words(lsp_kind_bit(WORD_START_STATE), intervention_names, INTERVENTION_KINDS);
@@ -78,8 +65,7 @@ static void test_settings(void **state) {
 }
 
 // A task's settings are offered inside of its brackets.
-static void test_arguments_of_tasks(void **state) {
-  (void)state;
+TEST(test_arguments_of_tasks) {
   for (int i = 0; i < TASK_KINDS; i++)
     for (int k = 0; k < 5 && task_rules_of[i].settings[k]; k++)
       for (const lsp_word *w = lsp_words; w->name; w++) {
@@ -118,8 +104,7 @@ static bool has_word(const char *text, const char *word) {
   return false;
 }
 
-static void test_editor_files(void **state) {
-  (void)state;
+TEST(test_editor_files) {
   static const char *const files[] = {"tools/editors/vim/syntax/rec.vim",
                                       "tools/editors/vscode/syntaxes/rec.tmLanguage.json",
                                       "tools/editors/tree-sitter-rec/queries/highlights.scm"};
@@ -129,13 +114,4 @@ static void test_editor_files(void **state) {
       if (!has_word(text, w->name)) fail_msg("%s lacks '%s'", files[i], w->name);
     free(text);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reserved_words),     cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_no_more_functions),  cmocka_unit_test(test_settings),
-      cmocka_unit_test(test_arguments_of_tasks), cmocka_unit_test(test_editor_files),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

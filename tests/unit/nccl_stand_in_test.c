@@ -2,16 +2,11 @@
 // Two communicators live in one process, on two devices of the tests' driver.
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/ranks/nccl.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { BYTES = 1000, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
@@ -105,8 +100,7 @@ static nccl_result send(const pair *p, const void *bytes, int to, cuda_stream st
     assert_non_null(strstr(last_error(NULL), text)); \
   } while (0)
 
-static void groups(void **state) {
-  (void)state;
+TEST(groups) {
   pair p = opened();
   REFUSED(send(&p, p.memory[0], 1, NULL), INVALID_USAGE, "ncclSend outside of a group");
   REFUSED(nccl_calls.group_end(), INVALID_USAGE, "ncclGroupEnd without ncclGroupStart");
@@ -122,8 +116,7 @@ static void groups(void **state) {
   aborted(&p);
 }
 
-static void arguments(void **state) {
-  (void)state;
+TEST(arguments) {
   char here[BYTES] = {0};
   cuda_stream other = NULL;
   pair p = opened();
@@ -143,8 +136,7 @@ static void arguments(void **state) {
   aborted(&p);
 }
 
-static void after_abort(void **state) {
-  (void)state;
+TEST(after_abort) {
   nccl_result found;
   pair p = opened();
   aborted(&p);
@@ -181,8 +173,7 @@ static void *move(void *argument) {
   return NULL;
 }
 
-static void sizes_disagree(void **state) {
-  (void)state;
+TEST(sizes_disagree) {
   pair p = opened();
   side sides[2] = {{&p, 0}, {&p, 1}};
   pthread_t threads[2];
@@ -196,8 +187,7 @@ static void sizes_disagree(void **state) {
   for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
-static void one_gpu_for_two(void **state) {
-  (void)state;
+TEST(one_gpu_for_two) {
   pair p = {{NULL}, {NULL}, {NULL}};
   nccl_id id;
   nccl_config config = {.size = sizeof config, .magic = NCCL_CONFIG_MAGIC, .version = NCCL_OLDEST};
@@ -210,9 +200,4 @@ static void one_gpu_for_two(void **state) {
   for (int i = 0; i < 2; i++) assert_int_equal(nccl_calls.abort(p.comms[i]), NCCL_DONE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(groups), cmocka_unit_test(arguments), cmocka_unit_test(after_abort),
-      cmocka_unit_test(sizes_disagree), cmocka_unit_test(one_gpu_for_two)};
-  return cmocka_run_group_tests(tests, open_libraries, NULL);
-}
+TEST_AROUND(open_libraries, NULL)

@@ -1,17 +1,10 @@
 // Marks of files, and what may be written (compiler/abi/output.h).
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "compiler/abi/output.h"
+#include "tests/unit/unit.h"
 
 static char folder[] = "/tmp/output_test.XXXXXX";
 
@@ -49,8 +42,7 @@ static void flip(off_t place) {
 }
 
 // Also where a block of reading ends within the mark.
-static void marks_are_found_and_hold(void **state) {
-  (void)state;
+TEST(marks_are_found_and_hold) {
   const size_t places[] = {0,         100,   BLOCK - MARK,   BLOCK - MARK / 2,
                            BLOCK - 1, BLOCK, 2 * BLOCK - 20, 3 * BLOCK - MARK};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -73,8 +65,7 @@ static void marks_are_found_and_hold(void **state) {
 }
 
 // A file that quotes marks of others has its own behind them.
-static void a_quoted_mark_is_none(void **state) {
-  (void)state;
+TEST(a_quoted_mark_is_none) {
   char text[] =
       "written by rec, checksum 0123456789abcdef\nwritten by rec, checksum zzz\n" OUTPUT_MARK_TEXT
       "\n";
@@ -95,8 +86,7 @@ static void write_text(const char *path, const char *text) {
   assert_true(output_write(path, &all, 1, 0));
 }
 
-static void files_of_others_stay(void **state) {
-  (void)state;
+TEST(files_of_others_stay) {
   char note[OUTPUT_NOTE], text[1024];
   assert_true(allowed("absent", NULL, false));
   assert_true(allowed("/dev/null", NULL, false));
@@ -124,8 +114,7 @@ static void files_of_others_stay(void **state) {
   assert_false(allowed("link", NULL, true));
 }
 
-static void links_stay_or_are_replaced(void **state) {
-  (void)state;
+TEST(links_stay_or_are_replaced) {
   struct stat about;
   const struct iovec all = {"new", 3};
   unlink("link");
@@ -140,8 +129,7 @@ static void links_stay_or_are_replaced(void **state) {
   assert_true(!stat("other", &about) && about.st_size == 5);
 }
 
-static void parts_have_names_of_their_own(void **state) {
-  (void)state;
+TEST(parts_have_names_of_their_own) {
   static const char *const parts[] = {"x.1-0.part", "a.b.123-45.part"};
   static const char *const others[] = {".part",    "x.part", "1-0.part",    ".1-0.part",
                                        "x.1.part", "x.1-0",  "x.1-0a.part", "x.-.parts"};
@@ -156,11 +144,4 @@ static void parts_have_names_of_their_own(void **state) {
   assert_int_not_equal(access(one.part, F_OK), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(marks_are_found_and_hold),      cmocka_unit_test(a_quoted_mark_is_none),
-      cmocka_unit_test(files_of_others_stay),          cmocka_unit_test(links_stay_or_are_replaced),
-      cmocka_unit_test(parts_have_names_of_their_own),
-  };
-  return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_AROUND(enter_folder, leave_folder)

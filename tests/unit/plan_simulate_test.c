@@ -1,15 +1,9 @@
 // Steps of many ranks, simulated: held against formulas that can be written down, and messages of
 // all ranks to all others against the plain simulation of each.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "runtime/predict/simulate.h"
 #include "runtime/train/data/random.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { STATE = 1000, LAYERS = 3 };
 // seconds of a recurrence, and of what stands before it
@@ -89,9 +83,8 @@ static double agreeing(int count, int pieces, int segments, const network_link *
 // The skew of a pipeline is paid once a pass: each further rank waits for one cell and one message,
 // forward and backward. A rank computes longer between two messages than they take, so nothing else
 // waits.
-static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
+TEST(the_skew_of_a_pipeline_is_paid_once_a_pass) {
   tiny t;
-  (void)state;
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 1, 1, 8);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count,
@@ -102,9 +95,8 @@ static void the_skew_of_a_pipeline_is_paid_once_a_pass(void **state) {
 }
 
 // Shards in turn pay it once for all of them.
-static void the_skew_is_paid_once_for_all_shards(void **state) {
+TEST(the_skew_is_paid_once_for_all_shards) {
   tiny t;
-  (void)state;
   for (int count = 2; count <= 4; count *= 2)
     for (int shards = 1; shards <= 64; shards *= 2) {
       make(&t, shards, shards, 8);
@@ -116,9 +108,8 @@ static void the_skew_is_paid_once_for_all_shards(void **state) {
 }
 
 // Data ranks share the shards out and wait for nobody before their gradients are there.
-static void data_ranks_share_the_shards(void **state) {
+TEST(data_ranks_share_the_shards) {
   tiny t;
-  (void)state;
   for (int count = 1; count <= 8; count *= 2) {
     make(&t, 8, 8, 1);
     double own = 3 * LAYERS * (OTHER + CELL) * 8 / count;
@@ -128,12 +119,11 @@ static void data_ranks_share_the_shards(void **state) {
 }
 
 // Two data ranks exchange halves of the gradient, then of the weights.
-static void ranks_exchange_halves(void **state) {
+TEST(ranks_exchange_halves) {
   enum { WEIGHTS = 1 << 20, WINDOWS = WEIGHTS / 2 / EXCHANGE_WINDOW };
   model_parameter weights = {.elements = WEIGHTS};
   rec_blocks memory = {0};
   tiny t;
-  (void)state;
   make(&t, 2, 2, 1);
   t.model.parameters = &weights, t.model.parameter_count = 1, t.model.parameter_elements = WEIGHTS;
   piece_list_make(&memory, &t.model, &t.block, true, &t.program.pieces);
@@ -148,11 +138,10 @@ static void ranks_exchange_halves(void **state) {
 }
 
 // With 5 shards on 4 ranks one rank has two of them.
-static void the_busiest_rank_counts(void **state) {
+TEST(the_busiest_rank_counts) {
   const network none = {{0, 1e30}, {0, 1e30}, 1};
   tiny t;
   double busiest, all;
-  (void)state;
   make(&t, 5, 5, 1);
   double one = 3 * LAYERS * (OTHER + CELL);
   rank_grid grid = {.data = 4, .time = 1, .exchange = EXCHANGE_PIPELINE};
@@ -173,11 +162,10 @@ static void make_chain(tiny *t, int64_t instances, double fold) {
 }
 
 // A chain pays for summaries, and no cell in the skew. The last segment of a pass has none.
-static void a_chain_pays_for_summaries_alone(void **state) {
+TEST(a_chain_pays_for_summaries_alone) {
   const network none = {{0, 1e30}, {0, 1e30}, 1};
   const double passes = 2 * LAYERS, cells = 3 * LAYERS * (OTHER + CELL);
   tiny t;
-  (void)state;
   make(&t, 1, 1, 8);
   make_chain(&t, 4, 0);
   for (int count = 1; count <= 8; count *= 2) {
@@ -190,14 +178,13 @@ static void a_chain_pays_for_summaries_alone(void **state) {
 
 // Each rank but the last one of a pass folds a block before the next rank has it. The blocks leave
 // one after another.
-static void the_skew_of_a_chain_is_that_of_its_blocks(void **state) {
+TEST(the_skew_of_a_chain_is_that_of_its_blocks) {
   enum { INSTANCES = 64, BLOCKS = 4, NUMBERS = 1 << 15 };  // 128 KiB of states
   const double fold = CELL / 20, hop = 1e-4, bandwidth = 1e9,
                own = 3 * LAYERS * (OTHER + CELL) + 2 * LAYERS * (CELL / 2 + fold);
   const network unlimited = {{hop, 1e30}, {hop, 1e30}, 1},
                 limited = {{hop, bandwidth}, {hop, bandwidth}, 1};
   tiny t;
-  (void)state;
   for (int count = 2; count <= 8; count *= 2) {
     make(&t, 1, 1, count);
     make_chain(&t, INSTANCES, fold);
@@ -214,10 +201,9 @@ static void the_skew_of_a_chain_is_that_of_its_blocks(void **state) {
 
 // After some shards the rest is extrapolated; with unlimited bandwidth and no latency the time is
 // linear in the shards.
-static void further_shards_take_as_long_as_the_last(void **state) {
+TEST(further_shards_take_as_long_as_the_last) {
   const network none = {{0, 1e30}, {0, 1e30}, 1};
   tiny t;
-  (void)state;
   make(&t, 2, 2, 4);
   double two = step_of(&t, 1, 4, EXCHANGE_PIPELINE, &none);
   make(&t, 3, 3, 4);
@@ -247,10 +233,9 @@ static void exchange_plainly(const network *n, int64_t count, int64_t bytes, dou
   free(link_free);
 }
 
-static void exchanges_end_as_their_messages_do(void **state) {
+TEST(exchanges_end_as_their_messages_do) {
   static const int counts[] = {1, 2, 3, 4, 8, 12, 31}, nodes[] = {1, 2, 4, 5, 64};
   double plain[31], quick[31];
-  (void)state;
   for (int c = 0; c < 7; c++)
     for (int k = 0; k < 5; k++)
       for (int draw = 0; draw < 4; draw++) {
@@ -263,17 +248,4 @@ static void exchanges_end_as_their_messages_do(void **state) {
         assert_int_equal(simulate_exchange(&n, counts[c], 10000, quick), REC_OK);
         for (int i = 0; i < counts[c]; i++) assert_near(quick[i], plain[i]);
       }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_skew_of_a_pipeline_is_paid_once_a_pass),
-                                     cmocka_unit_test(the_skew_is_paid_once_for_all_shards),
-                                     cmocka_unit_test(data_ranks_share_the_shards),
-                                     cmocka_unit_test(ranks_exchange_halves),
-                                     cmocka_unit_test(the_busiest_rank_counts),
-                                     cmocka_unit_test(a_chain_pays_for_summaries_alone),
-                                     cmocka_unit_test(the_skew_of_a_chain_is_that_of_its_blocks),
-                                     cmocka_unit_test(further_shards_take_as_long_as_the_last),
-                                     cmocka_unit_test(exchanges_end_as_their_messages_do)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
 // Plans of all kinds of kernels are right after each pass. A plan that is broken by hand is refused
 // with the pass and the place. 1 second.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compiler/kernel/frame.h"
 #include "compiler/plan/tensor_cores.h"
 #include "compiler/schedule/gpu/schedule.h"
@@ -17,6 +8,7 @@
 #include "compiler/target/target.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/kernel_programs.h"
+#include "tests/unit/unit.h"
 
 // ---- behind each pass ------------------------------------------------------------------------
 
@@ -52,8 +44,7 @@ static int passes_of(const pass_log *log, const pass_stage *stage, bool verified
   return passes;
 }
 
-static void plans_are_right_behind_each_pass(void **state) {
-  (void)state;
+TEST(plans_are_right_behind_each_pass) {
   pass_log log = {.memory = arena_new()};
   pass_log *before = pass_log_use(&log);
   for (int i = 0; i < kernel_program_count; i++) {
@@ -91,8 +82,7 @@ static int runs_of(const pass_log *log, const pass_stage *stage, int pass) {
   return 0;
 }
 
-static void each_pass_is_verified(void **state) {
-  (void)state;
+TEST(each_pass_is_verified) {
   fixture f = fixture_open();
   const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
   pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
@@ -109,8 +99,7 @@ static void each_pass_is_verified(void **state) {
 }
 
 // What is lowered is the plan that the kernel carries.
-static void host_kernels_are_planned_once(void **state) {
-  (void)state;
+TEST(host_kernels_are_planned_once) {
   fixture f = fixture_open();
   const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
   recurrence_kernels *kernels = schedule_recurrence(f.memory, r, (schedule_options){0});
@@ -145,8 +134,7 @@ static int functions_of(const recurrence_kernels *kernels) {
 
 // The plan that the schedule has chosen a kernel by is the one that is lowered, and kernels of one
 // function share it.
-static void gpu_kernels_are_planned_once(void **state) {
-  (void)state;
+TEST(gpu_kernels_are_planned_once) {
   for (int i = 0; i < kernel_program_count; i++) {
     fixture f = fixture_open();
     const recurrence *r = fixture_analyse(&f, kernel_programs[i].source);
@@ -170,8 +158,7 @@ static void gpu_kernels_are_planned_once(void **state) {
 }
 
 // Single steps have one candidate for each function.
-static void candidates_are_planned_once(void **state) {
-  (void)state;
+TEST(candidates_are_planned_once) {
   fixture f = fixture_open();
   const recurrence *r = fixture_analyse(&f, kernel_programs[0].source);
   pass_log log = {.memory = f.memory}, *before = pass_log_use(&log);
@@ -383,8 +370,7 @@ static const tile_program *read_text(fixture *f, const char *text) {
 
 static const tile_program *read_program(fixture *f) { return read_text(f, attention); }
 
-static void broken_plans_are_refused(void **state) {
-  (void)state;
+TEST(broken_plans_are_refused) {
   for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
     fixture f = fixture_open();
     const kernel *k = schedule_tile(f.memory, read_program(&f));
@@ -433,8 +419,7 @@ static const struct {
     {3, {.lanes = 1, .vector = 2, .width = 4}, "nest 3: a thread cannot take 4 neighbours at once"},
 };
 
-static void threads_that_cannot_divide_a_nest_are_refused(void **state) {
-  (void)state;
+TEST(threads_that_cannot_divide_a_nest_are_refused) {
   for (size_t i = 0; i < sizeof divided_wrongly / sizeof *divided_wrongly; i++) {
     fixture f = fixture_open();
     const kernel *k = schedule_tile(f.memory, read_text(&f, norms));
@@ -452,8 +437,7 @@ static void threads_that_cannot_divide_a_nest_are_refused(void **state) {
 }
 
 // On a GPU, whose memory is laid out behind the plan.
-static void buffers_over_each_other_are_refused(void **state) {
-  (void)state;
+TEST(buffers_over_each_other_are_refused) {
   fixture f = fixture_open();
   const kernel *k = schedule_tile(f.memory, read_program(&f));
   mapping m = kernel_mapping_of(k, CLONE_GPU, NUMBER_F32);
@@ -476,18 +460,4 @@ static void buffers_over_each_other_are_refused(void **state) {
       arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive",
                    alive[1], alive[0]));
   fixture_close(&f);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(plans_are_right_behind_each_pass),
-      cmocka_unit_test(each_pass_is_verified),
-      cmocka_unit_test(host_kernels_are_planned_once),
-      cmocka_unit_test(gpu_kernels_are_planned_once),
-      cmocka_unit_test(candidates_are_planned_once),
-      cmocka_unit_test(broken_plans_are_refused),
-      cmocka_unit_test(buffers_over_each_other_are_refused),
-      cmocka_unit_test(threads_that_cannot_divide_a_nest_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,13 @@
 // those of differences. Normalisation and the parts of the structure change no number. Time can be
 // cut, and sequences packed. REC_SEED=N runs the program of that seed alone.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 typedef struct subject {
   fixture fixture;
@@ -108,8 +101,7 @@ static void check_seed(uint64_t seed) {
   fixture_close(&s.fixture);
 }
 
-static void random_recurrences_have_the_properties(void **state) {
-  (void)state;
+TEST(random_recurrences_have_the_properties) {
   const char *given = getenv("REC_SEED");
   if (given) {
     check_seed(strtoull(given, NULL, 10));
@@ -118,9 +110,4 @@ static void random_recurrences_have_the_properties(void **state) {
   uint64_t first = (uint64_t)time(NULL) * 1000;
   print_message("seeds %llu to %llu\n", (unsigned long long)first, (unsigned long long)first + 299);
   for (uint64_t k = 0; k < 300; k++) check_seed(first + k);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_recurrences_have_the_properties)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 // Virtual time: clocks of two ranks with given processor times, and messages between them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "runtime/ranks/clock.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 static char path[] = "/tmp/rec-clock-XXXXXX";
 
@@ -43,8 +37,7 @@ static void assert_near(double found, double expected) {
     fail_msg("expected %.12g, found %.12g", expected, found);
 }
 
-static void it_is_off_without_a_network(void **state) {
-  (void)state;
+TEST(it_is_off_without_a_network) {
   unsetenv("REC_VIRTUAL_NETWORK");
   assert_null(clock_of(0, NULL));
   assert_null(clock_times_file(NULL));
@@ -52,9 +45,8 @@ static void it_is_off_without_a_network(void **state) {
   clock_arrived(NULL, 5);
 }
 
-static void a_message_sets_the_receiver_forward(void **state) {
+TEST(a_message_sets_the_receiver_forward) {
   double first = 1e-3, third = 2e-4;
-  (void)state;
   setenv("REC_VIRTUAL_NETWORK", path, 1);
   unsetenv("REC_VIRTUAL_TIMES");
   rank_clock *a = clock_of(0, &first), *c = clock_of(2, &third);
@@ -71,9 +63,8 @@ static void a_message_sets_the_receiver_forward(void **state) {
   clock_close(c);
 }
 
-static void messages_leave_one_after_another(void **state) {
+TEST(messages_leave_one_after_another) {
   double seconds = 0;
-  (void)state;
   rank_clock *c = clock_of(0, &seconds);
   assert_near(clock_send(c, 2, 1000), 2e-4);
   assert_near(clock_send(c, 3, 1000), 3e-4);
@@ -82,9 +73,8 @@ static void messages_leave_one_after_another(void **state) {
   clock_close(c);
 }
 
-static void given_times_stand_in_place_of_the_processor(void **state) {
+TEST(given_times_stand_in_place_of_the_processor) {
   double seconds = 0;
-  (void)state;
   rank_clock *by_processor = clock_of(0, &seconds);
   setenv("REC_VIRTUAL_TIMES", "times.json", 1);
   rank_clock *given = clock_of(0, &seconds);
@@ -98,10 +88,4 @@ static void given_times_stand_in_place_of_the_processor(void **state) {
   clock_close(by_processor);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(it_is_off_without_a_network),
-                                     cmocka_unit_test(a_message_sets_the_receiver_forward),
-                                     cmocka_unit_test(messages_leave_one_after_another),
-                                     cmocka_unit_test(given_times_stand_in_place_of_the_processor)};
-  return cmocka_run_group_tests(tests, write_network, remove_network);
-}
+TEST_AROUND(write_network, remove_network)

@@ -1,19 +1,12 @@
 // Intervals: what the analysis says of single formulas, and that no value of a random run lies
 // outside.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
 #include <math.h>
-#include <string.h>
 
 #include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 #define INF INFINITY
 
@@ -82,8 +75,7 @@ static const struct {
     {"stop_gradient(n)", -3, 1},
 };
 
-static void formulas_have_these_ranges(void **state) {
-  (void)state;
+TEST(formulas_have_these_ranges) {
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     fixture s = fixture_open();
     recurrence *r = fixture_analyse(
@@ -128,8 +120,7 @@ static int check_values(fixture *s, recurrence *r, int output, uint64_t seed) {
   return bounded;
 }
 
-static void random_values_lie_within(void **state) {
-  (void)state;
+TEST(random_values_lie_within) {
   int bounded = 0;
   for (uint64_t seed = 1; seed <= 300; seed++) {
     fixture s = fixture_open();
@@ -141,12 +132,4 @@ static void random_values_lie_within(void **state) {
     fixture_close(&s);
   }
   assert_true(bounded > 2000);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(formulas_have_these_ranges),
-      cmocka_unit_test(random_values_lie_within),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // Logarithms of decays: which decays have one. It keeps its digits near 0 and near 1, and its
 // derivative stays finite where the decay rounds to 0.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
 #include <math.h>
 
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 // `decay` in the inputs a, b, the promised p in [0.25, 0.75] and the param c in [0.5, 0.999].
 static recurrence *with_decay(fixture *s, const char *lets, const char *decay) {
@@ -58,8 +52,7 @@ static const char *const without[] = {
     "relu(a)",
 };
 
-static void other_decays_stay_products(void **state) {
-  (void)state;
+TEST(other_decays_stay_products) {
   for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
     fixture s = fixture_open();
     recurrence *r = with_decay(&s, "", without[i]);
@@ -73,8 +66,7 @@ static double log_sigmoid(double x) { return x > 0 ? -log1p(exp(-x)) : x - log1p
 // log(1 - exp(g)), g < 0
 static double log_rest(double g) { return g < -0.5 ? log1p(-exp(g)) : log(-expm1(g)); }
 
-static void logarithms_keep_their_digits(void **state) {
-  (void)state;
+TEST(logarithms_keep_their_digits) {
   const struct {
     const char *lets, *decay;
     place at;
@@ -156,16 +148,14 @@ static double bounded_slope(double a) {
 static double power(double a) { return log_rest(2 * log_sigmoid(a)); }
 static double power_slope(double a) { return -2 * sigmoid(-a) / expm1(-2 * log_sigmoid(a)); }
 
-static void logarithms_follow_the_exact_ones(void **state) {
-  (void)state;
+TEST(logarithms_follow_the_exact_ones) {
   check_line("1 - exp(-exp(a))", double_exponential, double_exponential_slope);
   check_line("c + (1 - c) * sigmoid(a)", bounded, bounded_slope);
   check_line("1 - sigmoid(a)^2", power, power_slope);
 }
 
 // The decay is 0 in the numbers of the machine, and so is the derivative of its logarithm: not NaN.
-static void vanishing_decays_have_finite_derivatives(void **state) {
-  (void)state;
+TEST(vanishing_decays_have_finite_derivatives) {
   static const char *const decays[] = {"1 - exp(-exp(a))", "1 - sigmoid(a)^2",
                                        "sigmoid(b) + (1 - sigmoid(b)) * sigmoid(a)",
                                        "rsqrt(1 + exp(2 * a))", "softplus(a)"};
@@ -180,14 +170,4 @@ static void vanishing_decays_have_finite_derivatives(void **state) {
     }
     fixture_close(&s);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(other_decays_stay_products),
-      cmocka_unit_test(logarithms_keep_their_digits),
-      cmocka_unit_test(logarithms_follow_the_exact_ones),
-      cmocka_unit_test(vanishing_decays_have_finite_derivatives),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

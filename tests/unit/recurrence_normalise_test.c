@@ -1,18 +1,11 @@
 // Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at
 // extreme ones.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
 #include <math.h>
-#include <string.h>
 
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 // y = EXPRESSION of the real inputs a, b[K] and v[V]; the values that remain, one operation each,
 // leaves left out.
@@ -88,8 +81,7 @@ static char *operations_of(fixture *s, const recurrence *r) {
   return text;
 }
 
-static void rewrites_give_these_operations(void **state) {
-  (void)state;
+TEST(rewrites_give_these_operations) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
     fixture s = fixture_open();
     recurrence *r = fixture_analyse(&s, source_of(&s, rewrites[i].expression));
@@ -102,8 +94,7 @@ static void rewrites_give_these_operations(void **state) {
   }
 }
 
-static void rewrites_change_no_value(void **state) {
-  (void)state;
+TEST(rewrites_change_no_value) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
     fixture s = fixture_open();
     const typed_body *body = fixture_source(&s, source_of(&s, rewrites[i].expression));
@@ -166,8 +157,7 @@ static const struct {
     {"", "log(1 - a) + b", 1e-20, 0, {-1e-20, -1, 1}},
 };
 
-static void extreme_points_keep_their_digits(void **state) {
-  (void)state;
+TEST(extreme_points_keep_their_digits) {
   for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
     fixture s = fixture_open();
     const typed_body *body =
@@ -183,13 +173,4 @@ static void extreme_points_keep_their_digits(void **state) {
       fail_msg("%s: needs no rewriting", extremes[i].expression);
     fixture_close(&s);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rewrites_give_these_operations),
-      cmocka_unit_test(rewrites_change_no_value),
-      cmocka_unit_test(extreme_points_keep_their_digits),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

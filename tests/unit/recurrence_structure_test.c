@@ -1,17 +1,9 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told
 // by the report.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
-#include <string.h>
-
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 static const struct {
   const char *source, *report;
@@ -187,8 +179,7 @@ static const struct {
      "recurrence memoryless: 0 states\n"},
 };
 
-static void reports_say_what_was_found(void **state) {
-  (void)state;
+TEST(reports_say_what_was_found) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     recurrence *r = fixture_analyse(&s, cases[i].source);
@@ -200,8 +191,7 @@ static void reports_say_what_was_found(void **state) {
 }
 
 // The printed form of an analysed recurrence reads back, and analysing it again finds the same.
-static void analysis_of_its_own_result_changes_nothing(void **state) {
-  (void)state;
+TEST(analysis_of_its_own_result_changes_nothing) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     char *text = recurrence_print(s.memory, fixture_analyse(&s, cases[i].source));
@@ -214,8 +204,7 @@ static void analysis_of_its_own_result_changes_nothing(void **state) {
 }
 
 // decay * state[t-1] + increment, where the structure says so, is the very update.
-static void parts_add_up_to_the_update(void **state) {
-  (void)state;
+TEST(parts_add_up_to_the_update) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     recurrence *r = fixture_analyse(&s, cases[i].source);
@@ -229,8 +218,7 @@ static void parts_add_up_to_the_update(void **state) {
 }
 
 // Analysis writes values anew, and none of them means something else.
-static void analysis_keeps_what_a_body_means(void **state) {
-  (void)state;
+TEST(analysis_keeps_what_a_body_means) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     const typed_body *body = fixture_source(&s, cases[i].source);
@@ -242,8 +230,7 @@ static void analysis_keeps_what_a_body_means(void **state) {
 }
 
 // Values that are used again and again make no tree of exponential size.
-static void repeated_squares_are_analysed_at_once(void **state) {
-  (void)state;
+TEST(repeated_squares_are_analysed_at_once) {
   fixture s = fixture_open();
   const char *lets = "let a0 = sigmoid(x) let b0 = k * v ";
   for (int i = 1; i < 60; i++) {
@@ -257,15 +244,4 @@ static void repeated_squares_are_analysed_at_once(void **state) {
   assert_int_equal(r->states.items[0].class, STATE_ELEMENTWISE);
   assert_true(r->states.items[0].log_decay != NO_VALUE);
   fixture_close(&s);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reports_say_what_was_found),
-      cmocka_unit_test(analysis_of_its_own_result_changes_nothing),
-      cmocka_unit_test(parts_add_up_to_the_update),
-      cmocka_unit_test(analysis_keeps_what_a_body_means),
-      cmocka_unit_test(repeated_squares_are_analysed_at_once),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

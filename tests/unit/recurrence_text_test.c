@@ -1,17 +1,9 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with
 // one message.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
-#include <string.h>
-
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 // Every operation and every form of declaration, as recurrence_print lays it out.
 static const char everything[] =
@@ -63,8 +55,7 @@ static const char everything[] =
     "  structure m: linear, stratum 1, limit \"words\"\n"
     "}\n";
 
-static void text_reads_back_to_itself(void **state) {
-  (void)state;
+TEST(text_reads_back_to_itself) {
   fixture s = fixture_open();
   recurrence *r = fixture_ir(&s, everything);
   assert_string_equal(recurrence_print(s.memory, r), everything);
@@ -120,8 +111,7 @@ static const struct {
     {"recurrence r { \"abc", "expected a declaration, a value or an assignment, found '\"abc'"},
 };
 
-static void malformed_text_is_refused(void **state) {
-  (void)state;
+TEST(malformed_text_is_refused) {
   for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
     fixture s = fixture_open();
     assert_null(fixture_read_ir(&s, malformed[i].text, strlen(malformed[i].text)));
@@ -133,8 +123,7 @@ static void malformed_text_is_refused(void **state) {
 
 // Whatever a damaged text says, it is refused with a message or is a recurrence that verifies and
 // reads back to itself.
-static void damaged_text_never_crashes(void **state) {
-  (void)state;
+TEST(damaged_text_never_crashes) {
   static const char *const splices[] = {"%",  "[", "%3", "-",   "1e99", "complex",
                                         "\"", "}", "\\", "K,K", "lag",  "%20"};
   uint64_t seed = 12345;
@@ -161,13 +150,4 @@ static void damaged_text_never_crashes(void **state) {
     }
     fixture_close(&s);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_reads_back_to_itself),
-      cmocka_unit_test(malformed_text_is_refused),
-      cmocka_unit_test(damaged_text_never_crashes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences,
 // checkpoints, kinks.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
 #include <math.h>
-#include <string.h>
 
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 static void assert_gradients(const char *text, int64_t batch, int64_t time) {
   fixture s = fixture_open();
@@ -100,8 +93,7 @@ static const struct {
     {VALUE_SLICE, "%7 complex = slice[H = 1] %4"},
 };
 
-static void every_operation_has_its_derivative(void **state) {
-  (void)state;
+TEST(every_operation_has_its_derivative) {
   bool seen[VALUE_OP_COUNT] = {[VALUE_INPUT] = true,
                                [VALUE_PARAM] = true,
                                [VALUE_PREVIOUS] = true,
@@ -147,8 +139,7 @@ static const char tangle[] =
     "  %23 [G] = mul %22 %5\n  %24 [G] = sin %23\n  %25 = number 0.5\n"
     "  S = %16\n  c = %21\n  d = %24\n  y = %23\n  w = %22\n  x.lag = %0\n  e.lag = %14\n}\n";
 
-static void states_and_lags_have_their_gradients(void **state) {
-  (void)state;
+TEST(states_and_lags_have_their_gradients) {
   for (int64_t time = 0; time < 6; time++) assert_gradients(tangle, 2, time);
   assert_gradients(tangle, 0, 3);
 }
@@ -160,8 +151,7 @@ static void assert_equal_numbers(const double *a, const double *b, int64_t count
       fail_msg("%s[%lld]: %.17g and %.17g", what, (long long)i, a[i], b[i]);
 }
 
-static void packed_sequences_are_apart(void **state) {
-  (void)state;
+TEST(packed_sequences_are_apart) {
   static const int32_t offsets[] = {0, 0, 4, 5, 5, 9};
   fixture s = fixture_open();
   recurrence *r = fixture_ir(&s, tangle);
@@ -181,8 +171,7 @@ static void packed_sequences_are_apart(void **state) {
 }
 
 // So long a sequence that the states of all its steps are not kept.
-static void long_sequences_are_run_again_in_stretches(void **state) {
-  (void)state;
+TEST(long_sequences_are_run_again_in_stretches) {
   static const char text[] =
       "recurrence long {\n axis K = 4096\n input x\n param a[K]\n state h[K]\n output y\n"
       " %0 = input x\n %1 [K] = param a\n %2 [K] = sigmoid %1\n %3 [K] = previous h\n %4 [K] = mul "
@@ -238,8 +227,7 @@ static void assert_point(const char *line, const double *x, double value, const 
 #define POINT(line, a, b, c, value, da, db, dc) \
   assert_point(line, (const double[]){a, b, c}, value, (const double[]){da, db, dc})
 
-static void kinks_follow_the_rules(void **state) {
-  (void)state;
+TEST(kinks_follow_the_rules) {
   POINT("%4 = max %0 %1", 2, 2, 0, 2, 0, 1, 0);
   POINT("%4 = min %0 %1", 2, 2, 0, 2, 0, 1, 0);
   POINT("%4 = max_over[N] %3", 1, 5, 5, 5, 0, 1, 0);
@@ -260,8 +248,7 @@ static void kinks_follow_the_rules(void **state) {
   POINT("%4 = pow %0 %1", -1, 2, 0, NAN, NAN, NAN, 0);
 }
 
-static void large_operands_stay_finite(void **state) {
-  (void)state;
+TEST(large_operands_stay_finite) {
   POINT("%4 = sigmoid %0", 800, 0, 0, 1, 0, 0, 0);
   POINT("%4 = sigmoid %0", -800, 0, 0, 0, 0, 0, 0);
   POINT("%4 = softplus %0", 800, 0, 0, 800, 1, 0, 0);
@@ -272,8 +259,7 @@ static void large_operands_stay_finite(void **state) {
 }
 
 // 1/0, log(-1) and sqrt(0) in the branch that is not taken reach neither value nor gradient.
-static void the_branch_not_taken_leaks_nothing(void **state) {
-  (void)state;
+TEST(the_branch_not_taken_leaks_nothing) {
   static const char text[] =
       "recurrence one {\n input c\n input x\n output y\n"
       " %0 = input c\n %1 = input x\n %2 = log %1\n %3 = div %0 %1\n %4 = sqrt %1\n %5 = mul %2 "
@@ -289,17 +275,4 @@ static void the_branch_not_taken_leaks_nothing(void **state) {
   assert_true(t.run.d_tensors[0].data[0] == 0);
   assert_true(t.run.d_tensors[1].data[0] == 3);
   fixture_close(&s);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_operation_has_its_derivative),
-      cmocka_unit_test(states_and_lags_have_their_gradients),
-      cmocka_unit_test(packed_sequences_are_apart),
-      cmocka_unit_test(long_sequences_are_run_again_in_stretches),
-      cmocka_unit_test(kinks_follow_the_rules),
-      cmocka_unit_test(large_operands_stay_finite),
-      cmocka_unit_test(the_branch_not_taken_leaks_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

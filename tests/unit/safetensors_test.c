@@ -1,19 +1,11 @@
 // Tensor files: what is read back is what was written, and every malformed file is refused with one
 // line.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "runtime/internal.h"
+#include "tests/unit/unit.h"
 
 static char folder[] = "/tmp/safetensors_test.XXXXXX";
 
@@ -40,8 +32,7 @@ static size_t compose(unsigned char *bytes, const char *header, size_t data_size
   return 8 + size + data_size;
 }
 
-static void what_was_written_is_read(void **state) {
-  (void)state;
+TEST(what_was_written_is_read) {
   char path[128];
   make_path(path, sizeof path, "a.safetensors");
   float singles[6] = {1, -2, 3.5f, INFINITY, -0.0f, 1e-40f};
@@ -77,8 +68,7 @@ static void what_was_written_is_read(void **state) {
   unlink(path);
 }
 
-static void a_file_is_replaced_whole(void **state) {
-  (void)state;
+TEST(a_file_is_replaced_whole) {
   char path[128], link_path[128];
   make_path(path, sizeof path, "b.safetensors");
   make_path(link_path, sizeof link_path, "link.safetensors");
@@ -104,8 +94,7 @@ static void a_file_is_replaced_whole(void **state) {
   unlink(path);
 }
 
-static void a_full_disk_is_reported(void **state) {
-  (void)state;
+TEST(a_full_disk_is_reported) {
   float value = 1;
   rec_tensor one = {"x", REC_F32, 0, NULL, &value, 4};
   assert_int_equal(rec_file_write("/dev/full", &one, 1, NULL, 0), REC_ERROR_FILE);
@@ -115,8 +104,7 @@ static void a_full_disk_is_reported(void **state) {
                       "/nowhere/x.safetensors: cannot write: No such file or directory");
 }
 
-static void malformed_files_are_refused(void **state) {
-  (void)state;
+TEST(malformed_files_are_refused) {
   static const struct {
     const char *header;
     size_t data;
@@ -179,8 +167,7 @@ static void malformed_files_are_refused(void **state) {
   }
 }
 
-static void a_file_cut_anywhere_is_refused(void **state) {
-  (void)state;
+TEST(a_file_cut_anywhere_is_refused) {
   unsigned char bytes[512];
   size_t size =
       compose(bytes, "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ", 8);
@@ -200,8 +187,7 @@ static void a_file_cut_anywhere_is_refused(void **state) {
                       "f: not a safetensors file: its header claims more than 100 MB");
 }
 
-static void what_is_no_file_is_named(void **state) {
-  (void)state;
+TEST(what_is_no_file_is_named) {
   rec_file *file;
   assert_int_equal(rec_file_open("/nowhere", &file), REC_ERROR_FILE);
   assert_string_equal(rec_message(), "/nowhere: No such file or directory");
@@ -209,8 +195,7 @@ static void what_is_no_file_is_named(void **state) {
   assert_int_equal(rec_file_open("/dev/null", &file), REC_ERROR_FORMAT);
 }
 
-static void small_floats_widen_and_round(void **state) {
-  (void)state;
+TEST(small_floats_widen_and_round) {
   // Every half and every bfloat16 survives the way through double.
   for (unsigned bits = 0; bits < 0x10000; bits++) {
     uint16_t from = (uint16_t)bits, back;
@@ -237,15 +222,4 @@ static void small_floats_widen_and_round(void **state) {
   assert_int_equal(rec_convert(&value, REC_F32, &eight, REC_I8, 1), REC_ERROR_ARGUMENT);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_written_is_read),
-      cmocka_unit_test(a_file_is_replaced_whole),
-      cmocka_unit_test(a_full_disk_is_reported),
-      cmocka_unit_test(malformed_files_are_refused),
-      cmocka_unit_test(a_file_cut_anywhere_is_refused),
-      cmocka_unit_test(what_is_no_file_is_named),
-      cmocka_unit_test(small_floats_widen_and_round),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_AROUND(make_folder, remove_folder)

@@ -2,21 +2,13 @@
 // has a message, and nothing crashes. The programs of tests/sema are damaged token by token:
 // deleted, repeated, swapped, replaced by tokens of other programs. REC_SEED and REC_MUTATIONS
 // choose another run.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <dirent.h>
 
-#include <cmocka.h>
-
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
+#include "tests/unit/unit.h"
 
 typedef struct token {
   const char *text;
@@ -186,8 +178,7 @@ static int setting(const char *name, int otherwise) {
   return text ? atoi(text) : otherwise;
 }
 
-static void damaged_programs_are_refused_or_well_formed(void **state) {
-  (void)state;
+TEST(damaged_programs_are_refused_or_well_formed) {
   int seed = setting("REC_SEED", (int)(time(NULL) % 1000000007)),
       mutants = setting("REC_MUTATIONS", 4000);
   random_state = (uint64_t)seed;
@@ -215,11 +206,4 @@ static void damaged_programs_are_refused_or_well_formed(void **state) {
   printf("%d of %d mutants are legal programs\n", good, mutants);
   assert_true(good > 0 && good < mutants);
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(damaged_programs_are_refused_or_well_formed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

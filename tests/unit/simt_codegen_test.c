@@ -1,15 +1,7 @@
 // GPU code in LLVM IR, compiled for the executor, linked with it and run; with faults that are
 // found. 1 second.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <llvm-c/IRReader.h>
 #include <unistd.h>
 
@@ -18,6 +10,7 @@
 #include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "tests/unit/unit.h"
 
 enum { SEEDS = 6 };
 
@@ -137,8 +130,7 @@ typedef struct in_out {
   float *out;
 } in_out;
 
-static void barriers_are_needed(void **state) {
-  (void)state;
+TEST(barriers_are_needed) {
   static float in[64], out[64];
   for (int i = 0; i < 64; i++) in[i] = (float)i;
   for (int missing = 0; missing < 2; missing++) {
@@ -237,8 +229,7 @@ static const char product[] =
     "  ret void\n"
     "}\n";
 
-static void wrong_swizzles_give_wrong_numbers(void **state) {
-  (void)state;
+TEST(wrong_swizzles_give_wrong_numbers) {
   static _Alignas(16) uint16_t in[16][16];
   static float out[16][8];
   for (int i = 0; i < 256; i++) in[i / 16][i % 16] = (uint16_t)(0x3f80 + i);  // 1 + i / 128
@@ -265,8 +256,7 @@ static void wrong_swizzles_give_wrong_numbers(void **state) {
 // ---- every operation -------------------------------------------------------------------------
 
 // Linking refuses what the executor lacks. The kernel that calls each is not run.
-static void the_executor_has_every_operation(void **state) {
-  (void)state;
+TEST(the_executor_has_every_operation) {
   arena *a = arena_new();
   llvm_module m = gpu_module_new("all");
   emitter e = emitter_new(a, &m, CLONE_V2, NUMBER_F32);
@@ -292,13 +282,4 @@ static void the_executor_has_every_operation(void **state) {
   LLVMDisposeMessage(text);
   unload(&l);
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(barriers_are_needed),
-      cmocka_unit_test(wrong_swizzles_give_wrong_numbers),
-      cmocka_unit_test(the_executor_has_every_operation),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 // What the executor counts, against access patterns whose wavefronts and sectors are known by hand:
 // shared memory has 32 banks of 4 bytes, sectors of global memory have 32 bytes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compiler/abi/gpu_costs.h"
 #include "runtime/support/simt/ops.h"
+#include "tests/unit/unit.h"
 
 #include "compiler/abi/simt.h"
 
@@ -63,8 +56,7 @@ static void load_by_pattern(const void *parameters) {
     simt_count_access((char *)simt_shared() + offset_of(p, lane), p->bytes, p->bytes, false, 0);
 }
 
-static void test_wavefronts(void **state) {
-  (void)state;
+TEST(test_wavefronts) {
   static const pattern patterns[] = {
       {"a word each, side by side", 4, 4, 32, 0, 1, 1},
       {"all lanes the same word", 4, 0, 32, 0, 1, 1},
@@ -108,8 +100,7 @@ static void load_in_turns(const void *parameters) {
     simt_count_access((char *)simt_shared() + 4 * simt_thread_x() + 128 * turn, 4, 4, false, 0);
 }
 
-static void test_turns(void **state) {
-  (void)state;
+TEST(test_turns) {
   simt_place_cost found = run(load_in_turns, NULL);
   assert_true(found.work.wavefronts == 3 && found.least_wavefronts == 3);
 }
@@ -121,8 +112,7 @@ static void load_unaligned(const void *parameters) {
   simt_count_access((char *)simt_shared() + 16 * simt_thread_x(), 16, 4, false, 0);
 }
 
-static void test_pieces(void **state) {
-  (void)state;
+TEST(test_pieces) {
   simt_place_cost found = run(load_unaligned, NULL);
   // words 4 apart: 4 of each bank
   assert_true(found.least_wavefronts == 4 && found.work.wavefronts == 16);
@@ -139,8 +129,7 @@ static void run_segments(const void *parameters) {
   simt_barrier();
 }
 
-static void test_segments(void **state) {
-  (void)state;
+TEST(test_segments) {
   simt_place_cost found = run_threads(run_segments, NULL, 2 * SIMT_WARP);
   assert_true(found.instructions[SIMT_FP32] == 2 * (5 + 1) &&
               found.instructions[SIMT_EXP] == 5 + 1);
@@ -162,8 +151,7 @@ static void run_beside(const void *parameters) {
   simt_count_segment(&two_adds);
 }
 
-static void test_beside(void **state) {
-  (void)state;
+TEST(test_beside) {
   simt_place_cost found = run_threads(run_beside, NULL, 2 * SIMT_WARP);
   assert_true(found.work.instructions == 3);
   assert_float_equal(found.worked, found.cycles[SIMT_PACES - 1], 1e-9);
@@ -178,8 +166,7 @@ static void run_products(const void *parameters) {
   simt_count_segment(&eight_products);
 }
 
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   simt_place_cost found = run(run_products, NULL);
   double cycles = gpu_cost_mma_slack * 8 * 16 * 8 * 16 / MMA_RATE;
   assert_float_equal(found.bound[GPU_LIMIT_TENSOR], cycles, 1e-9);
@@ -203,8 +190,7 @@ static void load_matrices(const void *parameters) {
   simt_ldmatrix_x4(registers, (char *)simt_shared() + at);
 }
 
-static void test_ldmatrix(void **state) {
-  (void)state;
+TEST(test_ldmatrix) {
   static const rows all[] = {
       {"rows of 128 bytes: one group of banks", 128, 0, 32},
       {"rows of 128 bytes, swizzled", 128, 1, 4},
@@ -235,8 +221,7 @@ static void multiply_group(const void *parameters) {
   simt_wgmma_wait_n8(d, d);
 }
 
-static void test_group_product(void **state) {
-  (void)state;
+TEST(test_group_product) {
   simt_place_cost found = run_threads(multiply_group, NULL, 4 * SIMT_WARP);
   // 64 rows of a and 8 columns of b, 32 bytes each, once for the four warps
   assert_true(found.work.wavefronts == (64 + 8) * 32 / 128 &&
@@ -260,8 +245,7 @@ static void load_global(const void *parameters) {
   simt_count_access(memory + r->shift + simt_thread_x() * r->stride, r->bytes, r->bytes, true, 0);
 }
 
-static void test_sectors(void **state) {
-  (void)state;
+TEST(test_sectors) {
   static const reads all[] = {
       {"a word each, side by side", 4, 4, 0, 4, 4},
       {"the same, shifted by a word", 4, 4, 4, 5, 4},
@@ -280,8 +264,7 @@ static void test_sectors(void **state) {
 }
 
 // Between two barriers a block takes no less time than its bytes of the second-level cache do.
-static void test_cache_bound(void **state) {
-  (void)state;
+TEST(test_cache_bound) {
   const reads each = {"a sector each", 4, 256, 0, 32, 4};
   simt_place_cost found = run(load_global, &each);
   double cycles = 32.0 * SIMT_SECTOR / CACHE_RATE;
@@ -291,22 +274,9 @@ static void test_cache_bound(void **state) {
 }
 
 // Where nothing is counted, the calls do nothing.
-static void test_uncounted(void **state) {
-  (void)state;
+TEST(test_uncounted) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = {
       .kernel = "k", .function = run_segments, .blocks = 1, .threads = 64, .shared_bytes = SHARED};
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_wavefronts),  cmocka_unit_test(test_turns),
-      cmocka_unit_test(test_pieces),      cmocka_unit_test(test_segments),
-      cmocka_unit_test(test_beside),      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_ldmatrix),    cmocka_unit_test(test_sectors),
-      cmocka_unit_test(test_uncounted),   cmocka_unit_test(test_group_product),
-      cmocka_unit_test(test_cache_bound),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

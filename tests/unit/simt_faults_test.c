@@ -1,14 +1,8 @@
 // Faults seeded into kernels: each is found for every seed, with a message that says where.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "compiler/abi/simt.h"
 #include "runtime/support/simt/ops.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { SEEDS = 8 };
 
@@ -96,8 +90,7 @@ static void kernel_write_after_reads(const void *parameters) {
   store(thread, read_shared(0));
 }
 
-static void test_races(void **state) {
-  (void)state;
+TEST(test_races) {
   expect_fault(kernel_no_barrier, 64, "race: ");
   expect_fault(kernel_no_second_barrier, 64, "race: ");
   expect_fault(kernel_same_place, 32, "race: writes byte 20 of shared memory");
@@ -201,8 +194,7 @@ static void kernel_copies_unaligned(const void *parameters) {
   simt_cp_async_wait_0();
 }
 
-static void test_copies(void **state) {
-  (void)state;
+TEST(test_copies) {
   expect_fault(kernel_no_wait, 32, "asynchronous copy of thread ");
   expect_fault(kernel_no_commit, 32, "asynchronous copy of thread ");
   expect_fault(kernel_waits_for_too_few, 32, "asynchronous copy of thread ");
@@ -239,8 +231,7 @@ static void kernel_barrier_not_for_all(const void *parameters) {
   if (simt_thread_x() != 40) simt_barrier();
 }
 
-static void test_divergence(void **state) {
-  (void)state;
+TEST(test_divergence) {
   expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
   expect_fault(kernel_two_collectives, 32, "of the same warp in ");
   expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
@@ -275,8 +266,7 @@ static void kernel_deep_stack(const void *parameters) {
   simt_barrier();
 }
 
-static void test_addresses(void **state) {
-  (void)state;
+TEST(test_addresses) {
   expect_fault(kernel_outside, 32,
                "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
   expect_fault(kernel_below, 32, "writes 4 bytes at byte -4 of shared memory");
@@ -299,8 +289,7 @@ static void kernel_reads_and_writes(const void *parameters) {
   store(thread, sum);
 }
 
-static void test_global_memory(void **state) {
-  (void)state;
+TEST(test_global_memory) {
   char message[SIMT_MESSAGE];
   simt_region regions[] = {{"y", global_memory, 32 * sizeof(float), true},
                            {"x", global_memory + 64, 32 * sizeof(float), false}};
@@ -363,8 +352,7 @@ static void expect_tensor_race(void (*kernel)(const void *), int64_t blocks, con
     fail_msg("expected `%s`, found `%s`", expected, message);
 }
 
-static void test_races_in_tensors(void **state) {
-  (void)state;
+TEST(test_races_in_tensors) {
   expect_tensor_race(kernel_no_barrier_in_tensor, 1, "of y, which thread ");
   expect_tensor_race(kernel_blocks_write_the_same, 2,
                      "of y, which block 0 wrote in the same launch");
@@ -396,8 +384,7 @@ static void kernel_scratch_shared_out(const void *parameters) {
   touch_scratch(simt_block_x(), simt_thread_x() ^ 1, 0);
 }
 
-static void test_scratch(void **state) {
-  (void)state;
+TEST(test_scratch) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = launch_of(kernel_scratch_race, 64, 0);
   launch.blocks = 4;
@@ -452,8 +439,7 @@ static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, in
 
 // What was not touched for longest goes first. In order nothing is there any more when it is read;
 // from the last, what was written last is. What goes is written once: it is not changed again.
-static void test_cache(void **state) {
-  (void)state;
+TEST(test_cache) {
   expect_moved(kernel_in_order, SECTORS, 0, 0);
   expect_moved(kernel_in_order, 0, 0, 0);
   expect_moved(kernel_in_order, SECTORS / 2, SECTORS, SECTORS);
@@ -461,8 +447,7 @@ static void test_cache(void **state) {
   expect_moved(kernel_from_last, SECTORS - 1, 1, 2);
 }
 
-static void test_counts(void **state) {
-  (void)state;
+TEST(test_counts) {
   char message[SIMT_MESSAGE] = "";
   static uint32_t read[64], written[64];
   int64_t first[] = {0, 32}, bytes_read[2] = {0}, bytes_written[2] = {0};
@@ -487,8 +472,7 @@ static void test_counts(void **state) {
   assert_int_equal(bytes_written[0], counts.block_written_bytes);
 }
 
-static void test_stack(void **state) {
-  (void)state;
+TEST(test_stack) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = launch_of(kernel_deep_stack, 32, 0);
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
@@ -509,28 +493,10 @@ static void kernel_leaves_numbers(const void *parameters) {
   write_shared(thread, 1);
 }
 
-static void test_shared_memory_begins_as_nan(void **state) {
-  (void)state;
+TEST(test_shared_memory_begins_as_nan) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = launch_of(kernel_leaves_numbers, 32, 0);
   launch.blocks = 3;
   assert_int_equal(simt_run(&launch, 0, 3, NULL, message), SIMT_DONE);
   for (int i = 0; i < 3 * 32; i++) assert_true(global_memory[i] == 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_races),
-      cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_divergence),
-      cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_global_memory),
-      cmocka_unit_test(test_races_in_tensors),
-      cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_stack),
-      cmocka_unit_test(test_shared_memory_begins_as_nan),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 // wgmma in the executor against plain products: every size, type and layout of operands. Tables of
 // where 16 bytes go, written a second time here, put operands into shared memory. Faults are each
 // found for every seed.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "compiler/abi/library.h"
 #include "compiler/abi/simt.h"
 #include "runtime/support/narrow.h"
 #include "runtime/support/simt/layout.h"
 #include "runtime/support/simt/ops.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { ROWS = 64, MOST_COLUMNS = 64, DEPTH = 16, SHARED = 49152, B_AT = 24576, THREADS = 256 };
 
@@ -32,8 +26,7 @@ static int place_of_piece(int width, int row, int piece) {
   return group + row % 8 * pieces + (piece ^ trades[kind][row % 8]);
 }
 
-static void test_pieces_cover_shared_memory_once(void **state) {
-  (void)state;
+TEST(test_pieces_cover_shared_memory_once) {
   for (int width = 16; width <= 64; width *= 2) {
     for (int transposed = 0; transposed < 2; transposed++) {
       int seen[64 * 64] = {0}, lines = 64, depth = transposed ? 16 : width;
@@ -52,8 +45,7 @@ static void test_pieces_cover_shared_memory_once(void **state) {
   }
 }
 
-static void test_sums_cover_each_element_once(void **state) {
-  (void)state;
+TEST(test_sums_cover_each_element_once) {
   int count[ROWS][MOST_COLUMNS] = {{0}};
   for (int thread = 0; thread < 128; thread++) {
     for (int i = 0; i < MOST_COLUMNS / 2; i++) {
@@ -275,8 +267,7 @@ static void expect_product(trial *t) {
   }
 }
 
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   static trial t;
   for (int bits = 0; bits < 16; bits++) {
     for (int columns = 8; columns <= MOST_COLUMNS; columns *= 2) {
@@ -295,8 +286,7 @@ static void test_products(void **state) {
   }
 }
 
-static void test_faults(void **state) {
-  (void)state;
+TEST(test_faults) {
   static const char *const found[FAULTS] = {
       [NO_FENCE] = "without a fence",
       [NO_BARRIER] = "race: a warpgroup multiplies",
@@ -325,14 +315,4 @@ static void test_faults(void **state) {
                  answer, message);
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pieces_cover_shared_memory_once),
-      cmocka_unit_test(test_sums_cover_each_element_once),
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

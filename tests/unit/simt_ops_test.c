@@ -1,9 +1,6 @@
 // The executor's ops against plain computations. Where a register lies in a matrix is derived a
 // second time here, from 8 x 8 blocks instead of the formulas of runtime/support/simt/layout.h.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 
 #include "compiler/abi/library.h"
 #include "compiler/abi/simt.h"
@@ -11,8 +8,7 @@
 #include "runtime/support/simt/layout.h"
 #include "runtime/support/simt/ops.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 static void run(void (*kernel)(const void *), const void *parameters, int threads,
                 int64_t shared_bytes) {
@@ -73,8 +69,7 @@ static const layout layouts[] = {
     {"ldmatrix .trans", layout_ldmatrix_trans, place_load_trans, 8, 8, 2},
 };
 
-static void test_layouts_cover_each_element_once(void **state) {
-  (void)state;
+TEST(test_layouts_cover_each_element_once) {
   for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++) {
     const layout *l = &layouts[n];
     int count[16][16] = {{0}};
@@ -114,8 +109,7 @@ static void kernel_shuffle(const void *parameters) {
   }
 }
 
-static void test_shuffles(void **state) {
-  (void)state;
+TEST(test_shuffles) {
   enum { THREADS = 96 };
   static float out[THREADS * 32];
   for (int way = 0; way < 4; way++) {
@@ -153,8 +147,7 @@ static void kernel_sum(const void *parameters) {
   p->out[simt_block_x() * 128 + thread] = sum;
 }
 
-static void test_blocks_on_any_threads(void **state) {
-  (void)state;
+TEST(test_blocks_on_any_threads) {
   enum { BLOCKS = 9 };
   static float out[BLOCKS * 128];
   char message[SIMT_MESSAGE] = "";
@@ -200,8 +193,7 @@ static void kernel_load(const void *parameters) {
   if (p->count == 4 && p->transposed) simt_ldmatrix_x4_trans(to, row);
 }
 
-static void test_ldmatrix(void **state) {
-  (void)state;
+TEST(test_ldmatrix) {
   static uint32_t out[32][4];
   for (int count = 2; count <= 4; count *= 2) {
     for (int transposed = 0; transposed < 2; transposed++) {
@@ -270,8 +262,7 @@ static void kernel_product(const void *parameters) {
 }
 
 // Small whole numbers: exact in every type, with sums that are exact, too.
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   static product_case p;
   uint32_t random = 1;
   for (p.type = BF16; p.type <= TF32; p.type++) {
@@ -296,8 +287,7 @@ static void test_products(void **state) {
 }
 
 // tf32 reads 10 bits behind the point.
-static void test_tf32_reads_19_bits(void **state) {
-  (void)state;
+TEST(test_tf32_reads_19_bits) {
   static product_case p = {.type = TF32, .depth = 8};
   p.a[3][5] = 1 + 0x1p-10f + 0x1p-11f;
   p.b[5][2] = 1;
@@ -332,8 +322,7 @@ static void kernel_copy(const void *parameters) {
   p->to[128 + thread] = shared[128 + other];
 }
 
-static void test_copies_land_when_waited_for(void **state) {
-  (void)state;
+TEST(test_copies_land_when_waited_for) {
   static float from[128], to[160];
   for (int i = 0; i < 128; i++) from[i] = (float)i + 1;
   run(kernel_copy, &(copies){from, to}, 32, 1024);
@@ -349,8 +338,7 @@ static float tf32_number(float x) {
   return x;
 }
 
-static void test_conversions(void **state) {
-  (void)state;
+TEST(test_conversions) {
   assert_int_equal(simt_cvt_bf16x2(1.0f, -2.0f), 0xc0003f80);
   assert_int_equal(simt_cvt_f16x2(1.0f, -2.0f), 0xc0003c00);
   assert_int_equal(simt_cvt_bf16x2(1 + 0x1p-8f, 1 + 3 * 0x1p-8f), 0x3f823f80);  // ties to even
@@ -360,8 +348,7 @@ static void test_conversions(void **state) {
   assert_true(isinf(tf32_number(INFINITY)) && isnan(tf32_number(NAN)));
 }
 
-static void test_functions(void **state) {
-  (void)state;
+TEST(test_functions) {
   assert_true(simt_exp2_f32(3) == 8 && simt_exp2_f32(-126) == 0x1p-126f);
   assert_true(simt_exp2_f32(-127) == 0 && simt_exp2_f32(-INFINITY) == 0);
   assert_true(simt_log2_f32(0.25f) == -2 && simt_log2_f32(0x1p-130f) == -130);
@@ -372,19 +359,4 @@ static void test_functions(void **state) {
   assert_true(simt_sqrt_f32(0.25f) == 0.5f && simt_sqrt_f32(0) == 0 &&
               simt_sqrt_f32(0x1p-128f) == 0x1p-64f);
   assert_true(simt_div_f32(0x1p127f, -0x1p127f) == -1 && simt_div_f32(0x1p-126f, 0x1p-127f) == 2);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layouts_cover_each_element_once),
-      cmocka_unit_test(test_shuffles),
-      cmocka_unit_test(test_blocks_on_any_threads),
-      cmocka_unit_test(test_ldmatrix),
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_tf32_reads_19_bits),
-      cmocka_unit_test(test_copies_land_when_waited_for),
-      cmocka_unit_test(test_conversions),
-      cmocka_unit_test(test_functions),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 // The recurrences of tests/spellings/pairs.rec, which passes bring into one form, compute what they
 // computed as they were written.
 // clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>  // needs what stands before it
 // clang-format on
-
-#include <string.h>
-
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 static const char *read_file(arena *memory, const char *path) {
   enum { LARGEST = 1 << 16 };
@@ -33,8 +26,7 @@ static void check_meaning(const char *text, size_t size) {
   fixture_close(&f);
 }
 
-static void forms_keep_the_meaning(void **state) {
-  (void)state;
+TEST(forms_keep_the_meaning) {
   arena *memory = arena_new();
   const char *text = read_file(memory, "tests/spellings/pairs.rec");
   int checked = 0;
@@ -45,9 +37,4 @@ static void forms_keep_the_meaning(void **state) {
   }
   assert_true(checked > 40);
   arena_free(memory);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(forms_keep_the_meaning)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,6 @@
 //     input x[G,K], k[K]   param a[G], c[K]   state h[G,K], n[K]   output y[G,K]
 //     h = a * h[t-1] + k * x      n = n[t-1] + k      y = h + c + n
 //   }
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <sys/wait.h>
 
 #include "runtime/support/alone.c"
@@ -39,8 +35,7 @@
 // After the code under test, whose parameters are called like types of the compiler.
 #include "compiler/artifact/tables.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { G, K };
 enum { X, KEY, A, C, H, N, Y, TENSORS };
@@ -438,7 +433,7 @@ static void check_sums(const f_arguments *f) {
   free(d_a);
 }
 
-static void sums_are_those_of_plain_loops(void **state) {
+TEST_WITH(sums_are_those_of_plain_loops, set_up, tear_down) {
   fixture *f = *state;
   int64_t cases[][3] = {{1, 1, 1}, {1, 9, 5}, {2, 13, 40}, {3, 8, 1}, {70, 6, 3}, {200, 5, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -454,7 +449,7 @@ static void assert_same(const float *x, const float *y, int64_t count) {
   assert_memory_equal(x, y, (size_t)count * sizeof *x);
 }
 
-static void results_equal_for_any_thread_count(void **state) {
+TEST_WITH(results_equal_for_any_thread_count, set_up, tear_down) {
   fixture *f = *state;
   f_arguments one = make_arguments(f->memory, 3, 50, 48);
   run_both(f, &one, 1, true);
@@ -474,7 +469,7 @@ static void backwards(void *context, int64_t count, rec_task task, void *argumen
   for (int64_t i = count - 1; i >= 0; i--) task(argument, i);
 }
 
-static void callers_parallel_for_gives_the_same(void **state) {
+TEST_WITH(callers_parallel_for_gives_the_same, set_up, tear_down) {
   fixture *f = *state;
   f_arguments one = make_arguments(f->memory, 2, 50, 200),
               two = make_arguments(f->memory, 2, 50, 200);
@@ -492,7 +487,7 @@ static void callers_parallel_for_gives_the_same(void **state) {
   free_launch(&launch);
 }
 
-static void strided_tensors(void **state) {
+TEST_WITH(strided_tensors, set_up, tear_down) {
   fixture *f = *state;
   f_arguments dense = make_arguments(f->memory, 2, 11, 4),
               loose = make_arguments(f->memory, 2, 11, 4);
@@ -518,7 +513,7 @@ static void strided_tensors(void **state) {
   }
 }
 
-static void no_steps_and_no_batch(void **state) {
+TEST_WITH(no_steps_and_no_batch, set_up, tear_down) {
   fixture *f = *state;
   f_arguments none = make_arguments(f->memory, 2, 0, 3);
   rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR};
@@ -538,7 +533,7 @@ static void no_steps_and_no_batch(void **state) {
 }
 
 // hT may be h0 itself, for the state that every instance reads, too.
-static void final_state_in_place(void **state) {
+TEST_WITH(final_state_in_place, set_up, tear_down) {
   fixture *f = *state;
   f_arguments apart = make_arguments(f->memory, 2, 40, 160),
               same = make_arguments(f->memory, 2, 40, 160);
@@ -605,7 +600,7 @@ static void check_packed(fixture *f, const int32_t *offsets, int64_t sequences, 
   }
 }
 
-static void packed_sequences(void **state) {
+TEST_WITH(packed_sequences, set_up, tear_down) {
   fixture *f = *state;
   const int32_t mixed[] = {0, 0, 1, 3, 19, 19, 36, 99, 399, 399};
   int32_t even[151] = {0}, skewed[151] = {0};
@@ -637,7 +632,7 @@ static void forget_calls(void) { atomic_store(&together, 0), atomic_store(&one_b
 
 // Both kernels once for each group of instances; those behind the last four one by one, and all
 // where two tasks are not left.
-static void batch_entries_together(void **state) {
+TEST_WITH(batch_entries_together, set_up_together, tear_down) {
   fixture *f = *state;
   const struct {
     int64_t batch, groups;
@@ -654,7 +649,7 @@ static void batch_entries_together(void **state) {
 }
 
 // Packed sequences of one length, which is whole chunks: else their saved states lie apart.
-static void packed_sequences_together(void **state) {
+TEST_WITH(packed_sequences_together, set_up_together, tear_down) {
   fixture *f = *state;
   int32_t whole[12], rest[12], uneven[12];
   for (int i = 0; i < 12; i++)
@@ -673,7 +668,7 @@ static void packed_sequences_together(void **state) {
 }
 
 // Gaps behind every step; what lies in them stays as it was.
-static void packed_strides(void **state) {
+TEST_WITH(packed_strides, set_up, tear_down) {
   fixture *f = *state;
   const int32_t offsets[] = {0, 0, 5, 6, 40};
   enum { STEP = 4 * 3 + 5, KEY_STEP = 7, STEPS = 40 };
@@ -696,7 +691,7 @@ static void packed_strides(void **state) {
 }
 
 // Sizes are told without the lengths, and are enough for all lengths.
-static void packed_sizes(void **state) {
+TEST_WITH(packed_sizes, set_up_together, tear_down) {
   fixture *f = *state;
   const int32_t offsets[] = {0, 3, 40, 40, 41};
   const rec_table *table = (rec_table *)(void *)f->table;
@@ -710,7 +705,7 @@ static void packed_sizes(void **state) {
 }
 
 // A step of packed sequences: those with a token go on, the others stay as they are.
-static void packed_step(void **state) {
+TEST_WITH(packed_step, set_up_together, tear_down) {
   fixture *f = *state;
   const int32_t offsets[] = {0, 1, 1, 2, 3, 3}, two[] = {0, 2};
   const rec_table *table = (rec_table *)(void *)f->table;
@@ -731,7 +726,7 @@ static void packed_step(void **state) {
   free_launch(&launch);
 }
 
-static void unwanted_results(void **state) {
+TEST_WITH(unwanted_results, set_up, tear_down) {
   fixture *f = *state;
   f_arguments all = make_arguments(f->memory, 2, 9, 5), some = make_arguments(f->memory, 2, 9, 5);
   run_both(f, &all, 2, true);
@@ -741,7 +736,7 @@ static void unwanted_results(void **state) {
   assert_same(all.d_a, some.d_a, 5);
 }
 
-static void survives_fork(void **state) {
+TEST_WITH(survives_fork, set_up, tear_down) {
   fixture *f = *state;
   f_arguments parent = make_arguments(f->memory, 2, 50, 200),
               child = make_arguments(f->memory, 2, 50, 200);
@@ -776,7 +771,7 @@ static void *call_often(void *pointer) {
   return NULL;
 }
 
-static void several_threads_may_call(void **state) {
+TEST_WITH(several_threads_may_call, set_up, tear_down) {
   fixture *f = *state;
   f_arguments alone = make_arguments(f->memory, 2, 50, 120);
   run_both(f, &alone, 1, true);
@@ -797,8 +792,7 @@ static void several_threads_may_call(void **state) {
 
 // ---- denormal numbers ------------------------------------------------------------------------
 
-static void denormals_are_0_in_kernels_alone(void **state) {
-  (void)state;
+TEST(denormals_are_0_in_kernels_alone) {
   volatile float tiny = 0x1p-140f, half = 0.5f;
   assert_true(tiny * half > 0);
   unsigned before = rec_cpu_flush_denormals();
@@ -818,7 +812,7 @@ static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_st
   assert_string_equal(rec_error(), words);
 }
 
-static void packed_mistakes_are_named(void **state) {
+TEST_WITH(packed_mistakes_are_named, set_up, tear_down) {
   fixture *f = *state;
   const f_arguments good = make_packed(f->memory, (int32_t[]){0, 4, 9}, 2, 5);
   rec_launch launch = make_launch(f, &good, 1, false);
@@ -856,7 +850,7 @@ static void packed_mistakes_are_named(void **state) {
   free_launch(&launch);
 }
 
-static void mistakes_are_named(void **state) {
+TEST_WITH(mistakes_are_named, set_up, tear_down) {
   fixture *f = *state;
   const f_arguments good = make_arguments(f->memory, 2, 9, 5);
   rec_launch launch = make_launch(f, &good, 1, false);
@@ -933,30 +927,7 @@ static void mistakes_are_named(void **state) {
   free_launch(&launch);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(sums_are_those_of_plain_loops, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(results_equal_for_any_thread_count, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(callers_parallel_for_gives_the_same, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(strided_tensors, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(no_steps_and_no_batch, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(final_state_in_place, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(packed_sequences, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(packed_strides, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(batch_entries_together, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(packed_sequences_together, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(sums_are_those_of_plain_loops, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(packed_sequences, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(packed_sizes, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(packed_step, set_up_together, tear_down),
-      cmocka_unit_test_setup_teardown(packed_sizes, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(packed_step, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(unwanted_results, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(survives_fork, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(several_threads_may_call, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(mistakes_are_named, set_up, tear_down),
-      cmocka_unit_test(denormals_are_0_in_kernels_alone),
-      cmocka_unit_test_setup_teardown(packed_mistakes_are_named, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_AGAIN(sums_are_those_of_plain_loops, set_up_together, tear_down)
+TEST_AGAIN(packed_sequences, set_up_together, tear_down)
+TEST_AGAIN(packed_sizes, set_up, tear_down)
+TEST_AGAIN(packed_step, set_up, tear_down)

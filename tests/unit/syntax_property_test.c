@@ -5,19 +5,12 @@
 //   - formatting keeps the tree and every comment, and formatting twice changes nothing
 //   - one damaged token gives few messages, mostly one
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "compiler/syntax/syntax.h"
 #include "compiler/syntax/token.h"
+#include "tests/unit/unit.h"
 
 static uint64_t random_state;
 
@@ -199,8 +192,7 @@ static ast_expr *random_expr(arena *a, int depth) {
   return e;
 }
 
-static void printed_expressions_read_back(void **state) {
-  (void)state;
+TEST(printed_expressions_read_back) {
   for (int round = 0; round < 3000; round++) {
     arena *a = arena_new();
     ast_item item = {.kind = AST_FN, .name.text = "f", .fn.value = random_expr(a, 5)};
@@ -320,8 +312,7 @@ static void assert_formatting_keeps(arena *a, const char *path, const char *text
   assert_string_equal(comments_of(a, p.formatted), comments_of(a, text));
 }
 
-static void space_and_formatting_keep_the_program(void **state) {
-  (void)state;
+TEST(space_and_formatting_keep_the_program) {
   int programs = 0;
   for (int i = 0; i < corpus.count; i++) {
     arena *a = arena_new();
@@ -362,8 +353,7 @@ static void damage(arena *a, lexemes *list) {
   }
 }
 
-static void one_damaged_token_gives_few_messages(void **state) {
-  (void)state;
+TEST(one_damaged_token_gives_few_messages) {
   int rejected = 0, one = 0, two = 0;
   int rounds = 1 + 5000 / (corpus.count + 1);
   for (int i = 0; i < corpus.count; i++) {
@@ -411,11 +401,4 @@ static int tear_down(void **state) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(printed_expressions_read_back),
-      cmocka_unit_test(space_and_formatting_keep_the_program),
-      cmocka_unit_test(one_damaged_token_gives_few_messages),
-  };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_AROUND(set_up, tear_down)

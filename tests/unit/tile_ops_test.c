@@ -1,19 +1,9 @@
 // Operations on axes of tile programs: what the interpreter makes of them, and derived gradients
 // against differences.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "tests/recurrence/tile_interpret.h"
+#include "tests/unit/unit.h"
 
 static tile_program *parse(arena *a, const char *text) {
   sources *all = sources_new(a);
@@ -260,8 +250,7 @@ static const char *const programs[] = {
     "%15 [t,V] = add %13 %14\n" OUTPUT "%15\n",
 };
 
-static void gradients_agree_with_differences(void **state) {
-  (void)state;
+TEST(gradients_agree_with_differences) {
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     for (int64_t valid = 1; valid <= 8; valid++) {
       arena *a = arena_new();
@@ -272,8 +261,7 @@ static void gradients_agree_with_differences(void **state) {
   }
 }
 
-static void text_reads_back(void **state) {
-  (void)state;
+TEST(text_reads_back) {
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     arena *a = arena_new();
     const char *text = tile_print(a, parse(a, programs[i]));
@@ -312,8 +300,7 @@ static void expect(const double *have, const double *want, int count) {
     if (have[i] != want[i]) fail_msg("entry %d is %g, not %g", i, have[i], want[i]);
 }
 
-static void entries_move_as_the_rows_say(void **state) {
-  (void)state;
+TEST(entries_move_as_the_rows_say) {
   arena *a = arena_new();
   // Arrays lie in the order of positions: u before i.
   expect(body_value(a, STEPS_OF_6 "%1 [u,i] = split %0 t -> u,i\n%2 [u] = slice %1 i = 1\n", 6, 2),
@@ -349,8 +336,7 @@ static tile_program *empty(arena *a) {
       a, "program p chunk 8\naxis K 3\ntime t 8\npair s 8\nlocal u 4\nlocal i 2\nlocal f 4\n");
 }
 
-static void regrouping_simplifies(void **state) {
-  (void)state;
+TEST(regrouping_simplifies) {
   arena *a = arena_new();
   tile_program *p = empty(a);
   enum { K, T, S, U, I, F };
@@ -393,8 +379,7 @@ static void regrouping_simplifies(void **state) {
 }
 
 // The exponentials of first halves are not computed: half of the work is left.
-static void slices_go_below_what_they_take_a_part_of(void **state) {
-  (void)state;
+TEST(slices_go_below_what_they_take_a_part_of) {
   arena *a = arena_new();
   tile_program *p = parse(a, "program sliced chunk 8\n" CHUNK_OF_8 INPUTS
                              "%4 [t,K] = mul %0 %1\n"
@@ -425,8 +410,7 @@ static void slices_go_below_what_they_take_a_part_of(void **state) {
   arena_free(a);
 }
 
-static void wrong_groups_are_refused(void **state) {
-  (void)state;
+TEST(wrong_groups_are_refused) {
   arena *a = arena_new();
   tile_program *p = parse(a, programs[0]);
   tile_program *q = parse(a, programs[4]);
@@ -452,16 +436,4 @@ static void wrong_groups_are_refused(void **state) {
     *v = kept;
   }
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gradients_agree_with_differences),
-      cmocka_unit_test(text_reads_back),
-      cmocka_unit_test(entries_move_as_the_rows_say),
-      cmocka_unit_test(regrouping_simplifies),
-      cmocka_unit_test(slices_go_below_what_they_take_a_part_of),
-      cmocka_unit_test(wrong_groups_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,11 @@
 // What derived backward programs cost, and the rules that keep chunk programs stable.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
-
 #include <math.h>
-#include <string.h>
 
 #include "compiler/chunk/chunk.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 static recurrence *from_source(fixture *s, const char *text) {
   const char *error = NULL;
@@ -95,8 +86,7 @@ static double dots_of(arena *a, const tile_program *p, const recurrence *r, int 
   return cost * 1e-6;
 }
 
-static void derived_backwards_cost_what_written_ones_do(void **state) {
-  (void)state;
+TEST(derived_backwards_cost_what_written_ones_do) {
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
     fixture s = fixture_open();
     recurrence *r = from_source(&s, costs[i].source);
@@ -151,8 +141,7 @@ static void count_operations(const tile_program *p, int counts[TILE_OP_COUNT]) {
   for (int i = 0; i < p->values.count; i++) counts[p->values.items[i].op]++;
 }
 
-static void spellings_cost_the_same(void **state) {
-  (void)state;
+TEST(spellings_cost_the_same) {
   for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
     fixture s = fixture_open();
     int counts[2][TILE_OP_COUNT] = {{0}};
@@ -166,8 +155,7 @@ static void spellings_cost_the_same(void **state) {
 
 // Elementwise work on the state of Mamba-1: operations on [D,N] in the body, the exponential
 // counted as one.
-static void the_backward_of_an_elementwise_step_is_short(void **state) {
-  (void)state;
+TEST(the_backward_of_an_elementwise_step_is_short) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s,
                               "recurrence selective_scan(D, N = 16) {\n"
@@ -200,8 +188,7 @@ static void the_backward_of_an_elementwise_step_is_short(void **state) {
 
 // Powers are products of shared squares: taken apart, they would have as many factors as the
 // exponent says.
-static void high_powers_stay_short(void **state) {
-  (void)state;
+TEST(high_powers_stay_short) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s,
                               "recurrence r(D) {\n"
@@ -220,8 +207,7 @@ static void high_powers_stay_short(void **state) {
   fixture_close(&s);
 }
 
-static void high_powers_in_chunks_end(void **state) {
-  (void)state;
+TEST(high_powers_in_chunks_end) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s,
                               "recurrence r(K = 4, V = 3) {\n"
@@ -330,8 +316,7 @@ static void assert_rules(fixture *s, const tile_program *p) {
   if (wrong) fail_msg("%s: %s\n%s", p->name, wrong, tile_print(s->memory, p));
 }
 
-static void chunk_programs_keep_the_rules(void **state) {
-  (void)state;
+TEST(chunk_programs_keep_the_rules) {
   static const char *const programs[] = {gated, MAMBA2(2, 2, 3, 4), LINEAR_ATTENTION(4, 3),
                                          scanned};
   for (int i = 0; i < 8; i++) {
@@ -349,8 +334,7 @@ static void chunk_programs_keep_the_rules(void **state) {
 }
 
 // The rules see what they are for.
-static void the_rules_see_violations(void **state) {
-  (void)state;
+TEST(the_rules_see_violations) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s, LINEAR_ATTENTION(4, 3));
   tile_program *p = tile_program_new(s.memory, "p", &r->body, TILE_CHUNK, 8);
@@ -371,8 +355,7 @@ static void the_rules_see_violations(void **state) {
 
 // The state n lacks V, so its share of a gradient that is partial over V is counted for the first
 // entry of V alone. A kernel that does not cut V needs no such question; one that does keeps it.
-static void whole_axes_need_no_first_entry(void **state) {
-  (void)state;
+TEST(whole_axes_need_no_first_entry) {
   fixture s = fixture_open();
   recurrence *r = from_source(&s, gated);
   const char *reason = NULL;
@@ -395,18 +378,4 @@ static void whole_axes_need_no_first_entry(void **state) {
   assert_int_equal(questions[0], 0);
   assert_int_equal(questions[1], 1);
   fixture_close(&s);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(derived_backwards_cost_what_written_ones_do),
-      cmocka_unit_test(spellings_cost_the_same),
-      cmocka_unit_test(whole_axes_need_no_first_entry),
-      cmocka_unit_test(the_backward_of_an_elementwise_step_is_short),
-      cmocka_unit_test(high_powers_stay_short),
-      cmocka_unit_test(high_powers_in_chunks_end),
-      cmocka_unit_test(chunk_programs_keep_the_rules),
-      cmocka_unit_test(the_rules_see_violations),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

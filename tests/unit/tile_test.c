@@ -1,16 +1,6 @@
 // Tile IR: shared values, simplification, text there and back, the verifier.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
-
 #include "compiler/tile/tile.h"
+#include "tests/unit/unit.h"
 
 enum { G, N, M };
 
@@ -44,8 +34,7 @@ static tile_place output(axis_set axes, bool time) {
   return place;
 }
 
-static void equal_values_are_one(void **state) {
-  (void)state;
+TEST(equal_values_are_one) {
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
   tile_id first[300];
@@ -59,8 +48,7 @@ static void equal_values_are_one(void **state) {
   arena_free(a);
 }
 
-static void appending_simplifies(void **state) {
-  (void)state;
+TEST(appending_simplifies) {
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
   tile_id x = input(p, "x", axis_bit(N), true), y = input(p, "y", axis_bit(N), true);
@@ -90,8 +78,7 @@ static void appending_simplifies(void **state) {
   arena_free(a);
 }
 
-static void reductions_and_axes_simplify(void **state) {
-  (void)state;
+TEST(reductions_and_axes_simplify) {
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
   axis_set n = axis_bit(N), g = axis_bit(G);
@@ -157,8 +144,7 @@ static tile_program *parse(arena *a, const char *text, char **message) {
   return p;
 }
 
-static void text_reads_back(void **state) {
-  (void)state;
+TEST(text_reads_back) {
   arena *a = arena_new();
   tile_program *p = sample(a);
   assert_null(tile_verify(a, p));
@@ -179,8 +165,7 @@ static void text_reads_back(void **state) {
   arena_free(a);
 }
 
-static void damaged_text_gets_a_message(void **state) {
-  (void)state;
+TEST(damaged_text_gets_a_message) {
   static const struct {
     const char *text, *message;
   } cases[] = {
@@ -204,8 +189,7 @@ static void damaged_text_gets_a_message(void **state) {
 }
 
 // Every prefix and every damaged byte of a program is refused or read, never a crash.
-static void damaged_bytes_do_no_harm(void **state) {
-  (void)state;
+TEST(damaged_bytes_do_no_harm) {
   arena *a = arena_new();
   char *text = tile_print(a, sample(a));
   size_t size = strlen(text);
@@ -227,8 +211,7 @@ static void damaged_bytes_do_no_harm(void **state) {
   arena_free(a);
 }
 
-static void the_verifier_sees_damage(void **state) {
-  (void)state;
+TEST(the_verifier_sees_damage) {
   arena *a = arena_new();
   tile_program *p = sample(a);
   for (int i = 0; i < p->values.count; i++) {
@@ -248,8 +231,7 @@ static void the_verifier_sees_damage(void **state) {
   arena_free(a);
 }
 
-static void sections_follow_from_operands(void **state) {
-  (void)state;
+TEST(sections_follow_from_operands) {
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
   tile_place place = {
@@ -273,8 +255,7 @@ static void sections_follow_from_operands(void **state) {
   arena_free(a);
 }
 
-static void a_part_of_a_program(void **state) {
-  (void)state;
+TEST(a_part_of_a_program) {
   arena *a = arena_new();
   tile_program *p = empty(a, TILE_STEP);
   tile_id x = input(p, "x", axis_bit(N), true), h = input(p, "h", axis_bit(N), false);
@@ -290,19 +271,4 @@ static void a_part_of_a_program(void **state) {
   assert_int_equal(states->values.count, 3);
   assert_int_equal(states->results.count, 1);
   arena_free(a);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equal_values_are_one),
-      cmocka_unit_test(appending_simplifies),
-      cmocka_unit_test(reductions_and_axes_simplify),
-      cmocka_unit_test(text_reads_back),
-      cmocka_unit_test(damaged_text_gets_a_message),
-      cmocka_unit_test(damaged_bytes_do_no_harm),
-      cmocka_unit_test(the_verifier_sees_damage),
-      cmocka_unit_test(sections_follow_from_operands),
-      cmocka_unit_test(a_part_of_a_program),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,8 @@
 // What a part of time leaves of a state: the factors that tile_transfer finds, and why there are
 // none elsewhere.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compiler/chunk/chunk.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/unit/unit.h"
 
 typedef struct found {
   fixture f;
@@ -77,8 +69,7 @@ static void expect_none(const char *text, tile_role states, const char *why) {
   "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
 
 // A factor has the axes of the decay, in either direction, step by step and in chunks.
-static void test_axes(void **state) {
-  (void)state;
+TEST(test_axes) {
   expect_factors(MATRIX("  S = S[t-1] + k * v\n"), "S[]");
   expect_factors(MATRIX("  S = sigmoid(g) * S[t-1] + k * v\n"), "S[H]");
   expect_factors(MATRIX("  S = sigmoid(a) * S[t-1] + k * v\n"), "S[H,K]");
@@ -86,8 +77,7 @@ static void test_axes(void **state) {
 }
 
 // Both parts of a complex number: their factors are the parts of one.
-static void test_complex(void **state) {
-  (void)state;
+TEST(test_complex) {
   expect_factors(
       "recurrence test(H = 2, K = 8) {\n"
       "  input x[H,K], g[H,K], w[H,K]\n  state h[H,K] : complex\n  output y[H]\n"
@@ -109,8 +99,7 @@ static void expect_columns(const char *text, const char *axis) {
 
 // States that mix their entries, the same way in each column; what is written has the axis, and is
 // 0 without it.
-static void test_columns(void **state) {
-  (void)state;
+TEST(test_columns) {
   expect_columns(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), "V");
   expect_columns(
       MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"),
@@ -132,8 +121,7 @@ static int results_of(const tile_program *p, const char *name) {
 
 // States that are made of each other, entry by entry: a factor for each pair that a path leads
 // between, at most four states.
-static void test_pairs(void **state) {
-  (void)state;
+TEST(test_pairs) {
   static const char chain[] =
       "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D]\n  output y[D]\n"
       "  a = sigmoid(f) * a[t-1] + x\n  b = 0.5 * b[t-1] + f * a[t-1]\n  c = f * c[t-1] + x * "
@@ -156,8 +144,7 @@ static void test_pairs(void **state) {
 }
 
 // A cotangent that nothing is made of stays where it is, whatever it is made of.
-static void test_unread(void **state) {
-  (void)state;
+TEST(test_unread) {
   found x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  y = h\n"), 0, TILE_D_STATE);
   assert_int_equal(results_of(x.program, "h"), 2);
   fixture_close(&x.f);
@@ -172,8 +159,7 @@ static void test_unread(void **state) {
   fixture_close(&x.f);
 }
 
-static void test_none(void **state) {
-  (void)state;
+TEST(test_none) {
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
               TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
   expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
@@ -184,8 +170,7 @@ static void test_none(void **state) {
 
 // Earlier steps: tokens make them, in chunks that hold enough of them; a chunk makes their
 // cotangents.
-static void test_earlier_steps(void **state) {
-  (void)state;
+TEST(test_earlier_steps) {
   const char *text = CHANNELS("  h = 0.5 * h[t-1] + x[t-1] * x\n  y = h\n");
   found x = transfer_of(text, 16, TILE_NEXT_STATE);
   assert_non_null(x.program);
@@ -216,8 +201,7 @@ static bool reads_state(const tile_program *p) {
 
 // Backward, states before are known: cotangents may be made of them, but not the matrix of all
 // columns.
-static void test_states_before(void **state) {
-  (void)state;
+TEST(test_states_before) {
   const char *text = CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n");
   expect_factors(text, "h[]");
   found x = transfer_of(text, 0, TILE_D_STATE);
@@ -228,8 +212,7 @@ static void test_states_before(void **state) {
 }
 
 // The factor of a step is the gate times the factor so far.
-static void test_step(void **state) {
-  (void)state;
+TEST(test_step) {
   found x = transfer_of(
       "recurrence test(D = 1) {\n  input x[D], g[D]\n  state h[D]\n  output y[D]\n"
       "  h = sigmoid(g) * h[t-1] + x\n  y = h\n}\n",
@@ -246,15 +229,4 @@ static void test_step(void **state) {
   }
   assert_true(gate && factor);
   fixture_close(&x.f);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_axes),          cmocka_unit_test(test_complex),
-      cmocka_unit_test(test_columns),       cmocka_unit_test(test_pairs),
-      cmocka_unit_test(test_unread),        cmocka_unit_test(test_none),
-      cmocka_unit_test(test_earlier_steps), cmocka_unit_test(test_states_before),
-      cmocka_unit_test(test_step),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 // A text that is cut into blocks at every place that allows it has the tokens of the whole, and
 // tokens that come one by one the text of all. What a file asks for and rec lacks is refused by
 // name. tests/tokenize compares with the package itself.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "runtime/tokenizer/parts.h"
+#include "tests/unit/unit.h"
 
 // ---- files -----------------------------------------------------------------------------------
 
@@ -69,10 +62,10 @@ static tokenizer *opened(const char *members, const char *settings) {
 
 // ---- texts -----------------------------------------------------------------------------------
 
-static uint64_t state = 1;
+static uint64_t drawn = 1;
 static unsigned draw(unsigned below) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(state >> 33) % below;
+  drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+  return (unsigned)(drawn >> 33) % below;
 }
 
 static size_t draw_text(char *to) {
@@ -193,8 +186,7 @@ static void holds(const char *members, const char *settings, int cuts) {
       "\"start\": 1, \"stop\": 0}")
 #define BY_BYTES "\"decoder\": {\"type\": \"ByteLevel\"}"
 
-static void test_blocks(void **unused) {
-  (void)unused;
+TEST(test_blocks) {
   int both = CUT_SPACE | CUT_LINE;
   holds("\"pre_tokenizer\": " BYTES("false", "true") ", " BY_BYTES, "", both);
   holds("\"pre_tokenizer\": " BYTES("true", "true") ", " BY_BYTES ", " ADDED_TOKENS, "", CUT_SPACE);
@@ -241,8 +233,7 @@ static void test_blocks(void **unused) {
 }
 
 // Greedily the longest token, at every place of a cut.
-static void test_longest(void **unused) {
-  (void)unused;
+TEST(test_longest) {
   tokenizer *t;
   static char lines[MOST * 4];
   static token_id tokens[MOST], others[MOST];
@@ -282,8 +273,7 @@ static void refuses(const char *members, const char *settings, const char *messa
   free(text);
 }
 
-static void test_refused(void **unused) {
-  (void)unused;
+TEST(test_refused) {
   refuses("\"version\": \"1.0\", \"other\": 1", "",
           "t.json: tokenizer: expected version truncation padding added_tokens normalizer "
           "pre_tokenizer post_processor decoder "
@@ -327,10 +317,4 @@ static void test_refused(void **unused) {
   refuses_text(
       "1 'ab' 3\n",
       "t.json:1: expected a number, a text in quotes and its length in bytes, found another line");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_longest),
-                                     cmocka_unit_test(test_refused)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

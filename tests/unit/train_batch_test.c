@@ -1,14 +1,7 @@
 // What the targets of a batch weigh: from a token on, by label, answers and the rest of a task.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "runtime/train/trainer_parts.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { BATCH = 3, TIME = 12, TOKENS = BATCH * TIME };
 
@@ -35,8 +28,7 @@ static void fill(fixture *f, const train_data *data) {
   batch_fill(&f->t, data);
 }
 
-static void text_counts_from_a_token_on_and_by_label(void **state) {
-  (void)state;
+TEST(text_counts_from_a_token_on_and_by_label) {
   static token_id text[500];
   static fixture f;
   const weighted_label labels[] = {{2, 0.5}, {0, 0}};
@@ -59,8 +51,7 @@ static void text_counts_from_a_token_on_and_by_label(void **state) {
 }
 
 // 3 letters, delimiter, 3 letters, stop: of seven targets the last four are answers.
-static void the_rest_of_a_task_weighs_less(void **state) {
-  (void)state;
+TEST(the_rest_of_a_task_weighs_less) {
   static fixture f;
   const weighted_label stop = {5, 3};
   const train_task task = {TASK_COPYING, 3, 3, 4, 0, true};
@@ -77,12 +68,4 @@ static void the_rest_of_a_task_weighs_less(void **state) {
       assert_int_equal(f.targets[i], NO_TARGET);
   }
   assert_true(f.sums[0] + f.sums[1] == BATCH * (3 * 0.25 + 3 + 3));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_counts_from_a_token_on_and_by_label),
-      cmocka_unit_test(the_rest_of_a_task_weighs_less),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
 // Files of tokens in every format: what is well formed is read as it was written, what is not costs
 // one message that names it. Windows: random, streaming, documents apart.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/train/data/data.h"
 #include "runtime/train/model/numeric.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { TOKENS = 1000 };
 
@@ -108,8 +101,7 @@ static void reads(const char *name, token_format format, int64_t documents) {
   reads_bits(name, format, 0, documents);
 }
 
-static void formats_are_read(void **state) {
-  (void)state;
+TEST(formats_are_read) {
   write_raw("raw.bin");
   reads("raw.bin", FORMAT_BY_CONTENT, 0);
   reads("raw.bin", FORMAT_RAW, 0);
@@ -129,8 +121,7 @@ static void formats_are_read(void **state) {
   token_file_close(&file);
 }
 
-static void malformed_files_are_named(void **state) {
-  (void)state;
+TEST(malformed_files_are_named) {
   write_file("odd.bin", "x", 1, some_tokens(), 40);
   refuses("odd.bin", FORMAT_BY_CONTENT, "found 41 bytes, an odd number");
   refuses("none.bin", FORMAT_BY_CONTENT, "No such file");
@@ -164,8 +155,7 @@ static size_t write_numbers(const char *name, const char *head, size_t head_size
   return (size_t)(TOKENS * bytes);
 }
 
-static void numbers_of_more_bits_are_read_where_they_are_declared(void **state) {
-  (void)state;
+TEST(numbers_of_more_bits_are_read_where_they_are_declared) {
   write_numbers("raw.bin", "", 0, 4, false);
   reads_bits("raw.bin", FORMAT_BY_CONTENT, 32, 0);
   reads_bits("raw.bin", FORMAT_RAW, 32, 0);
@@ -198,8 +188,7 @@ static void numbers_of_more_bits_are_read_where_they_are_declared(void **state) 
   token_file_close(&file);
 }
 
-static void an_index_says_the_type(void **state) {
-  (void)state;
+TEST(an_index_says_the_type) {
   write_numbers("both.bin", "", 0, 4, false);
   megatron m = good_index();
   const int64_t places[4] = {0, 1200, 1200, 2000};
@@ -224,8 +213,7 @@ static void write_npy(const char *type, const char *shape, int version) {
   write_numbers("raw.bin", head, begin + (size_t)pad, type[2] - '0', type[0] == '>');
 }
 
-static void files_of_numpy_say_their_type(void **state) {
-  (void)state;
+TEST(files_of_numpy_say_their_type) {
   static const char *const types[] = {"<u2", "<i2", ">u2", "<u4", "<i4",
                                       ">i4", "<i8", "<u8", ">i8"};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -252,8 +240,7 @@ static void files_of_numpy_say_their_type(void **state) {
 
 // Each sign as the beginning of a file of tokens and of a text, which are refused; as they are,
 // they are read.
-static void other_files_are_named(void **state) {
-  (void)state;
+TEST(other_files_are_named) {
   static const struct {
     const char *bytes;
     size_t size;
@@ -285,8 +272,7 @@ static void other_files_are_named(void **state) {
   }
 }
 
-static void a_text_is_no_file_of_tokens_nor_the_other_way_round(void **state) {
-  (void)state;
+TEST(a_text_is_no_file_of_tokens_nor_the_other_way_round) {
   train_windows windows = {8, 4, TOKENS};
   train_data data;
   const train_source text = {.kind = SOURCE_BYTES, .split = 0.9};
@@ -316,8 +302,7 @@ static void refuses_index(size_t place, int64_t number, size_t size, const char 
   refuses("both.bin", FORMAT_BY_CONTENT, message);
 }
 
-static void malformed_indices_are_named(void **state) {
-  (void)state;
+TEST(malformed_indices_are_named) {
   write_raw("both.bin");
   refuses_index(0, 'X', 1, "an index that begins with MMIDIDX");
   refuses_index(9, 2, 8, "expected version 1, found 2");
@@ -360,8 +345,7 @@ static void open_data(const char *name, train_source source, train_data *data) {
   if (train_data_open(in_folder(name), &source, &windows, data)) fail_msg("%s", rec_message());
 }
 
-static void a_stream_reads_on(void **state) {
-  (void)state;
+TEST(a_stream_reads_on) {
   train_data data;
   write_raw("raw.bin");
   open_data("raw.bin", (train_source){.streaming = true, .separator = -1}, &data);
@@ -393,8 +377,7 @@ static void count_targets(const train_data *data, int steps, int seen[TOKENS]) {
   }
 }
 
-static void documents_stay_apart(void **state) {
-  (void)state;
+TEST(documents_stay_apart) {
   train_data data;
   int seen[TOKENS] = {0}, missed = 0;
   uint16_t places[TOKENS];
@@ -422,8 +405,7 @@ static void documents_stay_apart(void **state) {
   train_data_close(&data);
 }
 
-static void separators_end_documents(void **state) {
-  (void)state;
+TEST(separators_end_documents) {
   train_data data;
   // Token 7 k is a separator where it is 0: at 0 and 500; the second document begins with it.
   write_raw("raw.bin");
@@ -447,8 +429,7 @@ static void refuses_data(const char *name, train_source source, const char *mess
   if (!strstr(rec_message(), message)) fail_msg("expected '%s' in '%s'", message, rec_message());
 }
 
-static void what_does_not_fit_is_named(void **state) {
-  (void)state;
+TEST(what_does_not_fit_is_named) {
   write_raw("raw.bin");
   refuses_data("raw.bin", (train_source){.kind = SOURCE_TOKENS, .separator = -1},
                "expected tokens below 400, the symbols of the model, found 406 at token 58");
@@ -470,8 +451,7 @@ static rec_status open_text(int64_t vocabulary, train_text *read) {
   return status;
 }
 
-static void characters_are_numbered(void **state) {
-  (void)state;
+TEST(characters_are_numbered) {
   static const char text[] =
       "ab\xC3\xA4"
       "a\xE2\x82\xAC\xF0\x9F\x98\x80"
@@ -503,8 +483,7 @@ static void characters_are_numbered(void **state) {
 
 // Characters of one to four bytes: from any place on they are those of the whole text, which is not
 // copied.
-static void characters_are_read_from_any_place(void **state) {
-  (void)state;
+TEST(characters_are_read_from_any_place) {
   enum { CHARACTERS = 3000 };
   static const char *const different[] = {"a", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
   static char text[4 * CHARACTERS];
@@ -530,8 +509,7 @@ static void characters_are_read_from_any_place(void **state) {
 }
 
 // Documents and what is held out are cut in characters, as in tokens of the same numbers.
-static void characters_are_data_like_tokens(void **state) {
-  (void)state;
+TEST(characters_are_data_like_tokens) {
   enum { CHARACTERS = 20000 };
   static char text[2 * CHARACTERS + 1];
   static uint16_t tokens[CHARACTERS];
@@ -566,8 +544,7 @@ static void characters_are_data_like_tokens(void **state) {
   train_data_close(&of_tokens);
 }
 
-static void bytes_that_are_no_characters_are_named(void **state) {
-  (void)state;
+TEST(bytes_that_are_no_characters_are_named) {
   // A lone continuation, an overlong form, a surrogate, beyond the last code point, cut off, NUL.
   static const char *const wrong[] = {
       "abc\x80", "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80", "abc\xE2\x82", "abc\0"};
@@ -594,24 +571,4 @@ static int remove_folder(void **state) {
   return rmdir(folder);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(formats_are_read),
-      cmocka_unit_test(malformed_files_are_named),
-      cmocka_unit_test(numbers_of_more_bits_are_read_where_they_are_declared),
-      cmocka_unit_test(an_index_says_the_type),
-      cmocka_unit_test(files_of_numpy_say_their_type),
-      cmocka_unit_test(other_files_are_named),
-      cmocka_unit_test(a_text_is_no_file_of_tokens_nor_the_other_way_round),
-      cmocka_unit_test(malformed_indices_are_named),
-      cmocka_unit_test(a_stream_reads_on),
-      cmocka_unit_test(documents_stay_apart),
-      cmocka_unit_test(separators_end_documents),
-      cmocka_unit_test(what_does_not_fit_is_named),
-      cmocka_unit_test(characters_are_numbered),
-      cmocka_unit_test(characters_are_read_from_any_place),
-      cmocka_unit_test(characters_are_data_like_tokens),
-      cmocka_unit_test(bytes_that_are_no_characters_are_named),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_AROUND(make_folder, remove_folder)

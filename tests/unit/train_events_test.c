@@ -1,15 +1,8 @@
 // Event files, read back by the rules of their format.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "runtime/train/report/events.h"
+#include "tests/unit/unit.h"
 
 static uint64_t fixed(const unsigned char *at, int bytes) {
   uint64_t number = 0;
@@ -110,8 +103,7 @@ static void expect(const char *folder, const char *name, const char *expected) {
   free(found);
 }
 
-static void the_checksum_is_castagnolis(void **state) {
-  (void)state;
+TEST(the_checksum_is_castagnolis) {
   assert_int_equal(events_crc("123456789", 9), 0xe3069283u);
   assert_int_equal(events_crc("", 0), 0);
 }
@@ -124,7 +116,21 @@ static void put(const char *folder, int64_t open_at, int64_t step, double value)
   assert_int_equal(fclose(file), 0);
 }
 
-static void scalars_by_step(void **state) {
+static int make_folder(void **state) {
+  char *folder = strdup("/tmp/rec-events-XXXXXX");
+  *state = folder;
+  return !folder || !mkdtemp(folder);
+}
+
+static int remove_folder(void **state) {
+  char command[200];
+  snprintf(command, sizeof command, "rm -r '%s'", (char *)*state);
+  int status = system(command);
+  free(*state);
+  return status;
+}
+
+TEST_WITH(scalars_by_step, make_folder, remove_folder) {
   const char *folder = *state;
   put(folder, 0, 300, 2.5);
   expect(folder, "events.out.tfevents.0000000000",
@@ -137,7 +143,7 @@ static bool exists(const char *folder, const char *name) {
   return !access(path, R_OK);
 }
 
-static void a_later_file_goes_on_and_an_earlier_one_begins_anew(void **state) {
+TEST_WITH(a_later_file_goes_on_and_an_earlier_one_begins_anew, make_folder, remove_folder) {
   const char *folder = *state;
   put(folder, 0, 0, 1);
   put(folder, 200, 200, 2);
@@ -157,7 +163,7 @@ static void write_text(const char *folder, const char *name, const char *text) {
   fclose(file);
 }
 
-static void tables_become_scalars(void **state) {
+TEST_WITH(tables_become_scalars, make_folder, remove_folder) {
   const char *folder = *state;
   write_text(folder, "ranges.csv",
              "from,to,bits_per_byte,perplexity,bytes\n0,16,2.5,5.6,9\n16,32,3,8,9\n");
@@ -170,29 +176,4 @@ static void tables_become_scalars(void **state) {
          "version brain.Event:2\n0: status 1\n16: bits_per_byte=2.5\n32: bits_per_byte=3\n"
          "1: mean/layers.0.h=0.5\n1: deviation/layers.0.h=1\n1: norm/layers.0.h=2\n"
          "20: character_accuracy=1\n20: exact_accuracy=0.5\n");
-}
-
-static int make_folder(void **state) {
-  char *folder = strdup("/tmp/rec-events-XXXXXX");
-  *state = folder;
-  return !folder || !mkdtemp(folder);
-}
-
-static int remove_folder(void **state) {
-  char command[200];
-  snprintf(command, sizeof command, "rm -r '%s'", (char *)*state);
-  int status = system(command);
-  free(*state);
-  return status;
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_checksum_is_castagnolis),
-      cmocka_unit_test_setup_teardown(scalars_by_step, make_folder, remove_folder),
-      cmocka_unit_test_setup_teardown(a_later_file_goes_on_and_an_earlier_one_begins_anew,
-                                      make_folder, remove_folder),
-      cmocka_unit_test_setup_teardown(tables_become_scalars, make_folder, remove_folder),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,22 +2,14 @@
 // byte by byte.
 #include <malloc.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/generate.h"
 #include "runtime/train/model/sample.h"
 #include "runtime/train/model/weights.h"
 #include "runtime/train/session.h"
+#include "tests/unit/unit.h"
 
 // ---- the sampler --------------------------------------------------------------------------------
 
@@ -37,8 +29,7 @@ static void assert_distribution(sample_options o, int count, const double *weigh
   sampler_close(&s);
 }
 
-static void distributions_are_exact(void **state) {
-  (void)state;
+TEST(distributions_are_exact) {
   const double weights[] = {0.125, 0.5, 0.125, 0.25};
   assert_distribution((sample_options){1, 0, 1, 0}, 4, weights, weights);
   // 1/64, 1/4, 1/64, 1/16 of 11/32
@@ -66,8 +57,7 @@ static void distributions_are_exact(void **state) {
                       (double[]){0.5, 0, 0.5});
 }
 
-static void extreme_logits_have_distributions(void **state) {
-  (void)state;
+TEST(extreme_logits_have_distributions) {
   const sample_options plain = {1, 0, 1, 0}, near_zero = {1e-300, 0, 1, 0};
   sampler o, hot;
   assert_true(sampler_open(&o, &plain, 3) && sampler_open(&hot, &near_zero, 3));
@@ -84,8 +74,7 @@ static void extreme_logits_have_distributions(void **state) {
   sampler_close(&hot);
 }
 
-static void tokens_are_picked_by_their_share(void **state) {
-  (void)state;
+TEST(tokens_are_picked_by_their_share) {
   const double p[] = {0, 0.25, 0.5, 0, 0.25, 0};
   assert_int_equal(sample_pick(p, 6, 1e-300), 1);
   assert_int_equal(sample_pick(p, 6, 0.2499), 1);
@@ -106,8 +95,7 @@ static void tokens_are_picked_by_their_share(void **state) {
     assert_true(fabs(counts[i] - DRAWS * p[i]) <= 5 * sqrt(DRAWS * p[i] * (1 - p[i])));
 }
 
-static void one_candidate_is_the_most_probable(void **state) {
-  (void)state;
+TEST(one_candidate_is_the_most_probable) {
   enum { MANY = 50000 };  // a vocabulary of words
   sampler greedy, one, words;
   double *many = calloc(MANY, sizeof *many);
@@ -280,8 +268,7 @@ static void check_program(const char *path, const char *type) {
   close_subject(&t);
 }
 
-static void prefill_and_steps_are_one_long_call(void **state) {
-  (void)state;
+TEST(prefill_and_steps_are_one_long_call) {
   char path[] = "/tmp/rec_generate.XXXXXX.rec";
   FILE *file = fdopen(mkstemps(path, 4), "w");
   assert_non_null(file);
@@ -291,15 +278,4 @@ static void prefill_and_steps_are_one_long_call(void **state) {
   unlink(path);
   check_program(REC_SOURCE_DIR "/tests/graph/small-mamba2.rec", "f64");
   check_program(REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec", "f32");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(distributions_are_exact),
-      cmocka_unit_test(extreme_logits_have_distributions),
-      cmocka_unit_test(tokens_are_picked_by_their_share),
-      cmocka_unit_test(one_candidate_is_the_most_probable),
-      cmocka_unit_test(prefill_and_steps_are_one_long_call),  // 3 seconds, most of them recc's
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // The kernels of models on the executor against the host's arithmetic, for rows of f32 and of bf16.
 // Sizes are divided by no tile, rows are cut out of wider ones, and some results are not wanted.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/gpu_place.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { ROWS = 70, IN = 67, OUT = 130, STRIDE = 141, SYMBOLS = 90, NUMBERS = SYMBOLS * STRIDE };
 
@@ -220,8 +215,7 @@ static void sums_and_steps(rec_dtype type) {
 }
 
 // What lies outside of the memory that was asked for is an error of the kernel, with its name.
-static void addresses_are_checked(void **state) {
-  (void)state;
+TEST(addresses_are_checked) {
   places p = open_places(REC_F32);
   rows past = {(float *)p.x.there + NUMBERS - 10, 1, 11, 11};
   assert_int_equal(p.device->ops->zero(p.device, past), REC_ERROR_INTERNAL);
@@ -229,30 +223,17 @@ static void addresses_are_checked(void **state) {
   close_places(&p);
 }
 
-static void products_are_the_hosts(void **state) {
-  (void)state;
+TEST(products_are_the_hosts) {
   products(REC_F32);
   products(REC_BF16);
 }
 
-static void tables_and_loss_are_the_hosts(void **state) {
-  (void)state;
+TEST(tables_and_loss_are_the_hosts) {
   tables_and_loss(REC_F32);
   tables_and_loss(REC_BF16);
 }
 
-static void sums_and_steps_are_the_hosts(void **state) {
-  (void)state;
+TEST(sums_and_steps_are_the_hosts) {
   sums_and_steps(REC_F32);
   sums_and_steps(REC_BF16);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_are_the_hosts),
-      cmocka_unit_test(tables_and_loss_are_the_hosts),
-      cmocka_unit_test(sums_and_steps_are_the_hosts),
-      cmocka_unit_test(addresses_are_checked),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

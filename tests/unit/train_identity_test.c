@@ -1,15 +1,8 @@
 // What decides the weights of a run: what is another is named, and what an older rec did not write
 // is not compared.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "runtime/internal.h"
 #include "runtime/train/identity.h"
+#include "tests/unit/unit.h"
 
 static const char now[] =
     "{\"dtype\":\"f32\",\"model\":\"M(D = "
@@ -20,8 +13,7 @@ static void refused(const char *was, const char *text) {
   if (!strstr(rec_message(), text)) fail_msg("expected %s, found %s", text, rec_message());
 }
 
-static void what_changed_is_named(void **state) {
-  (void)state;
+TEST(what_changed_is_named) {
   assert_int_equal(identity_check("checkpoint", now, now), REC_OK);
   refused(
       "{\"dtype\":\"f32\",\"model\":\"M(D = "
@@ -33,8 +25,7 @@ static void what_changed_is_named(void **state) {
       "found another: dtype \"f64\", now \"f32\"; lr 0.25, now 0.5; put it back");
 }
 
-static void an_older_checkpoint_is_compared_as_far_as_it_goes(void **state) {
-  (void)state;
+TEST(an_older_checkpoint_is_compared_as_far_as_it_goes) {
   static const char older[] =
       "{\"dtype\":\"f32\",\"model\":\"M(D = "
       "4)\",\"equations\":{\"M.r\":\"99\"},\"settings\":{\"lr\":0.5}}";
@@ -44,12 +35,4 @@ static void an_older_checkpoint_is_compared_as_far_as_it_goes(void **state) {
       "{\"dtype\":\"f32\",\"model\":\"M(D = "
       "4)\",\"equations\":{\"M.r\":\"12\"},\"settings\":{\"lr\":0.1}}",
       "found another: lr 0.1, now 0.5; put it back");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_changed_is_named),
-      cmocka_unit_test(an_older_checkpoint_is_compared_as_far_as_it_goes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 // The tree that sums follow: its nodes, and that a sum has the same bits however many processes
 // share the tree.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "runtime/train/model/leaves.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MOST = 70, WIDTH = 2, ROOM = 8 * WIDTH };
 
@@ -18,8 +12,7 @@ static void number_of(void *context, int leaf, double *to) {
   for (int i = 0; i < WIDTH; i++) to[i] = *factor / (double)(3 * leaf + i + 1);
 }
 
-static void a_level_covers_every_leaf_once(void **state) {
-  (void)state;
+TEST(a_level_covers_every_leaf_once) {
   for (int count = 1; count <= MOST; count++)
     for (int level = 0; level < 8; level++) {
       int next = 0;
@@ -33,8 +26,7 @@ static void a_level_covers_every_leaf_once(void **state) {
     }
 }
 
-static void a_node_is_its_two_halves(void **state) {
-  (void)state;
+TEST(a_node_is_its_two_halves) {
   for (int count = 2; count <= MOST; count++)
     for (int level = 0; 1 << level <= count; level++)
       for (int i = 0; i < 1 << level; i++) {
@@ -48,8 +40,7 @@ static void a_node_is_its_two_halves(void **state) {
       }
 }
 
-static void levels_are_as_narrow_as_asked_for(void **state) {
-  (void)state;
+TEST(levels_are_as_narrow_as_asked_for) {
   for (int count = 1; count <= MOST; count++)
     for (int most = 2; most <= 20; most++) {
       int level = tree_level(count, most, 0);
@@ -74,8 +65,7 @@ static void sum_of_process(void *context, int process, double *to) {
   tree_sum((tree_node){p->count, p->level, process}, WIDTH, number_of, &factor, to, room);
 }
 
-static void processes_do_not_change_a_bit(void **state) {
-  (void)state;
+TEST(processes_do_not_change_a_bit) {
   int differ = 0;
   for (int count = 1; count <= MOST; count++) {
     double whole[WIDTH], left_to_right[WIDTH] = {0}, one[WIDTH], room[ROOM];
@@ -95,8 +85,7 @@ static void processes_do_not_change_a_bit(void **state) {
   assert_true(differ > MOST / 2);
 }
 
-static void sizes_alone_decide_the_leaves(void **state) {
-  (void)state;
+TEST(sizes_alone_decide_the_leaves) {
   const struct {
     leaf_sizes sizes;
     int shards;
@@ -115,15 +104,4 @@ static void sizes_alone_decide_the_leaves(void **state) {
     for (int s = 0; s < l.shards; s++)
       assert_true(leaves_first_sequence(&l, s) < leaves_first_sequence(&l, s + 1));
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_level_covers_every_leaf_once),
-      cmocka_unit_test(a_node_is_its_two_halves),
-      cmocka_unit_test(levels_are_as_narrow_as_asked_for),
-      cmocka_unit_test(processes_do_not_change_a_bit),
-      cmocka_unit_test(sizes_alone_decide_the_leaves),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

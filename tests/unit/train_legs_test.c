@@ -1,14 +1,10 @@
 // The spectrum of HiPPO-LegS against the matrix itself.
 #include <complex.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "runtime/train/model/legs.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MOST = 65 };
 
@@ -59,14 +55,12 @@ static void check_size(int count) {
   assert_true(largest < 1e-11 * count * count);
 }
 
-static void the_matrix_comes_back_from_its_spectrum(void **state) {
-  (void)state;
+TEST(the_matrix_comes_back_from_its_spectrum) {
   const int sizes[] = {1, 2, 3, 8, 9, 64, 65};
   for (int i = 0; i < 7; i++) check_size(sizes[i]);
 }
 
-static void eigenvalues_rise_and_their_conjugates_follow(void **state) {
-  (void)state;
+TEST(eigenvalues_rise_and_their_conjugates_follow) {
   double imaginary[MOST], input[MOST];
   for (int count = 1; count <= 33; count++) {
     legs_spectrum(count, imaginary, input);
@@ -78,12 +72,4 @@ static void eigenvalues_rise_and_their_conjugates_follow(void **state) {
       assert_true(input[i] == input[i - half + odd]);
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_matrix_comes_back_from_its_spectrum),
-      cmocka_unit_test(eigenvalues_rise_and_their_conjugates_follow),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,6 @@
 // pass of the graph is compared with finite differences of the loss. Windows with the state carried
 // between them are compared with one long window.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "compiler/base/embedded.h"
 #include "compiler/graph/graph.h"
@@ -20,7 +13,7 @@
 #include "runtime/train/model/legs.h"
 #include "runtime/train/model/weights.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 // ---- the reference interpreter as kernels -------------------------------------------------------
 
@@ -350,28 +343,19 @@ static void check_gradients(const char *path) {
   close_fixture(&f);
 }
 
-static void gradients_of_mamba2(void **state) {
-  (void)state;
-  check_gradients(REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-}
+TEST(gradients_of_mamba2) { check_gradients(REC_SOURCE_DIR "/tests/graph/small-mamba2.rec"); }
 
-static void gradients_of_all_kinds_of_layers(void **state) {
-  (void)state;
+TEST(gradients_of_all_kinds_of_layers) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec");
 }
 
-static void gradients_of_unread_parts_and_lags(void **state) {
-  (void)state;
+TEST(gradients_of_unread_parts_and_lags) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/lags-in-a-repeat.rec");
 }
 
-static void gradients_of_odd_shapes(void **state) {
-  (void)state;
-  check_gradients(REC_SOURCE_DIR "/tests/graph/odd-shapes.rec");
-}
+TEST(gradients_of_odd_shapes) { check_gradients(REC_SOURCE_DIR "/tests/graph/odd-shapes.rec"); }
 
-static void gradients_of_norms_of_groups(void **state) {
-  (void)state;
+TEST(gradients_of_norms_of_groups) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/norms-of-groups.rec");
 }
 
@@ -381,8 +365,7 @@ static const char *const standard_layers[] = {"std-mamba1", "std-mamba2",       
                                               "std-lru",    "std-gated_deltanet"};
 enum { STANDARD_LAYERS = sizeof standard_layers / sizeof *standard_layers };
 
-static void gradients_of_the_standard_library(void **state) {
-  (void)state;
+TEST(gradients_of_the_standard_library) {
   for (int i = 0; i < STANDARD_LAYERS; i++) {
     char path[512];
     snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/graph/%s.rec", standard_layers[i]);
@@ -488,8 +471,7 @@ static void check_compiled(const char *name) {
   close_compiled(&c);
 }
 
-static void compiled_models_equal_the_reference(void **state) {
-  (void)state;
+TEST(compiled_models_equal_the_reference) {
   check_compiled("small-mamba2");
   check_compiled("layers-of-all-kinds");
   check_compiled("odd-shapes");
@@ -498,8 +480,7 @@ static void compiled_models_equal_the_reference(void **state) {
 }
 
 // Where a summary is out of range the kernel leaves the states: always, or for some segments.
-static void kernels_pass_states_where_summaries_cannot(void **state) {
-  (void)state;
+TEST(kernels_pass_states_where_summaries_cannot) {
   compiled_fixture c;
   open_compiled("transfers-out-of-range", &c);
   const part_counts growing =
@@ -517,8 +498,7 @@ static void kernels_pass_states_where_summaries_cannot(void **state) {
 
 // Token by token with the states handed over gives the losses of the whole window, tails of
 // convolutions included.
-static void carried_states_continue_the_window(void **state) {
-  (void)state;
+TEST(carried_states_continue_the_window) {
   fixture f;
   executor *x;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec");
@@ -555,8 +535,7 @@ static double value_at(const fixture *f, const char *name, int64_t element) {
 }
 
 // tests/graph/small-mamba2.rec starts by an init with every kind of expression.
-static void weights_start_as_the_init_says(void **state) {
-  (void)state;
+TEST(weights_start_as_the_init_says) {
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
   assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 &&
@@ -577,8 +556,7 @@ static void weights_start_as_the_init_says(void **state) {
 }
 
 // Layers of three, the spectrum of HiPPO-LegS of sizes 4, 8 and 7.
-static void starts_know_their_layer_and_hippo_legs(void **state) {
-  (void)state;
+TEST(starts_know_their_layer_and_hippo_legs) {
   fixture f;
   double imaginary[8], input[8];
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/starts-of-layers-and-legs.rec");
@@ -597,8 +575,7 @@ static void starts_know_their_layer_and_hippo_legs(void **state) {
 }
 
 // A damaged program is refused, whichever of its numbers is wrong.
-static void damaged_programs_are_refused(void **state) {
-  (void)state;
+TEST(damaged_programs_are_refused) {
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
   const char *keys[] = {"vocabulary", "row", "logits",   "parameters", "states",
@@ -613,22 +590,4 @@ static void damaged_programs_are_refused(void **state) {
     cJSON_Delete(copy);
   }
   close_fixture(&f);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gradients_of_mamba2),
-      cmocka_unit_test(gradients_of_all_kinds_of_layers),
-      cmocka_unit_test(gradients_of_unread_parts_and_lags),
-      cmocka_unit_test(gradients_of_odd_shapes),
-      cmocka_unit_test(gradients_of_norms_of_groups),
-      cmocka_unit_test(gradients_of_the_standard_library),
-      cmocka_unit_test(compiled_models_equal_the_reference),
-      cmocka_unit_test(kernels_pass_states_where_summaries_cannot),
-      cmocka_unit_test(carried_states_continue_the_window),
-      cmocka_unit_test(weights_start_as_the_init_says),
-      cmocka_unit_test(starts_know_their_layer_and_hippo_legs),
-      cmocka_unit_test(damaged_programs_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // Initial states that are drawn: their moments, and that a draw depends on its position alone.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/noise.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { COUNT = 40000 };
 
@@ -20,8 +15,7 @@ static void moments(const double *values, int64_t count, double *mean, double *v
     *variance += (values[i] - *mean) * (values[i] - *mean) / (double)count;
 }
 
-static void random_noise_has_its_deviation(void **state) {
-  (void)state;
+TEST(random_noise_has_its_deviation) {
   static double values[COUNT];
   static float narrow[COUNT];
   double mean, variance;
@@ -38,8 +32,7 @@ static void random_noise_has_its_deviation(void **state) {
   for (int i = 0; i < COUNT; i++) assert_true(narrow[i] == (float)values[i]);
 }
 
-static void draws_depend_on_their_position_alone(void **state) {
-  (void)state;
+TEST(draws_depend_on_their_position_alone) {
   double whole[64], part[32], other[64];
   noise_source source = {&numeric_f64, 7, random_stream("h"), 0};
   noise_random(&source, 1, 64, whole);
@@ -63,8 +56,7 @@ static void fit(const double *values, int64_t sequences, int64_t elements, doubl
 }
 
 // Two sequences of a tail with depth 2 of three heads of two elements: by hand.
-static void statistics_are_those_of_each_head(void **state) {
-  (void)state;
+TEST(statistics_are_those_of_each_head) {
   double values[24], mean[3], variance[3];
   for (int i = 0; i < 24; i++) values[i] = 100 * (i / 2 % 3) + (i % 2 ? 1 : -1) * (1 + i / 12);
   noise_groups heads = {1, {{3, 2}}, 3, mean, variance};
@@ -82,8 +74,7 @@ static void statistics_are_those_of_each_head(void **state) {
 }
 
 // Of [2,3,4] the first and the last axis tell groups apart: [a,b,c] is of group 4 a + c.
-static void groups_are_along_the_axes_asked_for(void **state) {
-  (void)state;
+TEST(groups_are_along_the_axes_asked_for) {
   double values[48], mean[8], variance[8];
   noise_groups groups = {2, {{2, 12}, {4, 1}}, 8, mean, variance};
   for (int i = 0; i < 48; i++)
@@ -96,8 +87,7 @@ static void groups_are_along_the_axes_asked_for(void **state) {
   }
 }
 
-static void fitted_noise_has_the_statistics_of_its_head(void **state) {
-  (void)state;
+TEST(fitted_noise_has_the_statistics_of_its_head) {
   static double values[COUNT], head[COUNT / 2];
   double mean[2] = {-1, 3}, variance[2] = {0.25, 4}, found_mean, found_variance;
   const noise_groups heads = {1, {{2, 5}}, 2, mean, variance};
@@ -109,15 +99,4 @@ static void fitted_noise_has_the_statistics_of_its_head(void **state) {
     assert_true(fabs(found_mean - mean[h]) < 5 * sqrt(2 * variance[h] / COUNT));
     assert_true(fabs(found_variance / variance[h] - 1) < 5 * sqrt(4.0 / COUNT));
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_noise_has_its_deviation),
-      cmocka_unit_test(statistics_are_those_of_each_head),
-      cmocka_unit_test(groups_are_along_the_axes_asked_for),
-      cmocka_unit_test(fitted_noise_has_the_statistics_of_its_head),
-      cmocka_unit_test(draws_depend_on_their_position_alone),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

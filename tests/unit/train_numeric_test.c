@@ -1,12 +1,6 @@
 // The parts of training that stand alone: random numbers, the pool, matrix products with their
 // gradients, the loss, the optimizer.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/internal.h"
@@ -14,11 +8,10 @@
 #include "runtime/train/model/numeric.h"
 #include "runtime/train/model/pool.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 // The published vector of Philox 4x32-10 for counter and key zero.
-static void random_bits_are_philox(void **state) {
-  (void)state;
+TEST(random_bits_are_philox) {
   uint32_t bits[4];
   random_bits(0, 0, 0, bits);
   assert_int_equal(bits[0], 0x6627e8d5u);
@@ -27,8 +20,7 @@ static void random_bits_are_philox(void **state) {
   assert_int_equal(bits[3], 0x9b00dbd8u);
 }
 
-static void draws_have_their_moments(void **state) {
-  (void)state;
+TEST(draws_have_their_moments) {
   double sum = 0, squares = 0, uniform = 0;
   int64_t largest = 0;
   enum { COUNT = 20000 };
@@ -53,8 +45,7 @@ static rec_status keep_worker(void *context, int number, int worker) {
   return REC_OK;
 }
 
-static void workers_are_no_more_than_tasks(void **state) {
-  (void)state;
+TEST(workers_are_no_more_than_tasks) {
   static const int threads[] = {1, 2, 3, 5, 16, 64}, tasks[] = {1, 2, 3, 4, 13};
   for (int i = 0; i < 6; i++) {
     for (int round = 0; round < 50; round++) {
@@ -78,8 +69,7 @@ static rec_status fail_once(void *context, int number, int worker) {
   return number == 5 ? rec_fail(REC_ERROR_FILE, "task %d", number) : mark(context, number, worker);
 }
 
-static void pool_runs_each_task_once(void **state) {
-  (void)state;
+TEST(pool_runs_each_task_once) {
   for (int threads = 1; threads <= 3; threads++) {
     for (int round = 0; round < 50; round++) {
       int marks[37] = {0};
@@ -90,8 +80,7 @@ static void pool_runs_each_task_once(void **state) {
 }
 
 // Its message reaches the caller, whichever thread it was on; the other tasks are run.
-static void pool_tells_of_a_failure(void **state) {
-  (void)state;
+TEST(pool_tells_of_a_failure) {
   for (int threads = 1; threads <= 3; threads++) {
     int marks[9] = {0};
     assert_int_equal(train_pool_run(threads, 9, fail_once, marks), REC_ERROR_FILE);
@@ -137,8 +126,7 @@ static void check_gradient(problem *p, double *values, const double *gradient, i
   }
 }
 
-static void gradients_equal_differences(void **state) {
-  (void)state;
+TEST(gradients_equal_differences) {
   problem p = new_problem();
   double d_logits[TOKENS * OUT], dx[TOKENS * IN], dw[OUT * IN] = {0}, db[OUT] = {0};
   rows x = {p.x, TOKENS, IN, IN}, dy = {d_logits, TOKENS, OUT, OUT};
@@ -179,8 +167,7 @@ static narrow_problem *new_narrow_problem(void) {
   return &p;
 }
 
-static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
-  (void)state;
+TEST(products_of_bfloat_rows_are_exact_where_they_can_be) {
   narrow_problem *p = new_narrow_problem();
   rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE},
        dx = {p->dx, MANY, WIDE_IN, STRIDE};
@@ -210,8 +197,7 @@ static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
 
 // Few rows are multiplied by another function, block by block of the weight: two blocks here. Small
 // whole numbers are exact.
-static void few_rows_and_many_are_alike(void **state) {
-  (void)state;
+TEST(few_rows_and_many_are_alike) {
   enum { INPUTS = 80, RESULTS = 900, MOST = 10, PAD = 3 };
   static const numeric *const kinds[] = {&numeric_f32, &numeric_f64, &numeric_bf16};
   for (int k = 0; k < 3; k++) {
@@ -244,8 +230,7 @@ static void few_rows_and_many_are_alike(void **state) {
 
 // 1 + 2^-8 lies between two numbers of bfloat16 and goes to the even one, 1; 1 + 3 * 2^-9 to 1 +
 // 2^-7.
-static void weights_are_rounded_where_they_are_read(void **state) {
-  (void)state;
+TEST(weights_are_rounded_where_they_are_read) {
   narrow_problem *p = new_narrow_problem();
   const float weight[2] = {1 + 0x1p-8f, 1 + 0x3p-9f};
   numeric_bf16.store_token(p->x, 0, 1);
@@ -257,8 +242,7 @@ static void weights_are_rounded_where_they_are_read(void **state) {
 }
 
 // The loss of rows in bfloat16 is that of the same numbers in float; its gradient is rounded once.
-static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
-  (void)state;
+TEST(loss_of_bfloat_rows_is_that_of_floats) {
   uint16_t narrow[TOKENS * OUT];
   float wide[TOKENS * OUT], row[OUT];
   problem p = new_problem();
@@ -277,8 +261,7 @@ static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
   assert_true(isnan(numeric_bf16.load_token(narrow, 0)) && isnan(numeric_bf16.row_squares(few)));
 }
 
-static void embedding_gradients_add_up(void **state) {
-  (void)state;
+TEST(embedding_gradients_add_up) {
   float table[6] = {1, 2, 3, 4, 5, 6}, out[4 * 3], d_table[6] = {0};
   token_id tokens[4] = {2, 0, 2, 1};
   rows y = {out, 4, 2, 3};  // rows with a stride
@@ -290,8 +273,7 @@ static void embedding_gradients_add_up(void **state) {
 }
 
 // One step from zero moments moves every weight by the rate, whatever the gradient's size.
-static void adamw_steps_by_the_rate(void **state) {
-  (void)state;
+TEST(adamw_steps_by_the_rate) {
   float p[2] = {1, -1}, g[2] = {100, -0.01f}, m[2] = {0}, v[2] = {0};
   adamw_step step = {.rate = 0.1,
                      .beta1 = 0.9,
@@ -304,22 +286,4 @@ static void adamw_steps_by_the_rate(void **state) {
   numeric_f32.adamw(p, g, m, v, 2, &step);
   assert_true(fabs(p[0] - (0.95 - 0.1)) < 1e-5);
   assert_true(fabs(p[1] - (-0.95 + 0.1)) < 1e-5);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_bits_are_philox),
-      cmocka_unit_test(draws_have_their_moments),
-      cmocka_unit_test(workers_are_no_more_than_tasks),
-      cmocka_unit_test(pool_runs_each_task_once),
-      cmocka_unit_test(pool_tells_of_a_failure),
-      cmocka_unit_test(gradients_equal_differences),
-      cmocka_unit_test(embedding_gradients_add_up),
-      cmocka_unit_test(adamw_steps_by_the_rate),
-      cmocka_unit_test(products_of_bfloat_rows_are_exact_where_they_can_be),
-      cmocka_unit_test(few_rows_and_many_are_alike),
-      cmocka_unit_test(weights_are_rounded_where_they_are_read),
-      cmocka_unit_test(loss_of_bfloat_rows_is_that_of_floats),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 // The steps of optimizers against their formulas in double precision, on the host in every type and
 // on the executor; which weights Muon takes.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/gpu_place.h"
 #include "runtime/train/model/optimizer.h"
 
-// Last of its kind: it uses the headers above.
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MOST = 40 * 90, STEPS = 3 };
 
@@ -160,15 +155,13 @@ static void everywhere(const compute *c, double rounding) {
   free(at.here);
 }
 
-static void the_host_follows_the_formulas(void **state) {
-  (void)state;
+TEST(the_host_follows_the_formulas) {
   everywhere(&compute_host_f64, 1e-12);
   everywhere(&compute_host_f32, 2e-6);
   everywhere(&compute_host_bf16, 2e-6);
 }
 
-static void a_gpu_follows_the_formulas(void **state) {
-  (void)state;
+TEST(a_gpu_follows_the_formulas) {
   static const rec_dtype types[] = {REC_F32, REC_BF16};
   for (int i = 0; i < 2; i++) {
     gpu_place *gpu;
@@ -180,8 +173,7 @@ static void a_gpu_follows_the_formulas(void **state) {
 
 // A first step is a matrix with singular values from 0.6 to 1.3, so its length is near that of
 // AdamW's; no gradient, no step.
-static void a_step_is_as_long_as_adamw(void **state) {
-  (void)state;
+TEST(a_step_is_as_long_as_adamw) {
   enum { H = 20, W = 50 };
   static double p[H * W], g[H * W], m[H * W], room[4 * MOST];
   stepped_weights w = {
@@ -200,8 +192,7 @@ static void a_step_is_as_long_as_adamw(void **state) {
 }
 
 // Linear layers but for the head.
-static void hidden_matrices_are_muons(void **state) {
-  (void)state;
+TEST(hidden_matrices_are_muons) {
   const model_parameter parameters[] = {
       {.kind = PARAMETER_EMBEDDING, .elements = 50},
       {.kind = PARAMETER_LINEAR, .elements = 30, .part_count = 2},
@@ -226,14 +217,4 @@ static void hidden_matrices_are_muons(void **state) {
                       "muon for 2 matrices of 30 weights, adamw for 128");
   const train_block other = {.optimizer = OPTIMIZER_ADAMW};
   assert_string_equal(optimizer_text(&model, &other, text), "adamw");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_host_follows_the_formulas),
-      cmocka_unit_test(a_gpu_follows_the_formulas),
-      cmocka_unit_test(a_step_is_as_long_as_adamw),
-      cmocka_unit_test(hidden_matrices_are_muons),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

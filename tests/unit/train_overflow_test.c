@@ -1,16 +1,10 @@
 // The bound on a state against the recurrence that attains it: h = a h + b.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "runtime/train/evaluate/evaluate.h"
+#include "tests/unit/unit.h"
 
-static void bounds_are_attained(void **state) {
-  (void)state;
+TEST(bounds_are_attained) {
   const double decays[] = {0, 0.3, 0.9, 0.999, 1, 1.001, 1.5}, b = 0.75;
   for (size_t i = 0; i < sizeof decays / sizeof *decays; i++) {
     double h = 0;
@@ -22,8 +16,7 @@ static void bounds_are_attained(void **state) {
   }
 }
 
-static void lengths_are_the_first_beyond(void **state) {
-  (void)state;
+TEST(lengths_are_the_first_beyond) {
   const double decays[] = {0.5, 0.9, 0.9995, 1, 1.0005, 1.2}, inputs[] = {1. / 64, 1, 50, 1e4};
   for (size_t i = 0; i < 6; i++)
     for (size_t k = 0; k < 4; k++) {
@@ -40,12 +33,4 @@ static void lengths_are_the_first_beyond(void **state) {
     }
   assert_true(isinf(overflow_length(1, 0, 65504)));
   assert_true(isinf(overflow_length(0.5, 1, 65504)));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bounds_are_attained),
-      cmocka_unit_test(lengths_are_the_first_beyond),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

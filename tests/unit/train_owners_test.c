@@ -1,15 +1,10 @@
 // Which rank owns which slot of the weights: after all rounds every slot has one owner, and has met
 // every rank's sum once.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 #include "runtime/train/owners.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { MOST = 32 };
 
@@ -36,8 +31,7 @@ static void run_rounds(int data_count, int time_count, uint64_t summed[MOST][MOS
   }
 }
 
-static void every_slot_ends_whole_with_one_owner(void **state) {
-  (void)state;
+TEST(every_slot_ends_whole_with_one_owner) {
   static uint64_t summed[MOST][MOST];
   for (int data_count = 1; data_count <= 8; data_count *= 2)
     for (int time_count = 1; time_count <= 4; time_count++) {
@@ -59,8 +53,7 @@ static void every_slot_ends_whole_with_one_owner(void **state) {
 
 // The tree of leaves.h adds neighbours first: what two ranks exchange, both have of the same number
 // of neighbouring ranks.
-static void rounds_follow_the_tree(void **state) {
-  (void)state;
+TEST(rounds_follow_the_tree) {
   for (int data = 0; data < 8; data++)
     for (int round = 0; round < 3; round++) {
       owner_grid grid = {8, data, 1, 0};
@@ -68,8 +61,7 @@ static void rounds_follow_the_tree(void **state) {
     }
 }
 
-static void slots_are_of_equal_size_but_for_a_piece(void **state) {
-  (void)state;
+TEST(slots_are_of_equal_size_but_for_a_piece) {
   enum { PIECES = 40 };
   int64_t before[PIECES + 1] = {0}, most = 0;
   for (int i = 0; i < PIECES; i++) {
@@ -88,13 +80,4 @@ static void slots_are_of_equal_size_but_for_a_piece(void **state) {
       assert_int_equal(first, owners_first_piece(before, PIECES, 2 * k, 2 * slots));
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_slot_ends_whole_with_one_owner),
-      cmocka_unit_test(rounds_follow_the_tree),
-      cmocka_unit_test(slots_are_of_equal_size_but_for_a_piece),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 // Checksums of tensor files: parts add up to the whole, every change shows, and files with the
 // first kind of checksum are read.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/train/seal.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { WORDS = 10000 };
 
@@ -19,8 +12,7 @@ static void fill(float values[WORDS]) {
   for (int i = 0; i < WORDS; i++) values[i] = (float)(i % 97) / 3;
 }
 
-static void parts_add_up_wherever_they_are_cut(void **state) {
-  (void)state;
+TEST(parts_add_up_wherever_they_are_cut) {
   static float values[WORDS];
   fill(values);
   uint64_t whole = seal_of_part("w", 0, values, sizeof values);
@@ -34,8 +26,7 @@ static void parts_add_up_wherever_they_are_cut(void **state) {
   assert_true(seal_of_part("v", 0, values, sizeof values) != whole);
 }
 
-static void every_changed_bit_shows(void **state) {
-  (void)state;
+TEST(every_changed_bit_shows) {
   static float values[WORDS];
   fill(values);
   uint64_t whole = seal_of_part("w", 0, values, sizeof values);
@@ -48,8 +39,7 @@ static void every_changed_bit_shows(void **state) {
   }
 }
 
-static void exchanged_numbers_and_blocks_show(void **state) {
-  (void)state;
+TEST(exchanged_numbers_and_blocks_show) {
   static float values[WORDS], other[WORDS];
   fill(values);
   uint64_t whole = seal_of_part("w", 0, values, sizeof values);
@@ -61,8 +51,7 @@ static void exchanged_numbers_and_blocks_show(void **state) {
   assert_true(seal_of_part("w", 0, other, sizeof other) != whole);
 }
 
-static void a_length_that_is_no_multiple_of_four_counts_to_its_end(void **state) {
-  (void)state;
+TEST(a_length_that_is_no_multiple_of_four_counts_to_its_end) {
   char bytes[7] = "abcdefg";
   uint64_t whole = seal_of_part("w", 0, bytes, 7);
   assert_true(seal_of_part("w", 0, bytes, 4) + seal_of_part("w", 4, bytes + 4, 3) == whole);
@@ -92,8 +81,7 @@ static rec_status check_file(const char *checksum) {
   return status;
 }
 
-static void files_of_both_kinds_are_held_to_their_checksum(void **state) {
-  (void)state;
+TEST(files_of_both_kinds_are_held_to_their_checksum) {
   float values[] = {1, 2, 3};
   char text[SEAL_TEXT];
   rec_tensor tensor = {.name = "w"};
@@ -107,15 +95,4 @@ static void files_of_both_kinds_are_held_to_their_checksum(void **state) {
   // As rec has written it before.
   assert_int_equal(check_file("07331cbf478cc4cd"), REC_OK);
   assert_int_equal(check_file("0123456789abcdef"), REC_ERROR_FORMAT);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(parts_add_up_wherever_they_are_cut),
-      cmocka_unit_test(every_changed_bit_shows),
-      cmocka_unit_test(exchanged_numbers_and_blocks_show),
-      cmocka_unit_test(a_length_that_is_no_multiple_of_four_counts_to_its_end),
-      cmocka_unit_test(files_of_both_kinds_are_held_to_their_checksum),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 // Generated tasks: every sequence obeys the definition of its task. Answers stand where the task
 // has them and nowhere else. Draws depend on seed and position alone.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/train/data/tasks.h"
 #include "runtime/train/model/numeric.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { ROOM = 300, SEQUENCES = 500 };
 
@@ -53,8 +45,7 @@ static void expected_answer(task_kind kind, const token_id *letters, int count, 
   if (kind == TASK_SORTING) qsort(answer, (size_t)count, sizeof *answer, ascending);
 }
 
-static void copies_hold_their_answers(void **state) {
-  (void)state;
+TEST(copies_hold_their_answers) {
   static const task_kind kinds[] = {TASK_COPYING, TASK_STACK_COPYING, TASK_SORTING};
   for (int k = 0; k < 3; k++) {
     train_task t = {.kind = kinds[k], .shortest = 3, .length = 12, .alphabet = 26};
@@ -77,8 +68,7 @@ static void copies_hold_their_answers(void **state) {
   }
 }
 
-static void selected_letters_are_asked_for_in_order(void **state) {
-  (void)state;
+TEST(selected_letters_are_asked_for_in_order) {
   train_task t = {
       .kind = TASK_SELECTIVE_COPYING, .shortest = 40, .length = 40, .alphabet = 16, .count = 5};
   int at[40] = {0};
@@ -98,8 +88,7 @@ static void selected_letters_are_asked_for_in_order(void **state) {
   for (int i = 0; i < 40; i++) assert_in_range(at[i], 30, 105);
 }
 
-static void keys_are_asked_for_once_and_have_their_values(void **state) {
-  (void)state;
+TEST(keys_are_asked_for_once_and_have_their_values) {
   train_task t = {.kind = TASK_MQAR, .shortest = 64, .length = 64, .alphabet = 40, .count = 16};
   int early = 0, late = 0;
   for (uint64_t p = 0; p < SEQUENCES; p++) {
@@ -129,8 +118,7 @@ static void keys_are_asked_for_once_and_have_their_values(void **state) {
   assert_true(early > 4 * late && late > 0);  // the power law: ten gaps each
 }
 
-static void pass_key_is_told_once_and_asked_for(void **state) {
-  (void)state;
+TEST(pass_key_is_told_once_and_asked_for) {
   train_task t = {.kind = TASK_PASSKEY, .shortest = 128, .length = 250};
   for (uint64_t p = 0; p < SEQUENCES; p++) {
     sequence s = draw(&t, p);
@@ -158,8 +146,7 @@ static const train_task each[TASK_KINDS] = {
     {TASK_MQAR, 40, 80, 64, 8, false},   {TASK_PASSKEY, 130, 200, 0, 0, false},
     {TASK_BABI, 250, 290, 2, 4, false}};
 
-static void sequences_follow_from_seed_stream_and_position(void **state) {
-  (void)state;
+TEST(sequences_follow_from_seed_stream_and_position) {
   for (int k = 0; k < TASK_KINDS; k++) {
     const train_task *t = &each[k];
     assert_int_equal(task_find(task_rules_of[t->kind].name), t->kind);
@@ -177,8 +164,7 @@ static void sequences_follow_from_seed_stream_and_position(void **state) {
 
 // Exactly task_tokens() tokens are needed, and the loss over all tokens has the next one as target
 // wherever the answers alone have none.
-static void loss_over_all_tokens_adds_the_next_ones(void **state) {
-  (void)state;
+TEST(loss_over_all_tokens_adds_the_next_ones) {
   for (int k = 0; k < TASK_KINDS; k++) {
     train_task t = each[k];
     t.shortest = t.length;
@@ -256,8 +242,7 @@ static void check_babi(const train_task *t, uint64_t position) {
   }
 }
 
-static void babi_answers_follow_from_the_facts(void **state) {
-  (void)state;
+TEST(babi_answers_follow_from_the_facts) {
   for (int task = 1; task <= 6; task++) {
     if (task > 2 && task < 6) continue;
     train_task t = {
@@ -270,17 +255,4 @@ static void babi_answers_follow_from_the_facts(void **state) {
     }
     if (task == 6) assert_in_range(yes, SEQUENCES / 3, 2 * SEQUENCES / 3);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(babi_answers_follow_from_the_facts),
-      cmocka_unit_test(copies_hold_their_answers),
-      cmocka_unit_test(selected_letters_are_asked_for_in_order),
-      cmocka_unit_test(keys_are_asked_for_once_and_have_their_values),
-      cmocka_unit_test(pass_key_is_told_once_and_asked_for),
-      cmocka_unit_test(sequences_follow_from_seed_stream_and_position),
-      cmocka_unit_test(loss_over_all_tokens_adds_the_next_ones),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

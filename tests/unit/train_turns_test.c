@@ -1,14 +1,8 @@
 // The order of the shards of a rank: all of each is run once, few are under way, and ranks that
 // share sequences never all wait.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "runtime/train/turns.h"
 
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum {
   MOST_LAYERS = 9,
@@ -109,9 +103,8 @@ static void run_row(const layered *l, const train_model *m, int places, int coun
   assert_int_equal(left, 0);
 }
 
-static void rows_of_ranks_come_to_the_end(void **state) {
+TEST(rows_of_ranks_come_to_the_end) {
   layered l;
-  (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int places = 1; places <= MOST_PLACES; places += 1 + places / 4)
       for (int count = 1; count <= MOST_COUNT; count++)
@@ -201,9 +194,8 @@ static void pass_in_order(const layered *l, const turn_line *line) {
   for (int i = 0; i < places; i++) assert_int_equal(all[i].done, all[i].count);
 }
 
-static void messages_with_one_order_never_wait_in_a_circle(void **state) {
+TEST(messages_with_one_order_never_wait_in_a_circle) {
   layered l;
-  (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int places = 1; places <= MOST_PLACES; places += 1 + places / 4)
       for (int count = 1; count <= MOST_COUNT; count++)
@@ -215,10 +207,9 @@ static void messages_with_one_order_never_wait_in_a_circle(void **state) {
 
 // The executor of a shard whose states come early has no shard at work but the one whose cotangents
 // they come with.
-static void states_come_where_no_shard_is_at_work(void **state) {
+TEST(states_come_where_no_shard_is_at_work) {
   layered l;
   turn next;
-  (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int place = 1; place < MOST_PLACES; place++)
       for (turns t =
@@ -232,10 +223,9 @@ static void states_come_where_no_shard_is_at_work(void **state) {
 // -------------------------------------------------------------------------------------------------
 
 // A part of a pass begins where it would wait for the states of another rank.
-static void passes_are_cut_before_states(void **state) {
+TEST(passes_are_cut_before_states) {
   layered l;
   turn next;
-  (void)state;
   for (int layers = 1; layers <= MOST_LAYERS; layers++)
     for (int place = 0; place < MOST_PLACES; place++)
       for (turns t = turns_of(make(&l, layers), &(turn_line){MOST_PLACES, MOST_COUNT, 0}, place);
@@ -244,11 +234,10 @@ static void passes_are_cut_before_states(void **state) {
                     l.ops[next.operations.first].state_count);
 }
 
-static void one_rank_runs_shard_after_shard(void **state) {
+TEST(one_rank_runs_shard_after_shard) {
   layered l;
   turns t = turns_of(make(&l, 2), &(turn_line){1, 3, 0}, 0);
   turn next;
-  (void)state;
   assert_int_equal(turns_under_way(&t), 1);
   for (int i = 0; i < 6; i++) {
     assert_true(turns_next(&t, &next));
@@ -256,14 +245,4 @@ static void one_rank_runs_shard_after_shard(void **state) {
     assert_int_equal(next.backward, i % 2);
   }
   assert_false(turns_next(&t, &next));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_of_ranks_come_to_the_end),
-      cmocka_unit_test(messages_with_one_order_never_wait_in_a_circle),
-      cmocka_unit_test(states_come_where_no_shard_is_at_work),
-      cmocka_unit_test(passes_are_cut_before_states),
-      cmocka_unit_test(one_rank_runs_shard_after_shard)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }
