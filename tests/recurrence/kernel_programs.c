@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #define PROGRAM(name, text) {name, "recurrence r" text}
@@ -208,6 +209,12 @@ const kernel_program kernel_programs[] = {
 };
 
 const int kernel_program_count = sizeof kernel_programs / sizeof *kernel_programs;
+
+const char *kernel_program_source(const char *name) {
+  for (int i = 0; i < kernel_program_count; i++)
+    if (strcmp(kernel_programs[i].name, name) == 0) return kernel_programs[i].source;
+  abort();
+}
 
 static uint64_t seed_of_run(void) {
   static uint64_t seed;

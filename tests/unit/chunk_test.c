@@ -4,597 +4,417 @@
 #include <time.h>
 
 #include "compiler/chunk/chunk.h"
-#include "compiler/sema/sema.h"
-#include "compiler/syntax/syntax.h"
 #include "tests/random/program.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/tile_run.h"
 #include "tests/unit/unit.h"
 
 // ---- sources ---------------------------------------------------------------------------------
 
-static const char elementwise[] =
-    "recurrence r(D, N = 3) {\n"
-    "  input x[D], dt[D], B[N], C[N]\n"
-    "  param A_log[D,N], bias[D], D_skip[D]\n"
-    "  state h[D,N]\n"
-    "  output y[D]\n"
-    "  let delta = softplus(dt + bias)\n"
-    "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * x * B\n"
-    "  y = sum[N](C * h) + D_skip * x\n"
-    "}\n";
-
-static const char scalar_decay[] =
-    "recurrence r(G, R, P = 3, N = 4) {\n"
-    "  input  x[G,R,P], dt[G,R], B[G,N], C[G,N]\n"
-    "  param  A_log[G,R], dt_bias[G,R], D[G,R]\n"
-    "  state  h[G,R,P,N]\n"
-    "  output y[G,R,P]\n"
-    "  let delta = softplus(dt + dt_bias)\n"
-    "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
-    "  y = sum[N](C * h) + D * x\n"
-    "}\n";
-
-static const char per_key[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K]\n"
-    "  param u[H,K]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  y = sum[K](q * (S[t-1] + u * k * v))\n"
-    "  S = exp(log_sigmoid(g) / 16) * S[t-1] + k * v\n"
-    "}\n";
-
-static const char delta_rule[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], beta[H], a[H]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  let kn = normalize[K](k)\n"
-    "  let decayed = sigmoid(a) * S[t-1]\n"
-    "  let e = v - sum[K](kn * decayed)\n"
-    "  S = decayed + 2 * sigmoid(beta) * kn * e\n"
-    "  y = sum[K](q * K^-0.5 * S)\n"
-    "}\n";
-
-static const char complex_diagonal[] =
-    "recurrence r(D = 2, P = 3) {\n"
-    "  input x[D]\n"
-    "  param re[D,P], angle[D,P], C[P] : complex, w[D]\n"
-    "  state h[D,P] : complex\n"
-    "  output y[D], z[D,P] : complex, r[D]\n"
-    "  let lambda = complex(-exp(re), angle)\n"
-    "  let decay = exp(lambda)\n"
-    "  h = decay * h[t-1] + expm1(lambda) / lambda * x * polar(w, w)\n"
-    "  y = 2 * re(sum[P](C * h)) + abs(sum[P](conj(C) * h^-2))\n"
-    "  z = where(x > 0, h^3, conj(h)) - mean[D](h)\n"
-    "  r = im(h[P = 1]) + norm[P](h)\n"
-    "}\n";
-
-// Complex decays that inputs make, of real and complex increments; some are 0 for a step.
-static const char turning_entries[] =
-    "recurrence r(H, K = 3) {\n"
-    "  input x[H,K], g[H,K], w[H,K], C[K] : complex\n"
-    "  param a[K] : complex\n"
-    "  state h[H,K] : complex, f[H,K] : complex, d[H,K] : complex\n"
-    "  output y[H], z[H,K]\n"
-    "  h = polar(where(g < -0.5, 0, sigmoid(g)), w) * h[t-1] + x\n"
-    "  f = sigmoid(g) * f[t-1] + C * h\n"
-    "  d = a * d[t-1] + conj(f) * x\n"
-    "  y = re(sum[K](C * h)) + im(sum[K](f))\n"
-    "  z = re(d * f[t-1])\n"
-    "}\n";
-
-static const char matrix_entries[] =
-    "recurrence r(H, K = 3, V = 2) {\n"
-    "  input k[H,K], v[H,V], f[H]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,K,V], z[H,V]\n"
-    "  S = sigmoid(f) * S[t-1] + k * v\n"
-    "  y = tanh(S)\n"
-    "  z = sum[K](k * S[t-1])\n"
-    "}\n";
-
-static const char coupled_entries[] =
-    "recurrence r(H, K = 3, V = 2) {\n"
-    "  input k[H,K], v[H,V], z[H,K] : complex, f[H]\n"
-    "  state a[H,K], b[H,K], c[H,K], S[H,K,V], p[H] : complex, u[H] : complex\n"
-    "  output y[H,V], w[H,K], r[H]\n"
-    "  a = sigmoid(f) * a[t-1] - 0.5 * c[t-1] + k\n"
-    "  b = 0.3 * a\n"
-    "  c = 0.9 * c[t-1] + f * b - abs(k)\n"
-    "  S = exp(-softplus(f)) * S[t-1] + tanh(c) * v\n"
-    "  p = polar(0.9, f) * p[t-1] - 0.2 * u[t-1] + sum[K](z)\n"
-    "  u = 0.3 * p + polar(0.5, f) * u[t-1]\n"
-    "  y = sum[K](S * b[t-1])\n"
-    "  w = a * (c - a[t-1])\n"
-    "  r = abs(u) + re(p[t-1])\n"
-    "}\n";
-
-static const char ring[] =
-    "recurrence r(H, K = 3, V = 2) {\n"
-    "  input q[H,K], k[H,K], v[H,V], f[H]\n"
-    "  state A[H,K,V], B[H,K,V], C[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  A = sigmoid(f) * A[t-1] + 0.1 * C[t-1] + k * v\n"
-    "  B = 0.9 * B[t-1] + f * A[t-1]\n"
-    "  C = 0.8 * C[t-1] - 0.4 * B\n"
-    "  y = sum[K](q * C)\n"
-    "}\n";
-
-static const char lags[] =
-    "recurrence r(D, c) {\n"
-    "  input x[D], z[D,c] : complex\n"
-    "  param w[D]\n"
-    "  state h[D]\n"
-    "  output y[D], u[D,c] : complex\n"
-    "  let mixed = w * x + x[t-1] - 0.5 * x[t-3]\n"
-    "  h = tanh(mixed + mixed[t-2] * h[t-1])\n"
-    "  y = h * x[t-1]\n"
-    "  u = z * z[t-2] + z[t-1]\n"
-    "}\n";
-
-static const char stabilised[] =
-    "recurrence r(H, K = 3, V = 2) {\n"
-    "  input q[H,K], k[H,K], v[H,V], f[H], i[H]\n"
-    "  state C[H,K,V], n[H,K], m[H]\n"
-    "  output y[H,V]\n"
-    "  m = stop_gradient(max(log_sigmoid(f) + m[t-1], i))\n"
-    "  let decay = exp(log_sigmoid(f) + m[t-1] - m)\n"
-    "  let write = exp(i - m)\n"
-    "  C = decay * C[t-1] + write * k * v\n"
-    "  n = decay * n[t-1] + write * k\n"
-    "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
-    "}\n";
-
-static const char gated_unit[] =
-    "recurrence r(D = 3, E = D) {\n"
-    "  input x[D], reset\n"
-    "  param U[D,E], W[D,E]\n"
-    "  state h[D]\n"
-    "  output y[D], s\n"
-    "  let before = where(reset > 0.4, 0, h[t-1])\n"
-    "  let z = sigmoid(x + sum[E](W * before{D -> E}))\n"
-    "  h = (1 - z) * before + z * tanh(x + sum[E](U * (before * z){D -> E}))\n"
-    "  y = softmax[D](h) + gelu(h) * silu(x) + clamp(h, -0.2, 0.3) + relu(h)\n"
-    "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, x[D = "
-    "2])\n"
-    "}\n";
-
-static const char micro_steps[] =
-    "recurrence r(H, K = 3, V = 2, M = 2) {\n"
-    "  input q[H,K], k[H,M,K], v[H,M,V], beta[H,M], g[H]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  S = fold[M](s = exp(-softplus(g)) * S[t-1], s + sigmoid(beta) * k * (v - sum[K](k * s)))\n"
-    "  y = sum[K](q * S) + index[V] * H\n"
-    "}\n";
-
-// Branches not taken hold infinities: neither value nor gradient may see them.
-static const char branches[] =
-    "recurrence r(D) {\n"
-    "  input x[D]\n"
-    "  param p[D]\n"
-    "  state h[D]\n"
-    "  output y[D]\n"
-    "  let zero = x - x\n"
-    "  let bad = log(zero) + p / zero + sqrt(zero) + zero^0.5\n"
-    "  let big = exp(1e6 * (2 + x)) * p^2\n"
-    "  h = where(x > 5, bad, x) * 0.5 + where(big < 1, big * x, 0) + 0.9 * h[t-1]\n"
-    "  y = h + where(x < 5, p, bad * big)\n"
-    "}\n";
-
-static const char parameters_alone[] =
-    "recurrence r(H, K = 3) {\n"
-    "  input k[H,K]\n"
-    "  param a[H], b[K], c\n"
-    "  state n[H,K], still[K]\n"
-    "  output y[H,K]\n"
-    "  n = (1 - 2^(-5 - index[H]) * c) * n[t-1] + k\n"
-    "  still = 0.5 * still[t-1] + sum[K](b) * b\n"
-    "  y = n + exp(a) * b^2\n"
-    "}\n";
-
-static const char linear_attention[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V]\n"
-    "  state S[H,K,V], n[H,K]\n"
-    "  output y[H,V], z[H,V], norm_[H]\n"
-    "  S = S[t-1] + k * v\n"
-    "  n = n[t-1] + k^2\n"
-    "  y = K^-0.5 * sum[K](q * S) + v\n"
-    "  z = sum[K](q * S) / (5 + abs(sum[K](q * n)))\n"
-    "  norm_ = log(5 + sum[K](q^2 * n[t-1]))\n"
-    "}\n";
-
-static const char retention[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  S = exp(log1p(-2^(-5 - index[H]))) * S[t-1] + k * v\n"
-    "  y = K^-0.5 * sum[K](q * S)\n"
-    "}\n";
-
-// Read before and after the write, a bonus, two products in the increment, a reset that enters the
-// logarithm.
-static const char shifted_reads[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], reset\n"
-    "  param u[H,K], scale[V]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V], z[H,V]\n"
-    "  let a = exp(where(reset > 0.5, log(0), log_sigmoid(g)))\n"
-    "  y = sum[K](q * (S[t-1] + u * k * v)) * scale\n"
-    "  S = a * S[t-1] + k * (v - w) + sigmoid(g) * u * w / (2 + g)\n"
-    "  z = sum[K](q * scale * S - k * S[t-1]) + silu(v)\n"
-    "}\n";
-
-// A second state fed by the first one's read.
-static const char chained[] =
-    "recurrence r(H, K = 4, V = 3, W = 2) {\n"
-    "  input q[H,K], k[H,K], v[H,V], x[H,W], g[H], f[H]\n"
-    "  param A[H]\n"
-    "  state S[H,K,V], C[H,V,W]\n"
-    "  output y[H,W], z[H,V]\n"
-    "  S = exp(-exp(A) * softplus(g)) * S[t-1] + k * v\n"
-    "  let read = tanh(sum[K](q * S))\n"
-    "  C = sigmoid(f)^0.25 * C[t-1] + read * x\n"
-    "  y = sum[V](v * C)\n"
-    "  z = read + v * sum[V](C[t-1] * v^2)[W = 1]\n"
-    "}\n";
-
-// Keys, values and the whole matrix decay; one factor may be negative or 0.
-static const char two_sided[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K], f[H,V], s[H], flip[H], reset\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V], z[H,V]\n"
-    "  let a = sigmoid(g) * exp(-softplus(f)) * sigmoid(s)^0.5\n"
-    "  S = where(reset > 0.7, 0, 1) * flip * a * S[t-1] + k * v\n"
-    "  y = sum[K](q * S)\n"
-    "  z = sum[K](k * S[t-1]) + v\n"
-    "}\n";
-
-static const char any_factor[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
-    "  state S[H,K,V], T[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  S = where(a > 0.5, 0, 2 * a) * S[t-1] + k * v\n"
-    "  T = tanh(3 * b) * T[t-1] + q * v\n"
-    "  y = sum[K](q * S + k * T[t-1])\n"
-    "}\n";
-
-// The delta rule with a decay per key, with an erase vector other than the write vector, and with
-// the erase before the decay. Then one that sums values.
-static const char erase[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K], b[H], p[H,K], w[H,V]\n"
-    "  state S[H,K,V], T[H,K,V]\n"
-    "  output y[H,V], e[H,V]\n"
-    "  S = exp(log_sigmoid(g)) * S[t-1] - sigmoid(b) * k * w * sum[K](normalize[K](p) * S[t-1]) + "
-    "k * v\n"
-    "  let decayed = sigmoid(g) * T[t-1]\n"
-    "  e = v - sum[K](0.5 * k * decayed)\n"
-    "  T = decayed + 0.5 * b * k * e\n"
-    "  y = sum[K](q * S) / (2 + sum[K](k * k)) + sum[K](p * T) * w\n"
-    "}\n";
-
-// Two sums at once, one within the other's step.
-static const char rank_two[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], l[H,K], v[H,V], g[H]\n"
-    "  param b[H]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  let first = sum[K](k * S[t-1])\n"
-    "  let between = S[t-1] - sigmoid(b) * l * (first - v)\n"
-    "  S = sigmoid(g) * between - 0.25 * k * sum[K](q * between + l * S[t-1])\n"
-    "  y = sum[K](q * S) + first\n"
-    "}\n";
-
-static const char complex_matrix[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K] : complex, k[H,K], v[H,V], g[H,K], angle[H,K], phi[H]\n"
-    "  state S[H,K,V] : complex, T[H,K,V] : complex\n"
-    "  output y[H,V], z[H,V] : complex\n"
-    "  S = polar(sigmoid(g), angle) * S[t-1] + k * v\n"
-    "  T = 0.9 * exp(complex(0, phi)) * T[t-1] + conj(q) * v - 0.1 * k * sum[K](q * T[t-1])\n"
-    "  y = sum[K](re(q * S)) + im(sum[K](k * S[t-1]))\n"
-    "  z = sum[K](q * T) * polar(1, phi)\n"
-    "}\n";
-
-// One number for the matrix, and angles per key, per value, for the whole. Then radii of both
-// signs, two rotations in a product, a reset between them, and the decay of a rank-one update.
-static const char rotations[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H], angle[H,K], turn[H,V], phi[H], b[H,K], reset\n"
-    "  param C[H,K] : complex, theta[H,K]\n"
-    "  state S[H,K,V] : complex, T[H,K,V] : complex, U[H,K,V] : complex\n"
-    "  output y[H,V], z[H,V], u[H,V] : complex\n"
-    "  S = polar(sigmoid(g), 20 * angle + phi) * S[t-1] + C * k * v\n"
-    "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, "
-    "phi)\n"
-    "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * "
-    "U[t-1])\n"
-    "  y = re(sum[K](q * S)) + sum[K](im(C * S))\n"
-    "  z = im(sum[K](q * T)) + re(sum[K](k * T) * polar(g, phi))\n"
-    "  u = sum[K](conj(C) * U)\n"
-    "}\n";
-
-// Decays that are never small. Along keys, with reads before and after the step and a sum in the
-// update. Along values, with a phase; promised.
-static const char bounded[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], w[H,K], x[H,V], angle[H,K], p[H,K] in [-3, 0.5]\n"
-    "  state S[H,K,V], T[H,K,V] : complex, U[H,K,V]\n"
-    "  output y[H,V], z[H,V]\n"
-    "  S = exp(-exp(-0.5) * sigmoid(w)) * S[t-1] - k * sum[K](normalize[K](q) * S[t-1]) + k * v\n"
-    "  T = polar(1, angle) * exp(-0.2 * sigmoid(x)) * T[t-1] + k * v\n"
-    "  U = exp(p) * U[t-1] + q * v\n"
-    "  y = sum[K](q * S) + sum[K](k * S[t-1])\n"
-    "  z = re(sum[K](q * T)) + sum[K](k * U[t-1])\n"
-    "}\n";
-
-// Matrix products make and read the states: powers of complex decays that never change, a real one
-// that does, one that is 1.
-static const char dense[] =
-    "recurrence r(H = 3, P = 4, W = 2) {\n"
-    "  input x[H], g[P]\n"
-    "  param lambda[P], angle[P], B[P,H] : complex, C[W,P] : complex, D[W,H]\n"
-    "  state h[P] : complex, u[P], n[P]\n"
-    "  output y[W], z[P]\n"
-    "  h = polar(exp(-exp(lambda)), angle) * h[t-1] + sum[H](B * x)\n"
-    "  u = sigmoid(g) * u[t-1] + sum[H](re(B) * x) * re(h[t-1])\n"
-    "  n = n[t-1] + tanh(sum[H](im(B) * x))\n"
-    "  y = 2 * re(sum[P](C * h)) + sum[H](D * x)\n"
-    "  z = u * n[t-1]\n"
-    "}\n";
-
-// A reset by where, decays and reads behind it.
-static const char where_reset[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K], reset\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  let before = where(reset > 0.5, 0, sigmoid(g) * S[t-1])\n"
-    "  S = before + k * (v - 0.5 * sum[K](k * before)) / (1 + sum[K](k^2))\n"
-    "  y = sum[K](q * where(reset > 0, S, 2 * S))\n"
-    "}\n";
-
-// Earlier values of an input and of lets; one of them follows from a read, another from the lag of
-// a lag.
-static const char lagged[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H], z[H] : complex\n"
-    "  param w[K], c[V]\n"
-    "  state S[H,K,V]\n"
-    "  output y[H,V], u[H] : complex, e[H,V]\n"
-    "  let mixed = k + w * k[t-1] - 0.5 * k[t-5]\n"
-    "  let twice = mixed[t-2] * q\n"
-    "  let still = c * 2\n"
-    "  S = exp(log_sigmoid(g + g[t-1])) * S[t-1] + mixed * v[t-1] + twice[t-1] * v\n"
-    "  let read = sum[K](q[t-3] * S)\n"
-    "  y = read - 0.3 * tanh(read[t-2]) + still[t-4]\n"
-    "  u = z * z[t-2] + z[t-1]\n"
-    "  e = sum[K](k * S[t-1]) * read[t-1]\n"
-    "}\n";
-
-static const char delays[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K], z[H] : complex\n"
-    "  state S[H,K,V], kprev[H,K], readprev[H,V], zprev[H] : complex, zero[K]\n"
-    "  output y[H,V], u[H] : complex\n"
-    "  kprev = k\n"
-    "  S = sigmoid(g) * S[t-1] + (k + kprev[t-1]) * (v - 0.5 * sum[K](kprev * S[t-1]))\n"
-    "  readprev = sum[K](q * S)\n"
-    "  zprev = z\n"
-    "  zero = 0\n"
-    "  y = readprev + readprev[t-1] * sum[K](kprev[t-1] * (S + zero[t-1]))\n"
-    "  u = zprev[t-1] * z\n"
-    "}\n";
-
-// The stabiliser of mLSTM with its gradient, as the first operand and as the second.
-static const char maximum[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], i[H], f[H]\n"
-    "  state C[H,K,V], n[H,K], m[H], l[H]\n"
-    "  output y[H,V], z[H]\n"
-    "  let log_f = log_sigmoid(f)\n"
-    "  m = max(log_f + m[t-1], 3 * i)\n"
-    "  let decay = exp(log_f + m[t-1] - m)\n"
-    "  let write = exp(3 * i - m)\n"
-    "  C = decay * C[t-1] + write * k * v\n"
-    "  n = decay * n[t-1] + write * k\n"
-    "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
-    "  l = max(sum[K](k), l[t-1] - 0.2)\n"
-    "  z = l * l[t-1] + m\n"
-    "}\n";
-
-// Numbers far outside of where exp is finite, forgetting for good, a quotient without a floor.
-static const char extreme_maximum[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], i[H], f[H], reset\n"
-    "  state C[H,K,V], n[H,K], m[H]\n"
-    "  output y[H,V]\n"
-    "  let log_f = where(reset > 0.7, log(0), log_sigmoid(f))\n"
-    "  m = stop_gradient(max(log_f + m[t-1], 800 * i))\n"
-    "  let decay = exp(log_f + m[t-1] - m)\n"
-    "  let write = exp(800 * i - m)\n"
-    "  C = decay * C[t-1] + write * k * v\n"
-    "  n = decay * n[t-1] + write * k^2\n"
-    "  y = sum[K](q * C) / sum[K](q^2 * n)\n"
-    "}\n";
-
-// Beside a matrix, states that are used entry by entry: normalisers, gates that remember.
-static const char entries[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], g[H,K], x[H], angle[H]\n"
-    "  param a[K]\n"
-    "  state S[H,K,V], n[H,K], gate[H], turn[H] : complex, flip[K]\n"
-    "  output y[H,V], last[H,K], z[H] : complex\n"
-    "  gate = 0.9 * gate[t-1] + x\n"
-    "  n = sigmoid(g) * n[t-1] + k\n"
-    "  turn = polar(0.9, angle) * turn[t-1] + x\n"
-    "  flip = where(a > 0.3, 0, -1.2 * a) * flip[t-1] + a\n"
-    "  S = sigmoid(gate) * S[t-1] + normalize[K](n[t-1]) * v\n"
-    "  y = sum[K](q * S) / (1 + abs(gate[t-1]))\n"
-    "  last = n + flip * n[t-1]\n"
-    "  z = turn^2 + turn[t-1]\n"
-    "}\n";
-
-// One read sums another axis than the other, or more of them; the decay has an axis that is no key
-// of all.
-static const char other_keys[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H,K], x[H,K,V]\n"
-    "  state S[H,K,V], T[H,K,V]\n"
-    "  output y[H,K], z[H,V], u[H,K], r[H]\n"
-    "  S = 0.9 * S[t-1] + (k - 0.3 * sum[V](v * S[t-1])) * w\n"
-    "  y = sum[V](v * S)\n"
-    "  z = sum[K](q * S)\n"
-    "  T = sigmoid(g) * T[t-1] + k * v\n"
-    "  u = sum[V](w * T)\n"
-    "  r = sum[K,V](x * T)\n"
-    "}\n";
-
-// The delta rule with momentum: what the first state has just become is added to the second, which
-// the first one's update reads.
-static const char momentum[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input  q[H,K], k[H,K], v[H,V], eta[H], theta[H], alpha[H]\n"
-    "  state  M[H,K,V], Z[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  let kn = normalize[K](k)\n"
-    "  Z = sigmoid(eta) * Z[t-1] + sigmoid(theta) * kn * (v - sum[K](kn * M[t-1]))\n"
-    "  M = sigmoid(alpha) * M[t-1] + Z\n"
-    "  y = sum[K](q * M)\n"
-    "}\n";
-
-// A chain of three, by the state before the step and by the one after it. It has a reset,
-// increments of each state's own, and reads of all of them.
-static const char chain_of_states[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input  q[H,K], k[H,K], v[H,V], w[H,V], a[H], b[H], c[H], reset\n"
-    "  state  A[H,K,V], B[H,K,V], C[H,K,V]\n"
-    "  output y[H,V], z[H,V]\n"
-    "  A = sigmoid(a) * A[t-1] + k * v\n"
-    "  B = exp(where(reset > 0.6, log(0), -0.1)) * B[t-1] + b * A - k * w\n"
-    "  C = C[t-1] + tanh(c) * B[t-1] + (0.5 * a * A + q * v) / (2 + c)\n"
-    "  y = sum[K](q * C) + sum[K](k * C[t-1])\n"
-    "  z = sum[K](q * B) * sum[K](k * A[t-1])\n"
-    "}\n";
-
-// Two states that read each other by sums alone.
-static const char mutual_sums[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input  q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
-    "  state  A[H,K,V], B[H,K,V]\n"
-    "  output y[H,V]\n"
-    "  let of_b = sum[K](k * B[t-1])\n"
-    "  A = sigmoid(a) * A[t-1] + k * (v - 0.5 * of_b)\n"
-    "  B = sigmoid(b) * B[t-1] + q * (0.3 * sum[K](k * A[t-1]) + 0.2 * of_b)\n"
-    "  y = sum[K](q * (A + B))\n"
-    "}\n";
-
-// Quotients, logarithms and roots that zeros would make infinite: on padded rows as well.
-static const char singular[] =
-    "recurrence r(H, K = 4, V = 3) {\n"
-    "  input q[H,K], k[H,K], v[H,V]\n"
-    "  param u[K]\n"
-    "  state S[H,K,V], n[H,K]\n"
-    "  output y[H,V], z[H,V]\n"
-    "  let qq = u^2 * q^2\n"
-    "  let kk = abs(u * k)\n"
-    "  let unit = kk / sum[K](kk * qq)\n"
-    "  S = S[t-1] + unit * v\n"
-    "  n = n[t-1] + unit / sqrt(sum[K](kk))\n"
-    "  y = sum[K](qq * S) / sum[K](qq * (n + 9))\n"
-    "  z = sum[K](log(qq) * S) * rsqrt(qq[K = 0]) + v * sum[K](kk^0.3 * (0.1 + q^-1)^-2)\n"
-    "}\n";
-
-static const char pointwise[] =
-    "recurrence r(D = 2, N = 3) {\n"
-    "  input x[D], z[D,N] : complex\n"
-    "  param w[N], b[D]\n"
-    "  output y[D], s[N] : complex\n"
-    "  y = silu(b * x) * sum[N](w * re(z)) / (x + 3 + b) + log(3 + x)^2\n"
-    "  s = z[D = 0] * w\n"
-    "}\n";
-
+// NULL: the program of this name in kernel_programs.
 static const struct {
-  const char *name, *source;
+  const char *name;
+  bool steps, chunks;  // compared in this form
+  const char *source;
 } programs[] = {
-    {"elementwise", elementwise},
-    {"scalar decay", scalar_decay},
-    {"per key", per_key},
-    {"delta rule", delta_rule},
-    {"complex", complex_diagonal},
-    {"turning entries", turning_entries},
-    {"lags", lags},
-    {"stabilised", stabilised},
-    {"gated unit", gated_unit},
-    {"micro steps", micro_steps},
-    {"branches", branches},
-    {"parameters", parameters_alone},
-    {"linear attention", linear_attention},
-    {"retention", retention},
-    {"shifted reads", shifted_reads},
-    {"chained", chained},
+    {"elementwise", true, true, NULL},
+    {"complex", true, true, NULL},
+    // Complex decays that inputs make, of real and complex increments; some are 0 for a step.
+    {"turning entries", true, true,
+     "recurrence r(H, K = 3) {\n"
+     "  input x[H,K], g[H,K], w[H,K], C[K] : complex\n"
+     "  param a[K] : complex\n"
+     "  state h[H,K] : complex, f[H,K] : complex, d[H,K] : complex\n"
+     "  output y[H], z[H,K]\n"
+     "  h = polar(where(g < -0.5, 0, sigmoid(g)), w) * h[t-1] + x\n"
+     "  f = sigmoid(g) * f[t-1] + C * h\n"
+     "  d = a * d[t-1] + conj(f) * x\n"
+     "  y = re(sum[K](C * h)) + im(sum[K](f))\n"
+     "  z = re(d * f[t-1])\n"
+     "}\n"},
+    {"a matrix by its entries", false, true,
+     "recurrence r(H, K = 3, V = 2) {\n"
+     "  input k[H,K], v[H,V], f[H]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,K,V], z[H,V]\n"
+     "  S = sigmoid(f) * S[t-1] + k * v\n"
+     "  y = tanh(S)\n"
+     "  z = sum[K](k * S[t-1])\n"
+     "}\n"},
+    {"coupled entries", false, true,
+     "recurrence r(H, K = 3, V = 2) {\n"
+     "  input k[H,K], v[H,V], z[H,K] : complex, f[H]\n"
+     "  state a[H,K], b[H,K], c[H,K], S[H,K,V], p[H] : complex, u[H] : complex\n"
+     "  output y[H,V], w[H,K], r[H]\n"
+     "  a = sigmoid(f) * a[t-1] - 0.5 * c[t-1] + k\n"
+     "  b = 0.3 * a\n"
+     "  c = 0.9 * c[t-1] + f * b - abs(k)\n"
+     "  S = exp(-softplus(f)) * S[t-1] + tanh(c) * v\n"
+     "  p = polar(0.9, f) * p[t-1] - 0.2 * u[t-1] + sum[K](z)\n"
+     "  u = 0.3 * p + polar(0.5, f) * u[t-1]\n"
+     "  y = sum[K](S * b[t-1])\n"
+     "  w = a * (c - a[t-1])\n"
+     "  r = abs(u) + re(p[t-1])\n"
+     "}\n"},
+    {"a ring that is read at one end", false, true,
+     "recurrence r(H, K = 3, V = 2) {\n"
+     "  input q[H,K], k[H,K], v[H,V], f[H]\n"
+     "  state A[H,K,V], B[H,K,V], C[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  A = sigmoid(f) * A[t-1] + 0.1 * C[t-1] + k * v\n"
+     "  B = 0.9 * B[t-1] + f * A[t-1]\n"
+     "  C = 0.8 * C[t-1] - 0.4 * B\n"
+     "  y = sum[K](q * C)\n"
+     "}\n"},
+    {"scalar decay", true, true, NULL},
+    {"linear attention", true, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V]\n"
+     "  state S[H,K,V], n[H,K]\n"
+     "  output y[H,V], z[H,V], norm_[H]\n"
+     "  S = S[t-1] + k * v\n"
+     "  n = n[t-1] + k^2\n"
+     "  y = K^-0.5 * sum[K](q * S) + v\n"
+     "  z = sum[K](q * S) / (5 + abs(sum[K](q * n)))\n"
+     "  norm_ = log(5 + sum[K](q^2 * n[t-1]))\n"
+     "}\n"},
+    {"retention", true, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  S = exp(log1p(-2^(-5 - index[H]))) * S[t-1] + k * v\n"
+     "  y = K^-0.5 * sum[K](q * S)\n"
+     "}\n"},
+    // Read before and after the write, a bonus, two products in the increment, a reset that enters the
+    // logarithm.
+    {"shifted reads", true, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], reset\n"
+     "  param u[H,K], scale[V]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V], z[H,V]\n"
+     "  let a = exp(where(reset > 0.5, log(0), log_sigmoid(g)))\n"
+     "  y = sum[K](q * (S[t-1] + u * k * v)) * scale\n"
+     "  S = a * S[t-1] + k * (v - w) + sigmoid(g) * u * w / (2 + g)\n"
+     "  z = sum[K](q * scale * S - k * S[t-1]) + silu(v)\n"
+     "}\n"},
+    // A second state fed by the first one's read.
+    {"chained", true, true,
+     "recurrence r(H, K = 4, V = 3, W = 2) {\n"
+     "  input q[H,K], k[H,K], v[H,V], x[H,W], g[H], f[H]\n"
+     "  param A[H]\n"
+     "  state S[H,K,V], C[H,V,W]\n"
+     "  output y[H,W], z[H,V]\n"
+     "  S = exp(-exp(A) * softplus(g)) * S[t-1] + k * v\n"
+     "  let read = tanh(sum[K](q * S))\n"
+     "  C = sigmoid(f)^0.25 * C[t-1] + read * x\n"
+     "  y = sum[V](v * C)\n"
+     "  z = read + v * sum[V](C[t-1] * v^2)[W = 1]\n"
+     "}\n"},
+    {"per key", true, true, NULL},
+    {"delta rule", true, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], beta[H], a[H]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  let kn = normalize[K](k)\n"
+     "  let decayed = sigmoid(a) * S[t-1]\n"
+     "  let e = v - sum[K](kn * decayed)\n"
+     "  S = decayed + 2 * sigmoid(beta) * kn * e\n"
+     "  y = sum[K](q * K^-0.5 * S)\n"
+     "}\n"},
+    {"micro steps", true, true, NULL},
+    // Keys, values and the whole matrix decay; one factor may be negative or 0.
+    {"two sides", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H,K], f[H,V], s[H], flip[H], reset\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V], z[H,V]\n"
+     "  let a = sigmoid(g) * exp(-softplus(f)) * sigmoid(s)^0.5\n"
+     "  S = where(reset > 0.7, 0, 1) * flip * a * S[t-1] + k * v\n"
+     "  y = sum[K](q * S)\n"
+     "  z = sum[K](k * S[t-1]) + v\n"
+     "}\n"},
+    {"any factor", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
+     "  state S[H,K,V], T[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  S = where(a > 0.5, 0, 2 * a) * S[t-1] + k * v\n"
+     "  T = tanh(3 * b) * T[t-1] + q * v\n"
+     "  y = sum[K](q * S + k * T[t-1])\n"
+     "}\n"},
+    // The delta rule with a decay per key, with an erase vector other than the write vector, and with
+    // the erase before the decay. Then one that sums values.
+    {"erase", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H,K], b[H], p[H,K], w[H,V]\n"
+     "  state S[H,K,V], T[H,K,V]\n"
+     "  output y[H,V], e[H,V]\n"
+     "  S = exp(log_sigmoid(g)) * S[t-1] - sigmoid(b) * k * w * sum[K](normalize[K](p) * S[t-1]) + "
+     "k * v\n"
+     "  let decayed = sigmoid(g) * T[t-1]\n"
+     "  e = v - sum[K](0.5 * k * decayed)\n"
+     "  T = decayed + 0.5 * b * k * e\n"
+     "  y = sum[K](q * S) / (2 + sum[K](k * k)) + sum[K](p * T) * w\n"
+     "}\n"},
+    // Two sums at once, one within the other's step.
+    {"rank two", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], l[H,K], v[H,V], g[H]\n"
+     "  param b[H]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  let first = sum[K](k * S[t-1])\n"
+     "  let between = S[t-1] - sigmoid(b) * l * (first - v)\n"
+     "  S = sigmoid(g) * between - 0.25 * k * sum[K](q * between + l * S[t-1])\n"
+     "  y = sum[K](q * S) + first\n"
+     "}\n"},
+    {"complex matrix", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K] : complex, k[H,K], v[H,V], g[H,K], angle[H,K], phi[H]\n"
+     "  state S[H,K,V] : complex, T[H,K,V] : complex\n"
+     "  output y[H,V], z[H,V] : complex\n"
+     "  S = polar(sigmoid(g), angle) * S[t-1] + k * v\n"
+     "  T = 0.9 * exp(complex(0, phi)) * T[t-1] + conj(q) * v - 0.1 * k * sum[K](q * T[t-1])\n"
+     "  y = sum[K](re(q * S)) + im(sum[K](k * S[t-1]))\n"
+     "  z = sum[K](q * T) * polar(1, phi)\n"
+     "}\n"},
+    // One number for the matrix, and angles per key, per value, for the whole. Then radii of both
+    // signs, two rotations in a product, a reset between them, and the decay of a rank-one update.
+    {"rotations", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H], angle[H,K], turn[H,V], phi[H], b[H,K], reset\n"
+     "  param C[H,K] : complex, theta[H,K]\n"
+     "  state S[H,K,V] : complex, T[H,K,V] : complex, U[H,K,V] : complex\n"
+     "  output y[H,V], z[H,V], u[H,V] : complex\n"
+     "  S = polar(sigmoid(g), 20 * angle + phi) * S[t-1] + C * k * v\n"
+     "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, "
+     "phi)\n"
+     "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * "
+     "U[t-1])\n"
+     "  y = re(sum[K](q * S)) + sum[K](im(C * S))\n"
+     "  z = im(sum[K](q * T)) + re(sum[K](k * T) * polar(g, phi))\n"
+     "  u = sum[K](conj(C) * U)\n"
+     "}\n"},
+    // Matrix products make and read the states: powers of complex decays that never change, a real one
+    // that does, one that is 1.
+    {"dense", false, true,
+     "recurrence r(H = 3, P = 4, W = 2) {\n"
+     "  input x[H], g[P]\n"
+     "  param lambda[P], angle[P], B[P,H] : complex, C[W,P] : complex, D[W,H]\n"
+     "  state h[P] : complex, u[P], n[P]\n"
+     "  output y[W], z[P]\n"
+     "  h = polar(exp(-exp(lambda)), angle) * h[t-1] + sum[H](B * x)\n"
+     "  u = sigmoid(g) * u[t-1] + sum[H](re(B) * x) * re(h[t-1])\n"
+     "  n = n[t-1] + tanh(sum[H](im(B) * x))\n"
+     "  y = 2 * re(sum[P](C * h)) + sum[H](D * x)\n"
+     "  z = u * n[t-1]\n"
+     "}\n"},
+    // Decays that are never small. Along keys, with reads before and after the step and a sum in the
+    // update. Along values, with a phase; promised.
+    {"bounded", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], w[H,K], x[H,V], angle[H,K], p[H,K] in [-3, 0.5]\n"
+     "  state S[H,K,V], T[H,K,V] : complex, U[H,K,V]\n"
+     "  output y[H,V], z[H,V]\n"
+     "  S = exp(-exp(-0.5) * sigmoid(w)) * S[t-1] - k * sum[K](normalize[K](q) * S[t-1]) + k * v\n"
+     "  T = polar(1, angle) * exp(-0.2 * sigmoid(x)) * T[t-1] + k * v\n"
+     "  U = exp(p) * U[t-1] + q * v\n"
+     "  y = sum[K](q * S) + sum[K](k * S[t-1])\n"
+     "  z = re(sum[K](q * T)) + sum[K](k * U[t-1])\n"
+     "}\n"},
+    // A reset by where, decays and reads behind it.
+    {"where", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H,K], reset\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  let before = where(reset > 0.5, 0, sigmoid(g) * S[t-1])\n"
+     "  S = before + k * (v - 0.5 * sum[K](k * before)) / (1 + sum[K](k^2))\n"
+     "  y = sum[K](q * where(reset > 0, S, 2 * S))\n"
+     "}\n"},
+    // Earlier values of an input and of lets; one of them follows from a read, another from the lag of
+    // a lag.
+    {"lagged", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H], z[H] : complex\n"
+     "  param w[K], c[V]\n"
+     "  state S[H,K,V]\n"
+     "  output y[H,V], u[H] : complex, e[H,V]\n"
+     "  let mixed = k + w * k[t-1] - 0.5 * k[t-5]\n"
+     "  let twice = mixed[t-2] * q\n"
+     "  let still = c * 2\n"
+     "  S = exp(log_sigmoid(g + g[t-1])) * S[t-1] + mixed * v[t-1] + twice[t-1] * v\n"
+     "  let read = sum[K](q[t-3] * S)\n"
+     "  y = read - 0.3 * tanh(read[t-2]) + still[t-4]\n"
+     "  u = z * z[t-2] + z[t-1]\n"
+     "  e = sum[K](k * S[t-1]) * read[t-1]\n"
+     "}\n"},
+    {"delays", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H,K], z[H] : complex\n"
+     "  state S[H,K,V], kprev[H,K], readprev[H,V], zprev[H] : complex, zero[K]\n"
+     "  output y[H,V], u[H] : complex\n"
+     "  kprev = k\n"
+     "  S = sigmoid(g) * S[t-1] + (k + kprev[t-1]) * (v - 0.5 * sum[K](kprev * S[t-1]))\n"
+     "  readprev = sum[K](q * S)\n"
+     "  zprev = z\n"
+     "  zero = 0\n"
+     "  y = readprev + readprev[t-1] * sum[K](kprev[t-1] * (S + zero[t-1]))\n"
+     "  u = zprev[t-1] * z\n"
+     "}\n"},
+    {"stabilised", true, true, NULL},
+    // The stabiliser of mLSTM with its gradient, as the first operand and as the second.
+    {"maximum", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], i[H], f[H]\n"
+     "  state C[H,K,V], n[H,K], m[H], l[H]\n"
+     "  output y[H,V], z[H]\n"
+     "  let log_f = log_sigmoid(f)\n"
+     "  m = max(log_f + m[t-1], 3 * i)\n"
+     "  let decay = exp(log_f + m[t-1] - m)\n"
+     "  let write = exp(3 * i - m)\n"
+     "  C = decay * C[t-1] + write * k * v\n"
+     "  n = decay * n[t-1] + write * k\n"
+     "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+     "  l = max(sum[K](k), l[t-1] - 0.2)\n"
+     "  z = l * l[t-1] + m\n"
+     "}\n"},
+    // Numbers far outside of where exp is finite, forgetting for good, a quotient without a floor.
+    {"extreme maximum", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], i[H], f[H], reset\n"
+     "  state C[H,K,V], n[H,K], m[H]\n"
+     "  output y[H,V]\n"
+     "  let log_f = where(reset > 0.7, log(0), log_sigmoid(f))\n"
+     "  m = stop_gradient(max(log_f + m[t-1], 800 * i))\n"
+     "  let decay = exp(log_f + m[t-1] - m)\n"
+     "  let write = exp(800 * i - m)\n"
+     "  C = decay * C[t-1] + write * k * v\n"
+     "  n = decay * n[t-1] + write * k^2\n"
+     "  y = sum[K](q * C) / sum[K](q^2 * n)\n"
+     "}\n"},
+    // Beside a matrix, states that are used entry by entry: normalisers, gates that remember.
+    {"entries", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], g[H,K], x[H], angle[H]\n"
+     "  param a[K]\n"
+     "  state S[H,K,V], n[H,K], gate[H], turn[H] : complex, flip[K]\n"
+     "  output y[H,V], last[H,K], z[H] : complex\n"
+     "  gate = 0.9 * gate[t-1] + x\n"
+     "  n = sigmoid(g) * n[t-1] + k\n"
+     "  turn = polar(0.9, angle) * turn[t-1] + x\n"
+     "  flip = where(a > 0.3, 0, -1.2 * a) * flip[t-1] + a\n"
+     "  S = sigmoid(gate) * S[t-1] + normalize[K](n[t-1]) * v\n"
+     "  y = sum[K](q * S) / (1 + abs(gate[t-1]))\n"
+     "  last = n + flip * n[t-1]\n"
+     "  z = turn^2 + turn[t-1]\n"
+     "}\n"},
+    // Quotients, logarithms and roots that zeros would make infinite: on padded rows as well.
+    {"singular", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V]\n"
+     "  param u[K]\n"
+     "  state S[H,K,V], n[H,K]\n"
+     "  output y[H,V], z[H,V]\n"
+     "  let qq = u^2 * q^2\n"
+     "  let kk = abs(u * k)\n"
+     "  let unit = kk / sum[K](kk * qq)\n"
+     "  S = S[t-1] + unit * v\n"
+     "  n = n[t-1] + unit / sqrt(sum[K](kk))\n"
+     "  y = sum[K](qq * S) / sum[K](qq * (n + 9))\n"
+     "  z = sum[K](log(qq) * S) * rsqrt(qq[K = 0]) + v * sum[K](kk^0.3 * (0.1 + q^-1)^-2)\n"
+     "}\n"},
+    // One read sums another axis than the other, or more of them; the decay has an axis that is no key
+    // of all.
+    {"other keys", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H,K], x[H,K,V]\n"
+     "  state S[H,K,V], T[H,K,V]\n"
+     "  output y[H,K], z[H,V], u[H,K], r[H]\n"
+     "  S = 0.9 * S[t-1] + (k - 0.3 * sum[V](v * S[t-1])) * w\n"
+     "  y = sum[V](v * S)\n"
+     "  z = sum[K](q * S)\n"
+     "  T = sigmoid(g) * T[t-1] + k * v\n"
+     "  u = sum[V](w * T)\n"
+     "  r = sum[K,V](x * T)\n"
+     "}\n"},
+    // The delta rule with momentum: what the first state has just become is added to the second, which
+    // the first one's update reads.
+    {"momentum", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input  q[H,K], k[H,K], v[H,V], eta[H], theta[H], alpha[H]\n"
+     "  state  M[H,K,V], Z[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  let kn = normalize[K](k)\n"
+     "  Z = sigmoid(eta) * Z[t-1] + sigmoid(theta) * kn * (v - sum[K](kn * M[t-1]))\n"
+     "  M = sigmoid(alpha) * M[t-1] + Z\n"
+     "  y = sum[K](q * M)\n"
+     "}\n"},
+    // A chain of three, by the state before the step and by the one after it. It has a reset,
+    // increments of each state's own, and reads of all of them.
+    {"chain of states", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input  q[H,K], k[H,K], v[H,V], w[H,V], a[H], b[H], c[H], reset\n"
+     "  state  A[H,K,V], B[H,K,V], C[H,K,V]\n"
+     "  output y[H,V], z[H,V]\n"
+     "  A = sigmoid(a) * A[t-1] + k * v\n"
+     "  B = exp(where(reset > 0.6, log(0), -0.1)) * B[t-1] + b * A - k * w\n"
+     "  C = C[t-1] + tanh(c) * B[t-1] + (0.5 * a * A + q * v) / (2 + c)\n"
+     "  y = sum[K](q * C) + sum[K](k * C[t-1])\n"
+     "  z = sum[K](q * B) * sum[K](k * A[t-1])\n"
+     "}\n"},
+    // Two states that read each other by sums alone.
+    {"mutual sums", false, true,
+     "recurrence r(H, K = 4, V = 3) {\n"
+     "  input  q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
+     "  state  A[H,K,V], B[H,K,V]\n"
+     "  output y[H,V]\n"
+     "  let of_b = sum[K](k * B[t-1])\n"
+     "  A = sigmoid(a) * A[t-1] + k * (v - 0.5 * of_b)\n"
+     "  B = sigmoid(b) * B[t-1] + q * (0.3 * sum[K](k * A[t-1]) + 0.2 * of_b)\n"
+     "  y = sum[K](q * (A + B))\n"
+     "}\n"},
+    {"lags", true, false, NULL},
+    {"gated unit", true, false,
+     "recurrence r(D = 3, E = D) {\n"
+     "  input x[D], reset\n"
+     "  param U[D,E], W[D,E]\n"
+     "  state h[D]\n"
+     "  output y[D], s\n"
+     "  let before = where(reset > 0.4, 0, h[t-1])\n"
+     "  let z = sigmoid(x + sum[E](W * before{D -> E}))\n"
+     "  h = (1 - z) * before + z * tanh(x + sum[E](U * (before * z){D -> E}))\n"
+     "  y = softmax[D](h) + gelu(h) * silu(x) + clamp(h, -0.2, 0.3) + relu(h)\n"
+     "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, x[D = "
+     "2])\n"
+     "}\n"},
+    // Branches not taken hold infinities: neither value nor gradient may see them.
+    {"branches", true, false, NULL},
+    {"parameters", true, false, NULL},
+    {"pointwise", false, false,
+     "recurrence r(D = 2, N = 3) {\n"
+     "  input x[D], z[D,N] : complex\n"
+     "  param w[N], b[D]\n"
+     "  output y[D], s[N] : complex\n"
+     "  y = silu(b * x) * sum[N](w * re(z)) / (x + 3 + b) + log(3 + x)^2\n"
+     "  s = z[D = 0] * w\n"
+     "}\n"},
 };
+enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-static const struct {
-  const char *name, *source;
-} chunked[] = {
-    {"elementwise", elementwise},
-    {"complex", complex_diagonal},
-    {"turning entries", turning_entries},
-    {"a matrix by its entries", matrix_entries},
-    {"coupled entries", coupled_entries},
-    {"a ring that is read at one end", ring},
-    {"scalar decay", scalar_decay},
-    {"linear attention", linear_attention},
-    {"retention", retention},
-    {"shifted reads", shifted_reads},
-    {"chained", chained},
-    {"per key", per_key},
-    {"delta rule", delta_rule},
-    {"micro steps", micro_steps},
-    {"two sides", two_sided},
-    {"any factor", any_factor},
-    {"erase", erase},
-    {"rank two", rank_two},
-    {"complex matrix", complex_matrix},
-    {"rotations", rotations},
-    {"dense", dense},
-    {"bounded", bounded},
-    {"where", where_reset},
-    {"lagged", lagged},
-    {"delays", delays},
-    {"stabilised", stabilised},
-    {"maximum", maximum},
-    {"extreme maximum", extreme_maximum},
-    {"entries", entries},
-    {"singular", singular},
-    {"other keys", other_keys},
-    {"momentum", momentum},
-    {"chain of states", chain_of_states},
-    {"mutual sums", mutual_sums},
-};
+static recurrence *analyse_program(fixture *s, int number) {
+  const char *text = programs[number].source;
+  return fixture_analyse(s, text ? text : kernel_program_source(programs[number].name));
+}
 
-static recurrence *from_source(fixture *s, const char *text) {
-  const char *error = NULL;
-  const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
-  ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
-  sema_options options = {.override_count = 0};
-  typed_program *program =
-      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
-  if (diag_has_errors(s->messages)) {
-    diag_print(s->messages, stderr);
-    abort();
-  }
-  return recurrence_analyse(s->memory, program->recurrences.items[0]);
+static recurrence *analyse_named(fixture *s, const char *name) {
+  for (int i = 0; i < PROGRAMS; i++)
+    if (strcmp(programs[i].name, name) == 0) return analyse_program(s, i);
+  abort();
 }
 
 // ---- comparison ------------------------------------------------------------------------------
@@ -682,9 +502,10 @@ static void assert_agrees(const char *name, const recurrence *r, const tile_prog
 
 TEST(steps_agree_with_the_reference) {
   static const int64_t times[] = {0, 1, 2, 37};
-  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+  for (int i = 0; i < PROGRAMS; i++) {
+    if (!programs[i].steps) continue;
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, programs[i].source);
+    recurrence *r = analyse_program(&s, i);
     tile_program *forward = chunk_build_step(s.memory, r);
     for (int k = 0; k < 4; k++) {
       assert_agrees(programs[i].name, r, forward, 2, times[k], false);
@@ -697,22 +518,23 @@ TEST(steps_agree_with_the_reference) {
 TEST(chunks_agree_with_the_reference) {
   static const int64_t times[] = {0, 1, 2, 37};
   static const int lengths[] = {4, 16, 64};
-  for (size_t i = 0; i < sizeof chunked / sizeof *chunked; i++) {
+  for (int i = 0; i < PROGRAMS; i++) {
+    if (!programs[i].chunks) continue;
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, chunked[i].source);
+    recurrence *r = analyse_program(&s, i);
     for (int c = 0; c < 3; c++) {
       const char *reason = NULL;
       tile_program *forward = chunk_build_linear_scan(s.memory, r, lengths[c], &reason);
-      if (!forward) fail_msg("%s: %s\n%s", chunked[i].name, reason, recurrence_print(s.memory, r));
+      if (!forward) fail_msg("%s: %s\n%s", programs[i].name, reason, recurrence_print(s.memory, r));
       for (int k = 0; k < 4; k++) {
-        assert_agrees(chunked[i].name, r, forward, 2, times[k], false);
-        assert_agrees(chunked[i].name, r, forward, 1, times[k], true);
+        assert_agrees(programs[i].name, r, forward, 2, times[k], false);
+        assert_agrees(programs[i].name, r, forward, 1, times[k], true);
       }
       // Of most recurrences the host has the same program.
       tile_program *host = chunk_build_for_host(s.memory, r, lengths[c], &reason);
-      if (!host) fail_msg("%s on the host: %s", chunked[i].name, reason);
+      if (!host) fail_msg("%s on the host: %s", programs[i].name, reason);
       if (strcmp(tile_print(s.memory, host), tile_print(s.memory, forward)) != 0)
-        assert_agrees(chunked[i].name, r, host, 2, 37, false);
+        assert_agrees(programs[i].name, r, host, 2, 37, false);
     }
     fixture_close(&s);
   }
@@ -726,12 +548,13 @@ TEST(masks_take_any_length) {
   } all[] = {{1, 8}, {3, 8}, {256, 2}};
   for (int c = 0; c < 3; c++) {
     int made = 0;
-    for (size_t i = 0; i < sizeof chunked / sizeof *chunked && made < all[c].programs; i++) {
+    for (int i = 0; i < PROGRAMS && made < all[c].programs; i++) {
+      if (!programs[i].chunks) continue;
       fixture s = fixture_open();
-      recurrence *r = from_source(&s, chunked[i].source);
+      recurrence *r = analyse_program(&s, i);
       const char *reason = NULL;
       tile_program *forward = chunk_build_linear_scan(s.memory, r, all[c].length, &reason);
-      if (forward) assert_agrees(chunked[i].name, r, forward, 1, 7, true);
+      if (forward) assert_agrees(programs[i].name, r, forward, 1, 7, true);
       made += forward && forward->chunk == all[c].length;
       fixture_close(&s);
     }
@@ -757,7 +580,7 @@ TEST(bounded_decays_need_fewer_levels) {
       "  y = sum[K](q * S)\n"
       "}\n";
   fixture s = fixture_open();
-  recurrence *r = from_source(&s, text);
+  recurrence *r = fixture_analyse(&s, text);
   const char *reason = NULL;
   tile_program *whole = chunk_build_linear_scan(s.memory, r, 32, &reason);
   tile_program *halves = chunk_build_linear_scan(s.memory, r, 64, &reason);
@@ -782,7 +605,7 @@ TEST(the_host_takes_larger_exponents) {
       "  y = sum[K](q * S)\n"
       "}\n";
   fixture s = fixture_open();
-  recurrence *r = from_source(&s, text);
+  recurrence *r = fixture_analyse(&s, text);
   const char *reason = NULL;
   tile_program *narrow = chunk_build_linear_scan(s.memory, r, 16, &reason);
   tile_program *host = chunk_build_for_host(s.memory, r, 16, &reason);
@@ -798,9 +621,9 @@ TEST(the_host_takes_larger_exponents) {
 
 TEST(pointwise_programs_agree) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s, pointwise);
+  recurrence *r = analyse_named(&s, "pointwise");
   assert_agrees("pointwise", r, chunk_build_pointwise(s.memory, r, 8), 2, 13, false);
-  recurrence *with_state = from_source(&s, retention);
+  recurrence *with_state = analyse_named(&s, "retention");
   assert_null(chunk_build_pointwise(s.memory, with_state, 8));
   fixture_close(&s);
 }
@@ -813,7 +636,7 @@ TEST(too_many_axes_are_refused) {
     header = arena_printf(s.memory, "%sA%d = 1, ", header, i);
     names = arena_printf(s.memory, "%s%sA%d", names, i ? "," : "", i);
   }
-  recurrence *r = from_source(
+  recurrence *r = fixture_analyse(
       &s,
       arena_printf(s.memory,
                    "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] "
@@ -829,15 +652,15 @@ TEST(too_many_axes_are_refused) {
 // What has no chunked form here says why, and has its step program.
 TEST(other_structures_are_refused) {
   static const struct {
-    const char *source, *reason;
+    const char *name, *reason;
   } cases[] = {
-      {lags, "h is not linear: each step needs the one before"},
-      {pointwise, "there is no state"},
-      {gated_unit, "h is not linear: each step needs the one before"},
+      {"lags", "h is not linear: each step needs the one before"},
+      {"pointwise", "there is no state"},
+      {"gated unit", "h is not linear: each step needs the one before"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, cases[i].source);
+    recurrence *r = analyse_named(&s, cases[i].name);
     const char *reason = NULL;
     assert_null(chunk_build_linear_scan(s.memory, r, 16, &reason));
     assert_string_equal(reason, cases[i].reason);
@@ -881,14 +704,18 @@ static bool agrees_loosely(const recurrence *r, const tile_program *forward, con
 
 enum { RANDOM_PROGRAMS = 60 };
 
-TEST(random_programs_agree) {
+static uint64_t first_seed(void) {
   const char *given = getenv("REC_SEED");
-  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  return given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+}
+
+TEST(random_programs_agree) {
+  uint64_t first = first_seed();
   int compared = 0;
   for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
     fixture s = fixture_open();
     const char *text = random_program(s.memory, seed, "r", NULL), *message, *reason;
-    recurrence *r = from_source(&s, text);
+    recurrence *r = fixture_analyse(&s, text);
     trial t = trial_new(s.memory, r, 2, 7, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();
     if (all_finite(&t)) {
@@ -970,12 +797,11 @@ static const char *random_scalar_decay(arena *a, uint64_t seed) {
 }
 
 TEST(random_scalar_decays_agree) {
-  const char *given = getenv("REC_SEED");
-  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  uint64_t first = first_seed();
   for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
     fixture s = fixture_open();
     const char *text = random_scalar_decay(s.memory, seed), *message = "", *reason = NULL;
-    recurrence *r = from_source(&s, text);
+    recurrence *r = fixture_analyse(&s, text);
     trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();
     tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
@@ -1063,13 +889,12 @@ static const char *random_mixture(arena *a, uint64_t seed) {
 }
 
 TEST(random_mixtures_agree) {
-  const char *given = getenv("REC_SEED");
-  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  uint64_t first = first_seed();
   int chunks = 0;
   for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
     fixture s = fixture_open();
     const char *text = random_mixture(s.memory, seed), *message = "", *reason = NULL;
-    recurrence *r = from_source(&s, text);
+    recurrence *r = fixture_analyse(&s, text);
     trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();
     tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
@@ -1086,10 +911,10 @@ TEST(random_mixtures_agree) {
 // Sequences of different lengths in one tensor, an empty one among them.
 TEST(packed_sequences_agree) {
   static const int32_t ends[] = {0, 5, 5, 18, 19};
-  static const char *const texts[] = {lags, scalar_decay};
+  static const char *const names[] = {"lags", "scalar decay"};
   for (int i = 0; i < 2; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, texts[i]);
+    recurrence *r = analyse_named(&s, names[i]);
     const char *where, *reason;
     tile_program *forward =
         i ? chunk_build_linear_scan(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);

@@ -123,13 +123,8 @@ TEST(products_on_tensor_cores_agree) {
 TEST(not_a_number_stays_one_in_products) {
   enum { TIME = 24, STEP = 19 };
   static const uint32_t bits[] = {0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800001};
-  const char *program = NULL;
-  for (int i = 0; i < kernel_program_count; i++)
-    if (strcmp(kernel_programs[i].name, "linear attention") == 0)
-      program = kernel_programs[i].source;
-  assert_non_null(program);
   fixture f = fixture_open();
-  recurrence *r = fixture_analyse(&f, program);
+  recurrence *r = fixture_analyse(&f, kernel_program_source("linear attention"));
   recurrence_kernels *kernels = codegen_gpu_schedule(
       f.memory, r, (schedule_options){.gpu = true, .form = FORM_CHUNK}, (codegen_gpu_options){0});
   gpu_library lib = gpu_library_load(f.memory, kernels, (codegen_gpu_options){0});

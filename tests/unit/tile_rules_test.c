@@ -2,24 +2,8 @@
 #include <math.h>
 
 #include "compiler/chunk/chunk.h"
-#include "compiler/sema/sema.h"
-#include "compiler/syntax/syntax.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/unit/unit.h"
-
-static recurrence *from_source(fixture *s, const char *text) {
-  const char *error = NULL;
-  const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
-  ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
-  sema_options options = {.override_count = 0};
-  typed_program *program =
-      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
-  if (diag_has_errors(s->messages)) {
-    diag_print(s->messages, stderr);
-    abort();
-  }
-  return recurrence_analyse(s->memory, program->recurrences.items[0]);
-}
 
 // ---- matrix products -------------------------------------------------------------------------
 
@@ -89,7 +73,7 @@ static double dots_of(arena *a, const tile_program *p, const recurrence *r, int 
 TEST(derived_backwards_cost_what_written_ones_do) {
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, costs[i].source);
+    recurrence *r = fixture_analyse(&s, costs[i].source);
     const char *reason = NULL;
     tile_program *forward = chunk_build_linear_scan(s.memory, r, 64, &reason);
     if (!forward) fail_msg("%s", reason);
@@ -132,7 +116,7 @@ static const char *const spellings[][2] = {
 
 static tile_program *chunks_of(fixture *s, const char *text) {
   const char *reason = NULL;
-  tile_program *p = chunk_build_linear_scan(s->memory, from_source(s, text), 16, &reason);
+  tile_program *p = chunk_build_linear_scan(s->memory, fixture_analyse(s, text), 16, &reason);
   if (!p) fail_msg("%s", reason);
   return p;
 }
@@ -157,16 +141,16 @@ TEST(spellings_cost_the_same) {
 // counted as one.
 TEST(the_backward_of_an_elementwise_step_is_short) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s,
-                              "recurrence selective_scan(D, N = 16) {\n"
-                              "  input x[D], dt[D], B[N], C[N]\n"
-                              "  param A_log[D,N], bias[D], skip[D]\n"
-                              "  state h[D,N]\n"
-                              "  output y[D]\n"
-                              "  let delta = softplus(dt + bias)\n"
-                              "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
-                              "  y = sum[N](C * h) + skip * x\n"
-                              "}\n");
+  recurrence *r = fixture_analyse(&s,
+                                  "recurrence selective_scan(D, N = 16) {\n"
+                                  "  input x[D], dt[D], B[N], C[N]\n"
+                                  "  param A_log[D,N], bias[D], skip[D]\n"
+                                  "  state h[D,N]\n"
+                                  "  output y[D]\n"
+                                  "  let delta = softplus(dt + bias)\n"
+                                  "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
+                                  "  y = sum[N](C * h) + skip * x\n"
+                                  "}\n");
   tile_program *forward = chunk_build_step(s.memory, r);
   tile_gradient gradient = tile_differentiate(s.memory, forward);
   const tile_program *programs[] = {forward, gradient.backward, gradient.recompute};
@@ -190,14 +174,14 @@ TEST(the_backward_of_an_elementwise_step_is_short) {
 // exponent says.
 TEST(high_powers_stay_short) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s,
-                              "recurrence r(D) {\n"
-                              "  input x[D]\n"
-                              "  state h[D]\n"
-                              "  output y[D]\n"
-                              "  h = x^40 * h[t-1] + x^1000000007\n"
-                              "  y = h^17\n"
-                              "}\n");
+  recurrence *r = fixture_analyse(&s,
+                                  "recurrence r(D) {\n"
+                                  "  input x[D]\n"
+                                  "  state h[D]\n"
+                                  "  output y[D]\n"
+                                  "  h = x^40 * h[t-1] + x^1000000007\n"
+                                  "  y = h^17\n"
+                                  "}\n");
   tile_program *forward = chunk_build_step(s.memory, r);
   tile_gradient gradient = tile_differentiate(s.memory, forward);
   assert_null(tile_verify(s.memory, forward));
@@ -209,14 +193,14 @@ TEST(high_powers_stay_short) {
 
 TEST(high_powers_in_chunks_end) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s,
-                              "recurrence r(K = 4, V = 3) {\n"
-                              "  input q[K], k[K], v[V]\n"
-                              "  state S[K,V]\n"
-                              "  output y[V]\n"
-                              "  S = S[t-1] + k^1000000007 * v\n"
-                              "  y = sum[K](q^1000000007 * S) * v^999\n"
-                              "}\n");
+  recurrence *r = fixture_analyse(&s,
+                                  "recurrence r(K = 4, V = 3) {\n"
+                                  "  input q[K], k[K], v[V]\n"
+                                  "  state S[K,V]\n"
+                                  "  output y[V]\n"
+                                  "  S = S[t-1] + k^1000000007 * v\n"
+                                  "  y = sum[K](q^1000000007 * S) * v^999\n"
+                                  "}\n");
   const char *reason = NULL;
   tile_program *forward = chunk_build_linear_scan(s.memory, r, 16, &reason);
   if (!forward) fail_msg("%s", reason);
@@ -321,7 +305,7 @@ TEST(chunk_programs_keep_the_rules) {
                                          scanned};
   for (int i = 0; i < 8; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, programs[i / 2]);
+    recurrence *r = fixture_analyse(&s, programs[i / 2]);
     const char *reason = NULL;
     tile_program *forward = i % 2 ? chunk_build_for_host(s.memory, r, 16, &reason)
                                   : chunk_build_linear_scan(s.memory, r, 16, &reason);
@@ -336,7 +320,7 @@ TEST(chunk_programs_keep_the_rules) {
 // The rules see what they are for.
 TEST(the_rules_see_violations) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s, LINEAR_ATTENTION(4, 3));
+  recurrence *r = fixture_analyse(&s, LINEAR_ATTENTION(4, 3));
   tile_program *p = tile_program_new(s.memory, "p", &r->body, TILE_CHUNK, 8);
   tile_id x = tile_argument(p, tile_tensor_place(TILE_INPUT, &r->body, 0, 0));
   tile_id inclusive = tile_indexed(p, TILE_PREFIX, x, 0, 0);
@@ -357,7 +341,7 @@ TEST(the_rules_see_violations) {
 // entry of V alone. A kernel that does not cut V needs no such question; one that does keeps it.
 TEST(whole_axes_need_no_first_entry) {
   fixture s = fixture_open();
-  recurrence *r = from_source(&s, gated);
+  recurrence *r = fixture_analyse(&s, gated);
   const char *reason = NULL;
   tile_program *forward = chunk_build_linear_scan(s.memory, r, 16, &reason);
   if (!forward) fail_msg("%s", reason);
