@@ -1,6 +1,6 @@
 // libFuzzer: any input of the language server has answers, and any text and edit of a text has
 // messages.
-//   fuzz/lsp_fuzz -max_total_time=600 -dict=tests/fuzz/parser.dict CORPUS tests/fuzz/seeds/lsp tests/fuzz/seeds/parser
+//   fuzz/lsp_fuzz -max_total_time=600 -dict=tests/fuzz/parser.dict CORPUS tests/fuzz/seeds/lsp tests/syntax
 //
 // An input that begins with "Content-" is what a client sends. Any other one is a text: it is
 // opened, asked about at places that follow from its bytes, changed there and asked about again.

@@ -1,5 +1,5 @@
 // libFuzzer: any text is refused with a message or becomes bodies that print.
-//   fuzz/sema_fuzz -max_total_time=600 -dict=tests/fuzz/parser.dict CORPUS tests/fuzz/seeds/parser tests/sema
+//   fuzz/sema_fuzz -max_total_time=600 -dict=tests/fuzz/parser.dict CORPUS tests/syntax tests/sema
 #include <stdint.h>
 #include <stdlib.h>
 
