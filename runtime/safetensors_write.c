@@ -134,8 +134,7 @@ static rec_status join_file(tensor_writer *w, const char *file) {
   if (w->file.handle >= 0) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
                   "%s: expected the file that rank 0 has begun to write, found none: %s; the "
-                  "folder of the runs must be one "
-                  "that all ranks see",
+                  "folder of the runs must be one that all ranks see",
                   file, strerror(errno));
 }
 

@@ -101,8 +101,7 @@ const subcommand apply_command = {
         "Runs the recurrence NAME of a compiled library, or of a .rec file (compiled on the fly), "
         "on tensors from a file.\n"
         "Inputs: every input [B,T,axes] and parameter [axes] by its name, initial states h0.S, "
-        "packed sequences by "
-        "cu_seqlens.\n"
+        "packed sequences by cu_seqlens.\n"
         "Outputs: every output by its name, final states hT.S.\n",
     .options = options,
     .run = run_apply};

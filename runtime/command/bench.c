@@ -83,8 +83,7 @@ static int check_define(const bench *b, const rec_module *module, const char *de
       if (s != b->signature || s->axes[k].size < 0 || s->axes[k].size == found) continue;
       fprintf(stderr,
               "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; "
-              "compile it with recc -D "
-              "%s=%lld, or measure its .rec file\n",
+              "compile it with recc -D %s=%lld, or measure its .rec file\n",
               s->name, (long long)s->axes[k].size, s->axes[k].name, b->module.file, found,
               s->axes[k].name, found);
       return EXIT_USAGE;
@@ -396,8 +395,7 @@ static void show_json(const bench *b, const figures *f) {
   if (!b->forward_only) {
     printf(
         ", \"forward_saving_ms\": %.4f, \"backward_ms\": %.4f, \"both_ms\": %.4f, "
-        "\"least_saving_ms\": %.4f, \"least_backward_ms\": %.4f, "
-        "\"both_over_forward\": %.4f, "
+        "\"least_saving_ms\": %.4f, \"least_backward_ms\": %.4f, \"both_over_forward\": %.4f, "
         "\"both_fraction\": %.4f",
         1e3 * f->saving, 1e3 * f->backward, 1e3 * f->both, 1e3 * f->least_saving,
         1e3 * f->least_backward, f->ratio, f->both_fraction);

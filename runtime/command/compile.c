@@ -95,8 +95,7 @@ static bool has_room_for_recc(const char *command) {
     return true;
   fprintf(stderr,
           "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise "
-          "it, or give a library that is "
-          "compiled\n",
+          "it, or give a library that is compiled\n",
           command, LEAST_MIB, (unsigned long long)limit.rlim_cur >> 20);
   return false;
 }

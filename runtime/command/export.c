@@ -94,11 +94,11 @@ static rec_status export_tensors(const trained_model *of, const char *weights, r
   for (int i = 0; !status && i < count; i++)
     status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
   if (!status && e.endless && !r->anyway)
-    status = rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected finite numbers, found others in %d of the weights; nothing is "
-                      "written (--as bf16 or f32 has larger "
-                      "numbers than f16, --anyway writes these)",
-                      r->folder, e.endless);
+    status =
+        rec_fail(REC_ERROR_ARGUMENT,
+                 "%s: expected finite numbers, found others in %d of the weights; nothing is "
+                 "written (--as bf16 or f32 has larger numbers than f16, --anyway writes these)",
+                 r->folder, e.endless);
   if (!status) status = make_export_folder(r->folder);
   if (!status)
     status = rec_file_write(rec_path("%s/model.safetensors", r->folder).text, e.tensors, e.count,

@@ -52,8 +52,7 @@ bool find_recc(const char *command, char *file, size_t size) {
   if (find_in_path(file, size)) return true;
   fprintf(stderr,
           "rec %s: expected recc, which compiles programs, in %s (the folder of rec) or in the "
-          "path, found none; install it, or "
-          "set RECC to its file\n",
+          "path, found none; install it, or set RECC to its file\n",
           command, *folder ? folder : "?");
   return false;
 }

@@ -139,8 +139,7 @@ static rec_status check_run(const session *s, const train_block *block, const fi
   if (same) return REC_OK;
   return rec_fail(REC_ERROR_FILE,
                   "%s/%s: expected no run, or one with these weights, found one with others; "
-                  "--runs DIR imports into another "
-                  "folder, --again replaces it",
+                  "--runs DIR imports into another folder, --again replaces it",
                   s->options.runs, block->name);
 }
 

@@ -406,13 +406,11 @@ const subcommand tokenize_command = {
     .synopsis = "TOKENIZER FILE .. -o NAME",
     .text =
         "Texts (-: standard input) to the tokens that `data tokens(\"NAME\")` reads, of 16 bits, "
-        "or of 32 beyond 65536 "
-        "symbols.\n"
+        "or of 32 beyond 65536 symbols.\n"
         "TOKENIZER is a tokenizer.json of Hugging Face, a vocabulary of RWKV "
         "(rwkv_vocab_v20230424.txt), or the folder of a\n"
         "model with one of them. Each FILE is a document, or several with --split-at. Memory does "
-        "not grow with a text that "
-        "has\n"
+        "not grow with a text that has\n"
         "words or lines; what is not UTF-8 is read as U+FFFD, and counted.\n",
     .options = options,
     .run = tokenize};

@@ -48,8 +48,7 @@ static const option train_options[] = {
            "the same in seconds (default: every 30 seconds)"),
     NUMBER("--under-way", "N", options.under_way, 1,
            "shards that a time rank has begun and not ended, at most: fewer take less memory; no "
-           "result depends on it "
-           "(default: 4)"),
+           "result depends on it (default: 4)"),
     SHARED_OPTIONS};
 
 static const option evaluate_options[] = {SHARED_OPTIONS};

@@ -128,13 +128,12 @@ static void print_limit(FILE *out, const shown_predictions *s) {
   int64_t data = 1;
   while (2 * data <= l->shards) data *= 2;
   if (data * l->segments >= s->request->last) return;
-  fprintf(
-      out,
-      "no more than %" PRId64
-      " ranks: the program has %d shard%s, which decide how many data ranks there can be, and %d "
-      "segment%s, how many time ranks\n",
-      data * l->segments, l->shards, l->shards == 1 ? "" : "s", l->segments,
-      l->segments == 1 ? "" : "s");
+  fprintf(out,
+          "no more than %" PRId64
+          " ranks: the program has %d shard%s, which decide how many data ranks there can be, and "
+          "%d segment%s, how many time ranks\n",
+          data * l->segments, l->shards, l->shards == 1 ? "" : "s", l->segments,
+          l->segments == 1 ? "" : "s");
 }
 
 // Which exchange is better, where both are known.

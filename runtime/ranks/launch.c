@@ -55,8 +55,7 @@ rec_status launch_find(launched *found) {
   found->number = environment_number("SLURM_PROCID", 0);
   return rec_fail(REC_ERROR_DEVICE,
                   "srun has started %lld processes that cannot find each other; srun --mpi=list "
-                  "shows what there is: take pmix "
-                  "for Open MPI, pmi2 for MPICH",
+                  "shows what there is: take pmix for Open MPI, pmi2 for MPICH",
                   (long long)tasks);
 }
 
@@ -243,8 +242,7 @@ rec_status launch_ranks(int64_t count, const char *command, char *const *words, 
   if (!launch_program(program, sizeof program))
     return rec_fail(REC_ERROR_DEVICE,
                     "expected mpirun or mpiexec in the path, found neither; install Open MPI or "
-                    "MPICH (Debian: openmpi-bin; or "
-                    "pip install mpich)");
+                    "MPICH (Debian: openmpi-bin; or pip install mpich)");
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return rec_file_failed("/proc/self/exe");
   self[length] = '\0';

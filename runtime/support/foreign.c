@@ -225,11 +225,11 @@ static rec_status refuse_size(foreign_call *f, int memory, dimension d, int64_t 
         shape = numbers_text(x->shape, x->rank);
   long long size = *d.size;
   if (d.fixed)
-    return fail_foreign(
-        f, FOREIGN_WRONG_VALUE,
-        "expected %s = %lld, its compile-time size, for %s, found %lld in shape %s; "
-        "compile the library with -D %s=%lld",
-        d.word, size, title.text, (long long)found, shape.text, d.word, (long long)found);
+    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                        "expected %s = %lld, its compile-time size, for %s, found %lld in shape "
+                        "%s; compile the library with -D %s=%lld",
+                        d.word, size, title.text, (long long)found, shape.text, d.word,
+                        (long long)found);
   if (*d.teller < 0)
     return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s",
                         d.word, size, (long long)found, shape.text, title.text);
@@ -332,12 +332,11 @@ static rec_status read_offsets(foreign_call *f) {
                         "expected int32 for cu_seqlens, found %s; convert it",
                         dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
-    return fail_foreign(
-        f, FOREIGN_WRONG_VALUE,
-        "expected one dense axis of cu_seqlens, with the offsets of all sequences and "
-        "their end, found shape %s, strides %s",
-        numbers_text(x->shape, x->rank).text,
-        x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
+    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+                        "expected one dense axis of cu_seqlens, with the offsets of all sequences "
+                        "and their end, found shape %s, strides %s",
+                        numbers_text(x->shape, x->rank).text,
+                        x->strides ? numbers_text(x->strides, x->rank).text : "of dense axes");
   f->sequences = x->shape[0] - 1;
   return REC_OK;
 }

@@ -97,10 +97,10 @@ static rec_status read_unknown(tokenizer *t, const cJSON *json) {
 rec_status read_bpe(tokenizer *t, const cJSON *json) {
   static const char *const absent[] = {"continuing_subword_prefix", "end_of_word_suffix"};
   const cJSON *dropout = json_get(json, "dropout");
-  rec_status status = check_members(
-      t, "model", json,
-      "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk byte_fallback "
-      "ignore_merges vocab merges");
+  rec_status status =
+      check_members(t, "model", json,
+                    "type dropout unk_token continuing_subword_prefix end_of_word_suffix fuse_unk "
+                    "byte_fallback ignore_merges vocab merges");
   for (int i = 0; !status && i < 2; i++)
     if (*json_text(json, absent[i]))
       status = wrong_value(t, "model", absent[i], json_get(json, absent[i]), "none");

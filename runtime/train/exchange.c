@@ -16,12 +16,12 @@ rec_status exchange_check(const trainer *t) {
                     "train %s: expected time ranks to divide its %d segments, found %d",
                     t->block->name, all->segments, times);
   if (data <= all->shards) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: expected at most %d data ranks, for its batch of %lld sequences of "
-                  "%lld tokens is cut into %d "
-                  "shards; found %d; a larger batch, or accumulate, has more",
-                  t->block->name, all->shards, (long long)t->block->batch,
-                  (long long)t->block->context, all->shards, data);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "train %s: expected at most %d data ranks, for its batch of %lld sequences of %lld tokens is "
+      "cut into %d shards; found %d; a larger batch, or accumulate, has more",
+      t->block->name, all->shards, (long long)t->block->batch, (long long)t->block->context,
+      all->shards, data);
 }
 
 static rec_status new_window_there(trainer *t, int64_t bytes) {

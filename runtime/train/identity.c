@@ -237,8 +237,7 @@ rec_status identity_check(const char *path, const char *was, const char *now) {
   else if (count)
     status = rec_fail(REC_ERROR_ARGUMENT,
                       "%s: expected what this run was trained with so far, found another: %s; put "
-                      "it back to go on, or train "
-                      "in another folder (--runs DIR)",
+                      "it back to go on, or train in another folder (--runs DIR)",
                       path, text);
   free(text);
   cJSON_Delete(old);
@@ -282,8 +281,7 @@ static rec_status check_same_function(const char *path, cJSON *was, cJSON *now) 
   if (text && count)
     status = rec_fail(REC_ERROR_ARGUMENT,
                       "%s: expected weights of this program, found those of another: %s; read them "
-                      "with the program that they "
-                      "were trained with, or train again",
+                      "with the program that they were trained with, or train again",
                       path, text);
   free(text);
   cJSON_Delete(old);
@@ -300,8 +298,7 @@ static rec_status check_text_held_out(const char *path, const cJSON *was, const 
     return REC_OK;
   return rec_fail(REC_ERROR_ARGUMENT,
                   "%s: expected a held-out text that was not trained on, found split = %g, trained "
-                  "with %g; put it back, or "
-                  "train again",
+                  "with %g; put it back, or train again",
                   path, fresh->valuedouble, old->valuedouble);
 }
 

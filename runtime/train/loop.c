@@ -403,11 +403,11 @@ rec_status session_check_new(const session *s, const train_block *block) {
     if (exists && !checkpoint_progress(path.text, &step, &steps))
       snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
     if (exists)
-      status = rec_fail(REC_ERROR_ARGUMENT,
-                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on "
-                        "from there, --runs DIR trains "
-                        "in another folder, --again in this one, where the old run is lost",
-                        block->name, s->options.runs, path.text, done);
+      status = rec_fail(
+          REC_ERROR_ARGUMENT,
+          "expected no run of the block '%s' in %s, found %s%s; --resume goes on from there, "
+          "--runs DIR trains in another folder, --again in this one, where the old run is lost",
+          block->name, s->options.runs, path.text, done);
   }
   return status;
 }

@@ -77,8 +77,7 @@ rec_status result_check_alphabet(const session *s, const train_block *block,
   if (!status && learned && read && strcmp(learned, read) != 0)
     status = rec_fail(REC_ERROR_ARGUMENT,
                       "%s: expected a text of the characters that the weights of '%s' have "
-                      "learned, found one of others, which "
-                      "would be numbered otherwise",
+                      "learned, found one of others, which would be numbered otherwise",
                       session_data_path(s, reader).text, block->name);
   free(characters);
   return status;

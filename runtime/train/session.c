@@ -228,8 +228,7 @@ static rec_status take_lock(session *s, const char *path) {
   owner[strcspn(owner, "\n")] = 0;
   return rec_fail(REC_ERROR_FILE,
                   "%s: expected no other process in this folder of runs, found process %s; wait "
-                  "for its end, or choose another "
-                  "folder with --runs",
+                  "for its end, or choose another folder with --runs",
                   s->options.runs, *owner ? owner : "unknown");
 }
 

@@ -134,13 +134,13 @@ static rec_status too_large(const trainer *t, const executor_form *form) {
                                     ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
   if (status) return status;
   int64_t bytes = of.whole + (t->in->run.under_way - 1) * of.beside;
-  return rec_fail(
-      REC_ERROR_MEMORY,
-      "expected %.1f MiB of memory for the activations of train %s, found less; raise the limit "
-      "(ulimit -v), take "
-      "fewer --threads%s, or let more --time-ranks share its segments, of which there are %d",
-      (double)(bytes * t->in->run.lanes) / (1 << 20), t->block->name,
-      t->in->run.under_way > 1 ? ", or shards --under-way" : "", t->in->share.all.segments);
+  return rec_fail(REC_ERROR_MEMORY,
+                  "expected %.1f MiB of memory for the activations of train %s, found less; raise "
+                  "the limit (ulimit -v), take fewer --threads%s, or let more --time-ranks share "
+                  "its segments, of which there are %d",
+                  (double)(bytes * t->in->run.lanes) / (1 << 20), t->block->name,
+                  t->in->run.under_way > 1 ? ", or shards --under-way" : "",
+                  t->in->share.all.segments);
 }
 
 // The executors of the shards that a lane has under way.
@@ -342,8 +342,7 @@ static rec_status not_finite(trainer *t, const step_report *report) {
   find_bad_number(t, &found);
   return rec_fail(REC_ERROR_ARGUMENT,
                   "train %s: the loss is %g with a gradient of norm %g at step %lld; the first "
-                  "number that is not finite is in "
-                  "%s; a smaller lr may help",
+                  "number that is not finite is in %s; a smaller lr may help",
                   t->block->name, plain(report->loss), plain(report->gradient_norm),
                   (long long)t->step, found.text);
 }
@@ -362,11 +361,11 @@ static void sum_starts(trainer *t, step_report *report) {
 // Where no batch can have a target, the first has none.
 static rec_status check_targets(const trainer *t) {
   if (t->step || t->in->batch.weight_sum > 0) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT,
-                  "train %s: expected targets that the loss counts, found none in the first batch: "
-                  "its 'from' leaves out all "
-                  "of them, or labels and rest weigh 0, or the documents are too short",
-                  t->block->name);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "train %s: expected targets that the loss counts, found none in the first batch: its 'from' "
+      "leaves out all of them, or labels and rest weigh 0, or the documents are too short",
+      t->block->name);
 }
 
 // The loss, and what is reported about the states that the batch ended with.

@@ -128,8 +128,7 @@ static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t
   if (cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
     simt_fail_thread(thread,
                      "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
-                     "without a fence for what reads "
-                     "beside the threads",
+                     "without a fence for what reads beside the threads",
                      offset, cell->writer);
   cell->read_epoch = b->epoch;
   cell->reader = READER_MANY;

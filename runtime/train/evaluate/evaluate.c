@@ -181,11 +181,11 @@ static rec_status check_length(const evaluation *e, const evaluate_block *b, con
                                int64_t length) {
   int64_t held_out = e->data.count - e->data.train_count;
   if (e->data.task || length < held_out) return REC_OK;
-  return rec_fail(REC_ERROR_ARGUMENT,
-                  "evaluate %s: expected a length below the %lld held-out tokens, which are not "
-                  "read twice, found %s = %lld); "
-                  "ask for less, give more text, or hold out a larger part of it (split)",
-                  b->name, (long long)held_out, what, (long long)length);
+  return rec_fail(
+      REC_ERROR_ARGUMENT,
+      "evaluate %s: expected a length below the %lld held-out tokens, which are not read twice, "
+      "found %s = %lld); ask for less, give more text, or hold out a larger part of it (split)",
+      b->name, (long long)held_out, what, (long long)length);
 }
 
 static rec_status check_judged_lengths(const evaluation *e, const evaluate_block *b) {
@@ -216,8 +216,7 @@ static rec_status check_weights_held_out(const evaluation *e, const evaluate_blo
       continue;
     return rec_fail(REC_ERROR_ARGUMENT,
                     "evaluate %s: expected a held-out text that was not trained on, found split = "
-                    "%g of '%s', which goes on "
-                    "from '%s', trained with %g",
+                    "%g of '%s', which goes on from '%s', trained with %g",
                     b->name, judged->source.split, judged->name, before->name,
                     before->source.split);
   }

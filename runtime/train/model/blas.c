@@ -36,8 +36,7 @@ rec_status blas_reserve(int threads) {
   if (threads > made && !buffers_fit(threads - made))
     status = rec_fail(REC_ERROR_MEMORY,
                       "expected memory for the matrix products of %d thread%s, %d MiB for each, "
-                      "found less; raise the limit "
-                      "(ulimit -v), or take fewer --threads",
+                      "found less; raise the limit (ulimit -v), or take fewer --threads",
                       threads, threads == 1 ? "" : "s", BUFFER_MIB);
   if (threads > made && !status) {
     for (int i = 0; i < threads; i++) taken[i] = blas_memory_alloc(0);

@@ -67,8 +67,7 @@ static void put_blocks_of_mamba(FILE *out, const public_values *v, const char *l
   for (long long i = 0; i < v->layers; i++)
     fprintf(out,
             "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), "
-            "%s, N = %lld, W = %lld, name = "
-            "\"backbone.layers.%lld.mixer\")\n",
+            "%s, N = %lld, W = %lld, name = \"backbone.layers.%lld.mixer\")\n",
             i + 1, i, layer, i, i, v->eps_text, heads, (long long)v->N, (long long)v->W, i);
   put_end(out, v, "rms_norm[D]", "backbone.norm_f", v->eps_text);
 }
@@ -131,15 +130,14 @@ static void put_gated_blocks(FILE *out, const public_values *v, bool with_R) {
   fputs(gated_mlp, out);
   put_imported_model(out, v, "");
   for (long long i = 0; i < v->layers; i++)
-    fprintf(
-        out,
-        "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = "
-        "\"model.layers.%lld.attn_norm\"%s), "
-        "H = %lld, %sK = %lld, V = %lld%s%s, name = \"model.layers.%lld.attn\")\n"
-        "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), "
-        "F = %lld, name = \"model.layers.%lld.mlp\")\n",
-        i, i, i, i, v->eps_text, (long long)v->H, R, (long long)v->K, (long long)v->V, L, W, i,
-        i + 1, i, i, i, v->eps_text, (long long)v->F, i);
+    fprintf(out,
+            "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = "
+            "\"model.layers.%lld.attn_norm\"%s), H = %lld, %sK = %lld, V = %lld%s%s, name = "
+            "\"model.layers.%lld.attn\")\n"
+            "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = "
+            "\"model.layers.%lld.mlp_norm\"%s), F = %lld, name = \"model.layers.%lld.mlp\")\n",
+            i, i, i, i, v->eps_text, (long long)v->H, R, (long long)v->K, (long long)v->V, L, W, i,
+            i + 1, i, i, i, v->eps_text, (long long)v->F, i);
   put_end(out, v, "rms_norm[D]", "model.norm", v->eps_text);
 }
 
@@ -262,8 +260,7 @@ static void put_rwkv_block(FILE *out, const public_values *v, long long i, const
           "  let %s(n%lld, %s, name = \"model.layers.%lld.attn\")\n"
           "  let a%lld = %s + y%lld\n"
           "  let x%lld = a%lld + MLP(LayerNorm(a%lld, name = \"model.layers.%lld.ffn_norm\"), F = "
-          "%lld, name = "
-          "\"model.layers.%lld.ffn\")\n",
+          "%lld, name = \"model.layers.%lld.ffn\")\n",
           i, x, i, mixer, i, sizes, i, i, x, i, i + 1, i, i, i, (long long)v->F, i);
 }
 

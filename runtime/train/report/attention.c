@@ -80,8 +80,7 @@ static void put_script(FILE *out, const maps *all) {
           all->count, all->cells, all->cells);
   fprintf(out,
           "unset key\nunset tics\nset xlabel 'j'\nset ylabel 'i'\nset palette defined (0 "
-          "'#ffffff', 0.2 '#aed6f1', 0.6 "
-          "'#2471a3', 1 '#1b2631')\n");
+          "'#ffffff', 0.2 '#aed6f1', 0.6 '#2471a3', 1 '#1b2631')\n");
   for (int l = 0; l < all->count; l++) {
     const layer_map *map = &all->layers[l];
     char title[sizeof map->name + 8];

@@ -15,8 +15,7 @@ void page_open(FILE *out, const char *title) {
       "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em "
       "0}td,th{padding:.2em .8em;border-bottom:1px solid "
       "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}pre{background:#f6f6f4;"
-      "padding:1em;overflow:auto;"
-      "font-size:13px}</style>\n<h1>",
+      "padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
       out);
   put_html(out, title);
   fputs("</h1>\n", out);

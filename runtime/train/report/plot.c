@@ -322,12 +322,11 @@ const picture pictures[PICTURES] = {
                              "How far the prediction moves if the first t tokens were never read.",
                              "effective remembrance", "t", "distance without the first t tokens",
                              false, true, "remembrance.csv", put_remembrance},
-    [PICTURE_ACCURACY] = {"accuracy", "Accuracy",
-                          "The share of answers, and of sequences without a wrong one, by length; "
-                          "by the depth of what the "
-                          "answer follows from, where it follows from one place.",
-                          "accuracy by length", "length", "share", true, true, "accuracy.csv",
-                          put_accuracy},
+    [PICTURE_ACCURACY] =
+        {"accuracy", "Accuracy",
+         "The share of answers, and of sequences without a wrong one, by length; by the depth of "
+         "what the answer follows from, where it follows from one place.",
+         "accuracy by length", "length", "share", true, true, "accuracy.csv", put_accuracy},
     [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.",
                       "training loss", "step", NULL, false, false, "log.jsonl", put_loss},
 };

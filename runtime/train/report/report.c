@@ -122,8 +122,7 @@ static void put_overflow(FILE *out, const report_source *s) {
             "</h2>\n<p>The largest decay a and input b of each head, the largest number that was "
             "read, a bound for T = %" PRId64
             " and for any T, and the first T at which b (1 - a^T) / (1 - a) passes the largest "
-            "number of a type that the bound "
-            "for any T passes.</p>\n",
+            "number of a type that the bound for any T passes.</p>\n",
             e->overflow);
     put_table(out, s, e, "overflow.csv");
   }
@@ -139,8 +138,7 @@ static void put_attention(FILE *out, const report_source *s) {
       put_html(out, e->name);
       fputs(
           "</h2>\n<p>How the output of a recurrence at i follows its input at j, meaned over "
-          "heads, and how its state after i "
-          "follows that after j.</p>\n",
+          "heads, and how its state after i follows that after j.</p>\n",
           out);
       page_svg(out, folder.text, "attention");
     }
