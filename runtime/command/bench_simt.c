@@ -1,7 +1,6 @@
 // rec bench --device simt: what a call costs on a GPU, as the executor counts it and the model
 // times it.
 #include <stdlib.h>
-#include <string.h>
 
 #include "compiler/abi/gpu_model.h"
 #include "compiler/abi/simt_options.h"

@@ -1,7 +1,6 @@
 // rec plan: what training takes on many ranks, before there are any.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "compiler/abi/output.h"
 #include "runtime/command/session.h"

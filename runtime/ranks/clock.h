@@ -8,8 +8,6 @@
 //                              and by nothing else, so that two runs have the same virtual time
 #pragma once
 
-#include <stdbool.h>
-
 #include "runtime/ranks/network.h"
 
 typedef struct rank_clock rank_clock;

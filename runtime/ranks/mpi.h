@@ -3,7 +3,6 @@
 // MPICH with its kin: the handles that differ are in one table.
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/ranks/launch.h"

@@ -6,7 +6,6 @@
 // which is one group of NCCL, in the order of the program, on the stream that computes.
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 #include "runtime/ranks/network.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "compiler/abi/json.h"
 #include "runtime/json_file.h"

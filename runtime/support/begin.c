@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "compiler/abi/spread.h"
-#include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/stage.h"
 

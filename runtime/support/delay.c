@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "compiler/abi/gpu_rows.h"
-#include "runtime/support/error.h"
 #include "runtime/support/gpu.h"
 #include "runtime/support/narrow.h"
 #include "runtime/support/stage.h"

@@ -14,7 +14,6 @@
 
 #include "runtime/support/alone.h"
 #include "runtime/support/begin.h"
-#include "runtime/support/cpu.h"
 #include "runtime/support/delay.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/abi/gpu_costs.h"
 #include "runtime/support/cuda_driver.h"
 #include "runtime/support/error.h"
 #include "runtime/support/gpu.h"

@@ -8,7 +8,6 @@
 // Of packed sequences it is the last one that goes on behind the segment, and the first one that
 // has begun before it. Where they are not the same one, nothing of the states before the segment is
 // left, and FORWARD or BACKWARD of that one makes the rest.
-#include "runtime/support/error.h"
 #include "runtime/support/fold.h"
 
 enum { SLICES = 2 };

@@ -128,15 +128,13 @@ static void check_format(void) {
 // What is formatted keeps its mode, and a link to it stays a link.
 static void check_links(void) {
   check(run("cd %s && mkdir deep && printf 'recurrence r(G) {input x[G] output y[G] y=x}' "
-            ">deep/r.rec && chmod 640 deep/r.rec && "
-            "ln -s deep/r.rec link.rec",
+            ">deep/r.rec && chmod 640 deep/r.rec && ln -s deep/r.rec link.rec",
             folder) == 0,
         "no file to format: %s", output);
   check(run("./rec fmt %s/link.rec", folder) == 0 && output[0] == '\0', "rec fmt of a link: %s",
         output);
   check(run("cd %s && [ -h link.rec ] && grep -q '^  output y\\[G\\]$' deep/r.rec && [ \"$(stat -c "
-            "%%a deep/r.rec)\" = 640 ] && "
-            "[ \"$(ls -A deep)\" = r.rec ]",
+            "%%a deep/r.rec)\" = 640 ] && [ \"$(ls -A deep)\" = r.rec ]",
             folder) == 0,
         "rec fmt replaces a link or a mode");
   check(run("cd %s && rm -r deep link.rec", folder) == 0, "%s", output);

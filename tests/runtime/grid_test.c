@@ -414,8 +414,8 @@ int main(int count, char **words) {
     if (full && c->more_sizes[0]) run_case(c, c->more_sizes, full, seed);
   }
   printf(
-      "%d runs; largest error f64 %.1e, f32 %.1e, %.1f times that of a plain f32 loop, "
-      "16 bits %.1e beyond rounding\n",
+      "%d runs; largest error f64 %.1e, f32 %.1e, %.1f times that of a plain f32 loop, 16 bits "
+      "%.1e beyond rounding\n",
       runs, worst_f64, worst_f32, worst_ratio, worst_narrow);
   return checked();
 }

@@ -260,13 +260,12 @@ static void run_program(const program *p) {
 // sanitizer needs all of them). Returns the bytes of that text.
 static size_t functions_of(int lag, char *text, size_t size) {
   char command[512];
-  snprintf(
-      command, sizeof command,
-      "file=$(mktemp) && echo 'recurrence r(D) { input x[D] param w[D] output y[D] let a = x * w "
-      "y = w * x[t-%d] + a[t-%d] + x[t-1] }' >$file; case " REC_BINARY_DIR
-      " in */asan) ;; *) ulimit -v 1000000 ;; esac; " REC_BINARY_DIR
-      "/bin/recc $file --target sm_80 --emit=functions | sort; rm $file",
-      lag, 2 * lag);
+  snprintf(command, sizeof command,
+           "file=$(mktemp) && echo 'recurrence r(D) { input x[D] param w[D] output y[D] let a = x "
+           "* w y = w * x[t-%d] + a[t-%d] + x[t-1] }' >$file; case " REC_BINARY_DIR
+           " in */asan) ;; *) ulimit -v 1000000 ;; esac; " REC_BINARY_DIR
+           "/bin/recc $file --target sm_80 --emit=functions | sort; rm $file",
+           lag, 2 * lag);
   FILE *answer = popen(command, "r");
   size_t read = answer ? fread(text, 1, size - 1, answer) : 0;
   text[read] = 0;

@@ -13,8 +13,7 @@
 // Rows of 80 numbers along two axes, of which the last has an odd size.
 static const char odd[] =
     "recurrence odd(G = 8, A = 16, B = 5, C = A, E = B) {\n  input x[G,A,B]\n  param "
-    "w[G,A,B,C,E]\n  state h[A,B]\n  output "
-    "y[A,B]\n"
+    "w[G,A,B,C,E]\n  state h[A,B]\n  output y[A,B]\n"
     "  h = 0.1 * sum[G](tanh(x + sum[C,E](w * h[t-1]{A -> C, B -> E})))\n  y = h\n}\n";
 
 // Two matrices side by side, whose copies fill more than shared memory.

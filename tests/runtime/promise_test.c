@@ -80,16 +80,14 @@ static void check_operands(const rec_recurrence *r) {
   problem *p = batch_of(r, 2, 7);
   numbers_of(p, "g")[(7 + 3) * 2 + 1] = 0.25;
   numbers_of(p, "g")[(7 + 4) * 2] = -7;
-  breaks(
-      p, r, forward,
-      "kept: kept_forward: expected g in [-5, 0], as promised, found 0.25 in step 3 of batch entry "
-      "1, [G=1]");
+  breaks(p, r, forward,
+         "kept: kept_forward: expected g in [-5, 0], as promised, found 0.25 in step 3 of batch "
+         "entry 1, [G=1]");
   p = batch_of(r, 1, 7);
   numbers_of(p, "x")[5 * 6 + 4] = NAN;
-  breaks(
-      p, r, forward,
-      "kept: kept_forward: expected x in [-2, 2], as promised, found nan in step 5 of batch entry "
-      "0, [G=1,N=1]");
+  breaks(p, r, forward,
+         "kept: kept_forward: expected x in [-2, 2], as promised, found nan in step 5 of batch "
+         "entry 0, [G=1,N=1]");
   p = batch_of(r, 1, 7);
   numbers_of(p, "w")[1] = 6.5;
   breaks(p, r, forward,
@@ -100,10 +98,9 @@ static void check_operands(const rec_recurrence *r) {
          "kept: kept_forward: expected c in [-1, 1], as promised, found -1.5, imaginary part");
   p = batch_of(r, 3, 7);
   numbers_of(p, "h")[2 * 6 + 5] = 9;
-  breaks(
-      p, r, step,
-      "step 0: kept: kept_step: expected h0_h in [-4, 4], as promised, found 9 in batch entry 2, "
-      "[G=1,N=2]");
+  breaks(p, r, step,
+         "step 0: kept: kept_step: expected h0_h in [-4, 4], as promised, found 9 in batch entry "
+         "2, [G=1,N=2]");
 }
 
 // Values that the recurrence computes: a state that is inside again at the end, an output.
@@ -112,16 +109,15 @@ static void check_results(const rec_recurrence *r) {
   for (int t = 2; t < 5; t++) numbers_of(p, "x")[(7 + t) * 6] = 2;
   numbers_of(p, "g")[(7 + 5) * 2] = -5;
   for (int i = 0; i < 2; i++) numbers_of(p, "w")[i] = 0;
-  breaks(
-      p, r, forward,
-      "kept: kept_forward: expected hT_h in [-4, 4], as promised, found 6 in step 4 of batch entry "
-      "1, [G=0,N=0]");
+  breaks(p, r, forward,
+         "kept: kept_forward: expected hT_h in [-4, 4], as promised, found 6 in step 4 of batch "
+         "entry 1, [G=0,N=0]");
   p = batch_of(r, 1, 7);
   numbers_of(p, "w")[0] = 6;
   for (int n = 0; n < 3; n++) numbers_of(p, "x")[6 * 6 + n] = 0.75;
   breaks(p, r, forward,
-         "kept: kept_forward: expected y in [-10, 10], as promised, found 13.5 in step 6 of "
-         "batch entry 0, [G=0]");
+         "kept: kept_forward: expected y in [-10, 10], as promised, found 13.5 in step 6 of batch "
+         "entry 0, [G=0]");
 }
 
 static void check_packed(const rec_recurrence *r) {
@@ -134,10 +130,9 @@ static void check_packed(const rec_recurrence *r) {
          "[G=0]");
   p = packed_of(r, lengths, 5);
   for (int t = 4; t < 7; t++) numbers_of(p, "x")[t * 6 + 1] = 2;
-  breaks(
-      p, r, forward,
-      "kept: kept_forward: expected hT_h in [-4, 4], as promised, found 6 in step 2 of sequence 4, "
-      "[G=0,N=1]");
+  breaks(p, r, forward,
+         "kept: kept_forward: expected hT_h in [-4, 4], as promised, found 6 in step 2 of sequence "
+         "4, [G=0,N=1]");
   p = packed_of(r, lengths, 5);
   numbers_of(p, "h")[3 * 6] = -5;
   breaks(p, r, forward,
@@ -161,10 +156,9 @@ static void check_plain(const rec_recurrence *r) {
   static const int32_t lengths[] = {2, 0, 3};
   problem *p = packed_of(r, lengths, 3);
   numbers_of(p, "x")[2 * 4 + 1] = 0.875;
-  breaks(
-      p, r, forward,
-      "plain: plain_forward: expected y in [0, 1.5], as promised, found 1.75 in step 2 of sequence "
-      "2, [G=1]");
+  breaks(p, r, forward,
+         "plain: plain_forward: expected y in [0, 1.5], as promised, found 1.75 in step 2 of "
+         "sequence 2, [G=1]");
 }
 
 // Inside of chunks no state exists: the steps are made beside them.

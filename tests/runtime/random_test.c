@@ -82,8 +82,7 @@ static compilation start(const char *text, setting s) {
 static const char *words_of(arena *memory, uint64_t seed, setting s) {
   return arena_printf(memory,
                       "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk "
-                      "%s --save-every %s -O%s "
-                      "--shared-memory %s%s)",
+                      "%s --save-every %s -O%s --shared-memory %s%s)",
                       (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk,
                       s.every, s.effort, s.shared_kib, s.summary ? " --summary" : "");
 }

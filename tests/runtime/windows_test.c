@@ -47,19 +47,16 @@ static void agree(const rec_recurrence *r, int64_t time, bool states) {
 static const char *const programs[] = {
     // Scalar decay in chunks; shared keys.
     "recurrence chunked(R, P = 8, N = 64) {\n  input x[R,P], g[R], k[N], q[N]\n  param w[R]\n  "
-    "state S[R,P,N]\n  output "
-    "y[R,P]\n"
+    "state S[R,P,N]\n  output y[R,P]\n"
     "  S = sigmoid(g + w) * S[t-1] + k * x\n  y = sum[N](q * S)\n}\n",
     // Steps, with a lag and a complex state; everything shares z.
     "recurrence stepped(R, N = 64) {\n  input x[R], z[N]\n  param a[R]\n  state h[R,N]\n  state "
-    "c[R,N] : complex\n  output "
-    "y[R]\n"
+    "c[R,N] : complex\n  output y[R]\n"
     "  h = sigmoid(a) * h[t-1] * tanh(z) + z * x[t-1]\n  c = complex(0.5, 0.4) * c[t-1] + x\n  y = "
     "sum[N](h * z + re(c))\n}\n",
     // Not linear, with matrices of parameters.
     "recurrence cell(R, K = 16, J = K, N = 64) {\n  input x[R,K], z[N]\n  param U[J,K], V[K,N]\n  "
-    "state h[R,K]\n  output "
-    "y[R,K]\n"
+    "state h[R,K]\n  output y[R,K]\n"
     "  h = tanh(sum[J](U * h[t-1]{K -> J}) + x + sum[N](V * z))\n  y = h\n}\n"};
 
 static void check_program(const char *text, const char *const *options, bool states) {

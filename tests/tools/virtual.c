@@ -182,8 +182,7 @@ int main(int count, char **words) {
   if (count != 6 || !launched || !getenv("REC_VIRTUAL_NETWORK") || !getenv("REC_VIRTUAL_TIMES")) {
     fprintf(stderr,
             "expected REC_VIRTUAL_NETWORK=FILE REC_VIRTUAL_TIMES=FILE mpirun -n T rec-virtual "
-            "LIBRARY ROWS STEPS SEGMENTS "
-            "SHARDS\n");
+            "LIBRARY ROWS STEPS SEGMENTS SHARDS\n");
     return 2;
   }
   const request q = {atoll(words[2]), atoll(words[3]), atoll(words[4]), atoll(words[5])};

@@ -637,12 +637,11 @@ TEST(too_many_axes_are_refused) {
     names = arena_printf(s.memory, "%s%sA%d", names, i ? "," : "", i);
   }
   recurrence *r = fixture_analyse(
-      &s,
-      arena_printf(s.memory,
-                   "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] "
-                   "output y[V] S = sigmoid(g) * S[t-1] + k * v * sum[%s](mean[K](q)) "
-                   "y = sum[K](k * S) }",
-                   header, names, names));
+      &s, arena_printf(
+              s.memory,
+              "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] output "
+              "y[V] S = sigmoid(g) * S[t-1] + k * v * sum[%s](mean[K](q)) y = sum[K](k * S) }",
+              header, names, names));
   const char *reason = NULL;
   assert_null(chunk_build_linear_scan(s.memory, r, 64, &reason));
   assert_string_equal(reason, "there are too many axes");
@@ -789,8 +788,7 @@ static const char *random_scalar_decay(arena *a, uint64_t seed) {
                                   random_decay(&seed), s, scale, random_decay(&seed), second, n);
   return arena_printf(
       a,
-      "%s"
-      "  y = read * %s + sum[K](%s) / (3 + w^2)\n"
+      "%s  y = read * %s + sum[K](%s) / (3 + w^2)\n"
       "  z = %s(3 + sum[K](u * n)^2) + sum[K](k * n[t-1]) + a * f + c[V = 0] + g * v[V = 2]\n"
       "}\n",
       text, random_values(&seed), before, PICK(&seed, "log", "sqrt", "tanh", "1 / "));
@@ -877,8 +875,7 @@ static const char *random_mixture(arena *a, uint64_t seed) {
   text = arena_printf(a, "%s  S = %s * S[t-1] + %s * %s * %s%s\n", text, decay, mixed_scalar(&seed),
                       s, values, low_rank_term(a, &seed, "S"));
   return arena_printf(a,
-                      "%s"
-                      "  let read = sum[K](%s * S)\n"
+                      "%s  let read = sum[K](%s * S)\n"
                       "  T = %s\n"
                       "  y = read + %s * sum[K](q * T)\n"
                       "  z = sum[K](%s * T[t-1]) / (1 + sum[K](q * n)^2) + 0 * earlier + c * i\n"

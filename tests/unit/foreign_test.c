@@ -194,8 +194,7 @@ TEST_WITH(types_choose_the_variant, set_up, tear_down) {
   assert_int_equal(c.f.fault, FOREIGN_WRONG_TYPE);
   assert_string_equal(rec_error(),
                       "f_forward: expected float64 for a[G], found float32; convert it, or compile "
-                      "the library with another "
-                      "--dtype (this library has f_f32, f_f64)");
+                      "the library with another --dtype (this library has f_f32, f_f64)");
 }
 
 // A state of complex numbers may have their type. Its rank is then one less.

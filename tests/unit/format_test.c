@@ -64,8 +64,7 @@ TEST(every_comment_stays) {
 TEST(layers_and_blocks) {
   assert_formats(
       "layer L(D){input u[D] let(a[D],b)=linear(u,name=\"in\") let c=repeat 3(x=a){\nlet q=x "
-      "x=q{D->D}}"
-      " output v[D]=repeat (2*D) (x = c) { x+f(x[D=0]) }}",
+      "x=q{D->D}} output v[D]=repeat (2*D) (x = c) { x+f(x[D=0]) }}",
       "layer L(D) {\n"
       "  input u[D]\n"
       "  let (a[D], b) = linear(u, name = \"in\")\n"

@@ -130,10 +130,9 @@ TEST(no_damage_leads_outside) {
 TEST(each_refusal_says_why) {
   library l = make_library();
   l.header.e_machine = EM_RISCV;
-  assert_refused(
-      &l,
-      "x.so: not a library that can be loaded: expected a shared library for x86-64 or aarch64, "
-      "found another ELF file");
+  assert_refused(&l,
+                 "x.so: not a library that can be loaded: expected a shared library for x86-64 or "
+                 "aarch64, found another ELF file");
   l = make_library();
   l.segment.p_offset = UINT64_MAX - 4;
   assert_refused(&l, "x.so: not a library that can be loaded: the file is truncated");
@@ -145,12 +144,10 @@ TEST(each_refusal_says_why) {
   assert_refused(&l, "x.so: not made by recc: it has no manifest");
   l = make_library();
   l.symbols[1].st_value = 0x2000 + sizeof manifest;
-  assert_refused(&l,
-                 "x.so: not a library that can be loaded: its manifest does not lie in what is "
-                 "mapped");
+  assert_refused(
+      &l, "x.so: not a library that can be loaded: its manifest does not lie in what is mapped");
   l = make_library();
   l.text[sizeof manifest - 1] = 'x';
-  assert_refused(&l,
-                 "x.so: not a library that can be loaded: its manifest does not lie in what is "
-                 "mapped");
+  assert_refused(
+      &l, "x.so: not a library that can be loaded: its manifest does not lie in what is mapped");
 }

@@ -79,11 +79,11 @@ TEST(formulas_have_these_ranges) {
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     fixture s = fixture_open();
     recurrence *r = fixture_analyse(
-        &s, arena_printf(s.memory,
-                         "recurrence r(K = 4, H, J) { input x, p in [0.5, 2], n in [-3, 1], u[H,J] "
-                         "param q[K] in [1, 2] output y, w[H,K] y = %s "
-                         "w = u[J = 2] * x * p * n * q }",
-                         ranges[i].expression));
+        &s,
+        arena_printf(s.memory,
+                     "recurrence r(K = 4, H, J) { input x, p in [0.5, 2], n in [-3, 1], u[H,J] "
+                     "param q[K] in [1, 2] output y, w[H,K] y = %s w = u[J = 2] * x * p * n * q }",
+                     ranges[i].expression));
     double low, high;
     recurrence_bounds(s.memory, r, r->body.tensors.items[5].assigned, &low, &high);
     bool outward = low <= ranges[i].low && high >= ranges[i].high;

@@ -66,8 +66,8 @@ static const struct {
 
 static const char *source_of(fixture *s, const char *expression) {
   return arena_printf(s->memory,
-                      "recurrence r(K = 2, V = 3) { input a, b[K], v[V] output y[K,V], w "
-                      "let g = %s  y = max(max(g, v), b)  w = a }",
+                      "recurrence r(K = 2, V = 3) { input a, b[K], v[V] output y[K,V], w let g = "
+                      "%s  y = max(max(g, v), b)  w = a }",
                       expression);
 }
 

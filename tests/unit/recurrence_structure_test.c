@@ -238,8 +238,8 @@ TEST(repeated_squares_are_analysed_at_once) {
                         i - 1, i, i - 1, i - 1);
   }
   const char *frame =
-      "recurrence r(K = 3, V = 4) { input x[K,V], q[K], k[K], v[V] state S[K,V] output y[V] %s "
-      "S = a59 * S[t-1] + b59 y = sum[K](q * S) }";
+      "recurrence r(K = 3, V = 4) { input x[K,V], q[K], k[K], v[V] state S[K,V] output y[V] %s S = "
+      "a59 * S[t-1] + b59 y = sum[K](q * S) }";
   recurrence *r = fixture_analyse(&s, arena_printf(s.memory, frame, lets));
   assert_int_equal(r->states.items[0].class, STATE_ELEMENTWISE);
   assert_true(r->states.items[0].log_decay != NO_VALUE);

@@ -50,8 +50,7 @@ static const char everything[] =
     "  e.lag = %11\n"
     "\n"
     "  structure S: elementwise, stratum 0, decay %1, log_decay %0, increment %11, keys [K], "
-    "values [H], "
-    "limit %10 \"a \\\"reason\\\"\"\n"
+    "values [H], limit %10 \"a \\\"reason\\\"\"\n"
     "  structure m: linear, stratum 1, limit \"words\"\n"
     "}\n";
 

@@ -136,14 +136,14 @@ TEST(malformed_files_are_refused) {
        "f: tensor `x`: expected `dtype`, `shape` and `data_offsets` once each"},
       {"{\"x\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
        "f: tensor `x`: expected `dtype`, `shape` and `data_offsets` once each"},
-      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-       "\"y\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}",
+      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"y\":{\"dtype\":\"F32\","
+       "\"shape\":[1],\"data_offsets\":[2,6]}}",
        6, "f: tensor `y`: its bytes overlap another tensor's"},
-      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-       "\"y\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[6,10]}}",
+      {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"y\":{\"dtype\":\"F32\","
+       "\"shape\":[1],\"data_offsets\":[6,10]}}",
        10, "f: tensor `y`: unused bytes before it"},
-      {"{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-       "\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+      {"{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"x\":{\"dtype\":\"U8\","
+       "\"shape\":[1],\"data_offsets\":[1,2]}}",
        2, "f: tensor `x`: named twice"},
       {"{\"x\":7}", 0, "f: tensor `x`: expected an object in the header"},
       {"{\"__metadata__\":[]}", 0,

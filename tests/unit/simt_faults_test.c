@@ -298,8 +298,8 @@ TEST(test_global_memory) {
   launch.region_count = 2;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
   assert_non_null(strstr(message,
-                         "thread 31: writes 4 bytes of global memory outside of every "
-                         "tensor, 128 bytes behind the start of y, which has 128"));
+                         "thread 31: writes 4 bytes of global memory outside of every tensor, 128 "
+                         "bytes behind the start of y, which has 128"));
   regions[0].writable = false;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
   assert_non_null(strstr(message, "writes to y, which is read only"));

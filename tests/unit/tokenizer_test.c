@@ -12,8 +12,7 @@ static void print_bpe(FILE *out, const char *settings) {
                                       "at", "Ġt", "Ġth", "Ġthe", "ĠĠ",  "ĊĊ", "Ã©"};
   static const char *const merges =
       "\"t h\", \"th e\", \"Ġ t\", \"Ġ th\", \"Ġt h\", \"Ġth e\", \"Ġ Ġ\", \"Ċ Ċ\", \"Ã ©\", \"▁ "
-      "▁\", \"▁ t\", \"▁ a\", \"▁ "
-      "the\", \"a t\"";
+      "▁\", \"▁ t\", \"▁ a\", \"▁ the\", \"a t\"";
   char character[5] = "";
   fprintf(out, "\"model\": {\"type\": \"BPE\", %s \"vocab\": {", settings);
   for (int b = 0; b < 256; b++) {
@@ -29,10 +28,8 @@ static void print_bpe(FILE *out, const char *settings) {
 static void print_unigram(FILE *out) {
   fprintf(out,
           "\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0], [\"▁\", "
-          "-2], [\"a\", -3.5], [\"t\", "
-          "-3], [\"h\", -4], "
-          "[\"e\", -3.25], [\"th\", -4], [\"he\", -4.5], [\"▁the\", -5], [\"▁t\", -3.75], [\"at\", "
-          "-4.125], [\".\", -6]]}");
+          "-2], [\"a\", -3.5], [\"t\", -3], [\"h\", -4], [\"e\", -3.25], [\"th\", -4], [\"he\", "
+          "-4.5], [\"▁the\", -5], [\"▁t\", -3.75], [\"at\", -4.125], [\".\", -6]]}");
 }
 
 static char *file_of(const char *members, const char *settings) {
@@ -227,8 +224,7 @@ TEST(test_blocks) {
   holds(LLAMA2_NORMAL ", \"pre_tokenizer\": " BYTES("false", "true"), "", 0);
   holds(
       "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \" {2,}\"}, \"content\": "
-      "\" \"}, "
-      "\"pre_tokenizer\": " META("always"),
+      "\" \"}, \"pre_tokenizer\": " META("always"),
       NULL, 0);
 }
 
@@ -276,9 +272,8 @@ static void refuses(const char *members, const char *settings, const char *messa
 TEST(test_refused) {
   refuses("\"version\": \"1.0\", \"other\": 1", "",
           "t.json: tokenizer: expected version truncation padding added_tokens normalizer "
-          "pre_tokenizer post_processor decoder "
-          "model, "
-          "found the member other, which rec does not know");
+          "pre_tokenizer post_processor decoder model, found the member other, which rec does not "
+          "know");
   refuses("\"truncation\": {}", "", "t.json: tokenizer.truncation: expected null, found {}");
   refuses("\"normalizer\": {\"type\": \"Precompiled\"}", "",
           "t.json: normalizer.type: expected one that rec has, found Precompiled");

@@ -113,8 +113,7 @@ static int check_libraries(int count, char **paths) {
 int main(int count, char **words) {
   static const char usage[] =
       "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | micro | speed "
-      "FOLDER SHAPES | once FOLDER "
-      "SHAPES | passes FOLDER SHAPES\n";
+      "FOLDER SHAPES | once FOLDER SHAPES | passes FOLDER SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);

@@ -105,12 +105,9 @@ static const micro micros[] = {
     // each lane.
     {"combine_element", 8, 1, 8, 4, ZEROS, true, "mov.u32 %s0, %tid.x; shl.b32 %s0, %s0, 4;",
      "add.u32 %s0, %s0, 4096; and.b32 %s0, %s0, 65535; cvt.u64.u32 %e1, %s0; add.u64 %e1, %e1, "
-     "%data; "
-     "ld.global.cg.v4.f32 {%h0,%h1,%h2,%h3}, [%e1]; ld.global.cg.v4.f32 {%h4,%h5,%h6,%h7}, "
-     "[%e1+65536]; "
-     "fma.rn.f32 %a#, %h0, %h4, %a#; fma.rn.f32 %b#, %h1, %h5, %b#; fma.rn.f32 %c#, %h2, %h6, %c#; "
-     "fma.rn.f32 %g#, %h3, %h7, "
-     "%g#;"},
+     "%data; ld.global.cg.v4.f32 {%h0,%h1,%h2,%h3}, [%e1]; ld.global.cg.v4.f32 {%h4,%h5,%h6,%h7}, "
+     "[%e1+65536]; fma.rn.f32 %a#, %h0, %h4, %a#; fma.rn.f32 %b#, %h1, %h5, %b#; fma.rn.f32 %c#, "
+     "%h2, %h6, %c#; fma.rn.f32 %g#, %h3, %h7, %g#;"},
     {"combine_product", 8, 1, 8, 16, ZEROS, false, THREAD_ROW, LOAD_4("0") FMA_16},
     // ---- sequences, on a full multiprocessor: the turns of a scheduler that gpu_costs.def calls
     // instructions ----
@@ -119,42 +116,33 @@ static const micro micros[] = {
          "%a#", "%h0") FMA("%b#", "%h1") "add.u32 %s#, %s#, %lane;"},
     {"split", 16, 4, 8, 1, ZEROS, false, "",
      "cvt.rna.tf32.f32 %t0, %a#; mov.b32 %h0, %t0; sub.f32 %h0, %a#, %h0; cvt.rna.tf32.f32 %t1, "
-     "%h0; xor.b32 %s#, %s#, %t0; "
-     "xor.b32 %s#, %s#, %t1; add.f32 %a#, %a#, %x;"},
+     "%h0; xor.b32 %s#, %s#, %t0; xor.b32 %s#, %s#, %t1; add.f32 %a#, %a#, %x;"},
     {"group_step", 16, 4, 8, 1, ZEROS, false, "mov.b64 %e4, %data;", "add.u64 %e#, %e#, %e4;"},
     {"shuffled", 16, 4, 8, 1, ZEROS, false, "",
      "mov.b32 %t0, %a#; shfl.sync.bfly.b32 %t1, %t0, 1, 31, -1; mov.b32 %h0, %t1; add.f32 %a#, "
      "%a#, %h0;"},
     {"meeting", 16, 4, 8, 1, ZEROS, false, "",
      "mov.b32 %t0, %a#; shfl.sync.up.b32 %t1|%p1, %t0, 1, 0, -1; mov.b32 %h0, %t1; selp.f32 %h0, "
-     "%h0, %x, %p1; add.f32 %a#, "
-     "%a#, %h0;"},
+     "%h0, %x, %p1; add.f32 %a#, %a#, %h0;"},
     {"level", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      "shl.b32 %s#, %s#, 1; setp.lt.u32 %p1, %s#, %lane; selp.b32 %t0, %s#, %lane, %p1; "
-     "bar.warp.sync -1; add.u32 %s#, %t0, "
-     "%s4;"},
+     "bar.warp.sync -1; add.u32 %s#, %t0, %s4;"},
     {"level_step", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      LOAD("%h0", "0") "add.f32 %a#, %a#, %h0; st.volatile.shared.f32 [%s4+4], %a#;"},
     {"level_read", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      "add.u32 %t0, %s#, %lane; clz.b32 %t1, %t0; shl.b32 %t2, %t1, 2; add.u32 %t2, %t2, %base; "
-     "shr.u32 %t3, %lane, %t1; "
-     "ld.volatile.shared.f32 %h0, [%t2]; ld.volatile.shared.f32 %h1, [%s4]; max.f32 %h0, %h0, %h1; "
-     "add.f32 %a#, %a#, %h0; "
-     "add.u32 %s#, %t0, %t3;"},
+     "shr.u32 %t3, %lane, %t1; ld.volatile.shared.f32 %h0, [%t2]; ld.volatile.shared.f32 %h1, "
+     "[%s4]; max.f32 %h0, %h0, %h1; add.f32 %a#, %a#, %h0; add.u32 %s#, %t0, %t3;"},
     {"vector", 16, 4, 8, 2, ZEROS, false, THREAD_ROW,
      "ld.volatile.shared.u32 %t0, [%s4]; shl.b32 %t1, %t0, 16; and.b32 %t2, %t0, -65536; mov.b32 "
-     "%h0, %t1; mov.b32 %h1, "
-     "%t2; " FMA("%a#", "%h0") FMA("%b#", "%h1")},
+     "%h0, %t1; mov.b32 %h1, %t2; " FMA("%a#", "%h0") FMA("%b#", "%h1")},
     {"vector_tile", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      "ld.volatile.shared.v4.u32 {%t0,%t1,%t2,%t3}, [%s4]; " MMA(
          "{%a#,%b#,%c#,%g#}") "add.u32 %s#, %s#, %lane;"},
     {"vector_sum", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      "add.f32 %a#, %a#, %b#; mov.b32 %t0, %a#; shfl.sync.bfly.b32 %t1, %t0, 1, 31, -1; mov.b32 "
-     "%h0, %t1; add.f32 %a#, %a#, "
-     "%h0; "
-     "mov.b32 %t0, %a#; shfl.sync.bfly.b32 %t1, %t0, 2, 31, -1; mov.b32 %h0, %t1; add.f32 %a#, "
-     "%a#, %h0; "
-     "st.volatile.shared.f32 [%s4], %a#;"},
+     "%h0, %t1; add.f32 %a#, %a#, %h0; mov.b32 %t0, %a#; shfl.sync.bfly.b32 %t1, %t0, 2, 31, -1; "
+     "mov.b32 %h0, %t1; add.f32 %a#, %a#, %h0; st.volatile.shared.f32 [%s4], %a#;"},
     {"vector_part", 16, 4, 8, 1, ZEROS, false, THREAD_ROW,
      LOAD("%h0", "0") "add.f32 %a#, %a#, %h0; add.u32 %s#, %s#, %lane;"},
     {"by_threads", 16, 2, 8, 16, ZEROS, false, THREAD_ROW,
@@ -172,13 +160,10 @@ static const micro micros[] = {
          LOAD_4("24576") FMA_4("%h3") "add.u32 %s#, %s#, %lane;"},
     {"solve_shared", 16, 4, 4, 1, ZEROS, false, "",
      "mov.b32 %t0, %a#; shfl.sync.idx.b32 %t0, %t0, %warp, 31, -1; mov.b32 %h0, %t0; mov.b32 %t1, "
-     "%b#; "
-     "shfl.sync.idx.b32 %t1, %t1, %warp, 31, -1; mov.b32 %h1, %t1; mov.b32 %t2, %c#; "
-     "shfl.sync.idx.b32 %t2, %t2, %warp, 31, "
-     "-1; "
-     "mov.b32 %h2, %t2; mov.b32 %t3, %g#; shfl.sync.idx.b32 %t3, %t3, %warp, 31, -1; mov.b32 %h3, "
-     "%t3; "
-     "add.f32 %a#, %h0, %x; add.f32 %b#, %h1, %x; add.f32 %c#, %h2, %x; add.f32 %g#, %h3, %x;"},
+     "%b#; shfl.sync.idx.b32 %t1, %t1, %warp, 31, -1; mov.b32 %h1, %t1; mov.b32 %t2, %c#; "
+     "shfl.sync.idx.b32 %t2, %t2, %warp, 31, -1; mov.b32 %h2, %t2; mov.b32 %t3, %g#; "
+     "shfl.sync.idx.b32 %t3, %t3, %warp, 31, -1; mov.b32 %h3, %t3; add.f32 %a#, %h0, %x; add.f32 "
+     "%b#, %h1, %x; add.f32 %c#, %h2, %x; add.f32 %g#, %h3, %x;"},
     {"solve_own", 16, 2, 4, 1, ZEROS, false, THREAD_ROW,
      LOAD_4("0") FMA("%a#", "%h0") FMA("%b#", "%h1") FMA("%b#", "%a#") LOAD_4("8192")
          FMA("%c#", "%h2") FMA("%c#", "%b#") FMA(

@@ -225,8 +225,7 @@ static int print_figure(const measured *m, const char *pass, double seconds, dou
                         double operations) {
   printf(
       "{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": "
-      "%lld, \"time\": %lld, "
-      "\"bytes\": %.0f, \"operations\": %.4g",
+      "%lld, \"time\": %lld, \"bytes\": %.0f, \"operations\": %.4g",
       m->shape->label, pass, (long long)m->call.batch, (long long)m->call.time, bytes, operations);
   if (seconds > 0) printf(", \"milliseconds\": %.4f", 1e3 * seconds);
   printf("}\n");

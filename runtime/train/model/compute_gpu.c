@@ -2,7 +2,6 @@
 // products where there is one.
 //
 //   y = x weight^T: [round weight] cublasGemmEx, or rec_model_product_f32 over tiles of 64 x 64
-#include <stdlib.h>
 
 #include "runtime/train/model/gpu_place.h"
 

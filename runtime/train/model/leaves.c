@@ -1,7 +1,5 @@
 #include "runtime/train/model/leaves.h"
 
-#include <string.h>
-
 // A leaf costs a pass over a block of gradients, which a few hundred tokens outweigh. Few tokens
 // are cut into as many leaves as keep threads busy; many tokens into so many that a cluster can
 // share them.

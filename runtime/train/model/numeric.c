@@ -3,7 +3,6 @@
 
 #include <cblas.h>
 #include <math.h>
-#include <string.h>
 
 #include "runtime/support/narrow.h"
 

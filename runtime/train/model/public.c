@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/abi/json.h"
 #include "compiler/base/text.h"
 #include "runtime/train/model/public_settings.h"
 #include "runtime/train/model/public_text.h"

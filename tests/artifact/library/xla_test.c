@@ -106,8 +106,7 @@ static void test_refusals(void) {
   expect_text(
       call(sums, (xla_buffer *[]){&x}, positions(1, in), (xla_buffer *[]){&y}, positions(1, out)),
       "3 sums_forward: expected time = 3, as x[batch,time,D] has it, found 4 in shape [2,4,4] of "
-      "y[batch,time,D] (this "
-      "library has sums_f32, sums_f64)");
+      "y[batch,time,D] (this library has sums_f32, sums_f64)");
   expect(call(sums, (xla_buffer *[]){&whole}, positions(1, in), (xla_buffer *[]){&x},
               positions(1, out)) &&
              strstr(said, "found int32"),
