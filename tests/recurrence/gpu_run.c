@@ -1,25 +1,18 @@
 #include "tests/recurrence/gpu_run.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include "compiler/abi/frame.h"
 #include "compiler/abi/gpu_frame.h"
 #include "compiler/abi/library.h"
-#include "compiler/base/embedded.h"
 #include "runtime/support/narrow.h"
+#include "tests/recurrence/load.h"
 #include "tests/unit/unit.h"
 
 typedef void gpu_function(const void *);
 typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
 
 // ---- a library of kernels --------------------------------------------------------------------
-
-static link_object embedded(const char *name) {
-  const embedded_file *file = embedded_find(embedded_support, name);
-  assert_non_null(file);
-  return (link_object){name, file->data, file->size};
-}
 
 // The kernels' addresses, then that of rec_gpu_sum and of simt_run.
 static link_object table_object(arena *a, const codegen_gpu_object *object) {
@@ -47,14 +40,8 @@ gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
   gpu_library lib = {.dtype = options.dtype,
                      .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
   link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object),
-                           embedded("simt"), embedded("support")};
-  char path[] = "/tmp/codegen_gpu_testXXXXXX";
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, objects, 4, "libkernels.so", path);
-  if (error) fail_msg("%s", error);
-  lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
-  if (!lib.handle) fail_msg("%s", dlerror());
+                           embedded_object("simt"), embedded_object("support")};
+  lib.handle = load_objects(a, objects, 4);
   return lib;
 }
 
@@ -70,27 +57,6 @@ gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare)
 void gpu_launch_forget_saved(gpu_launch *l) {
   memset(l->saved, 0xFF,
          (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
-}
-
-static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
-  reference_run *run = &t->run;
-  if (slot->lag >= 0) {
-    *numbers = t->lag_numbers[slot->lag];
-    reference_tensor *lags[] = {[TILE_STATE] = run->lags,
-                                [TILE_NEXT_STATE] = run->final_lags,
-                                [TILE_D_NEXT_STATE] = run->d_final_lags,
-                                [TILE_D_STATE] = run->d_initial_lags};
-    return &lags[slot->role][slot->lag];
-  }
-  *numbers = t->tensor_numbers[slot->tensor];
-  bool cotangent =
-      slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
-  reference_tensor *tensors = slot->role == TILE_NEXT_STATE     ? run->final_states
-                              : slot->role == TILE_D_NEXT_STATE ? run->d_final_states
-                              : slot->role == TILE_D_STATE      ? run->d_initial_states
-                              : cotangent                       ? run->d_tensors
-                                                                : run->tensors;
-  return &tensors[slot->tensor];
 }
 
 static int stored_as(number_type dtype, const codegen_slot *slot) {
@@ -160,7 +126,7 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   rec_gpu_slot *s = &c->slots[i];
   reference_run *run = &l->t->run;
   int64_t numbers, step;
-  reference_tensor *tensor = tensor_of(l->t, slot, &numbers);
+  reference_tensor *tensor = trial_tensor(l->t, slot, &numbers);
   int64_t entries = slot->time ? run->batch * run->time : slot->per_batch ? l->t->entries : 1;
   step = entries ? numbers / entries : 0;
   s->time_stride = slot->time ? step : 0;
@@ -217,7 +183,7 @@ static void sum_copies(call *c, int i, void *to, int64_t numbers) {
 static void read_back(call *c, int i) {
   const codegen_slot *slot = &c->k->base.slots.items[i];
   int64_t numbers;
-  reference_tensor *tensor = tensor_of(c->l->t, slot, &numbers);
+  reference_tensor *tensor = trial_tensor(c->l->t, slot, &numbers);
   if (!slot->written || !c->slots[i].data || !numbers) return;
   void *data = c->slots[i].data;
   if (slot->accumulated) {

@@ -1,8 +1,6 @@
 #include "tests/recurrence/kernel_run.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
-
 #include <math.h>
 
 #include "compiler/abi/frame.h"
@@ -34,23 +32,8 @@ library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_opti
   input.blobs = &table;
   input.blob_count = 1;
   library lib = {.object = codegen_compile(a, input, options)};
-  char path[] = "/tmp/codegen_kernel_testXXXXXX";
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count,
-                                          "libkernels.so", path);
-  if (error) fail_msg("%s", error);
-  lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
-  if (!lib.handle) fail_msg("%s", dlerror());
+  lib.handle = load_objects(a, lib.object->parts.items, lib.object->parts.count);
   return lib;
-}
-
-bool kernel_clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return __builtin_cpu_supports("sse4.2");
 }
 
 // ---- running kernels on the tensors of a trial -----------------------------------------------
@@ -84,30 +67,6 @@ launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, b
 
 void launch_forget_saved(launch *l) {
   memset(l->saved, 0, (size_t)(l->saved_elements * 2 * (l->t->run.time + 1)) * 8);
-}
-
-static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
-  reference_run *run = &t->run;
-  if (slot->lag >= 0) {
-    *numbers = t->lag_numbers[slot->lag];
-    reference_tensor *lags[] = {[TILE_STATE] = run->lags,
-                                [TILE_NEXT_STATE] = run->final_lags,
-                                [TILE_D_NEXT_STATE] = run->d_final_lags,
-                                [TILE_D_STATE] = run->d_initial_lags};
-    return &lags[slot->role][slot->lag];
-  }
-  *numbers = t->tensor_numbers[slot->tensor];
-  reference_tensor *tensors[] = {[TILE_INPUT] = run->tensors,
-                                 [TILE_PARAM] = run->tensors,
-                                 [TILE_STATE] = run->tensors,
-                                 [TILE_OUTPUT] = run->tensors,
-                                 [TILE_NEXT_STATE] = run->final_states,
-                                 [TILE_D_OUTPUT] = run->d_tensors,
-                                 [TILE_D_NEXT_STATE] = run->d_final_states,
-                                 [TILE_D_INPUT] = run->d_tensors,
-                                 [TILE_D_PARAM] = run->d_tensors,
-                                 [TILE_D_STATE] = run->d_initial_states};
-  return &tensors[slot->role][slot->tensor];
 }
 
 static int64_t step_numbers(const launch *l, const codegen_slot *slot, int64_t numbers) {
@@ -166,7 +125,7 @@ void launch_kernel(launch *l, kernel_kind kind) {
   for (int i = 0; i < k->slots.count; i++) {
     const codegen_slot *slot = &k->slots.items[i];
     int64_t numbers;
-    reference_tensor *tensor = tensor_of(l->t, slot, &numbers);
+    reference_tensor *tensor = trial_tensor(l->t, slot, &numbers);
     int64_t step = step_numbers(l, slot, numbers);
     slots[i].time_stride = slot->time ? step : 0;
     slots[i].batch_stride = slot->per_batch ? (slot->time ? step * run->time : step) : 0;
@@ -200,7 +159,7 @@ void launch_kernel(launch *l, kernel_kind kind) {
   free(scratch);
   for (int i = 0; i < k->slots.count; i++) {
     int64_t numbers;
-    reference_tensor *tensor = tensor_of(l->t, &k->slots.items[i], &numbers);
+    reference_tensor *tensor = trial_tensor(l->t, &k->slots.items[i], &numbers);
     if (k->slots.items[i].written && slots[i].data)
       from_kernel(l, slots[i].data, tensor->data, numbers);
   }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/target.h"
-#include "tests/recurrence/fixture.h"
+#include "tests/recurrence/load.h"
 
 typedef struct library {
   void *handle;
@@ -12,7 +11,6 @@ typedef struct library {
 
 // Compiles, links and loads the kernels; ends the test with a message if that fails.
 library kernel_library(arena *a, const recurrence_kernels *kernels, codegen_options options);
-bool kernel_clone_runs(codegen_clone clone);
 
 // One trial on one clone: tensors are read from and written to `t`.
 typedef struct launch {

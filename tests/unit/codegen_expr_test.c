@@ -6,12 +6,11 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "compiler/base/embedded.h"
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "tests/recurrence/load.h"
 #include "tests/unit/unit.h"
 
 typedef long double exact_function(long double);
@@ -54,14 +53,6 @@ static const function_row wide_functions[] = {{TILE_EXP, "exp", expl},
                                               {TILE_COS, "cos", cosl}};
 enum { WIDE = sizeof wide_functions / sizeof *wide_functions };
 
-static bool clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return __builtin_cpu_supports("sse4.2");
-}
-
 // void NAME(const real *x, const real *p, real *y, i64 n): y = op(x, p), n a multiple of `lanes`
 static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
   LLVMTypeRef types[] = {e->pointer, e->pointer, e->pointer, e->i64};
@@ -79,7 +70,7 @@ static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
   assert_true(llvm_instruction_count(f) < 1000);
 }
 
-static void *make_library(bool f64, char *path) {
+static void *make_library(bool f64) {
   arena *a = arena_new();
   llvm_module m = llvm_module_new("math", 2, PROCESSOR_HOST);
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
@@ -105,23 +96,12 @@ static void *make_library(bool f64, char *path) {
   link_object object = {.name = "math.o"};
   object.bytes = llvm_object(a, &m, &object.size);
   llvm_module_free(&m);
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, &object, 1, "libmath.so", path);
-  if (error) fail_msg("%s", error);
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
+  void *library = load_objects(a, &object, 1);
   arena_free(a);
-  assert_non_null(library);
   return library;
 }
 
-static link_object embedded(const char *name) {
-  const embedded_file *file = embedded_find(embedded_support, name);
-  assert_non_null(file);
-  return (link_object){name, file->data, file->size};
-}
-
-static void *make_gpu_library(number_type storage, char *path) {
+static void *make_gpu_library(number_type storage) {
   arena *a = arena_new();
   llvm_module m = gpu_module_new("math");
   emitter e = emitter_new(a, &m, CLONE_GPU, storage);
@@ -131,15 +111,11 @@ static void *make_gpu_library(number_type storage, char *path) {
   make_function(&e, "div", TILE_DIV, 4);
   emitter_free(&e);
   llvm_verify(&m);
-  link_object objects[] = {simt_object(a, &m, 3, NULL), embedded("simt"), embedded("support")};
+  link_object objects[] = {simt_object(a, &m, 3, NULL), embedded_object("simt"),
+                           embedded_object("support")};
   llvm_module_free(&m);
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, objects, 3, "libmath.so", path);
-  if (error) fail_msg("%s", error);
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
+  void *library = load_objects(a, objects, 3);
   arena_free(a);
-  assert_non_null(library);
   return library;
 }
 
@@ -202,16 +178,15 @@ static void fill_f32(float *x) {
 static float round_f32(long double exact) { return (float)exact; }
 
 TEST(f32_within_3e_7) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
   double start = seconds();
-  void *library = make_library(false, path);
+  void *library = make_library(false);
   float *x = malloc(POINTS * sizeof *x), *y = malloc(POINTS * sizeof *y);
   long double *exact = malloc(POINTS * sizeof *exact);
   fill_f32(x);
   for (int f = 0; f < FUNCTIONS; f++) {
     for (int i = 0; i < POINTS; i++) exact[i] = functions[f].exact(x[i]);
     for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
-      if (!clone_runs(clone)) continue;
+      if (!kernel_clone_runs(clone)) continue;
       f32_function *call;
       *(void **)&call = find(library, functions[f].name, clone);
       call(x, x, y, POINTS);
@@ -240,8 +215,7 @@ TEST(f32_within_3e_7) {
 
 // `least`: the absolute error that is allowed beside the relative one.
 static void gpu_within(number_type storage, double allowed, double least) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_gpu_library(storage, path);
+  void *library = make_gpu_library(storage);
   float *x = malloc(POINTS * sizeof *x), *y = malloc(POINTS * sizeof *y);
   fill_f32(x);
   for (int f = 0; f < FUNCTIONS; f++) {
@@ -274,8 +248,7 @@ TEST(gpu_16_bits_within_1e_5) { gpu_within(NUMBER_BF16, 1e-5, 0x1p-126); }
 // infinities and NaN as libm has them.
 TEST(gpu_16_bits_tanh) {
   enum { N = 1 << 18 };
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_gpu_library(NUMBER_BF16, path);
+  void *library = make_gpu_library(NUMBER_BF16);
   float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
   for (int i = 0; i < N; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (1e-3f + 20.0f * (float)i / N);
   const float edges[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 3.4028235e38f, 1e-30f};
@@ -299,8 +272,7 @@ TEST(gpu_16_bits_tanh) {
 // spoils a quotient.
 TEST(gpu_16_bits_divide) {
   enum { N = 1 << 18 };
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_gpu_library(NUMBER_BF16, path);
+  void *library = make_gpu_library(NUMBER_BF16);
   float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
   for (int i = 0; i < N; i++) {
     uint32_t bits = (uint32_t)i * (0x7f800000u / N),
@@ -324,8 +296,7 @@ TEST(gpu_16_bits_divide) {
 }
 
 TEST(pow_f32_within_3e_7) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_library(false, path);
+  void *library = make_library(false);
   enum { N = 1 << 18 };
   float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
   for (int i = 0; i < N; i++) {
@@ -340,7 +311,7 @@ TEST(pow_f32_within_3e_7) {
   memcpy(x, edges_x, sizeof edges_x);
   memcpy(p, edges_p, sizeof edges_p);
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     f32_function *call;
     *(void **)&call = find(library, "pow", clone);
     call(x, p, y, N);
@@ -410,13 +381,11 @@ static void hypot_in_doubles(void *library, const char *symbol) {
 }
 
 TEST(hypot_of_all_sizes) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX",
-       gpu[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_library(false, path), *library64 = make_library(true, path64),
-       *executed = make_gpu_library(NUMBER_F32, gpu);
+  void *library = make_library(false), *library64 = make_library(true),
+       *executed = make_gpu_library(NUMBER_F32);
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     char symbol[32];
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     snprintf(symbol, sizeof symbol, "hypot%s", clone_targets[clone].suffix);
     hypot_in_floats(library, symbol);
     hypot_in_doubles(library64, symbol);
@@ -426,8 +395,7 @@ TEST(hypot_of_all_sizes) {
 }
 
 TEST(f64_within_1e_14) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_library(true, path);
+  void *library = make_library(true);
   enum { N = 1 << 15 };
   double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
   for (int i = 0; i < N; i++) {
@@ -437,7 +405,7 @@ TEST(f64_within_1e_14) {
   }
   for (int f = 0; f < FUNCTIONS; f++) {
     for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
-      if (!clone_runs(clone)) continue;
+      if (!kernel_clone_runs(clone)) continue;
       f64_function *call;
       *(void **)&call = find(library, functions[f].name, clone);
       call(x, x, y, N);
@@ -456,8 +424,7 @@ TEST(f64_within_1e_14) {
 // Of exponents above 1e-8, and of angles below and above 2^20, where libm takes over; near zeros of
 // sin the absolute error counts.
 TEST(wide_within_1e_10) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_library(false, path);
+  void *library = make_library(false);
   enum { N = 1 << 15 };
   double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
   for (int f = 0; f < WIDE; f++) {
@@ -467,7 +434,7 @@ TEST(wide_within_1e_10) {
       x[i] = ldexp(1 + part, i % (angle ? 50 : 36) - 27) * (i % 2 ? 1 : -1);
     }
     for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
-      if (!clone_runs(clone)) continue;
+      if (!kernel_clone_runs(clone)) continue;
       char name[32];
       snprintf(name, sizeof name, "wide_%s", wide_functions[f].name);
       f64_function *call;
@@ -486,8 +453,7 @@ TEST(wide_within_1e_10) {
 
 // The same angle, nearest to 0, for all angles that sin and cos reduce themselves.
 TEST(wrapped_angles) {
-  char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX";
-  void *library = make_library(false, path), *library64 = make_library(true, path64);
+  void *library = make_library(false), *library64 = make_library(true);
   enum { N = 1 << 16 };
   const long double turn = 2 * acosl(-1);
   float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
@@ -497,7 +463,7 @@ TEST(wrapped_angles) {
     z[i] = x[i] = (float)z[i];
   }
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     f32_function *call;
     f64_function *call64;
     *(void **)&call = find(library, "wrap", clone);

@@ -2,11 +2,10 @@
 // called.
 #include <dlfcn.h>
 
-#include <unistd.h>
-
 #include "compiler/base/arena.h"
 #include "compiler/emit/link.h"
 #include "compiler/emit/llvm.h"
+#include "tests/recurrence/load.h"
 #include "tests/unit/unit.h"
 
 // exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one
@@ -32,24 +31,16 @@ static const unsigned char *make_object(arena *a, const char *callee, size_t *si
 
 TEST(linked_library_runs) {
   arena *a = arena_new();
-  char path[] = "/tmp/codegen_llvm_testXXXXXX";
-  int file = mkstemp(path);
-  assert_true(file >= 0);
-  close(file);
   for (int round = 0; round < 2; round++) {  // lld can be called again
     link_object object = {.name = "test.o"};
     object.bytes = make_object(a, "cbrt", &object.size);
-    const char *error = link_shared_library(a, &object, 1, "libtest.so", path);
-    assert_null(error);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
+    void *library = load_objects(a, &object, 1);
     double (*call)(double);
     *(void **)&call = dlsym(library, "test_call");
     assert_non_null(call);
     assert_true(call(27.0) == 30.0);
     dlclose(library);
   }
-  unlink(path);
   arena_free(a);
 }
 

@@ -9,9 +9,9 @@
 
 #include "compiler/abi/library.h"
 #include "compiler/emit/emit.h"
-#include "compiler/emit/link.h"
 #include "runtime/rec.h"
 #include "runtime/support/narrow.c"
+#include "tests/recurrence/load.h"
 #include "tests/unit/unit.h"
 
 enum { PATTERNS = 1 << 16, RANDOM = 1 << 18, FLOATS = 6 * (PATTERNS / 2) + RANDOM };
@@ -73,12 +73,6 @@ static void make_functions(emitter *e) {
   }
 }
 
-static bool clone_runs(int clone) {
-  if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
-  return clone == CLONE_V3 ? __builtin_cpu_supports("x86-64-v3")
-                           : __builtin_cpu_supports("x86-64-v2");
-}
-
 static void *make_library(void) {
   arena *a = arena_new();
   llvm_module m = llvm_module_new("narrow", 1, PROCESSOR_HOST);
@@ -92,27 +86,21 @@ static void *make_library(void) {
   link_object object = {.name = "narrow.o"};
   object.bytes = llvm_object(a, &m, &object.size);
   llvm_module_free(&m);
-  char path[] = "/tmp/rec_narrow.XXXXXX";
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, &object, 1, "libnarrow.so", path);
-  if (error) fail_msg("%s", error);
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
+  void *library = load_objects(a, &object, 1);
   arena_free(a);
-  assert_non_null(library);
   return library;
 }
 
 typedef void moving_function(uint16_t *, float *, int64_t, int64_t, int64_t);
 
-typedef struct fixture {
+typedef struct narrow_fixture {
   void *library;
   float *floats;
   uint16_t *narrow[2];  // of the floats, by type
   float *widened[2];    // of all patterns, by type
-} fixture;
+} narrow_fixture;
 
-static moving_function *find(const fixture *f, const char *name) {
+static moving_function *find(const narrow_fixture *f, const char *name) {
   moving_function *function;
   *(void **)&function = dlsym(f->library, name);
   if (!function) fail_msg("no function %s", name);
@@ -163,7 +151,7 @@ static void fill_floats(float *floats, int type) {
 }
 
 static int set_up(void **state) {
-  static fixture f;
+  static narrow_fixture f;
   f.library = make_library();
   f.floats = malloc(2 * sizeof(float) * FLOATS);
   for (int type = 0; type < 2; type++) {
@@ -184,7 +172,7 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-  fixture *f = *state;
+  narrow_fixture *f = *state;
   dlclose(f->library);
   free(f->floats);
   for (int type = 0; type < 2; type++) {
@@ -211,7 +199,7 @@ static void assert_same_wide(const char *name, int pattern, float got, float exp
   fail_msg("%s: %04x became %a, expected %a", name, pattern, (double)got, (double)expected);
 }
 
-static void check_loads(const fixture *f, int type, spacing s, int lanes, int clone) {
+static void check_loads(const narrow_fixture *f, int type, spacing s, int lanes, int clone) {
   enum { STRIDE = 3, SPARE = 256 };
   static uint16_t narrow[STRIDE * (PATTERNS + SPARE)];
   static float wide[PATTERNS + SPARE];
@@ -222,7 +210,7 @@ static void check_loads(const fixture *f, int type, spacing s, int lanes, int cl
   for (int i = 0; i < PATTERNS; i++) assert_same_wide(name, i, wide[i], f->widened[type][i]);
 }
 
-static void check_stores(const fixture *f, int type, spacing s, int lanes, int clone) {
+static void check_stores(const narrow_fixture *f, int type, spacing s, int lanes, int clone) {
   enum { STRIDE = 3, SPARE = 256 };
   static uint16_t narrow[STRIDE * (FLOATS + SPARE)];
   static float wide[FLOATS + SPARE];
@@ -239,9 +227,9 @@ static void check_stores(const fixture *f, int type, spacing s, int lanes, int c
 }
 
 TEST(all_patterns_and_boundaries) {
-  const fixture *f = *state;
+  const narrow_fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     for (int type = 0; type < 2; type++) {
       for (int i = 0; i < LANE_COUNTS; i++) {
         check_loads(f, type, DENSE, lane_counts[i], clone);
@@ -266,7 +254,7 @@ static uint16_t *before_a_wall(char **pages, int64_t numbers) {
   return (uint16_t *)(void *)(*pages + page) - numbers;
 }
 
-static void check_masked(const fixture *f, int type, spacing s, int lanes, int clone) {
+static void check_masked(const narrow_fixture *f, int type, spacing s, int lanes, int clone) {
   int64_t stride = spacing_strides[s];
   for (int64_t count = 0; count <= lanes; count++) {
     char *pages;
@@ -290,9 +278,9 @@ static void check_masked(const fixture *f, int type, spacing s, int lanes, int c
 }
 
 TEST(masks_take_the_first_lanes) {
-  const fixture *f = *state;
+  const narrow_fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     for (int type = 0; type < 2; type++) {
       for (int i = 1; i < LANE_COUNTS; i++) check_masked(f, type, DENSE, lane_counts[i], clone);
       for (spacing s = PAIRS; s < SPACINGS; s++) {
@@ -305,9 +293,9 @@ TEST(masks_take_the_first_lanes) {
 
 // Two apart, whole vectors: the last number read is the last that there is.
 TEST(pairs_end_where_they_end) {
-  const fixture *f = *state;
+  const narrow_fixture *f = *state;
   for (int clone = 0; clone < CLONE_X86_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     char *pages;
     float wide[33];
     uint16_t *narrow = before_a_wall(&pages, 2 * 33 - 1);
@@ -318,7 +306,7 @@ TEST(pairs_end_where_they_end) {
 }
 
 TEST(sums_are_rounded_alike) {
-  const fixture *f = *state;
+  const narrow_fixture *f = *state;
   uint16_t *narrow = malloc(sizeof(uint16_t) * FLOATS);
   for (int type = 0; type < 2; type++) {
     const float *floats = f->floats + type * FLOATS;

@@ -3,13 +3,12 @@
 #include <dlfcn.h>
 
 #include <llvm-c/IRReader.h>
-#include <unistd.h>
 
 #include "compiler/abi/simt.h"
 #include "compiler/base/arena.h"
-#include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/images.h"
+#include "tests/recurrence/load.h"
 #include "tests/unit/unit.h"
 
 enum { SEEDS = 6 };
@@ -38,12 +37,6 @@ static void parse_into(llvm_module *m, const char *text) {
   m->module = parsed;
 }
 
-static link_object embedded(const char *name) {
-  const embedded_file *file = embedded_find(embedded_support, name);
-  assert_non_null(file);
-  return (link_object){name, file->data, file->size};
-}
-
 // What is hidden in a library, told outside.
 static link_object entry_object(arena *a) {
   llvm_module m = llvm_module_new("entry", 1, PROCESSOR_HOST);
@@ -62,18 +55,10 @@ static loaded load(const char *text) {
   loaded l = {.a = arena_new()};
   llvm_module m = gpu_module_new("test");
   parse_into(&m, text);
-  link_object objects[] = {simt_object(l.a, &m, 3, &l.text), entry_object(l.a), embedded("simt"),
-                           embedded("support")};
+  link_object objects[] = {simt_object(l.a, &m, 3, &l.text), entry_object(l.a),
+                           embedded_object("simt"), embedded_object("support")};
   llvm_module_free(&m);
-  char path[] = "/tmp/simt_codegen_testXXXXXX";
-  int file = mkstemp(path);
-  assert_true(file >= 0);
-  close(file);
-  const char *error = link_shared_library(l.a, objects, 4, "libtest.so", path);
-  if (error) fail_msg("%s", error);
-  l.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
-  assert_non_null(l.library);
+  l.library = load_objects(l.a, objects, 4);
   void *(*get)(void);
   *(void **)&get = dlsym(l.library, "the_kernel");
   *(void **)&l.kernel = get();
