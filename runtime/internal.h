@@ -30,6 +30,10 @@ void *rec_blocks_take(rec_blocks *blocks, size_t size);  // zeroed; NULL: there 
 void *rec_blocks_list(rec_blocks *blocks, int64_t count, size_t size);
 void rec_blocks_free(rec_blocks *blocks);
 
+// Room for `count` more entries behind the first `used` of a list, which is a pointer that realloc()
+// takes; false: there is no memory, and the list is as it was.
+bool rec_list_grow(void *list, size_t *room, size_t used, size_t count, size_t entry);
+
 // The path of a file. One that is longer than the system's longest is cut, but still too long to be
 // opened.
 typedef struct file_path {

@@ -55,6 +55,18 @@ void rec_blocks_free(rec_blocks *blocks) {
   *blocks = (rec_blocks){0};
 }
 
+bool rec_list_grow(void *list, size_t *room, size_t used, size_t count, size_t entry) {
+  void **items = list;
+  if (count <= *room - used) return true;
+  size_t wanted = 2 * (used + count) + 16;
+  if (count > SIZE_MAX / 4 - used || wanted > PTRDIFF_MAX / entry) return false;
+  void *larger = realloc(*items, wanted * entry);
+  if (!larger) return false;
+  *items = larger;
+  *room = wanted;
+  return true;
+}
+
 file_path rec_path(const char *format, ...) {
   file_path path;
   va_list arguments;

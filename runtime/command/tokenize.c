@@ -108,7 +108,7 @@ static rec_status put_output_bytes(tokenizing *z, const void *bytes, size_t size
 // ---- documents -------------------------------------------------------------------------------
 
 static rec_status put_tokens(tokenizing *z, const token_id *tokens, size_t count) {
-  if (!list_grow(&z->numbers, &z->number_room, 0, 4 * count, 1)) return rec_no_memory();
+  if (!rec_list_grow(&z->numbers, &z->number_room, 0, 4 * count, 1)) return rec_no_memory();
   for (size_t i = 0; i < count; i++) {
     uint16_t narrow = (uint16_t)tokens[i];
     if (z->wide)
@@ -158,7 +158,7 @@ static rec_status end_document(tokenizing *z) {
           REC_ERROR_UNSUPPORTED,
           "%s: expected documents of at most %d tokens in Megatron's format, found one of %lld",
           z->request->out, INT32_MAX, (long long)length);
-    if (!list_grow(&z->lengths, &z->length_room, (size_t)z->documents, 1, sizeof *z->lengths))
+    if (!rec_list_grow(&z->lengths, &z->length_room, (size_t)z->documents, 1, sizeof *z->lengths))
       return rec_no_memory();
     z->lengths[z->documents] = (int32_t)length;
   }

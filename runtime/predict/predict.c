@@ -152,13 +152,8 @@ static bool has_chains(const predicted_program *p) {
 }
 
 static prediction *new_prediction(predictions *all) {
-  if (all->count == all->room) {
-    int64_t room = 2 * all->room + 32;
-    prediction *list = realloc(all->list, (size_t)room * sizeof *list);
-    if (!list) return NULL;
-    all->list = list, all->room = room;
-  }
-  return &all->list[all->count++];
+  bool grown = rec_list_grow(&all->list, &all->room, (size_t)all->count, 1, sizeof *all->list);
+  return grown ? &all->list[all->count++] : NULL;
 }
 
 static rec_status add_grid(const prediction_request *r, rank_grid grid, predictions *all) {

@@ -39,7 +39,8 @@ typedef struct prediction_request {
 
 typedef struct predictions {
   prediction *list;  // by ranks, then by time ranks
-  int64_t count, room;
+  int64_t count;
+  size_t room;
   double one_rank;      // seconds of a step by a pipeline
   exchange_kind asked;  // by the program
 } predictions;

@@ -14,21 +14,19 @@ typedef struct arrival {
 // From one rank to one of those beside it, in the order in which they were sent.
 typedef struct queue {
   arrival *list;
-  int64_t first, count, room;
+  int64_t first, count;
+  size_t room;
 } queue;
 
 static bool queue_put(queue *q, arrival a) {
-  if (q->first && q->first + q->count == q->room) {
+  size_t end = (size_t)(q->first + q->count);
+  if (q->first && end == q->room) {
     memmove(q->list, q->list + q->first, (size_t)q->count * sizeof *q->list);
-    q->first = 0;
+    q->first = 0, end = (size_t)q->count;
   }
-  if (q->count == q->room) {
-    int64_t room = 2 * q->room + 16;
-    arrival *list = realloc(q->list, (size_t)room * sizeof *list);
-    if (!list) return false;
-    q->list = list, q->room = room;
-  }
-  q->list[q->first + q->count++] = a;
+  if (!rec_list_grow(&q->list, &q->room, end, 1, sizeof *q->list)) return false;
+  q->list[end] = a;
+  q->count++;
   return true;
 }
 

@@ -7,14 +7,10 @@
 // ---- lists --------------------------------------------------------------------------------------
 
 static void add_event(rank_schedule *s, rank_event e) {
-  if (s->count == s->room) {
-    int64_t room = 2 * s->room + 64;
-    rank_event *events = realloc(s->events, (size_t)room * sizeof *events);
-    s->failed |= !events;
-    if (!events) return;
-    s->events = events, s->room = room;
-  }
-  s->events[s->count++] = e;
+  if (rec_list_grow(&s->events, &s->room, (size_t)s->count, 1, sizeof *s->events))
+    s->events[s->count++] = e;
+  else
+    s->failed = true;
 }
 
 // Computing without a message between is one event, which no pass is cut within. `beside`: of the

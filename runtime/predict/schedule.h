@@ -46,7 +46,8 @@ typedef struct rank_event {
 typedef struct rank_schedule {
   const predicted_program *program;
   rank_event *events;
-  int64_t count, room;
+  int64_t count;
+  size_t room;
   int64_t shards, under_way;
   // where the events of each shard begin, of each operation forward and of backward; then the count
   int64_t *begins;

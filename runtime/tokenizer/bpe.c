@@ -118,7 +118,7 @@ rec_status read_bpe(tokenizer *t, const cJSON *json) {
 // ---- encoding --------------------------------------------------------------------------------
 
 static bool add_symbol(encoder *e, size_t *count, token_id token) {
-  if (!list_grow(&e->symbols, &e->symbol_room, *count, 1, sizeof *e->symbols)) return false;
+  if (!rec_list_grow(&e->symbols, &e->symbol_room, *count, 1, sizeof *e->symbols)) return false;
   int32_t place = (int32_t)(*count)++;
   e->symbols[place] = (symbol){token, place - 1, -1, false};
   if (place) e->symbols[place - 1].next = place;
@@ -160,7 +160,7 @@ static bool queue_pair(encoder *e, int32_t place) {
   if (place < 0 || s[place].next < 0) return true;
   const merge *m = find_merge(e->t, s[place].token, s[s[place].next].token);
   if (!m) return true;
-  if (!list_grow(&e->queue, &e->queue_room, e->queue_count, 1, sizeof *e->queue)) return false;
+  if (!rec_list_grow(&e->queue, &e->queue_room, e->queue_count, 1, sizeof *e->queue)) return false;
   const queued q = {m->rank, place, m->token};
   size_t at = e->queue_count++;
   for (size_t up; at && pair_comes_first(&q, &e->queue[up = (at - 1) / 2]); at = up)

@@ -89,7 +89,7 @@ rec_status tokenizer_put(tokenizer *t, const char *where, int64_t number, const 
 }
 
 rec_status encoder_put(encoder *e, token_id token) {
-  if (!list_grow(&e->out.tokens, &e->out.room, e->out.count, 1, sizeof *e->out.tokens))
+  if (!rec_list_grow(&e->out.tokens, &e->out.room, e->out.count, 1, sizeof *e->out.tokens))
     return rec_no_memory();
   e->out.tokens[e->out.count++] = token;
   return REC_OK;

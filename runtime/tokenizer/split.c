@@ -10,7 +10,7 @@ static void pieces_clear(pieces *p) { p->count = p->text.size = 0; }
 // What was added since the last end is a piece, unless it is empty.
 static void pieces_end(pieces *p) {
   if (p->text.size == (p->count ? p->ends[p->count - 1] : 0)) return;
-  if (list_grow(&p->ends, &p->room, p->count, 1, sizeof *p->ends))
+  if (rec_list_grow(&p->ends, &p->room, p->count, 1, sizeof *p->ends))
     p->ends[p->count++] = p->text.size;
   else
     p->text.failed = true;

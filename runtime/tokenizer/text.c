@@ -1,23 +1,10 @@
 #include "runtime/tokenizer/text.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-bool list_grow(void *list, size_t *room, size_t used, size_t count, size_t entry) {
-  void **items = list;
-  if (count <= *room - used) return true;
-  size_t wanted = 2 * (used + count) + 16;
-  if (count > SIZE_MAX / 4 - used || wanted > PTRDIFF_MAX / entry) return false;
-  void *larger = realloc(*items, wanted * entry);
-  if (!larger) return false;
-  *items = larger;
-  *room = wanted;
-  return true;
-}
-
 void text_add(utf8_text *t, const void *bytes, size_t size) {
-  if (!list_grow(&t->bytes, &t->room, t->size, size, 1)) {
+  if (!rec_list_grow(&t->bytes, &t->room, t->size, size, 1)) {
     t->failed = true;
     return;
   }

@@ -1,13 +1,11 @@
-// Growing lists, and text in UTF-8.
+// Text in UTF-8.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// Room for `count` more entries behind the first `used`; false: there is no memory, and the list is
-// as it was.
-bool list_grow(void *list, size_t *room, size_t used, size_t count, size_t entry);
+#include "runtime/internal.h"
 
 typedef struct utf8_text {
   char *bytes;

@@ -41,7 +41,7 @@ static bool grow_trie(trie *t) {
 
 static bool new_node(trie *t) {
   if (t->node_count == MOST_NODES ||
-      !list_grow(&t->values, &t->node_room, t->node_count, 1, sizeof *t->values))
+      !rec_list_grow(&t->values, &t->node_room, t->node_count, 1, sizeof *t->values))
     return false;
   t->values[t->node_count++] = -1;
   return true;

@@ -88,7 +88,8 @@ static rec_status put_unknown(encoder *e, const char *bytes, size_t size) {
 
 rec_status encode_unigram(encoder *e, const char *bytes, size_t size) {
   const tokenizer *t = e->t;
-  if (!list_grow(&e->nodes, &e->node_room, 0, size + 1, sizeof *e->nodes)) return rec_no_memory();
+  if (!rec_list_grow(&e->nodes, &e->node_room, 0, size + 1, sizeof *e->nodes))
+    return rec_no_memory();
   for (size_t i = 0; i <= size; i++) e->nodes[i] = (path_node){0, SIZE_MAX, 0, -1};
   rec_status status = find_paths(e, bytes, size);
   if (status) return status;

@@ -39,13 +39,8 @@ static cuda_pointer gpu_address(const void *memory) { return (cuda_pointer)(uint
 // ---- memory -------------------------------------------------------------------------------------
 
 static rec_status note_region(gpu_place *p, void *memory, int64_t bytes) {
-  if (p->region_count == p->region_room) {
-    int room = 2 * p->region_room + 16;
-    simt_region *grown = realloc(p->regions, (size_t)room * sizeof *grown);
-    if (!grown) return rec_no_memory();
-    p->regions = grown;
-    p->region_room = room;
-  }
+  if (!rec_list_grow(&p->regions, &p->region_room, (size_t)p->region_count, 1, sizeof *p->regions))
+    return rec_no_memory();
   p->regions[p->region_count++] = (simt_region){"memory of the model", memory, bytes, true};
   return REC_OK;
 }

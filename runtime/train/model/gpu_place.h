@@ -17,7 +17,8 @@ typedef struct gpu_place {
   int64_t here_bytes;
   // the executor
   simt_region *regions;  // everything that was allocated
-  int region_count, region_room;
+  int region_count;
+  size_t region_room;
   // CUDA
   const cuda_driver *driver;
   int pushed;
