@@ -251,11 +251,6 @@ static rec_status put_llmc_header(tokenizing *z) {
              : rec_file_failed(z->request->out);
 }
 
-static file_path index_file_path(const char *out) {
-  size_t length = strlen(out);
-  return rec_path("%.*s.idx", (int)(length - (rec_ends_with(out, ".bin") ? 4 : 0)), out);
-}
-
 // What runtime/train/data/token_file.c reads as Megatron's index: type, lengths, places in bytes,
 // documents.
 static rec_status put_index(const tokenizing *z) {
@@ -274,7 +269,7 @@ static rec_status put_index(const tokenizing *z) {
     put_file_number(&at, place, 8);
   for (size_t i = 0; i <= count; i++) put_file_number(&at, (int64_t)i, 8);
   const struct iovec part = {bytes, size};
-  file_path path = index_file_path(z->request->out);
+  file_path path = token_index_path(z->request->out);
   bool good = output_write(path.text, &part, 1, OUTPUT_FOLLOW);
   free(bytes);
   return good ? REC_OK : rec_file_failed(path.text);
@@ -296,7 +291,7 @@ static rec_status tokenize_texts(tokenizing *z, words *w) {
   z->behind = !strcmp(r->format, "megatron");
   z->wide = tokenizer_size(z->t) > NARROW_SYMBOLS;
   rec_status status = find_separator(z);
-  if (!status && z->behind) status = check_output(index_file_path(r->out).text, r->again);
+  if (!status && z->behind) status = check_output(token_index_path(r->out).text, r->again);
   if (!status) status = encoder_new(z->t, &z->e);
   if (!status && asprintf(&mark, r->line ? "\n%s\n" : "%s", r->line ? r->line : "") < 0)
     status = rec_no_memory();

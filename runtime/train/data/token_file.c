@@ -220,7 +220,7 @@ static rec_status read_npy(const char *path, rec_mapping bytes, int bits, token_
 // Then come the lengths of the sequences (4 each), where they begin in bytes (8), and the sequences
 // that begin documents. The last mark is behind all sequences (8).
 typedef struct token_index {
-  char path[4096];
+  const char *path;
   token_type type;
   const char *lengths, *places, *marks;
   int64_t sequences, mark_count;
@@ -309,19 +309,15 @@ static rec_status read_marks(const token_index *index, token_file *file) {
   return REC_OK;
 }
 
-// NAME.bin or NAME to NAME.idx.
-static bool index_path(const char *path, char *to, size_t size) {
+file_path token_index_path(const char *path) {
   size_t length = strlen(path);
-  if (length > 4 && !strcmp(path + length - 4, ".bin")) length -= 4;
-  int written = snprintf(to, size, "%.*s.idx", (int)length, path);
-  return written > 0 && (size_t)written < size;
+  return rec_path("%.*s.idx", (int)(length - (rec_ends_with(path, ".bin") ? 4 : 0)), path);
 }
 
 static rec_status read_megatron(const char *path, rec_mapping bytes, int bits,
                                 const rec_mapping *index, token_file *file) {
-  token_index read = {.sequences = 0};
-  if (!index_path(path, read.path, sizeof read.path))
-    return bad_token_file(path, "a short name", "a long one");
+  const file_path name = token_index_path(path);
+  token_index read = {.path = name.text};
   if (!index) return rec_fail(REC_ERROR_FILE, "%s: expected an index, found none", read.path);
   rec_status status = read_index_header(*index, &read);
   if (!status) status = check_bits(read.path, bits, read.type);
@@ -399,14 +395,13 @@ rec_status token_file_read(const char *path, token_format format, int bits, rec_
 }
 
 rec_status token_file_open(const char *path, token_format format, int bits, token_file *file) {
-  char index_file[4096];
+  const file_path index_file = token_index_path(path);
   rec_mapping bytes, index = {0};
   bool wants = format == FORMAT_BY_CONTENT || format == FORMAT_MEGATRON,
-       indexed =
-           wants && index_path(path, index_file, sizeof index_file) && !access(index_file, F_OK);
+       indexed = wants && !access(index_file.text, F_OK);
   *file = (token_file){0};
   rec_status status = rec_map(path, &bytes);
-  if (!status && indexed) status = rec_map(index_file, &index);
+  if (!status && indexed) status = rec_map(index_file.text, &index);
   if (!status) status = token_file_read(path, format, bits, bytes, indexed ? &index : NULL, file);
   rec_unmap(&index);
   if (status) rec_unmap(&bytes);

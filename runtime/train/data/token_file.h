@@ -30,6 +30,8 @@ typedef struct token_file {
 // header, else 16.
 rec_status token_file_open(const char *path, token_format format, int bits, token_file *file);
 void token_file_close(token_file *file);
+// NAME.idx, beside NAME.bin or NAME.
+file_path token_index_path(const char *path);
 
 // The same for bytes in memory, which must outlive the file. `index`: of Megatron's, else NULL.
 rec_status token_file_read(const char *path, token_format format, int bits, rec_mapping bytes,
