@@ -316,25 +316,22 @@ static bool await_locked(mover *v, const bool *what) {
   return so;
 }
 
-// Signals are for the threads of the program, those of MPI's own threads too.
-static rec_status start_thread(mover *v) {
+rec_status rank_thread_start(pthread_t *thread, void *(*run)(void *), void *argument,
+                             const char *what) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  int failed = pthread_create(&v->thread, NULL, run_mover, v);
+  int failed = pthread_create(thread, NULL, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread for messages: %s", strerror(failed))
-                : REC_OK;
+  return failed ? rec_fail(REC_ERROR_MEMORY, "%s: %s", what, strerror(failed)) : REC_OK;
 }
 
-static void make_conditions(mover *v) {
+void rank_condition_init(pthread_cond_t *condition) {
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&v->work, &monotonic);
-  pthread_cond_init(&v->done, &monotonic);
+  pthread_cond_init(condition, &monotonic);
   pthread_condattr_destroy(&monotonic);
-  pthread_mutex_init(&v->lock, NULL);
 }
 
 rec_status mover_start(mover *v, launcher by, const ranks_settings *settings,
@@ -348,8 +345,10 @@ rec_status mover_start(mover *v, launcher by, const ranks_settings *settings,
   setenv("UCX_ERROR_SIGNALS", "", 0);  // a fault is ours to report
   rec_status status = mpi_open(by, settings->library, &v->mpi);
   if (status) return status;
-  make_conditions(v);
-  status = start_thread(v);
+  rank_condition_init(&v->work);
+  rank_condition_init(&v->done);
+  pthread_mutex_init(&v->lock, NULL);
+  status = rank_thread_start(&v->thread, run_mover, v, "a thread for messages");
   if (status || await_locked(v, &v->ready)) return status;
   fprintf(stderr, "rec: waited %lld seconds for the other ranks to start\n",
           (long long)v->patience);

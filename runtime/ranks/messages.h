@@ -72,3 +72,9 @@ bool mover_wait(mover *v, message *m, mover_second *second, void *context);
 void mover_ask(mover *v, int peer);
 // Ends all processes of the job, this one last.
 _Noreturn void mover_abort(mover *v);
+
+// A thread of rec's own, and a condition that is waited for by the monotonic clock. Signals are for
+// the threads of the program: those that this thread starts block them, too.
+rec_status rank_thread_start(pthread_t *thread, void *(*run)(void *), void *argument,
+                             const char *what);
+void rank_condition_init(pthread_cond_t *condition);

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,14 +134,9 @@ static void *run_watch(void *argument) {
 }
 
 static rec_status start_watch(nccl *n) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  int failed = pthread_create(&n->watch, NULL, run_watch, n);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  n->watched = !failed;
-  return failed ? rec_fail(REC_ERROR_MEMORY, "a thread that watches NCCL: %s", strerror(failed))
-                : REC_OK;
+  rec_status status = rank_thread_start(&n->watch, run_watch, n, "a thread that watches NCCL");
+  n->watched = !status;
+  return status;
 }
 
 // ---- lists of messages -----------------------------------------------------------------------
@@ -256,21 +250,13 @@ static rec_status make_events(nccl *n) {
   return status;
 }
 
-static void make_lock(nccl *n) {
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&n->work, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  pthread_mutex_init(&n->lock, NULL);
-}
-
 rec_status nccl_open(const nccl_settings *settings, nccl **made) {
   *made = NULL;
   nccl *n = calloc(1, sizeof *n);
   if (!n) return rec_no_memory();
   n->settings = *settings;
-  make_lock(n);
+  rank_condition_init(&n->work);
+  pthread_mutex_init(&n->lock, NULL);
   rec_status status = cuda_driver_open(&n->driver);
   if (!status)
     status =
