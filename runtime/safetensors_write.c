@@ -137,8 +137,7 @@ static rec_status join_file(tensor_writer *w, const char *file) {
                   file, strerror(errno));
 }
 
-// `file` NULL: a new one.
-static rec_status make_writer(const char *path, const file_path *file, const tensor_plan *plan,
+rec_status tensor_writer_open(const char *path, const file_path *begun, const tensor_plan *plan,
                               tensor_writer **made) {
   header h = {0};
   rec_status status = REC_OK;
@@ -150,7 +149,7 @@ static rec_status make_writer(const char *path, const file_path *file, const ten
   if (w) w->file.handle = -1;
   if (!status) w->path = rec_path("%s", path);
   if (!status) status = find_tensor_places(w, plan, order, &h);
-  if (!status) status = file ? join_file(w, file->text) : begin_file(w, plan, &h);
+  if (!status) status = begun ? join_file(w, begun->text) : begin_file(w, plan, &h);
   free(h.text);
   free(order);
   if (status)
@@ -158,15 +157,6 @@ static rec_status make_writer(const char *path, const file_path *file, const ten
   else
     *made = w;
   return status;
-}
-
-rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_writer **made) {
-  return make_writer(path, NULL, plan, made);
-}
-
-rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan,
-                              tensor_writer **made) {
-  return make_writer(path, file, plan, made);
 }
 
 rec_status tensor_writer_put(tensor_writer *w, int tensor, int64_t first, const void *bytes,

@@ -16,11 +16,10 @@ typedef struct tensor_plan {
   int metadata_count;
 } tensor_plan;
 
-// Begins a file for `path`, with its header. A link there is replaced, not what it names.
-rec_status tensor_writer_open(const char *path, const tensor_plan *plan, tensor_writer **made);
-// The file that a writer of the same plan has begun for `path`, perhaps in another process: its
-// tensor_writer_file.
-rec_status tensor_writer_join(const char *path, const file_path *file, const tensor_plan *plan,
+// Begins a file for `path`, with its header. A link there is replaced, not what it names. With
+// `begun`, the file that a writer of the same plan has begun for `path`, perhaps in another
+// process: its tensor_writer_file.
+rec_status tensor_writer_open(const char *path, const file_path *begun, const tensor_plan *plan,
                               tensor_writer **made);
 file_path tensor_writer_file(const tensor_writer *w);
 // Some bytes of a tensor, from its byte `first` on.

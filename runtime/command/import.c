@@ -188,7 +188,7 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
   if (!status) status = whole_file_read(rec_path("%s/config.json", r->folder).text, &text);
   if (!status)
     status = whole_file_write(session_path(s, block->name, "config.json").text, text, strlen(text));
-  if (!status) status = checkpoint_save_weights(&f->of, f->weights, model.text);
+  if (!status) status = checkpoint_save_weights(&f->of, f->weights, NULL, model.text);
   if (!status) status = keep_tokenizer(s, block, r);
   if (!status)
     printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\nweights: %s\n", r->folder,

@@ -41,12 +41,9 @@ static network_link measure_link(ranks *r, int other, void *bytes) {
 
 // How many ranks the machine of rank 0 has, which are the first ones.
 static int first_machine(ranks *r) {
-  int own = ranks_local_count(r), *all = calloc((size_t)ranks_count(r), sizeof *all);
-  if (!all) ranks_abort(r, "out of memory");
-  ranks_all_gather(r, &own, all, sizeof own, place);
-  own = all[0];
-  free(all);
-  return own;
+  int count = ranks_local_count(r);
+  ranks_broadcast(r, 0, &count, sizeof count, place);
+  return count;
 }
 
 // From rank 0 to the last rank of its machine, and to the first of the next one.

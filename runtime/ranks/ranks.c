@@ -39,9 +39,8 @@ int ranks_sharing_processors(const ranks *r) { return r ? r->sharing_processors 
 
 // ---- messages --------------------------------------------------------------------------------
 
-static const char *const kind_names[MESSAGE_KINDS] = {"numbers", "weights",    "gradients",
-                                                      "states",  "cotangents", "halo",
-                                                      "carried", "moments",    "summaries"};
+static const char *const kind_names[MESSAGE_KINDS] = {
+    "numbers", "weights", "gradients", "states", "cotangents", "halo", "carried"};
 
 const char *message_kind_name(message_kind kind) { return kind_names[kind]; }
 
@@ -161,6 +160,13 @@ void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, messag
   free(blocks);
 }
 
+void *ranks_gathered(ranks *r, const void *own, int64_t size, message_place place) {
+  void *all = calloc((size_t)ranks_count(r), (size_t)size);
+  if (!all) ranks_abort(r, "out of memory");
+  ranks_all_gather(r, own, all, size, place);
+  return all;
+}
+
 // Along a binary tree: whoever has the bytes sends them to the rank that is 2^k behind it, for
 // smaller and smaller k.
 void ranks_broadcast(ranks *r, int from, void *bytes, int64_t size, message_place place) {
@@ -188,9 +194,7 @@ static void share_message(ranks *r, int from, rec_status status, message_place p
 rec_status ranks_agree(ranks *r, rec_status own, message_place place) {
   if (!r) return own;
   int count = ranks_count(r), first = 0;
-  rec_status *all = calloc((size_t)count, sizeof *all);
-  if (!all) ranks_abort(r, "out of memory");
-  ranks_all_gather(r, &own, all, sizeof own, place);
+  rec_status *all = ranks_gathered(r, &own, sizeof own, place);
   while (first < count && !all[first]) first++;
   rec_status status = first < count ? all[first] : REC_OK;
   if (status) share_message(r, first, status, place);
@@ -200,11 +204,8 @@ rec_status ranks_agree(ranks *r, rec_status own, message_place place) {
 
 bool ranks_any(ranks *r, bool own, message_place place) {
   if (!r) return own;
-  int count = ranks_count(r);
-  char mine = own, *all = calloc((size_t)count, 1);
-  if (!all) ranks_abort(r, "out of memory");
-  ranks_all_gather(r, &mine, all, 1, place);
-  bool any = memchr(all, 1, (size_t)count) != NULL;
+  char mine = own, *all = ranks_gathered(r, &mine, 1, place);
+  bool any = memchr(all, 1, (size_t)ranks_count(r)) != NULL;
   free(all);
   return any;
 }
@@ -224,10 +225,9 @@ static rec_status check_unshared(ranks *r) {
   typedef struct uuid {
     char bytes[16];
   } uuid;
-  uuid own = {{0}}, *all = calloc((size_t)ranks_count(r), sizeof *all);
-  if (!all) ranks_abort(r, "out of memory");
+  uuid own = {{0}};
   rec_status status = nccl_device(r->gpus, own.bytes);
-  ranks_all_gather(r, &own, all, sizeof own, (message_place){-1, -1, "the GPUs"});
+  uuid *all = ranks_gathered(r, &own, sizeof own, (message_place){-1, -1, "the GPUs"});
   for (int i = 0; i < ranks_count(r) && !status; i++)
     for (int k = 0; k < i && !status; k++)
       if (memcmp(&all[i], &all[k], sizeof own) == 0)
@@ -279,9 +279,8 @@ void ranks_leave_gpus(ranks *r) {
 // ---- open and close --------------------------------------------------------------------------
 
 static void find_neighbours(ranks *r) {
-  neighbour own = neighbour_self(), *all = r->all = calloc((size_t)ranks_count(r), sizeof *all);
-  if (!all) ranks_abort(r, "out of memory");
-  ranks_all_gather(r, &own, all, sizeof own, (message_place){-1, -1, "the names of machines"});
+  const message_place place = {-1, -1, "the names of machines"};
+  neighbour own = neighbour_self(), *all = r->all = ranks_gathered(r, &own, sizeof own, place);
   for (int i = 0; i < ranks_count(r); i++) {
     bool here = neighbour_is_here(&own, &all[i]);
     r->local_count += here;

@@ -34,8 +34,6 @@ typedef enum message_kind {
   MESSAGE_COTANGENTS,  // the same backward
   MESSAGE_HALO,        // the last tokens of a segment, for convolutions of the next one
   MESSAGE_CARRIED,     // states that the next batch starts from
-  MESSAGE_MOMENTS,     // of the optimizer, for checkpoints
-  MESSAGE_SUMMARIES,   // what segments do to states
   MESSAGE_KINDS
 } message_kind;
 
@@ -129,6 +127,8 @@ void ranks_move(ranks *r, const device_message *list, int count, message_place p
 // The `size` bytes of each rank, in rank order, at every rank. One thread calls. `all` has room for
 // ranks_count() * size.
 void ranks_all_gather(ranks *r, const void *own, void *all, int64_t size, message_place place);
+// The same into memory that the caller frees; without it the job ends.
+void *ranks_gathered(ranks *r, const void *own, int64_t size, message_place place);
 // How that goes. In a round a rank gets the first `blocks` of those that the rank `ahead` of it
 // has, and sends as many of its own to the rank as far behind it.
 typedef struct gather_round {

@@ -5,16 +5,9 @@
 
 #include "runtime/ranks/clock.h"
 
-static void *gather_ranks(ranks *job, const void *own, int64_t size, message_place place) {
-  void *all = calloc((size_t)ranks_count(job), (size_t)size);
-  if (!all) ranks_abort(job, "out of memory");
-  ranks_all_gather(job, own, all, size, place);
-  return all;
-}
-
 after_step after_step_any(ranks *job, after_step own, int64_t step) {
-  after_step any = own, *all = gather_ranks(job, &own, sizeof own,
-                                            (message_place){step, -1, "whether all go on"});
+  after_step any = own, *all = ranks_gathered(job, &own, sizeof own,
+                                              (message_place){step, -1, "whether all go on"});
   for (int i = 0; i < ranks_count(job); i++)
     any =
         (after_step){any.failed || all[i].failed, any.stop || all[i].stop, any.save || all[i].save};
@@ -51,7 +44,7 @@ bool step_cost_measure(ranks *job, int64_t step, cost_meter *m, step_cost *cost)
   if (!ranks_clock(job)) return false;
   const step_cost own = own_cost(job, m);
   step_cost *all =
-      gather_ranks(job, &own, sizeof own, (message_place){step, -1, "what a step has cost"});
+      ranks_gathered(job, &own, sizeof own, (message_place){step, -1, "what a step has cost"});
   *cost = cost_of_all(all, ranks_count(job));
   free(all);
   double begin = m->end;

@@ -157,9 +157,7 @@ static void seal(const tensor_list *list, const rec_metadata *metadata, int coun
                  char text[SEAL_TEXT]) {
   uint64_t own = seal_parts(list),
            sum = seal_of_header(list->tensors, list->count, metadata, count);
-  uint64_t *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
-  if (!all) ranks_abort(by.shared, "out of memory");
-  ranks_all_gather(by.shared, &own, all, sizeof own, by.place);
+  uint64_t *all = ranks_gathered(by.shared, &own, sizeof own, by.place);
   for (int i = 0; i < ranks_count(by.shared); i++) sum += all[i];
   free(all);
   seal_text(sum, text);
@@ -175,25 +173,16 @@ static rec_status put_parts(tensor_writer *w, const tensor_list *list) {
   return status ? status : tensor_writer_flush(w);
 }
 
-// The name that rank 0 has.
-static void share_name(writers by, file_path *file) {
-  file_path *all = calloc((size_t)ranks_count(by.shared), sizeof *all);
-  if (!all) ranks_abort(by.shared, "out of memory");
-  ranks_all_gather(by.shared, file, all, sizeof *all, by.place);
-  *file = all[0];
-  free(all);
-}
-
 // The file that rank 0 has begun.
 static rec_status open_together(const char *path, const tensor_plan *plan, writers by,
                                 tensor_writer **w) {
   file_path file = {0};
-  rec_status status = ranks_number(by.shared) ? REC_OK : tensor_writer_open(path, plan, w);
+  rec_status status = ranks_number(by.shared) ? REC_OK : tensor_writer_open(path, NULL, plan, w);
   status = ranks_agree(by.shared, status, by.place);
   if (status || ranks_count(by.shared) == 1) return status;
   if (*w) file = tensor_writer_file(*w);
-  share_name(by, &file);
-  return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_join(path, &file, plan, w), by.place);
+  ranks_broadcast(by.shared, 0, &file, sizeof file, by.place);
+  return ranks_agree(by.shared, *w ? REC_OK : tensor_writer_open(path, &file, plan, w), by.place);
 }
 
 static rec_status write_checkpoint_list(const tensor_list *list, const char *path,
@@ -232,9 +221,8 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   return status;
 }
 
-// `owner` NULL: this process is alone.
-static rec_status save_weights(const trained_model *of, void *weights, const trainer *owner,
-                               const char *path) {
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
+                                   const trainer *owner, const char *path) {
   tensor_list list;
   const writers by = owner ? writers_of(owner) : (writers){0};
   rec_metadata metadata[5] = {{"format", "pt"}, {"rec.model", of->model->text}};
@@ -244,7 +232,7 @@ static rec_status save_weights(const trained_model *of, void *weights, const tra
     metadata[count++] = (rec_metadata){"rec.characters", owner->characters};
   rec_status status =
       open_tensor_list(&list, of->model->parameter_count, of->model->parameter_count);
-  if (!status) add_parameters(&list, of, weights, owner);
+  if (!status) add_parameters(&list, of, (void *)(uintptr_t)weights, owner);
   status = ranks_agree(by.shared, status, by.place);
   if (!status) status = write_checkpoint_list(&list, path, metadata, count, by);
   rec_blocks_free(&list.memory);
@@ -259,14 +247,6 @@ void checkpoint_sum(const trained_model *of, const void *weights, char text[SEAL
     sum += seal_of_part(p->name, 0, numbers, (size_t)(p->elements * of->n->element_size));
   }
   seal_text(sum, text);
-}
-
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
-  return save_weights(of, (void *)(uintptr_t)weights, NULL, path);
-}
-
-rec_status checkpoint_save_result(const trainer *t, const char *path) {
-  return save_weights(&t->of, t->weights, t, path);
 }
 
 // ---- reading ------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ rec_status checkpoint_load(trainer *t, const char *path);
 // Steps done according to a checkpoint, and how many its block has.
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps);
 
-// The weights that a block ends with, and what they were trained with.
-rec_status checkpoint_save_result(const trainer *t, const char *path);
+// Weights, with `owner` also what it has trained them with; NULL: this process is alone.
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
+                                   const trainer *owner, const char *path);
 // An error if they are damaged, or were trained with something else than this trainer.
 rec_status checkpoint_check_result(const trainer *t, const char *path);
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path);
 // A checksum of the weights.
 void checkpoint_sum(const trained_model *of, const void *weights, char text[SEAL_TEXT]);
 // Any file that holds all weights of the model.

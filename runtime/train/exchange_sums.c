@@ -5,10 +5,9 @@
 #include "runtime/train/trainer_parts.h"
 
 int exchange_least(const trainer *t, int own) {
-  int count = ranks_count(t->ranks), least = own, *all = calloc((size_t)count, sizeof *all);
-  if (!all) ranks_abort(t->ranks, "out of memory");
-  ranks_all_gather(t->ranks, &own, all, sizeof own, trainer_busy_with(t, "threads"));
-  for (int i = 0; i < count; i++) least = (int)least_of(least, all[i]);
+  int least = own,
+      *all = ranks_gathered(t->ranks, &own, sizeof own, trainer_busy_with(t, "threads"));
+  for (int i = 0; i < ranks_count(t->ranks); i++) least = (int)least_of(least, all[i]);
   free(all);
   return least;
 }

@@ -427,7 +427,8 @@ static rec_status run_train_block(loop *l, bool *stop) {
   status = trainer_fetch(l->t);
   status = agree(l, status ? status : check_weights(l));
   bool done = l->t->step == l->t->block->steps;
-  if (!status && done) status = checkpoint_save_result(l->t, l->weights.text);
+  if (!status && done)
+    status = checkpoint_save_weights(&l->t->of, l->t->weights, l->t, l->weights.text);
   if (!status) status = save_checkpoint(l);
   if (!status && done && first) unlink(l->previous.text);
   *stop |= is_stopped(l);

@@ -131,10 +131,8 @@ static uint64_t rank_share_hash(const rec_file *file, int number, int count) {
 static uint64_t checksum(const rec_file *file, ranks *shared) {
   int count = ranks_count(shared);
   uint64_t sum = file_header_hash(file), own = rank_share_hash(file, ranks_number(shared), count);
-  uint64_t *all = calloc((size_t)count, sizeof *all);
-  if (!all) ranks_abort(shared, "out of memory");
-  ranks_all_gather(shared, &own, all, sizeof own,
-                   (message_place){-1, -1, "the checksum of a file"});
+  const message_place place = {-1, -1, "the checksum of a file"};
+  uint64_t *all = ranks_gathered(shared, &own, sizeof own, place);
   for (int i = 0; i < count; i++) sum += all[i];
   free(all);
   return sum;

@@ -313,10 +313,8 @@ static bool failed_before(const bad_number *a, const bad_number *b) {
 static void agree_on_bad_number(const trainer *t, bad_number *found) {
   int count = ranks_count(t->ranks);
   if (count == 1) return;
-  bad_number *all = calloc((size_t)count, sizeof *all);
-  if (!all) ranks_abort(t->ranks, "out of memory");
-  ranks_all_gather(t->ranks, found, all, sizeof *found,
-                   (message_place){t->step, -1, "what is not finite"});
+  const message_place place = {t->step, -1, "what is not finite"};
+  bad_number *all = ranks_gathered(t->ranks, found, sizeof *found, place);
   *found = all[0];
   for (int i = 1; i < count; i++)
     if (failed_before(&all[i], found)) *found = all[i];
