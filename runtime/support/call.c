@@ -306,12 +306,6 @@ rec_status call_check_buffer(const call *c, const char *what, const void *data, 
   return REC_OK;
 }
 
-int64_t call_workspace_of(const rec_sizes *sizes, int kind, bool saved) {
-  if (kind == REC_KERNEL_FORWARD) return sizes->workspace_forward;
-  if (kind == REC_KERNEL_STEP) return sizes->workspace_step;
-  return saved ? sizes->workspace_backward : sizes->workspace_backward_recompute;
-}
-
 rec_launch call_launch_behind(const call *c, int64_t taken) {
   rec_launch launch = {0};
   int64_t size = smaller(sizeof launch, (int64_t)c->launch->size);

@@ -115,7 +115,11 @@ bool call_has_axis(const call *call, const rec_table_memory *memory, int axis);
 
 // The workspace of REC_KERNEL_FORWARD, _STEP or _BACKWARD; `saved`: a backward has what forward
 // saved.
-int64_t call_workspace_of(const rec_sizes *sizes, int kind, bool saved);
+static inline int64_t call_workspace_of(const rec_sizes *sizes, int kind, bool saved) {
+  if (kind == REC_KERNEL_FORWARD) return sizes->workspace_forward;
+  if (kind == REC_KERNEL_STEP) return sizes->workspace_step;
+  return saved ? sizes->workspace_backward : sizes->workspace_backward_recompute;
+}
 // The launch of a call whose workspace begins behind so many bytes of that of `call`.
 rec_launch call_launch_behind(const call *call, int64_t taken);
 

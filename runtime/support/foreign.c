@@ -557,11 +557,7 @@ static rec_status measure_workspace(const foreign_call *f, const char *arguments
                      .device_kind = launch->device_kind,
                      .device_number = launch->device_number};
   rec_status status = rec_sizes_entry(f->table, arguments, &sizes);
-  switch (f->kind) {
-    case REC_KERNEL_FORWARD: *bytes = sizes.workspace_forward; break;
-    case REC_KERNEL_STEP: *bytes = sizes.workspace_step; break;
-    default: *bytes = launch->saved ? sizes.workspace_backward : sizes.workspace_backward_recompute;
-  }
+  *bytes = call_workspace_of(&sizes, f->kind, launch->saved);
   return status;
 }
 
