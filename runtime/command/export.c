@@ -229,14 +229,16 @@ static int export(words *w) {
   return status ? status : with_session(&r.module, &r.options, export_block, &r);
 }
 
-const subcommand export_command = {.name = "export",
-                                   .purpose = "writes a trained model as a Hugging Face folder",
-                                   .synopsis = "FILE[:BLOCK] -o DIR",
-                                   .text =
-                                       "Writes the model of a train block (default: the last one "
-                                       "that is trained) as a Hugging Face folder:\n"
-                                       "model.safetensors and config.json. Its weights must have "
-                                       "the names of a public model, as rec import writes them.\n"
-                                       "config.json is that of the import, if there was one.\n",
-                                   .options = options,
-                                   .run = export};
+const subcommand export_command = {
+    .name = "export",
+    .purpose = "writes a trained model as a Hugging Face folder",
+    .synopsis = "FILE[:BLOCK] -o DIR",
+    .text =
+        "Writes the model of a train block (default: the last one that is trained) as a Hugging "
+        "Face folder:\n"
+        "model.safetensors and config.json. Its weights must have the names of a public model, as "
+        "rec import writes them.\n"
+        "config.json is that of the import, if there was one.\n",
+    .options = options,
+    .run = export,
+};

@@ -68,12 +68,14 @@ static int format(words *w) {
   return worst;
 }
 
-const subcommand format_command = {.name = "fmt",
-                                   .purpose = "lays out .rec files in the standard way",
-                                   .synopsis = "FILE.rec ..",
-                                   .text =
-                                       "Rewrites each file in the standard layout; - reads "
-                                       "standard input and writes standard output.\n"
-                                       "No comment is lost; formatting twice changes nothing.\n",
-                                   .options = options,
-                                   .run = format};
+const subcommand format_command = {
+    .name = "fmt",
+    .purpose = "lays out .rec files in the standard way",
+    .synopsis = "FILE.rec ..",
+    .text =
+        "Rewrites each file in the standard layout; - reads standard input and writes standard "
+        "output.\n"
+        "No comment is lost; formatting twice changes nothing.\n",
+    .options = options,
+    .run = format,
+};

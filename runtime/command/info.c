@@ -183,13 +183,15 @@ static int info(words *w) {
   return status ? report_failure("info") : 0;
 }
 
-const subcommand info_command = {.name = "info",
-                                 .purpose = "shows what a compiled library holds",
-                                 .synopsis = "FILE.so",
-                                 .text =
-                                     "Shows the recurrences of a compiled library: their tensors, "
-                                     "sizes, structure and how they were compiled.\n"
-                                     "The file is read, nothing in it is run; apply, train and "
-                                     "whatever else opens a library runs it.\n",
-                                 .options = options,
-                                 .run = info};
+const subcommand info_command = {
+    .name = "info",
+    .purpose = "shows what a compiled library holds",
+    .synopsis = "FILE.so",
+    .text =
+        "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they "
+        "were compiled.\n"
+        "The file is read, nothing in it is run; apply, train and whatever else opens a library "
+        "runs it.\n",
+    .options = options,
+    .run = info,
+};

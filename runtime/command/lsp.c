@@ -25,15 +25,17 @@ static int serve(words *w) {
   return status;
 }
 
-const subcommand lsp_command = {.name = "lsp",
-                                .purpose = "serves an editor: messages, hovers, completions",
-                                .synopsis = "",
-                                .text =
-                                    "A server of the Language Server Protocol: the messages of "
-                                    "recc as one types, with what mends them; hovers with axes,\n"
-                                    "types and the structure of states; definitions, references, "
-                                    "completion, outlines, the standard layout (rec fmt).\n"
-                                    "An installation has files for VS Code, Vim, Neovim and "
-                                    "tree-sitter in share/rec/editors.\n",
-                                .options = options,
-                                .run = serve};
+const subcommand lsp_command = {
+    .name = "lsp",
+    .purpose = "serves an editor: messages, hovers, completions",
+    .synopsis = "",
+    .text =
+        "A server of the Language Server Protocol: the messages of recc as one types, with what "
+        "mends them; hovers with axes,\n"
+        "types and the structure of states; definitions, references, completion, outlines, the "
+        "standard layout (rec fmt).\n"
+        "An installation has files for VS Code, Vim, Neovim and tree-sitter in "
+        "share/rec/editors.\n",
+    .options = options,
+    .run = serve,
+};

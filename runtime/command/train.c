@@ -214,16 +214,18 @@ static int run_training(words *w, const option *options, bool train) {
 static int run_train(words *w) { return run_training(w, train_options, true); }
 static int run_evaluate(words *w) { return run_training(w, evaluate_options, false); }
 
-const subcommand train_command = {.name = "train",
-                                  .purpose = "trains the models of a program",
-                                  .synopsis = "FILE [BLOCK...]",
-                                  .text =
-                                      "Trains the train blocks of a compiled library or of a .rec "
-                                      "file: all in order, or those named.\n"
-                                      "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in "
-                                      "the end model.safetensors; RUNS/report.html shows it.\n",
-                                  .options = train_options,
-                                  .run = run_train};
+const subcommand train_command = {
+    .name = "train",
+    .purpose = "trains the models of a program",
+    .synopsis = "FILE [BLOCK...]",
+    .text =
+        "Trains the train blocks of a compiled library or of a .rec file: all in order, or those "
+        "named.\n"
+        "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; "
+        "RUNS/report.html shows it.\n",
+    .options = train_options,
+    .run = run_train,
+};
 
 const subcommand evaluate_command = {
     .name = "evaluate",
