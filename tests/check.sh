@@ -38,6 +38,27 @@ ok() {
   cat "$work/output"
 }
 
+# fails MESSAGE COMMAND..: exit status 2 and one line, in the file out, that holds the message.
+fails() {
+  message=$1
+  shift
+  "$@" >out 2>&1
+  [ $? -eq 2 ] && [ "$(wc -l <out)" -eq 1 ] && grep -qF -- "$message" out
+}
+
+# killed_and_resumed PROGRAM BLOCK RUNS STEP: trains on three threads, killed after the step, resumed to the end.
+killed_and_resumed() {
+  "$rec" train "$1" "$2" --runs "$3" --threads 3 --checkpoint-steps 1 >out 2>&1 &
+  child=$!
+  while ! grep -qs "\"step\":$4," "$3/$2/log.jsonl" && kill -0 "$child" 2>/dev/null; do sleep 0.01; done
+  kill -9 "$child" 2>/dev/null
+  wait "$child" 2>/dev/null
+  child=
+  "$rec" train "$1" "$2" --runs "$3" --threads 3 --resume >out 2>&1
+}
+# A number of each line of a log.
+field() { sed -n "s/.*\"$1\":\([0-9.e+-]*\).*/\1/p"; }
+
 # counted COMMAND..: adds the counts of a program, whose last line they are; one failure where it was stopped.
 counted() {
   "$@" >"$work/said" 2>&1
