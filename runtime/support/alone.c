@@ -36,15 +36,11 @@ static bool is_parameter_gradient(const rec_table_memory *memory) {
   return !memory->per_batch && memory->backward_use == REC_WRITE_OPTIONAL;
 }
 
-static int64_t gradient_bytes(const call *c, const rec_table_memory *memory) {
-  return round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
-}
-
 int64_t alone_gradients_bytes(const call *c) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++)
     if (is_parameter_gradient(table_memory(c->table, i)))
-      bytes += gradient_bytes(c, table_memory(c->table, i));
+      bytes += call_entry_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
@@ -56,7 +52,7 @@ void **alone_replace_gradients(call *one, void *workspace) {
     const rec_table_memory *memory = table_memory(one->table, i);
     if (!is_parameter_gradient(memory)) continue;
     if (call_data(one, memory)) replaced[i] = at;
-    at += gradient_bytes(one, memory);
+    at += call_entry_bytes(one, memory);
   }
   return replaced;
 }

@@ -61,6 +61,9 @@ static inline int64_t table_bytes(const rec_table *table, const rec_table_memory
   return memory->stored == REC_STORED_NUMBER ? table->number_bytes : 2;
 }
 
+static inline const rec_table_kernel *kernel_of_call(const call *c, int kind) {
+  return &c->table->kernels[kind];
+}
 // Entries of what is carried: batch entries, or packed sequences.
 static inline int64_t call_entries(const call *c) { return c->packed ? c->sequences : c->batch; }
 static inline bool call_is_empty(const call *c) { return call_entries(c) == 0 || c->time == 0; }
@@ -139,6 +142,10 @@ bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel,
 void *call_data(const call *call, const rec_table_memory *memory);
 // Numbers of one entry: one step, one state, one parameter.
 int64_t call_numbers(const call *call, const rec_table_memory *memory);
+// Bytes of one entry, as the numbers of the recurrence.
+static inline int64_t call_entry_bytes(const call *c, const rec_table_memory *memory) {
+  return round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
+}
 // Numbers of the whole tensor.
 int64_t call_total(const call *call, const rec_table_memory *memory);
 // The memory as a kernel sees it.

@@ -28,10 +28,6 @@ typedef struct needs {
   int64_t saved, chunk_numbers, chunks;  // call_room
 } needs;
 
-static const rec_table_kernel *entry_kernel(const call *c, int kind) {
-  return &c->table->kernels[kind];
-}
-
 static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
@@ -45,15 +41,15 @@ static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
 
 // How the kernels' work is cut.
 static void plan_call(call *c) {
-  call_flatten(c, entry_kernel(c, REC_KERNEL_FORWARD));
+  call_flatten(c, kernel_of_call(c, REC_KERNEL_FORWARD));
   split_plan(c);
   alone_plan(c);
 }
 
 static needs entry_needs(const call *c, int kind) {
   needs n = {0};
-  if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, entry_kernel(c, kind));
-  if (!entry_kernel(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
+  if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, kernel_of_call(c, kind));
+  if (!kernel_of_call(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
   call_room saved = call_saved_room(c);
   n.saved = saved.bytes, n.chunk_numbers = saved.chunk_numbers, n.chunks = saved.chunks;
   return n;
@@ -68,11 +64,11 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
   }
   int64_t steps = kind == REC_KERNEL_BACKWARD ? window_steps(c) : 0;
   int64_t stage =
-      n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, entry_kernel(c, kind)));
+      n.replaced + (steps ? window_bytes(c, steps) : stage_bytes(c, kernel_of_call(c, kind)));
   if (kind != REC_KERNEL_STEP)
     stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
   if (!recompute || n.saved == 0) return stage;
-  return n.saved + larger(stage, stage_bytes(c, entry_kernel(c, REC_KERNEL_STATES)));
+  return n.saved + larger(stage, stage_bytes(c, kernel_of_call(c, REC_KERNEL_STATES)));
 }
 
 // Promises about states are verified before the call itself, with the same workspace.
@@ -146,8 +142,8 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
 
 // The best clone that was compiled and that the processor runs.
 static rec_status choose_clone(call *c, int kind) {
-  while (c->clone > 0 && !entry_kernel(c, kind)->functions[c->clone]) c->clone--;
-  if (entry_kernel(c, kind)->functions[c->clone]) return REC_OK;
+  while (c->clone > 0 && !kernel_of_call(c, kind)->functions[c->clone]) c->clone--;
+  if (kernel_of_call(c, kind)->functions[c->clone]) return REC_OK;
   return call_fail(c, REC_ERROR_DEVICE,
                    "expected code for this processor, found only code for newer ones");
 }
@@ -215,7 +211,7 @@ static void run_forward_kernels(call *c, int kind, stage_saved saved, char *work
     split_forward_call(c, saved, workspace);
     return;
   }
-  const rec_table_kernel *kernel = entry_kernel(c, kind);
+  const rec_table_kernel *kernel = kernel_of_call(c, kind);
   replace_states(c, kernel, workspace);
   stage_run(c, kernel, saved, STAGE_ALL, NULL, workspace + entry_needs(c, kind).replaced);
 }
@@ -231,12 +227,12 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
     return;
   }
   if (recompute)
-    stage_run(c, entry_kernel(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
+    stage_run(c, kernel_of_call(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
   int64_t steps = window_steps(c);
   if (steps)
     window_run(c, steps, saved, workspace);
   else
-    stage_run(c, entry_kernel(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
+    stage_run(c, kernel_of_call(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
 static rec_status run_on_gpu(const call *c, int kind) {
@@ -310,7 +306,7 @@ static void clear_saved(const call *c, const needs *n, char *saved) {
 static rec_status open_saved(const call *c, int kind, const needs *n, stage_saved *saved) {
   const rec_launch *launch = c->launch;
   *saved = (stage_saved){0};
-  if (!entry_kernel(c, kind)->writes_saved || !launch->saved || n->saved == 0) return REC_OK;
+  if (!kernel_of_call(c, kind)->writes_saved || !launch->saved || n->saved == 0) return REC_OK;
   rec_status status = call_check_buffer(c, "saved", launch->saved, launch->saved_bytes, n->saved);
   if (status != REC_OK) return status;
   *saved = (stage_saved){launch->saved, n->chunks * n->chunk_numbers, n->chunk_numbers};

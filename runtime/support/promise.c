@@ -147,16 +147,12 @@ static bool promises_states(const call *c) {
   return false;
 }
 
-static int64_t promise_entry_bytes(const call *c, const rec_table_memory *memory) {
-  return round_up(call_numbers(c, memory) * c->table->number_bytes, REC_ALIGNMENT);
-}
-
 // Bytes of the states of one entry.
 static int64_t all_bytes(const call *c) {
   int64_t bytes = 0;
   for (int i = 0; i < c->table->memory_count; i++)
     if (is_final(table_memory(c->table, i)))
-      bytes += promise_entry_bytes(c, table_memory(c->table, i));
+      bytes += call_entry_bytes(c, table_memory(c->table, i));
   return bytes;
 }
 
@@ -174,7 +170,7 @@ int64_t promise_bytes(const call *c) {
   if (!promises_states(c)) return 0;
   call one = single_step_call(c);
   return stage_pointers_bytes(c) + 2 * all_bytes(c) +
-         stage_bytes(&one, &c->table->kernels[REC_KERNEL_STEP]);
+         stage_bytes(&one, kernel_of_call(c, REC_KERNEL_STEP));
 }
 
 typedef struct walk {
@@ -196,7 +192,7 @@ static void start_walk(const walk *w, int64_t entry) {
       memcpy(to, initial + (size_t)entry * bytes, bytes);
     else
       memset(to, 0, bytes);
-    to += promise_entry_bytes(c, final);
+    to += call_entry_bytes(c, final);
   }
 }
 
@@ -209,9 +205,9 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
     if (!is_final(final)) continue;
     w->replaced[final->copy_from] = w->before + at;
     w->replaced[i] = w->after + at;
-    at += promise_entry_bytes(c, final);
+    at += call_entry_bytes(c, final);
   }
-  stage_run(one, &c->table->kernels[REC_KERNEL_STEP], (stage_saved){0}, STAGE_STATES, NULL,
+  stage_run(one, kernel_of_call(c, REC_KERNEL_STEP), (stage_saved){0}, STAGE_STATES, NULL,
             w->stage);
   rec_status status = REC_OK;
   for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {

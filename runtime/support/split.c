@@ -19,10 +19,6 @@
 
 enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
 
-static const rec_table_kernel *split_kernel(const call *c, int kind) {
-  return &c->table->kernels[kind];
-}
-
 // Gradients of states that several instances share are sums; those are not cut.
 static bool adds_states(const call *c, const rec_table_kernel *kernel) {
   for (int i = 0; i < kernel->slot_count; i++) {
@@ -46,14 +42,14 @@ static bool has_small_summaries(const call *c) {
     segment_layout l = segment_layout_of(c, NULL, back);
     if (l.value_axis >= 0 || segment_has_many_axes(&l)) return false;
   }
-  return is_compiled(split_kernel(c, REC_KERNEL_SUMMARY)) &&
-         is_compiled(split_kernel(c, REC_KERNEL_SUMMARY_BACK));
+  return is_compiled(kernel_of_call(c, REC_KERNEL_SUMMARY)) &&
+         is_compiled(kernel_of_call(c, REC_KERNEL_SUMMARY_BACK));
 }
 
 static bool can_be_cut(const call *c) {
   return !c->packed && c->time >= SPLIT_TIME_MIN && has_small_summaries(c) &&
-         !adds_states(c, split_kernel(c, REC_KERNEL_BACKWARD)) &&
-         stage_plan(c, split_kernel(c, REC_KERNEL_FORWARD)).tasks == 1;
+         !adds_states(c, kernel_of_call(c, REC_KERNEL_BACKWARD)) &&
+         stage_plan(c, kernel_of_call(c, REC_KERNEL_FORWARD)).tasks == 1;
 }
 
 void split_most(call *c) {
@@ -89,7 +85,7 @@ static int64_t summary_stride(const call *c) {
 }
 
 static bool has_slice_kernel(const call *c) {
-  return is_compiled(split_kernel(c, REC_KERNEL_SLICE));
+  return is_compiled(kernel_of_call(c, REC_KERNEL_SLICE));
 }
 
 // Numbers of the row of a chunk: what SUMMARY keeps, then the state before it.
@@ -110,7 +106,7 @@ static int64_t rows_bytes(const call *c) {
 int64_t split_bytes(const call *c, bool backward) {
   int64_t stage = 0;
   for (int i = 0; i < REC_KERNEL_COUNT; i++) {
-    const rec_table_kernel *kernel = split_kernel(c, i);
+    const rec_table_kernel *kernel = kernel_of_call(c, i);
     bool back = i == REC_KERNEL_BACKWARD || i == REC_KERNEL_SUMMARY_BACK;
     if (i == REC_KERNEL_STEP || (back && !backward)) continue;
     if (is_compiled(kernel)) stage = larger(stage, stage_bytes(c, kernel));  // some are GPUs' alone
@@ -156,7 +152,7 @@ static void *whole_state(void *context, int memory, int64_t slice) {
 static void run_split_pass(split *s, int kind, stage_saved saved, stage_results results,
                            int64_t first, int64_t last, void *(*state)(void *, int, int64_t)) {
   stage_slices slices = {.first = first, .last = last, .state = state, .context = s};
-  stage_run(s->call, split_kernel(s->call, kind), saved, results, &slices, s->stage);
+  stage_run(s->call, kernel_of_call(s->call, kind), saved, results, &slices, s->stage);
 }
 
 // ---- calls -----------------------------------------------------------------------------------
@@ -217,7 +213,7 @@ static void run_slices(const call *c, int kind, stage_saved saved, stage_results
   if (find_slice_states(&s, (stage_saved){0}))
     run_split_pass(&s, kind, saved, results, 0, c->slices, whole_state);
   else
-    stage_run(&whole, split_kernel(c, kind), saved, results, NULL, s.stage);
+    stage_run(&whole, kernel_of_call(c, kind), saved, results, NULL, s.stage);
 }
 
 // Backward wants states alone of the rows of the chunks from `first` on.
@@ -247,7 +243,7 @@ static void run_kept_slices(const call *c, stage_saved saved, void *workspace) {
     if (in_saved) rows = saved;
     run_split_pass(&s, REC_KERNEL_SUMMARY, rows, STAGE_STATES, first, last, summary_state);
     if (!walk_slices(&s, &w, known - first)) {
-      stage_run(&whole, split_kernel(c, REC_KERNEL_FORWARD), saved, STAGE_ALL, NULL, s.stage);
+      stage_run(&whole, kernel_of_call(c, REC_KERNEL_FORWARD), saved, STAGE_ALL, NULL, s.stage);
       return;
     }
     run_split_pass(&s, REC_KERNEL_SLICE, rows, STAGE_ALL, first, last, whole_state);
@@ -270,5 +266,5 @@ void split_backward_call(const call *c, stage_saved saved, bool recompute, void 
   if (find_slice_states(&s, saved))
     run_split_pass(&s, REC_KERNEL_BACKWARD, saved, STAGE_ALL, 0, c->slices, whole_state);
   else
-    stage_run(&whole, split_kernel(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, s.stage);
+    stage_run(&whole, kernel_of_call(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, s.stage);
 }

@@ -38,7 +38,7 @@ static int64_t maker_bytes(const segment_layout *l) {
 }
 
 static const rec_table_kernel *maker_kernel(const call *c, bool back) {
-  return &c->table->kernels[back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY];
+  return kernel_of_call(c, back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY);
 }
 
 // All steps as one sequence need the most.
@@ -49,7 +49,7 @@ int64_t segment_workspace(const segment_layout *l, bool recompute) {
   one.packed = false;
   int64_t saved = kernel->reads_saved && recompute ? call_saved_room(l->call).bytes : 0;
   int64_t stage = stage_bytes(&one, kernel);
-  if (saved) stage = larger(stage, stage_bytes(&one, &one.table->kernels[REC_KERNEL_STATES]));
+  if (saved) stage = larger(stage, stage_bytes(&one, kernel_of_call(&one, REC_KERNEL_STATES)));
   return maker_bytes(l) + saved + stage;
 }
 
@@ -216,7 +216,7 @@ static void make_host_summary(const call *c, bool back, char *summary, stage_sav
   if (again) {
     saved.data = workspace;
     workspace += call_saved_room(c).bytes;
-    stage_run(&one, &c->table->kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, workspace);
+    stage_run(&one, kernel_of_call(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
   }
   run_maker(&m, back, saved, workspace);
   if (alone)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "runtime/internal.h"
+
 static struct {
 #define MEMBER(name, symbol, parameters) cublas_result(*name) parameters;
   CUBLAS_FUNCTIONS(MEMBER)
