@@ -161,17 +161,16 @@ static rec_status sum_starts(const shard_starts *x) {
   return status;
 }
 
-// The first row of a shard.
-static int64_t shard_first_row(const trainer *t, int number) {
+int64_t gradients_first_row(const trainer *t, int number) {
   return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
 }
 
 shard gradients_shard(const trainer *t, int number, int lane) {
   trainer_internals *in = t->in;
-  int64_t first = shard_first_row(t, number), time = t->block->context,
+  int64_t first = gradients_first_row(t, number), time = t->block->context,
           states = t->of.model->state_count;
   return (shard){
-      .batch = shard_first_row(t, number + 1) - first,
+      .batch = gradients_first_row(t, number + 1) - first,
       .time = time,
       .threads = in->run.threads_inside,
       .tokens = in->batch.tokens + first * time,
@@ -205,7 +204,8 @@ static rec_status run_shard_backward(trainer *t, int number, int lane, executor 
   shard s = gradients_shard(t, number, lane);
   rec_status status = executor_run_backward(x, gradients_blocks(t, place, lane), part);
   if (!status && in->starts.learns && in->share.first_segment == 0)
-    status = sum_starts(&(shard_starts){t, &s, shard_first_row(t, number), in->run.blocks[place]});
+    status =
+        sum_starts(&(shard_starts){t, &s, gradients_first_row(t, number), in->run.blocks[place]});
   return status;
 }
 
@@ -236,7 +236,7 @@ static void find_joined(const trainer *t, int lane, turn_range range,
        k * order->operations < range.end && i < JOINED_SHARDS; k++, i++) {
     int number = shard_of_lane(t, lane, k);
     joined[i] = (joined_states){executor_of(t, lane, k),
-                                shard_first_row(t, number + 1) - shard_first_row(t, number),
+                                gradients_first_row(t, number + 1) - gradients_first_row(t, number),
                                 turns_of_shard(order, range, k)};
   }
 }

@@ -208,18 +208,14 @@ static char *state_row(const trainer *t, void *block, int number, int64_t row) {
   return (char *)block + (s->place * t->in->share.rows + row * s->elements) * t->of.n->element_size;
 }
 
-static int64_t shard_first_row(const trainer *t, int number) {
-  return leaves_first_sequence(&t->in->share.all, number) - t->in->share.first_sequence;
-}
-
 // Points the shard at its initial and final states. A state all of whose rows start from zero has
 // no initial ones.
 static void point_shard(trainer *t, int number, int state) {
   trainer_internals *in = t->in;
-  int64_t first = shard_first_row(t, number),
+  int64_t first = gradients_first_row(t, number),
           place = (number - in->share.own.first) * t->of.model->state_count + state;
   bool other = false;
-  for (int64_t row = first; row < shard_first_row(t, number + 1); row++)
+  for (int64_t row = first; row < gradients_first_row(t, number + 1); row++)
     other |= in->starts.drawn[state * in->share.rows + row].kind != FROM_ZERO;
   in->starts.before_of[place] = other ? state_row(t, in->starts.before, state, first) : NULL;
   in->starts.after_of[place] = state_row(t, in->starts.after, state, first);
@@ -301,7 +297,8 @@ typedef struct fit_sums {
 static void sum_of_shard(void *context, int number, double *sums) {
   const fit_sums *f = context;
   const trainer *t = f->t;
-  int64_t first = shard_first_row(t, number), count = shard_first_row(t, number + 1) - first;
+  int64_t first = gradients_first_row(t, number),
+          count = gradients_first_row(t, number + 1) - first;
   noise_sums(t->of.n, state_row(t, t->carried, f->state, first), count,
              t->of.model->states[f->state].elements, &t->groups[f->state], f->center, sums);
 }
@@ -366,7 +363,8 @@ static rec_status square_shard(void *context, int place, int worker) {
   trainer *t = context;
   (void)worker;
   int number = t->in->share.own.first + place;
-  int64_t first = shard_first_row(t, number), count = shard_first_row(t, number + 1) - first;
+  int64_t first = gradients_first_row(t, number),
+          count = gradients_first_row(t, number + 1) - first;
   double *by_layer = t->in->starts.squares_of + place * t->layer_count;
   memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
   for (int i = 0; i < t->of.model->state_count; i++)

@@ -190,6 +190,8 @@ char *gradients_sum(const trainer *t);
 void *const *gradients_blocks(const trainer *t, int place, int lane);
 // The sum of an own segment.
 char *gradients_of_segment(const trainer *t, int segment);
+// The first row of a shard, of those of this process.
+int64_t gradients_first_row(const trainer *t, int number);
 shard gradients_shard(const trainer *t, int number, int lane);
 double gradients_loss_scale(const trainer *t);
 
