@@ -179,6 +179,13 @@ static double normal(uint64_t *seed) {
   return sum - 6;
 }
 
+static domain domain_of(const grid_case *c, const char *variable) {
+  for (int d = 0; c && d < 4; d++)
+    if (c->domains[d].name && strcmp(c->domains[d].name, variable) == 0)
+      return c->domains[d].domain;
+  return ANY;
+}
+
 static double in_domain(domain d, double x) {
   switch (d) {
     case POSITIVE: return fabs(x) + 0.1;
@@ -187,6 +194,21 @@ static double in_domain(domain d, double x) {
     case SMALL: return 0.3 * x;
     default: return x;
   }
+}
+
+double grid_in_domain(const grid_case *c, const char *variable, double x) {
+  return in_domain(domain_of(c, variable), x);
+}
+
+void grid_draw(const grid_case *c, problem *p, uint64_t seed) {
+  problem_draw(p, seed, 0.7);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    domain d = v->kind == REC_OUTPUT || !p->value[i] ? ANY : domain_of(c, v->name);
+    for (int64_t k = 0; d != ANY && k < problem_numbers(p, i); k++)
+      p->value[i][k] = (float)in_domain(d, p->value[i][k]);
+  }
+  problem_retype(p, p->signature);
 }
 
 static double gate_number(const grid_gate *g, regime r, uint64_t *seed) {
@@ -198,14 +220,13 @@ static double gate_number(const grid_gate *g, regime r, uint64_t *seed) {
 
 static void place(const grid_case *c, problem *p, int variable, regime r, uint64_t *seed) {
   const char *name = p->signature->variables[variable].name;
+  domain d = domain_of(c, name);
   for (int64_t k = 0; p->value[variable] && k < problem_numbers(p, variable); k++) {
     double *x = &p->value[variable][k];
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
       if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0)
         *x = (float)gate_number(&c->gates[i], r, seed);
-      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0)
-        *x = (float)in_domain(c->domains[i].domain, *x);
-    }
+    if (d != ANY) *x = (float)in_domain(d, *x);
   }
 }
 

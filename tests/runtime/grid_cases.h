@@ -37,5 +37,11 @@ extern const int grid_case_count;
 // Whether a gate of the case can be brought there.
 bool grid_has_regime(const grid_case *c, regime r);
 
+// A number of a variable as the case wants it; NULL wants nothing.
+double grid_in_domain(const grid_case *c, const char *variable, double x);
+
+// Draws what is read as the case wants it.
+void grid_draw(const grid_case *c, problem *p, uint64_t seed);
+
 // Draws what the case reads, in a regime.
 void grid_place(const grid_case *c, problem *p, regime r, uint64_t seed);

@@ -43,31 +43,6 @@ static void note(const subject *s, double error) {
   *w = fmax(*w, error);
 }
 
-static double in_domain(domain d, double x) {
-  switch (d) {
-    case POSITIVE: return fabs(x) + 0.1;
-    case NEGATIVE: return -fabs(x) - 0.05;
-    case UNIT: return 1 / (1 + exp(-x));
-    case SMALL: return 0.3 * x;
-    default: return x;
-  }
-}
-
-static void draw(const subject *s, problem *p, uint64_t seed) {
-  problem_draw(p, seed, 0.7);
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    const rec_variable *v = &p->signature->variables[i];
-    if (v->kind == REC_OUTPUT || !p->value[i]) continue;
-    for (int d = 0; d < 3; d++) {
-      const grid_domain *named = &s->case_->domains[d];
-      if (!named->name || strcmp(named->name, v->name) != 0) continue;
-      for (int64_t k = 0; k < problem_numbers(p, i); k++)
-        p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
-    }
-  }
-  problem_retype(p, p->signature);
-}
-
 // Products round their operands to the tokens' 16 bits. Results may be as far off as such rounded
 // inputs move them, to first order, or over an edge of max, whose gradient jumps. A few draws may
 // be lucky where a gradient is one sum of all tokens (Mamba-2's d.dt_bias, REC_SEED=5): the worst
@@ -141,7 +116,7 @@ static void check_threads(const subject *s) {
   const rec_run_options one = {.backward = true, .threads = 1},
                         three = {.backward = true, .threads = 3};
   problem *p = problem_new(rec_recurrence_signature(s->recurrence), 2, 40, s->case_->run_time_size);
-  draw(s, p, s->seed);
+  grid_draw(s->case_, p, s->seed);
   problem *q = problem_copy(p);
   bool ran =
       problem_run(p, s->recurrence, "simt", &one) && problem_run(q, s->recurrence, "simt", &three);
@@ -190,7 +165,7 @@ static problem *new_edge(const subject *s, int number) {
   static const int64_t edges[] = {129, 255, 256, 257, 300};
   problem *p = problem_new(rec_recurrence_signature(s->recurrence), 1, edges[number],
                            s->case_->run_time_size);
-  draw(s, p, s->seed + 2000);
+  grid_draw(s->case_, p, s->seed + 2000);
   return p;
 }
 
@@ -198,7 +173,7 @@ static problem *new_packed_edges(const subject *s) {
   static const int32_t steps[] = {0, 1, 128, 1, 257, 0};
   problem *p = problem_packed(rec_recurrence_signature(s->recurrence), steps,
                               sizeof steps / sizeof *steps, s->case_->run_time_size);
-  draw(s, p, s->seed + 3000);
+  grid_draw(s->case_, p, s->seed + 3000);
   return p;
 }
 
@@ -220,7 +195,7 @@ static void run_in_slices(const subject *s) {
 static void run_length(const subject *s, int64_t time, bool steps) {
   const rec_signature *signature = rec_recurrence_signature(s->recurrence);
   problem *p = problem_new(signature, time > 100 ? 1 : 2, time, s->case_->run_time_size);
-  draw(s, p, s->seed + (uint64_t)time);
+  grid_draw(s->case_, p, s->seed + (uint64_t)time);
   run_ways(s, p, "backward", steps);
 }
 
@@ -234,7 +209,7 @@ static void run_subject(const subject *s) {
     }
   }
   problem *packed = new_packed(signature, s->case_->run_time_size);
-  draw(s, packed, s->seed + 1000);
+  grid_draw(s->case_, packed, s->seed + 1000);
   run_ways(s, packed, "packed", false);
   run_in_slices(s);
   check_threads(s);

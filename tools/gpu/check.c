@@ -26,37 +26,12 @@ static const grid_case *case_of(const rec_recurrence *recurrence) {
   return NULL;
 }
 
-static double in_domain(domain d, double x) {
-  switch (d) {
-    case POSITIVE: return fabs(x) + 0.1;
-    case NEGATIVE: return -fabs(x) - 0.05;
-    case UNIT: return 1 / (1 + exp(-x));
-    case SMALL: return 0.3 * x;
-    default: return x;
-  }
-}
-
-static domain domain_of(const grid_case *c, const char *variable) {
-  for (int d = 0; c && d < 4; d++)
-    if (c->domains[d].name && strcmp(c->domains[d].name, variable) == 0)
-      return c->domains[d].domain;
-  return ANY;
-}
-
 double in_domain_of(const rec_recurrence *recurrence, const char *variable, double x) {
-  return in_domain(domain_of(case_of(recurrence), variable), x);
+  return grid_in_domain(case_of(recurrence), variable, x);
 }
 
 void draw_in_domains(const rec_recurrence *recurrence, problem *p, uint64_t seed) {
-  problem_draw(p, seed, 0.7);
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    const rec_variable *v = &p->signature->variables[i];
-    domain d =
-        v->kind == REC_OUTPUT || !p->value[i] ? ANY : domain_of(case_of(recurrence), v->name);
-    for (int64_t k = 0; d != ANY && k < problem_numbers(p, i); k++)
-      p->value[i][k] = (float)in_domain(d, p->value[i][k]);
-  }
-  problem_retype(p, p->signature);
+  grid_draw(case_of(recurrence), p, seed);
 }
 
 static double rounding_of(const rec_signature *signature) {
