@@ -26,13 +26,14 @@
 //
 // The gradient of g is a sum of terms of which pairs on one side of it cancel. Where g is far below
 // 0 its own terms are small: with sums of 20 their digits are lost. Decays of both ends have no such
-// terms, and are products of their own.
+// terms, and are products of their own. A forward from which no gradient is derived has sums of up to
+// 60: that leaves the pairs that no read has a range of 2^41.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
 
 static double largest_sum(const scan *s) { return s->host ? 83 : 10; }
-static const double largest_sum_by_start = 10;
+static double largest_sum_by_start(const scan *s) { return s->forward_alone ? 60 : 10; }
 
 // The largest size of the logarithm of a state's decay, as far as promises and gates tell.
 static double largest_logarithm(const scan *s, const scan_state *state) {
@@ -94,7 +95,7 @@ tile_pair block_total(scan *s, const scan_state *state) {
 static void ask_each_chunk(scan *s, scan_state *state) {
   axis_set keys = state->decay.items[0].axes;
   tile_id least = tile_reduce(s->program, TILE_MIN_OVER, block_total(s, state).re, keys);
-  tile_id limit = tile_number(s->program, exp(-largest_sum_by_start));
+  tile_id limit = tile_number(s->program, exp(-largest_sum_by_start(s)));
   state->unsafe = tile_binary(s->program, TILE_LESS, least, limit);
   state->seldom_levels = true;
 }
@@ -111,7 +112,7 @@ void block_make(scan *s, int index) {
   double largest = largest_logarithm(s, state);
   int levels = decay_levels(s);
   while (state->block < levels && ldexp(largest, state->block) <= largest_sum(s)) state->block++;
-  bool never_small = ldexp(largest, levels) <= largest_sum_by_start;
+  bool never_small = ldexp(largest, levels) <= largest_sum_by_start(s);
   state->by_start = may_go_by_start(s, state) && (never_small || state->block < levels);
   if (state->by_start && !never_small) ask_each_chunk(s, state);
 }

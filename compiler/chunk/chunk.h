@@ -29,6 +29,9 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
 // have one anchor (block.c).
 tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
                                    const char **reason);
+// The same for a forward of which no gradient is derived: more chunks go by their start.
+tile_program *chunk_build_forward_for_host(arena *a, const recurrence *from, int length,
+                                           const char **reason);
 
 // The axes of the values that one distance of a Toeplitz block would hold. They exist for decaying
 // states that are written and read by matrices that are the same at all steps; 0: there are none.

@@ -176,11 +176,12 @@ static int *uses_of_values(arena *a, const typed_body *body) {
   return uses;
 }
 
-static scan *scan_new(arena *a, const recurrence *from, int length, bool host) {
+static scan *scan_new(arena *a, const recurrence *from, int length, scan_purpose purpose) {
   scan *s = ARENA_NEW(a, scan);
   *s = (scan){.arena = a,
               .from = from,
-              .host = host,
+              .host = purpose != SCAN_FOR_GPU,
+              .forward_alone = purpose == SCAN_FOR_HOST_FORWARD,
               .making = -1,
               .part = -1,
               .middle = -1,
@@ -245,11 +246,12 @@ static void add_next_state(scan *s, int state) {
     lower_result(s->program, s->body, TILE_NEXT_STATE, of->tensor, next);
 }
 
-static tile_program *build_scan_program(arena *a, const recurrence *from, int length, bool host,
-                                        bool lags_as_states, const char **reason) {
-  scan *s = scan_new(a, from, length, host);
+static tile_program *build_scan_program(arena *a, const recurrence *from, int length,
+                                        scan_purpose purpose, bool lags_as_states,
+                                        const char **reason) {
+  scan *s = scan_new(a, from, length, purpose);
   bool tries_states = lags_as_states && lag_matrix_make(s);
-  s->program->host = host;
+  s->program->host = s->host;
   scan_grow(s);
   group_find(s);
   if (!s->reason) check_scan_states(s);
@@ -257,7 +259,7 @@ static tile_program *build_scan_program(arena *a, const recurrence *from, int le
   lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))
-    return build_scan_program(a, from, length / 2, host, lags_as_states, reason);
+    return build_scan_program(a, from, length / 2, purpose, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
@@ -268,7 +270,7 @@ static tile_program *build_scan_program(arena *a, const recurrence *from, int le
     tile_pair x = scan_lag(s, lag);
     if (!s->reason) lag_results(s, lag, x);
   }
-  if (s->reason && tries_states) return build_scan_program(a, from, length, host, false, reason);
+  if (s->reason && tries_states) return build_scan_program(a, from, length, purpose, false, reason);
   if (s->reason) {
     *reason = s->reason;
     return NULL;
@@ -279,12 +281,17 @@ static tile_program *build_scan_program(arena *a, const recurrence *from, int le
 
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
-  return build_scan_program(a, from, length, false, true, reason);
+  return build_scan_program(a, from, length, SCAN_FOR_GPU, true, reason);
 }
 
 tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
                                    const char **reason) {
-  return build_scan_program(a, from, length, true, true, reason);
+  return build_scan_program(a, from, length, SCAN_FOR_HOST, true, reason);
+}
+
+tile_program *chunk_build_forward_for_host(arena *a, const recurrence *from, int length,
+                                           const char **reason) {
+  return build_scan_program(a, from, length, SCAN_FOR_HOST_FORWARD, true, reason);
 }
 
 bool chunk_has_products(const tile_program *chunk) {
@@ -294,7 +301,7 @@ bool chunk_has_products(const tile_program *chunk) {
 }
 
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from) {
-  scan *s = scan_new(a, from, 1, false);
+  scan *s = scan_new(a, from, 1, SCAN_FOR_GPU);
   axis_set axes = 0;
   for (int i = 0; i < s->state_count; i++) {
     find_uses(s, i);

@@ -31,6 +31,8 @@
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
 
+typedef enum scan_purpose { SCAN_FOR_GPU, SCAN_FOR_HOST, SCAN_FOR_HOST_FORWARD } scan_purpose;
+
 enum { JOINT_MAX = 4 };  // states that add each other
 
 enum {
@@ -132,8 +134,9 @@ _Static_assert(1 << (CHUNK_LEVELS - 1) == CHUNK_MOST_STEPS, "the longest chunk h
 typedef struct scan {
   arena *arena;
   const recurrence *from;
-  bool host;         // its products have the range of f32 (block.c)
-  typed_body *body;  // a copy, to which values are added
+  bool host;           // its products have the range of f32 (block.c)
+  bool forward_alone;  // no gradient is derived (block.c)
+  typed_body *body;    // a copy, to which values are added
   tile_program *program;
   lowering values;            // of values without states
   linear **linears;           // by value of the body; NULL for those without states

@@ -89,20 +89,25 @@ static cost_term term_of(tile_op op, cost_term plain) {
   return operations_of(op) > 2 ? COST_POLYNOMIAL : plain;
 }
 
-bool *cost_made_by_runs(arena *a, const tile_program *p) {
+// A guess: one chunk in eight has decays that are small.
+static const double share_of_rare = 0.125;
+
+double *cost_shares(arena *a, const tile_program *p) {
   const tile_section *sections = tile_sections(a, p);
   const tile_branch *branches = tile_branches(a, p);
-  bool *made = ARENA_ARRAY(a, bool, p->values.count);
-  for (int i = 0; i < p->values.count; i++) made[i] = sections[i] == TILE_BODY && !branches[i].rare;
-  return made;
+  double *shares = ARENA_ARRAY(a, double, p->values.count);
+  for (int i = 0; i < p->values.count; i++)
+    if (sections[i] == TILE_BODY) shares[i] = branches[i].rare ? share_of_rare : 1;
+  return shares;
 }
 
-// Adds a value that each run makes, or a sum over all runs, which is loaded and stored each time.
-static void count_value(const tile_program *p, const bool *made, tile_id id, cost_counts *counts) {
+// Adds a value that runs make, or a sum over all runs, which is loaded and stored each time.
+static void count_value(const tile_program *p, const double *shares, tile_id id,
+                        cost_counts *counts) {
   const tile_value *v = &p->values.items[id];
   bool adds_up = v->op == TILE_ACCUMULATE;
-  if (!made[id] && !adds_up) return;
-  double points = operation_points(p, v);
+  if (shares[id] == 0 && !adds_up) return;
+  double points = operation_points(p, v) * (adds_up ? 1 : shares[id]);
   if (is_row_product(p, v)) {
     points /= lanes_filled(p, v);
     counts->of[COST_PRODUCT] += points;
@@ -120,7 +125,8 @@ static bool is_nest_of_its_own(tile_op op) {
 }
 
 // The numbers that a run of an instance keeps in scratch, or reads.
-static double working_set(arena *a, const tile_program *p, const bool *made, axis_set instances) {
+static double working_set(arena *a, const tile_program *p, const double *shares,
+                          axis_set instances) {
   int *uses = ARENA_ARRAY(a, int, p->values.count);
   double numbers = 0;
   vec_each(const tile_value, v, p->values) {
@@ -130,23 +136,23 @@ static double working_set(arena *a, const tile_program *p, const bool *made, axi
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     bool leaf = v->op == TILE_ARGUMENT, stored = uses[i] > 1 && tile_op_cost(v->op) > 0;
-    if (made[i] && (leaf || stored || is_nest_of_its_own(v->op)))
+    if (shares[i] == 1 && (leaf || stored || is_nest_of_its_own(v->op)))
       numbers += cost_elements(p, v->axes & ~instances);
   }
   return numbers;
 }
 
 cost_counts cost_count(arena *a, const tile_program *p, axis_set instances, codegen_clone clone) {
-  const bool *made = cost_made_by_runs(a, p);
+  const double *shares = cost_shares(a, p);
   cost_counts run = {0};
-  for (int i = 0; i < p->values.count; i++) count_value(p, made, i, &run);
+  for (int i = 0; i < p->values.count; i++) count_value(p, shares, i, &run);
   for (int i = 0; i < p->values.count; i++)
-    if (made[i] && is_nest_of_its_own(p->values.items[i].op))
-      run.of[COST_NEST] += cost_elements(p, instances);
+    if (is_nest_of_its_own(p->values.items[i].op))
+      run.of[COST_NEST] += shares[i] * cost_elements(p, instances);
   // The other half is for what passes through: tokens, states of other instances.
   double room = costs_of[clone].cache_kib / 2 * 1024 / sizeof(float);
   run.of[COST_FAR] =
-      cost_elements(p, instances) * fmax(0, working_set(a, p, made, instances) - room);
+      cost_elements(p, instances) * fmax(0, working_set(a, p, shares, instances) - room);
   return cost_sum((cost_counts){0}, 1.0 / p->chunk, run);
 }
 
@@ -158,10 +164,10 @@ double cost_of_run(arena *a, const tile_program *p, codegen_clone clone) {
 
 double *cost_of_values(arena *a, const tile_program *p, codegen_clone clone) {
   double *costs = ARENA_ARRAY(a, double, p->values.count);
-  const bool *made = cost_made_by_runs(a, p);
+  const double *shares = cost_shares(a, p);
   for (int i = 0; i < p->values.count; i++) {
     cost_counts counts = {0};
-    count_value(p, made, i, &counts);
+    count_value(p, shares, i, &counts);
     costs[i] = cost_of_counts(&counts, clone);
   }
   return costs;

@@ -40,8 +40,8 @@ cost_counts cost_count_fused(arena *a, const tile_program *step);
 double cost_of_run(arena *a, const tile_program *program, codegen_clone clone);
 // By value, for a whole run; 0 outside the body.
 double *cost_of_values(arena *a, const tile_program *program, codegen_clone clone);
-// Which values each run makes: those of the body that are not left to the few runs where the rare
-// branch of a condition is taken.
-bool *cost_made_by_runs(arena *a, const tile_program *program);
+// By value, the share of runs that make it: 1 in the body, less in the rare branch of a condition, 0
+// outside the body.
+double *cost_shares(arena *a, const tile_program *program);
 // Entries of these axes.
 double cost_elements(const tile_program *program, axis_set axes);

@@ -15,6 +15,9 @@ static void make_chunk(arena *a, program_work *w) {
 static void make_host_chunk(arena *a, program_work *w) {
   w->made = chunk_build_for_host(a, w->recurrence, w->length, &w->why);
 }
+static void make_host_forward(arena *a, program_work *w) {
+  w->made = chunk_build_forward_for_host(a, w->recurrence, w->length, &w->why);
+}
 static void make_pointwise(arena *a, program_work *w) {
   w->made = chunk_build_pointwise(a, w->recurrence, w->length);
 }

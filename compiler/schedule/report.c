@@ -97,14 +97,15 @@ static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
 static void add_operations(arena *a, amount *sum, const tile_program *p, const typed_body *body) {
   if (!p) return;
   int64_t sizes[TYPED_MAX_AXES];
-  const bool *made = cost_made_by_runs(a, p);
+  const double *shares = cost_shares(a, p);
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
   vec_each(const tile_axis, t, p->axes)
     if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
       sizes[t->body_axis] = body->axes.items[t->body_axis].size;
   for (tile_id id = 0; id < p->values.count; id++) {
-    if (!made[id]) continue;
-    add_amount(a, sum, tile_value_cost(p, id, sizes) / p->chunk, runtime_axes_of(p, id));
+    if (shares[id] == 0) continue;
+    add_amount(a, sum, shares[id] * tile_value_cost(p, id, sizes) / p->chunk,
+               runtime_axes_of(p, id));
   }
 }
 

@@ -233,6 +233,23 @@ typedef struct chunk_choice {
   bool pointwise;
 } chunk_choice;
 
+static bool has_branches(const tile_program *p) {
+  for (int i = 0; i < p->values.count; i++)
+    if (p->values.items[i].op == TILE_SELDOM) return true;
+  return false;
+}
+
+// The forward beside a backward that is derived of another program.
+static const tile_program *forward_alone(scheduler *s, const tile_program *forward) {
+  const char *why = NULL;
+  if (has_branches(forward)) {
+    const tile_program *alone =
+        program_of_length(s->a, PROGRAM_HOST_FORWARD, s->r, forward->chunk, &why);
+    if (alone) forward = alone;
+  }
+  return program_rewritten(s->a, PROGRAM_FINISH, forward);
+}
+
 static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program *step,
                           const char *why) {
   const tile_program *forward = chunks.back;
@@ -251,7 +268,7 @@ static void chunk_kernels(scheduler *s, chunk_choice chunks, const tile_program 
     finished = saved_values(s, finished, &gradient, instances);
   bool apart = s->out->spared == 0;  // values that forward saves are those of the backward's chunks
   bool other = apart && chunks.forward != forward;
-  if (other) finished = program_rewritten(s->a, PROGRAM_FINISH, chunks.forward);
+  if (apart) finished = forward_alone(s, chunks.forward);
   s->out->chunk = apart ? chunks.saved_every : forward->chunk;
   kernel k = {.chunk = s->out->chunk, .program = finished, .cut = forward->grid};
   scheduler_map_axes(s, &k, instances, lanes);
