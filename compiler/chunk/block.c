@@ -70,7 +70,7 @@ static tile_id from_anchor(scan *s, decay_factor *factor, int level, bool inclus
   return subtract_tiles(s, sums, up_to(s, factor, level, false));
 }
 
-// ---- chunks that are asked ----
+// ---- the start of the chunk as reference ----
 
 static tile_id from_chunk_start(scan *s, const scan_state *state, bool inclusive) {
   return tile_along(s->program, TILE_PREFIX, state->decay.items[0].log, inclusive ? 0 : 1,
@@ -144,11 +144,4 @@ tile_pair block_masked(scan *s, tile_pair scores, int level) {
                   tile_leaf(s->program, TILE_INDEX, axes->step));
   return pair_mul(s->program, scores,
                   pair_real(later));  // finite: no choice, whose gradient is no product
-}
-
-tile_pair block_unless_unsafe(scan *s, int state, tile_pair exact, tile_pair anchored) {
-  tile_id unsafe = s->states[state].unsafe;
-  tile_pair chosen = pair_real(tile_seldom(s->program, unsafe, exact.re, anchored.re));
-  if (pair_is_complex(exact)) chosen.im = tile_seldom(s->program, unsafe, exact.im, anchored.im);
-  return chosen;
 }

@@ -212,8 +212,8 @@ static tile_pair level_scores(scan *s, const scan_product *read, int writer,
     scores[level_place(level)] = decayed_scores_at(s, read, writer, written, over, level, sides);
   tile_pair all = level_assemble(s, first, scores);
   if (s->states[read->state].seldom_levels) {
-    tile_pair anchored = decayed_scores_at(s, read, writer, written, over, -decay_levels(s), sides);
-    all = block_unless_unsafe(s, read->state, all, anchored);
+    tile_pair by_start = decayed_scores_at(s, read, writer, written, over, -decay_levels(s), sides);
+    all = pair_seldom(s->program, s->states[read->state].unsafe, all, by_start);
   }
   return read->previous || !own ? all : with_own_scores(s, read, writer, written, over, all);
 }

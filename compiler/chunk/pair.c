@@ -87,11 +87,21 @@ tile_id pair_abs(program *p, tile_pair x) {
   return tile_binary(p, TILE_HYPOT, x.re, x.im);
 }
 
-tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
-  tile_pair r = pair_real(tile_select(p, condition, x.re, y.re));
-  if (pair_is_complex(x) || pair_is_complex(y))
-    r.im = tile_select(p, condition, pair_imaginary(p, x), pair_imaginary(p, y));
+static tile_pair chosen(program *p, tile_op op, tile_id condition, tile_pair x, tile_pair y) {
+  tile_pair r = pair_real(tile_append(p, (tile_value){.op = op, .args = {condition, x.re, y.re}}));
+  if (pair_is_complex(x) || pair_is_complex(y)) {
+    tile_id of_x = pair_imaginary(p, x), of_y = pair_imaginary(p, y);
+    r.im = tile_append(p, (tile_value){.op = op, .args = {condition, of_x, of_y}});
+  }
   return r;
+}
+
+tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
+  return chosen(p, TILE_SELECT, condition, x, y);
+}
+
+tile_pair pair_seldom(program *p, tile_id condition, tile_pair x, tile_pair y) {
+  return chosen(p, TILE_SELDOM, condition, x, y);
 }
 
 tile_pair pair_on_diagonal(program *p, tile_pair x) {

@@ -32,6 +32,8 @@ tile_pair pair_exp(tile_program *program, tile_pair x);
 tile_pair pair_expm1(tile_program *program, tile_pair x);
 tile_id pair_abs(tile_program *program, tile_pair x);
 tile_pair pair_where(tile_program *program, tile_id condition, tile_pair x, tile_pair y);
+// The same by SELDOM: the condition is one number, and seldom not 0.
+tile_pair pair_seldom(tile_program *program, tile_id condition, tile_pair x, tile_pair y);
 
 // The operation of `pattern` (one operand, linear with real coefficients) on each part.
 tile_pair pair_each(tile_program *program, tile_pair x, tile_value pattern);

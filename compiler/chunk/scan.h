@@ -97,8 +97,8 @@ typedef struct scan_state {
   VEC(decay_factor) decay;  // none: the decay is 1
   // pairs in segments of 2^block steps have one reference; 0: there are none
   int block;
-  // pairs of a chunk have its start for a reference; levels are for chunks alone where `unsafe` is not
-  // 0, if `seldom_levels`, and for none else (block.c)
+  // Pairs have the chunk's start for a reference (block.c). With seldom_levels, a chunk where the
+  // number `unsafe` is not 0 takes the scores of levels in their place.
   bool by_start, seldom_levels;
   tile_id unsafe;
   VEC(scan_phase) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
@@ -292,14 +292,11 @@ tile_pair block_column_decay(scan *s, decay_factor *factor, int level);
 // From the start of a segment to its steps (S[t-1]: to those before); from after them to its end.
 tile_pair block_from_start(scan *s, decay_factor *factor, bool previous, int level);
 tile_pair block_to_end(scan *s, decay_factor *factor, int level);
-// Of a state whose levels are seldom needed: decays from the start of the chunk to its steps (S[t-1]:
-// to those before), their reciprocals, and the decay of the chunk.
+// Of a state whose pairs have the chunk's start for a reference (by_start): decays from there to the
+// steps (S[t-1]: to those before), their reciprocals, and the decay over the chunk.
 tile_pair block_start_row(scan *s, int state, bool previous);
 tile_pair block_start_column(scan *s, int state);
 tile_pair block_total(scan *s, const scan_state *state);
-// Scores of all pairs of a chunk that is one segment. Its decays may be small, and then `exact` are
-// its scores (scan_state.unsafe).
-tile_pair block_unless_unsafe(scan *s, int state, tile_pair exact, tile_pair anchored);
 // Scores within segments: 0 but where a step reads an earlier one.
 tile_pair block_masked(scan *s, tile_pair scores, int level);
 

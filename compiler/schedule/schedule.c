@@ -239,7 +239,7 @@ static bool has_branches(const tile_program *p) {
   return false;
 }
 
-// The forward beside a backward that is derived of another program.
+// The program of the forward kernel, of which no gradient is derived: its decays may be smaller.
 static const tile_program *forward_alone(scheduler *s, const tile_program *forward) {
   const char *why = NULL;
   if (has_branches(forward)) {

@@ -1,5 +1,4 @@
-// Copies that make another axis contiguous, and results of which another axis is, in square blocks
-// of vectors.
+// Copies and results whose contiguous axis is not that of their nest, in square blocks of vectors.
 //
 //   pack %16 [s,N] as [N,s]     ->     16 rows of N, 4 rounds of shuffles, 16 rows of s
 //   d.B [N,H] += %16 [H,N]      ->     the same, added to 16 rows of H
