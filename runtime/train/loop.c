@@ -417,7 +417,8 @@ static bool is_stopped(const loop *l) {
                    (message_place){l->t->step, -1, "whether all go on"});
 }
 
-// The steps, and what a block leaves.
+// The steps, and what a block leaves. The weights come last, for they say that the block has ended: a
+// kill before them leaves a checkpoint that `resume` goes on from.
 static rec_status run_train_block(loop *l, bool *stop) {
   const bool first = is_first_rank(l);
   rec_status status = agree(l, first ? open_events(l) : REC_OK);
@@ -427,9 +428,9 @@ static rec_status run_train_block(loop *l, bool *stop) {
   status = trainer_fetch(l->t);
   status = agree(l, status ? status : check_weights(l));
   bool done = l->t->step == l->t->block->steps;
+  if (!status) status = save_checkpoint(l);
   if (!status && done)
     status = checkpoint_save_weights(&l->t->of, l->t->weights, l->t, l->weights.text);
-  if (!status) status = save_checkpoint(l);
   if (!status && done && first) unlink(l->previous.text);
   *stop |= is_stopped(l);
   return status;
