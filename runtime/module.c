@@ -287,6 +287,7 @@ static void read_recurrence(reader *r, const cJSON *json, void *entry_of_list) {
   rec_recurrence *recurrence = r->recurrence = entry_of_list;
   recurrence->index = r->module->count++;
   recurrence->module = r->module;
+  recurrence->json = json;
   recurrence->signature.name = get_text(r, json, "name");
   recurrence->signature.doc = get_optional(r, json, "doc");
   recurrence->signature.token_type = r->module->dtype;

@@ -30,6 +30,7 @@ struct rec_recurrence {
   int index;
   rec_signature signature;
   // Of a compiled library; NULL in a module of source text.
+  const void *json;               // the row of the manifest
   const char *symbol, *formulas;  // formulas: a hash, or NULL in older libraries
   rec_entry forward, backward, step;
   rec_sizes_entry sizes;

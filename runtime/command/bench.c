@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/abi/json.h"
 #include "runtime/command/command.h"
 #include "runtime/device.h"
 #include "runtime/front.h"
 #include "runtime/limit.h"
 #include "runtime/machine.h"
+#include "runtime/train/model/weights.h"
 
 enum { ROUNDS_LEAST = 9, ROUNDS_MOST = 199 };
 
@@ -127,19 +129,35 @@ static int choose_bench_sizes(bench *b) {
   return 0;
 }
 
-// A buffer of small numbers of both signs, the same in each run.
+// Small numbers of both signs, the same in each run.
+static void draw_bench_tensor(char *buffer, rec_dtype type, int64_t numbers, uint64_t *state) {
+  for (int64_t i = 0; i < numbers; i++) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    double value = (double)(*state >> 40) * 0x1p-23 - 1;
+    rec_convert(buffer + (size_t)i * rec_dtype_size(type), type, &value, REC_F64, 1);
+  }
+}
+
 static void *make_bench_tensor(const bench *b, int variable, uint64_t *state) {
   rec_dtype type = rec_compiled_type(b->signature, &b->signature->variables[variable]);
   int64_t numbers;
   if (!rec_call_numbers(b->signature, variable, &b->call, &numbers)) return NULL;
-  size_t size = rec_dtype_size(type);
-  char *buffer = rec_numbers_new(numbers * (int64_t)size);
-  for (int64_t i = 0; buffer && i < numbers; i++) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    double value = (double)(*state >> 40) * 0x1p-23 - 1;
-    rec_convert(buffer + (size_t)i * size, type, &value, REC_F64, 1);
-  }
+  char *buffer = rec_numbers_new(numbers * (int64_t)rec_dtype_size(type));
+  if (buffer) draw_bench_tensor(buffer, type, numbers, state);
   return buffer;
+}
+
+// Parameters as the program starts them: how fast states decay may decide how fast kernels are.
+static rec_status start_bench_parameters(bench *b) {
+  const cJSON *tensors = json_get(b->recurrence->json, "tensors");
+  const numeric *n = b->signature->carried_type == REC_F64 ? &numeric_f64 : &numeric_f32;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < b->signature->variable_count; i++) {
+    const cJSON *draw = json_get(cJSON_GetArrayItem(tensors, i), "draw");
+    if (draw && !cJSON_IsNull(draw))
+      status = parameter_start(b->signature, i, draw, b->axis_sizes, n, b->call.value[i]);
+  }
+  return status;
 }
 
 static bool make_call(bench *b) {
@@ -462,6 +480,7 @@ static int run_bench(bench *b) {
     fprintf(stderr, "rec bench: out of memory\n");
     status = EXIT_USAGE;
   }
+  if (!status && start_bench_parameters(b)) status = report_failure("bench");
   if (!status && b->module.device == REC_DEVICE_SIMT)
     status = bench_on_simt(b->recurrence, &b->call, b->target, !b->forward_only);
   else if (!status && measure_figures(b, &f))

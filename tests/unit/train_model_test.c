@@ -574,6 +574,30 @@ TEST(starts_know_their_layer_and_hippo_legs) {
   close_fixture(&f);
 }
 
+// A parameter B[H,K] by itself: `~ index[H] + 10 * H`, and draws that are those of its name.
+TEST(parameters_of_a_recurrence_start_by_themselves) {
+  const rec_axis axes[] = {{.name = "H", .size = -1}, {.name = "K", .size = 2}};
+  const rec_variable b = {.name = "B", .kind = REC_PARAM, .axis_count = 2, .axes = (int[]){0, 1}};
+  const rec_signature s = {.axis_count = 2, .axes = axes, .variable_count = 1, .variables = &b};
+  const int64_t sizes[] = {3, 2};
+  const struct {
+    const char *start;
+    rec_status status;
+    double last;
+  } cases[] = {{"[\"add\", [\"index\", 2, \"H\"], [\"mul\", 10, \"H\"]]", REC_OK, 32},
+               {"[\"uniform\", 0, 1, 2]", REC_OK,
+                1 + random_uniform(0, random_stream("B"), (uint64_t)5 * 4096)},
+               {"[\"mul\", 10, \"N\"]", REC_ERROR_FORMAT, 0},
+               {"[\"weight\", 0, 0]", REC_ERROR_FORMAT, 0}};
+  for (int i = 0; i < 4; i++) {
+    double numbers[6] = {0};
+    cJSON *start = cJSON_Parse(cases[i].start);
+    assert_int_equal(parameter_start(&s, 0, start, sizes, &numeric_f64, numbers), cases[i].status);
+    assert_true(cases[i].status || numbers[5] == cases[i].last);
+    cJSON_Delete(start);
+  }
+}
+
 // A damaged program is refused, whichever of its numbers is wrong.
 TEST(damaged_programs_are_refused) {
   fixture f;

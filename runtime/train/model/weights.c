@@ -12,7 +12,9 @@
 #include "runtime/train/model/legs.h"
 
 typedef struct start_run {
-  const train_model *model;
+  const train_model *model;        // or, of a parameter of a recurrence by itself,
+  const rec_signature *signature;  // whose axes have these sizes
+  const int64_t *sizes;
   const model_parameter *parameter;
   const model_part *part;
   uint64_t seed, stream;
@@ -37,7 +39,7 @@ static uint64_t draw_position(const start_run *r, int64_t draw) {
 // The same draw as the other weight's default start.
 static double other_weight(start_run *r, const cJSON *e, int depth) {
   int64_t parameter = (int64_t)argument(r, e, 1, depth), part = (int64_t)argument(r, e, 2, depth);
-  if (parameter < 0 || parameter >= r->model->parameter_count || part < 0 ||
+  if (!r->model || parameter < 0 || parameter >= r->model->parameter_count || part < 0 ||
       part >= r->model->parameters[parameter].part_count) {
     r->unknown = "weight";
     return 0;
@@ -72,6 +74,13 @@ static double legs(start_run *r, bool input, int64_t place, double size) {
   return r->legs[place + (input ? r->legs_size : 0)];
 }
 
+static double axis_size(start_run *r, const char *name) {
+  for (int i = 0; r->signature && i < r->signature->axis_count; i++)
+    if (!strcmp(r->signature->axes[i].name, name)) return (double)r->sizes[i];
+  r->unknown = name;
+  return 0;
+}
+
 static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
 
 static double special(start_run *r, const cJSON *e, const char *name, int depth) {
@@ -100,6 +109,7 @@ static double evaluate_weight(start_run *r, const cJSON *e, int depth) {
                                          "inv_softplus", "normal",    "uniform",  "loguniform",
                                          "legs_imag",    "legs_input"};
   if (cJSON_IsNumber(e)) return e->valuedouble;
+  if (cJSON_IsString(e)) return axis_size(r, e->valuestring);
   const cJSON *head = cJSON_GetArrayItem(e, 0);
   if (!cJSON_IsString(head) || depth > DEEPEST) {
     r->unknown = "expression";
@@ -148,4 +158,18 @@ rec_status train_weights_start(const train_model *model, uint64_t seed, const nu
     }
   }
   return REC_OK;
+}
+
+rec_status parameter_start(const rec_signature *signature, int variable, const cJSON *start,
+                           const int64_t *sizes, const numeric *n, void *numbers) {
+  const rec_variable *v = &signature->variables[variable];
+  const model_part part = {.count = rec_variable_numbers(signature, variable, sizes),
+                           .start = start};
+  const model_parameter parameter = {.name = v->name};
+  start_run r = {.signature = signature,
+                 .sizes = sizes,
+                 .parameter = &parameter,
+                 .part = &part,
+                 .stream = random_stream(v->name)};
+  return start_part(&r, n, numbers);
 }
