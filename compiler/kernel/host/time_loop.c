@@ -102,8 +102,30 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
   return v;
 }
 
+// Does a product read the rows as they lie, once for each block of its own?
+static bool is_read_again(const frame_program *p, int argument) {
+  vec_each(const plan_nest, nest, p->p->nests) {
+    if (nest->kind != NEST_DOT || nest->dot.pack_b >= 0) continue;
+    const tile_value *of = tile_at(p->program, plan_root(p->program, nest->dot.b));
+    if (of->op == TILE_ARGUMENT && of->index == argument) return true;
+  }
+  return false;
+}
+
+// Rows that lie a power of two apart share sets of the first-level cache, which holds 8 to 12 lines
+// of each. A product of a chunk of 16 steps then has the second-level cache bring the rows again and
+// again, beside the state; in longer chunks it moves the state less often, and has time for them.
+static ir rows_collide(kernel_frame *h, const frame_program *p, int i) {
+  enum { SET_DISTANCE = 4096, COLLIDING = 16 };
+  emitter *e = h->e;
+  if (p->program->chunk != COLLIDING || !is_read_again(p, i)) return LLVMConstInt(e->i1, 0, 0);
+  ir distance = int_mul(e, p->time_stride[i], integer(e, h->m.f64 ? 8 : 4));
+  ir place = LLVMBuildAnd(e->b, distance, integer(e, SET_DISTANCE - 1), "");
+  return int_compare(e, LLVMIntEQ, place, integer(e, 0));
+}
+
 // The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are
-// missing. The copy of what instances share is made for the first of them (`new_group`; NULL: for
+// missing or collide. The copy of what instances share is made for the first of them (`new_group`; NULL: for
 // each).
 static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
@@ -134,6 +156,7 @@ static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows
   memory.base = element(e, view_type(e, &memory), memory.base, inside);
   ir available = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
   ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
+  padded = LLVMBuildOr(e->b, padded, rows_collide(h, p, i), "");
   if (always) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));

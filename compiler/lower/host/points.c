@@ -46,17 +46,20 @@ static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
     lower_outer_point(l, &inner, data);
 }
 
-enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10 };
+enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10, LONGEST_ALONE = 30 };
 
-// A function such as exp2 is a chain of instructions that wait for each other. Where registers are
-// few and x * 2^n is many instructions, a single chain fills the scheduler of the processor:
-// several vectors are computed in lockstep, where these divide the axis.
+// A function such as exp2 is a chain of instructions that wait for each other. The scheduler of a
+// processor overlaps those of a few vectors, unless they are long, or registers are few and x * 2^n
+// is many instructions. Several vectors are then computed in lockstep, where these divide the axis.
 static int vectors_side_by_side(const lower *l, const plan_nest *nest, int axis) {
-  if (axis < 0 || nest->wide || clone_targets[l->e->clone].scales) return 0;
-  bool has = false;
-  for (int i = 0; i < nest->values.count; i++)
-    has |= tile_op_cost(value(l, nest->values.items[i])->op) >= LONG_CHAIN;
-  int count = has ? MOST_SIDE_BY_SIDE : 0;
+  if (axis < 0 || nest->wide) return 0;
+  double chain = 0;
+  for (int i = 0; i < nest->values.count; i++) {
+    double cost = tile_op_cost(value(l, nest->values.items[i])->op);
+    if (cost >= LONG_CHAIN) chain += cost;
+  }
+  bool few = !clone_targets[l->e->clone].scales;
+  int count = chain >= (few ? LONG_CHAIN : LONGEST_ALONE) ? MOST_SIDE_BY_SIDE : 0;
   while (count && known_size(l, axis) % (count * l->m->width)) count /= 2;
   return count;
 }
