@@ -213,7 +213,11 @@ void plan_gathered(planner *q, tile_id id, plan_nest *nest) {
   int columns[] = {columns_in(q, v->args[0], first & ~second),
                    columns_in(q, v->args[1], second & ~first)};
   bool right = q->m->rank[columns[1]] > q->m->rank[columns[0]];  // so lies the gradient in memory
-  plan_dot dot = {.a = v->args[!right], .b = v->args[right], .k = q->p->steps, .j = columns[right]};
+  plan_dot dot = {.a = v->args[!right],
+                  .b = v->args[right],
+                  .k = q->p->steps,
+                  .j = columns[right],
+                  .pack_c = -1};
   dot.i = plan_largest(q, right ? first & ~second : second & ~first);
   dot.pack_a = keep_operand(q, dot.a, -1);
   dot.pack_b = keep_operand(q, dot.b, q->m->kind == MAP_BLOCK ? -1 : dot.j);

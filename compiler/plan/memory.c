@@ -259,6 +259,7 @@ void plan_find_lives(planner *q) {
     if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
     if (nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
     if (nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
+    if (nest->dot.pack_c >= 0) note_life(p, nest->dot.pack_c, n);
     if (nest->two && nest->other_dot.pack_a >= 0) note_life(p, nest->other_dot.pack_a, n);
     if (nest->two && nest->other_dot.pack_b >= 0) note_life(p, nest->other_dot.pack_b, n);
   }

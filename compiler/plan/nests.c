@@ -209,7 +209,8 @@ static void plan_own_nest(planner *q, tile_id id) {
       plan_buffer *sum = &q->p->buffers.items[q->p->values[pv->into].buffer];
       if (value(q, pv->into)->op == TILE_ACCUMULATE) sum->persistent = sum->gathered = true;
     } else {
-      plan_force_buffer(q, id, nest.dot.j);
+      plan_turn_result(q, id, &nest.dot);
+      plan_force_buffer(q, id, nest.dot.pack_c < 0 ? nest.dot.j : -1);
     }
   } else if (nest.kind == NEST_SOLVE) {
     plan_system(q, id, &nest);
@@ -235,6 +236,16 @@ static void mark_usual_nests(planner *q) {
   }
 }
 
+// Is a product stored by itself after all, though a sum could begin where it is added?
+static bool is_stored_apart(planner *q, tile_id dot) {
+  tile_id sum = q->p->values[dot].into;
+  if (q->m->kind != MAP_LANES || plan_is_steps(q)) return false;
+  for (int k = 0; k < 2; k++) force_memory(q, value(q, dot)->args[k]);
+  if (!plan_is_added_across(q, dot)) return false;
+  q->p->values[sum].dot = q->p->values[dot].into = NO_TILE;
+  return true;
+}
+
 void plan_make_nests(planner *q) {
   find_sums_at_end(q);
   for (int i = 0; i < q->order_count; i++) plan_added_product(q, q->order[i]);
@@ -242,7 +253,7 @@ void plan_make_nests(planner *q) {
     for (int i = 0; i < q->order_count; i++) {
       tile_id id = q->order[i];
       plan_value *pv = &q->p->values[id];
-      if (pv->region != r || pv->into != NO_TILE) continue;
+      if (pv->region != r || (pv->into != NO_TILE && !is_stored_apart(q, id))) continue;
       if (pv->dot != NO_TILE) {
         tile_id dot = plan_product_of(q->program, pv->dot);
         const tile_value *d = value(q, dot);

@@ -152,6 +152,7 @@ typedef enum nest_kind {
 typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b;  // buffers of copies, or -1
+  int pack_c;  // host: a buffer with j contiguous, where the result is made that has it not; -1
   int i, j, k;
   bool along;  // DOT: k is contiguous in a and b, and j in c alone
   // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)

@@ -129,6 +129,9 @@ int plan_highest_rank(const planner *q, axis_set axes);
 bool plan_is_blocked_dot(const planner *q, tile_id id);
 int plan_largest(const planner *q, axis_set axes);
 void plan_product(planner *q, tile_id id, plan_nest *nest);
+bool plan_is_added_across(const planner *q, tile_id dot);
+// Gives the product of a nest memory of its own, if its result is turned on the way to its readers.
+void plan_turn_result(planner *q, tile_id id, plan_dot *dot);
 void plan_system(planner *q, tile_id id, plan_nest *nest);
 // The axis of the sum that an axis of the product becomes; -1: spread over an axis.
 int plan_axis_in_sum(const planner *q, tile_id operand, int axis);

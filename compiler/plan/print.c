@@ -286,6 +286,7 @@ static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
   put_core(o, nest, dot);
   if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
   if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
+  if (dot->pack_c >= 0) fprintf(o->out, ", turned from b%d", dot->pack_c);
 }
 
 const char *plan_nest_text(nest_kind kind) {

@@ -137,19 +137,24 @@ static double uses_of_copy(const planner *q, tile_id id) {
                           : fmax(1, (double)USUAL_STEPS_OF_CHUNKS / q->program->chunk);
 }
 
+// Can squares of vectors along one axis be turned into squares along the other?
+static bool has_squares(const planner *q, int from, int to) {
+  return from >= 0 && to >= 0 && plan_axis_size(q->m, q->program, from) % q->m->width == 0 &&
+         plan_axis_size(q->m, q->program, to) % q->m->width == 0;
+}
+
 static double copy_cycles(const planner *q, tile_id id, int last_axis, region r) {
   if (found_pack(q, id, last_axis, r, 0, false) >= 0) return 0;
-  int from = contiguous(q, id), width = q->m->width;
-  bool blocks = from >= 0 && last_axis >= 0 &&
-                plan_axis_size(q->m, q->program, from) % width == 0 &&
-                plan_axis_size(q->m, q->program, last_axis) % width == 0;
+  bool blocks = has_squares(q, contiguous(q, id), last_axis);
   double cycles = (blocks ? block_copy : single_copy) * space_size(q, q->p->values[id].tile);
   return cycles / uses_of_copy(q, id);
 }
 
 // Those who read the result walk along its highest axis.
 static double reading_cycles(const planner *q, axis_set result, int j) {
-  return j == plan_highest_rank(q, result) ? 0 : gathered * space_size(q, result);
+  int last = plan_highest_rank(q, result);
+  if (j == last) return 0;
+  return (has_squares(q, j, last) ? block_copy : gathered) * space_size(q, result);
 }
 
 static way across(const planner *q, way w, axis_set all, axis_set result, region r) {
@@ -214,6 +219,46 @@ static way best_way(const planner *q, tile_id id, region r) {
   return best;
 }
 
+// Does something else than products read the value?
+static bool is_read_at_points(const planner *q, tile_id id) {
+  vec_each(const tile_result, r, q->program->results)
+    if (plan_root(q->program, r->value) == id) return true;
+  for (tile_id reader = 0; reader < q->program->values.count; reader++) {
+    const tile_value *v = value(q, reader);
+    bool follows = plan_is_inline(v->op) && tile_arity(v->op) == 1;
+    if (!q->p->values[reader].needed || follows || plan_is_blocked_dot(q, reader)) continue;
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (plan_root(q->program, v->args[k]) == id) return true;
+  }
+  return false;
+}
+
+void plan_turn_result(planner *q, tile_id id, plan_dot *dot) {
+  const plan_value *pv = &q->p->values[id];
+  int last = plan_highest_rank(q, pv->tile);
+  if (q->m->kind != MAP_LANES || dot->along || pv->lane || pv->buffer >= 0 || dot->j == last)
+    return;
+  if (!has_squares(q, dot->j, last) || !is_read_at_points(q, id)) return;
+  dot->pack_c = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, dot->j));
+}
+
+static plan_dot unpacked(tile_id a, tile_id b) {
+  return (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .pack_c = -1};
+}
+
+// Would the product have other columns than the sum to which it is added? A sum that begins as
+// another product has its layout.
+bool plan_is_added_across(const planner *q, tile_id dot) {
+  tile_id sum = q->p->values[dot].into;
+  const plan_value *pv = &q->p->values[sum];
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+  if (pv->lane || v->op == TILE_ACCUMULATE || q->p->values[x].dot != NO_TILE ||
+      plan_is_blocked_dot(q, x))
+    return false;
+  return best_way(q, dot, pv->region).j != plan_highest_rank(q, q->p->values[dot].tile);
+}
+
 // ---- products of every lane ----
 
 // Is the operand memory in which vectors of lanes lie one after another? Tokens are copied there,
@@ -231,7 +276,7 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   plan_dot *dot = &nest->dot;
-  *dot = (plan_dot){.a = v->args[0], .b = v->args[1], .pack_a = -1, .pack_b = -1};
+  *dot = unpacked(v->args[0], v->args[1]);
   dot->i = plan_largest(q, a & ~b);
   dot->j = plan_largest(q, b & ~a);
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
@@ -254,7 +299,8 @@ static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
   const tile_value *v = value(q, id);
   bool first = q->sections[v->args[0]] == TILE_PROLOGUE;
   plan_dot *dot = &nest->dot;
-  *dot = (plan_dot){.a = v->args[first], .b = v->args[!first], .pack_a = -1, .pack_b = -1, .i = -1};
+  *dot = unpacked(v->args[first], v->args[!first]);
+  dot->i = -1;
   dot->j = plan_highest_rank(q, q->p->values[dot->b].tile & ~q->p->values[dot->a].tile);
   dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
   int last = contiguous(q, dot->b);
@@ -289,8 +335,9 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
     return;
   }
   way w = best_way(q, id, nest->region);
-  nest->dot = (plan_dot){.a = w.a, .b = w.b, .pack_a = -1, .pack_b = -1, .along = w.along};
+  nest->dot = unpacked(w.a, w.b);
   nest->dot.i = w.i, nest->dot.j = w.j, nest->dot.k = w.k;
+  nest->dot.along = w.along;
   if (w.along) return;
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
@@ -314,7 +361,7 @@ void plan_system(planner *q, tile_id id, plan_nest *nest) {
   if (nest->lane) ICE("plan", "a triangular system in lanes");
   tile_id matrix = v->args[0];
   axis_set columns = q->p->values[id].tile & ~q->p->values[matrix].tile;
-  nest->dot = (plan_dot){.a = matrix, .b = v->args[1], .pack_a = -1, .pack_b = -1};
+  nest->dot = unpacked(matrix, v->args[1]);
   nest->dot.j = plan_highest_rank(q, sized_part(q, columns));
   if (!plan_viewable(q->m, q->p, matrix)) nest->dot.pack_a = pack_operand(q, matrix, -1, nest);
 }

@@ -517,6 +517,7 @@ static void check_written_alive(checker *c, int n) {
   if (!is_product_nest(nest)) return;
   check_alive(c, n, nest->dot.pack_a);
   check_alive(c, n, nest->dot.pack_b);
+  check_alive(c, n, nest->dot.pack_c);
   if (nest->two) check_alive(c, n, nest->other_dot.pack_a);
   if (nest->two) check_alive(c, n, nest->other_dot.pack_b);
 }

@@ -32,6 +32,8 @@ ir sums_of_rows(emitter *e, ir *rows, int count);
 // transpose.c: a pack in square blocks of vectors; false: it cannot be made so. A nest of which
 // results lie across its vectors; false: none does.
 bool host_transpose(lower *l, const plan_nest *nest, view to);
+// A product that has been made with other columns (plan_dot.pack_c), where its readers look for it.
+void host_turn(lower *l, const plan_nest *nest, view made, view to);
 bool host_results_across(lower *l, point_nest *n);
 
 // How a product is stored: in place of the value in memory, added to it, or subtracted from it.

@@ -473,8 +473,9 @@ void host_dot(lower *l, const plan_nest *nest) {
   bool add = pv->into != NO_TILE;
   int buffer = add ? l->p->values[pv->into].buffer : pv->buffer;
   const plan_buffer *c = &l->p->buffers.items[buffer];
-  d.c = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
-  if (add) d.c = view_of_product(l, l->p->values[pv->into].dot, d.c);
+  view to = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
+  if (dot->pack_c >= 0) d.c = operand_view(l, id, dot->pack_c);
+  if (dot->pack_c < 0) d.c = add ? view_of_product(l, l->p->values[pv->into].dot, to) : to;
   d.a_axes = program->values.items[dot->a].axes;
   d.b_axes = program->values.items[dot->b].axes;
   d.c_axes = v->axes;
@@ -485,4 +486,5 @@ void host_dot(lower *l, const plan_nest *nest) {
   bool minus = add && program->values.items[pv->into].op == TILE_SUB;
   dot_start start = minus ? START_SUBTRACT : add ? START_ADD : START_ZERO;
   product_loops(l, &at, &d, d.free | d.summed, start);
+  if (dot->pack_c >= 0) host_turn(l, nest, d.c, to);
 }

@@ -67,6 +67,12 @@ static void squares(lower *l, const place_in_loops *outer, void *data) {
   loop_end(e, &rows);
 }
 
+static void all_squares(lower *l, axis_set axes, square *s) {
+  loop_axes outer = lower_by_rank(l, axes & ~axis_bit(s->rows) & ~axis_bit(s->columns));
+  place_in_loops at = lower_start_place(l, false);
+  lower_loops_over(l, &outer, 0, &at, squares, s);
+}
+
 // Whether the copy could be made so; sizes that are no multiple of the width, and what is not in
 // memory, are gathered.
 bool host_transpose(lower *l, const plan_nest *nest, view memory) {
@@ -83,10 +89,20 @@ bool host_transpose(lower *l, const plan_nest *nest, view memory) {
   int64_t stride;
   ir known = s.from.stride[s.columns];
   if (s.from.present || !known || !int_known(known, &stride) || stride != 1) return false;
-  loop_axes outer = lower_by_rank(l, nest->axes & ~axis_bit(s.rows) & ~axis_bit(s.columns));
-  place_in_loops at = lower_start_place(l, false);
-  lower_loops_over(l, &outer, 0, &at, squares, &s);
+  all_squares(l, nest->axes, &s);
   return true;
+}
+
+void host_turn(lower *l, const plan_nest *nest, view from, view to) {
+  const plan_value *made = &l->p->values[nest->values.items[0]];
+  const plan_buffer *b = &l->p->buffers.items[made->buffer];
+  square s = {.from = from,
+              .to = to,
+              .axes = value(l, nest->values.items[0])->axes,
+              .rows = b->axes[b->axis_count - 1],
+              .columns = nest->dot.j,
+              .width = l->m->width};
+  all_squares(l, made->tile, &s);
 }
 
 // ---- results ---------------------------------------------------------------------------------
