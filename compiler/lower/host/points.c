@@ -46,7 +46,7 @@ static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
     lower_outer_point(l, &inner, data);
 }
 
-enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10, LONGEST_ALONE = 30 };
+enum { MOST_SIDE_BY_SIDE = 4, LONG_CHAIN = 10, LONGEST_ALONE = 20 };
 
 // A function such as exp2 is a chain of instructions that wait for each other. The scheduler of a
 // processor overlaps those of a few vectors, unless they are long, or registers are few and x * 2^n
