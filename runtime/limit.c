@@ -3,7 +3,8 @@
 // A state with scalar or per-axis decay is read and written by matrix products over chunks of c
 // steps. A step takes two multiply-adds and 1/c for decay per state entry. Inside the chunk it
 // takes the triangle of scores, c/2 products each with keys and values. c is what makes the sum
-// smallest. A low-rank state reads itself once more and solves the triangle.
+// smallest. A low-rank state reads itself besides, and may be written with keys of several kinds;
+// each kind has a triangle with each read.
 //   ssd, 24 heads x 64, N = 128:   8192 (2 + 1/c) + c/2 (64 + 128/24) a head and step -> 1.71 GFLOP for 2048 steps
 //
 // Other states are counted entry by entry (value_cost). A product followed by a sum is one
@@ -14,12 +15,13 @@
 #include "runtime/limit.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 typedef struct counter {
   const recurrence *program;
   const typed_body *body;
   const int64_t *sizes;
+  arena *memory;
   bool *constant;         // by value: depends on parameters and sizes alone
   unsigned char *needed;  // by value: the parts that a state, an output or a lag buffer depends on
 } counter;
@@ -152,14 +154,62 @@ static double shared_keys(const counter *c, const state_structure *s, axis_set a
   return fewest;
 }
 
+// Sums over the keys of a state that its own update takes.
+static int own_reads(const counter *c, const state_structure *s, const typed_tensor *state) {
+  bool *taken = ARENA_ARRAY(c->memory, bool, c->body->values.count);
+  int reads = 0;
+  taken[state->assigned] = true;
+  for (int i = state->assigned; i >= 0; i--) {
+    const typed_value *v = counted_value(c, i);
+    for (int a = 0; a < value_arity(v->op) && taken[i]; a++) taken[v->args[a]] = true;
+    reads += taken[i] && v->op == VALUE_SUM && (v->over & s->key_axes) && (v->axes & s->value_axes);
+  }
+  return reads;
+}
+
+// Factors of a product that are keys: as bits of their values, for products are few.
+static void find_keys(const counter *c, const state_structure *s, const recurrence_term *term,
+                      bool *keys) {
+  vec_each(const recurrence_factor, factor, term->factors)
+    if (counted_value(c, factor->value)->axes & s->key_axes) keys[factor->value] = true;
+}
+
+static bool has_state(const counter *c, const state_structure *s, const recurrence_term *term) {
+  vec_each(const recurrence_factor, factor, term->factors) {
+    axis_set axes = counted_value(c, factor->value)->axes;
+    if ((axes & s->key_axes) && (axes & s->value_axes)) return true;
+  }
+  return false;
+}
+
+// Outer products in the update that have other keys than those before them.
+static int kinds_of_writes(const counter *c, const state_structure *s, const typed_tensor *state) {
+  int count = c->body->values.count, kinds = 0;
+  recurrence_terms terms =
+      recurrence_split_terms(c->memory, c->body, state->assigned, s->key_axes, s->value_axes);
+  bool *seen = ARENA_ARRAY(c->memory, bool, (terms.count + 1) * count);
+  vec_each(const recurrence_term, term, terms) {
+    if (has_state(c, s, term)) continue;
+    bool *own = seen + kinds * count, known = false;
+    for (int i = 0; i < count; i++) own[i] = false;
+    find_keys(c, s, term, own);
+    for (int k = 0; k < kinds && !known; k++)
+      known = !memcmp(seen + k * count, own, (size_t)count * sizeof *own);
+    kinds += !known;
+  }
+  return kinds;
+}
+
 static double chunked_cost(const counter *c, const state_structure *s, const typed_tensor *state) {
   bool low_rank = s->class == STATE_LOW_RANK;
+  double reads = 1 + (low_rank ? fmax(1, own_reads(c, s, state)) : 0),
+         writes = low_rank ? fmax(1, kinds_of_writes(c, s, state)) : 1;
   double all = counted_entries(c, state->axis_set),
          values = counted_entries(c, state->axis_set & ~s->key_axes);
   double keys = shared_keys(c, s, state->axis_set), best = INFINITY;
   for (double chunk = 1; chunk <= 256; chunk *= 2) {
-    double triangle = chunk / 2 * (values + keys) * (low_rank ? 2 : 1);
-    best = fmin(best, all * ((low_rank ? 3 : 2) + 1 / chunk) + triangle);
+    double triangle = chunk / 2 * (values + keys) * reads * writes;
+    best = fmin(best, all * (reads + writes + 1 / chunk) + triangle);
   }
   return best * (state->complex ? 4 : 1);
 }
@@ -177,12 +227,15 @@ static double forward_cost(counter *c) {
 }
 
 double rec_limit_forward(const recurrence *program, const int64_t *axis_sizes) {
-  size_t count = (size_t)program->body.values.count + 1;
-  bool *constant = calloc(count, sizeof *constant);
-  unsigned char *needed = calloc(count, 1);
-  counter c = {program, &program->body, axis_sizes, constant, needed};
-  double sum = constant && needed ? forward_cost(&c) : 0;
-  free(constant);
-  free(needed);
+  arena *memory = arena_new();
+  int count = program->body.values.count;
+  counter c = {.program = program,
+               .body = &program->body,
+               .sizes = axis_sizes,
+               .memory = memory,
+               .constant = ARENA_ARRAY(memory, bool, count),
+               .needed = ARENA_ARRAY(memory, unsigned char, count)};
+  double sum = forward_cost(&c);
+  arena_free(memory);
   return sum;
 }

@@ -31,6 +31,19 @@ TEST(gla_is_counted_by_chunks) {
   assert_true(found > 1.16 && found < 1.20);
 }
 
+// Of 8 * 64 * 64 entries: GDN is read twice and written once, RWKV-7 is written with two keys, and
+// two erasures of DeltaProduct are three reads and two writes.
+TEST(low_rank_states_are_counted_by_reads_and_writes) {
+  const int64_t sizes[] = {8, 64, 64, 2};
+  double one = 2 * 8 * 64 * 64 * 2048 / 1e9;
+  double gdn = gflop("gated_deltanet", "gated_deltanet", sizes) / one,
+         rwkv7 = gflop("rwkv7", "rwkv7", sizes) / one,
+         product = gflop("deltaproduct", "deltaproduct", sizes) / one;
+  assert_true(gdn > 3 && gdn < 3.7);
+  assert_true(rwkv7 > 4 && rwkv7 < 5);
+  assert_true(product > 5 && product < 6.3);
+}
+
 // Two products with parts of B, two of which the real part is made of C and h, and one with D: no
 // more than the five of a layer in real numbers.
 TEST(lru_is_counted_by_real_products) {
