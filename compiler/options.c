@@ -131,7 +131,8 @@ static bool read_targets(const char *text, compile_options *options) {
     options->host |= host || clones;
     text += length + (text[length] == ',');
   }
-  if (options->clones == codegen_clones_of(PROCESSOR_HOST)) options->clones = 0;
+  unsigned usual = codegen_clones_asked(0, NUMBER_F32), own = codegen_clones_of(PROCESSOR_HOST);
+  if (!(usual & ~options->clones) && !(options->clones & ~own)) options->clones = 0;
   return true;
 }
 

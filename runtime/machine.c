@@ -72,7 +72,7 @@ static fma_kernel kernel_of_clone(void) {
 #if defined(__x86_64__)
   int clone;
   if (rec_cpu_clone(&clone)) clone = 0;
-  if (clone == 2) return (fma_kernel){fma_512, 512};
+  if (clone >= 2) return (fma_kernel){fma_512, 512};
   if (clone == 1) return (fma_kernel){fma_256, 256};
 #endif
   return (fma_kernel){fma_128, 128};

@@ -11,7 +11,7 @@
 #include "compiler/abi/simt.h"
 
 #define REC_AXES_MAX 48
-#define REC_CLONES 3 /* x86-64-v2, -v3, -v4; aarch64 has one */
+#define REC_CLONES 4 /* x86-64-v2, -v3, -v4, -v4-bf16; aarch64 has one */
 #define REC_RUNTIME_SIZE (-1)
 
 // Steps of a size expression, a postfix program over doubles.

@@ -311,9 +311,12 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   for (int i = 0; i < library->dtypes.count; i++)
     cJSON_AddItemToArray(dtypes, text_or_null(number_type_text(library->dtypes.items[i])));
   add_json_item(json, "dtypes", dtypes);
+  unsigned clones = 0;
+  for (int i = 0; i < library->dtypes.count; i++)
+    clones |= codegen_clones_asked(library->clones, library->dtypes.items[i]);
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
-    if (codegen_clones_asked(library->clones) >> clone & 1)
+    if (clones >> clone & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1)

@@ -99,10 +99,11 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
   LLVMValueRef function = LLVMAddFunction(m->module, name, type);
   LLVMSetVisibility(function, LLVMHiddenVisibility);
   if (clone != CLONE_GPU) llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
-  if (clone == CLONE_V4) {
+  if (clone != CLONE_GPU && clone_targets[clone].vector_bytes == 64) {
     llvm_attribute(m, function, "prefer-vector-width", "512");
     llvm_attribute(m, function, "min-legal-vector-width", "512");
   }
+  if (clone_targets[clone].pairs) llvm_attribute(m, function, "target-features", "+avx512bf16");
   llvm_flag(function, "nounwind");
   return function;
 }

@@ -6,7 +6,7 @@
 #include "compiler/plan/kernel_plan.h"
 
 unsigned codegen_clones(const codegen_options *options) {
-  return codegen_clones_asked(options->clones);
+  return codegen_clones_asked(options->clones, options->dtype);
 }
 
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {

@@ -12,6 +12,8 @@ const clone_target clone_targets[CLONE_COUNT + 1] = {
                   false},
     [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32, PROCESSOR_X86_64, true, true, true, true,
                   true},
+    [CLONE_V4_BF16] = {"x86-64-v4-bf16", "_v4_bf16", "x86-64-v4", 64, 32, PROCESSOR_X86_64, true,
+                       true, true, true, true, true},
     [CLONE_NEON] = {"aarch64", "_neon", "generic", 16, 32, PROCESSOR_AARCH64,
                     .converts_half = true},
     [CLONE_GPU] = {"gpu", "", NULL, 4, 128, PROCESSOR_HOST, true, true, true, false},
@@ -28,10 +30,14 @@ unsigned codegen_clones_of(codegen_processor processor) {
   return ((1u << row->count) - 1) << row->first;
 }
 
-unsigned codegen_clones_asked(unsigned clones) {
-  return clones ? clones : codegen_clones_of(PROCESSOR_HOST);
+unsigned codegen_clones_asked(unsigned clones, number_type dtype) {
+  if (clones) return clones;
+  clones = codegen_clones_of(PROCESSOR_HOST);
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    if (clone_targets[clone].pairs && dtype != NUMBER_BF16) clones &= ~(1u << clone);
+  return clones;
 }
 
 codegen_processor codegen_processor_of(unsigned clones) {
-  return clone_targets[__builtin_ctz(codegen_clones_asked(clones))].processor;
+  return clone_targets[__builtin_ctz(codegen_clones_asked(clones, NUMBER_F32))].processor;
 }

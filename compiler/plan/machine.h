@@ -7,9 +7,10 @@
 #include "compiler/plan/kernel.h"
 
 typedef enum codegen_clone {
-  CLONE_V2,  // x86-64-v2: 128-bit vectors
-  CLONE_V3,  // x86-64-v3: 256-bit vectors, FMA
-  CLONE_V4,  // x86-64-v4: AVX-512
+  CLONE_V2,       // x86-64-v2: 128-bit vectors
+  CLONE_V3,       // x86-64-v3: 256-bit vectors, FMA
+  CLONE_V4,       // x86-64-v4: AVX-512
+  CLONE_V4_BF16,  // with AVX512_BF16, of libraries with tokens in bf16 alone
   CLONE_X86_COUNT,
   CLONE_NEON = CLONE_X86_COUNT,  // aarch64: 128-bit vectors
   CLONE_COUNT,
@@ -49,6 +50,7 @@ typedef struct clone_target {
   bool converts_half;  // F16C, fcvtn
   bool masks_halves;   // masked loads and stores of 16-bit numbers
   bool scales;         // x * 2^n is one instruction of 512 bits
+  bool pairs;          // an instruction multiplies pairs of bf16 (AVX512_BF16)
 } clone_target;
 
 extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is the GPU's
@@ -57,9 +59,10 @@ extern const clone_target clone_targets[CLONE_COUNT + 1];  // the last row is th
 const char *codegen_clone_name(codegen_clone clone);
 int codegen_lanes(codegen_clone clone, bool f64);
 
-// Sets of clones: bits 1 << CLONE_V2, ... None stands for all of what recc runs on.
+// Sets of clones: bits 1 << CLONE_V2, ... None stands for all of what recc runs on; those that
+// multiply bf16 are among them where tokens are in bf16.
 unsigned codegen_clones_of(codegen_processor processor);
-unsigned codegen_clones_asked(unsigned clones);
+unsigned codegen_clones_asked(unsigned clones, number_type dtype);
 codegen_processor codegen_processor_of(unsigned clones);
 
 typedef enum codegen_gpu_target {

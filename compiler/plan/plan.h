@@ -29,6 +29,7 @@ typedef struct mapping {
   int threads;      // MAP_BLOCK: threads of a block
   int shared_kib;   // GPU: KiB of shared memory that a block may have
   int width;        // elements in a machine vector
+  bool pairs;       // host: products may round their operands to bf16, as on a GPU
   axis_set instance;
   axis_set tiled;        // GPU: tile axes of which the programs have one value-axis tile
   int lane_axis, lanes;  // `lanes` entries of the lane axis are computed together; -1: none
@@ -155,6 +156,7 @@ typedef struct plan_dot {
   int pack_c;  // host: a buffer with j contiguous, where the result is made that has it not; -1
   int i, j, k;
   bool along;  // DOT: k is contiguous in a and b, and j in c alone
+  bool pairs;  // host, DOT: operands are rounded to bf16, two of the depth are multiplied at once
   // GPU, DOT: warpgroups make it; known when memory has places (kernel/gpu/accesses.c)
   bool wgmma;
   // GPU, DOT: b, a matrix of parameters, stays in registers for all steps (gpu/matrix_vector.c)

@@ -246,7 +246,9 @@ static const char *core_text(const printer *o, const plan_dot *dot, bool steps) 
   const mapping *m = o->m;
   if (steps && m->kind == MAP_LANES) return "over the steps of a chunk";
   if (m->kind == MAP_LANES)
-    return dot->along ? "vectors along the depth" : "vectors along the columns";
+    return dot->along   ? "vectors along the depth"
+           : dot->pairs ? "vectors along the columns, pairs of bf16"
+                        : "vectors along the columns";
   if (dot->wgmma) return "wgmma";
   if (!plan_is_mma(m, o->p->program, dot)) return "multiply-adds";
   return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";

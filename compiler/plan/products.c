@@ -119,6 +119,7 @@ typedef struct way {
   tile_id a, b;
   int i, j, k;
   bool along;  // k is contiguous in both operands: vectors along it, summed in the end
+  bool pairs;  // of bf16 (plan_dot)
   double cycles;
 } way;
 
@@ -157,11 +158,28 @@ static double reading_cycles(const planner *q, axis_set result, int j) {
   return (has_squares(q, j, last) ? block_copy : gathered) * space_size(q, result);
 }
 
+// Host: the rule of GPUs about depths (tensor_cores.c), whole vectors, and room for the rounded
+// operands on the stack.
+static bool may_be_pairs(const planner *q, way w) {
+  enum { MOST_BYTES = 1 << 16, BLOCK_COLUMNS = 64 };
+  if (!q->m->pairs || w.i < 0) return false;
+  int64_t rows = plan_axis_size(q->m, q->program, w.i),
+          columns = plan_axis_size(q->m, q->program, w.j),
+          depth = plan_axis_size(q->m, q->program, w.k);
+  int last = contiguous(q, w.a);
+  return depth >= GPU_COST_SHORTEST_DEPTH && depth % 2 == 0 && columns % q->m->width == 0 &&
+         (last == w.i || last == w.k) && 2 * depth * (rows + BLOCK_COLUMNS) <= MOST_BYTES;
+}
+
 static way across(const planner *q, way w, axis_set all, axis_set result, region r) {
-  double columns = size_of_axis(q, w.j), width = q->m->width;
+  static const double rounded = 0.1;  // cycles for a number of an operand
+  double rows = w.i < 0 ? 1 : size_of_axis(q, w.i), columns = size_of_axis(q, w.j),
+         width = q->m->width, steps = space_size(q, all) / columns,
+         product = steps * ceil(columns / width) / 2,
+         paired = product / 2 + rounded * (steps + space_size(q, all) / rows);
   w.along = false;
-  w.cycles =
-      space_size(q, all) / columns * ceil(columns / width) / 2 + reading_cycles(q, result, w.j);
+  w.pairs = may_be_pairs(q, w) && paired < product;
+  w.cycles = (w.pairs ? paired : product) + reading_cycles(q, result, w.j);
   if (contiguous(q, w.b) != w.j) w.cycles += copy_cycles(q, w.b, w.j, r);
   if (!plan_viewable(q->m, q->p, w.a)) w.cycles += copy_cycles(q, w.a, -1, r);
   return w;
@@ -172,6 +190,7 @@ static way across(const planner *q, way w, axis_set all, axis_set result, region
 static way way_along(const planner *q, way w, axis_set all, axis_set result) {
   double depth = size_of_axis(q, w.k), width = q->m->width;
   w.along = true;
+  w.pairs = false;
   w.cycles =
       space_size(q, all) / depth * (ceil(depth / width) * 0.6 + 2) + reading_cycles(q, result, w.j);
   return w;
@@ -337,7 +356,7 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   way w = best_way(q, id, nest->region);
   nest->dot = unpacked(w.a, w.b);
   nest->dot.i = w.i, nest->dot.j = w.j, nest->dot.k = w.k;
-  nest->dot.along = w.along;
+  nest->dot.along = w.along, nest->dot.pairs = w.pairs;
   if (w.along) return;
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;

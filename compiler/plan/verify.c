@@ -354,6 +354,38 @@ static void check_results(checker *c) {
   }
 }
 
+// ---- branches ----
+
+static void check_asked(checker *c, int n, tile_id condition) {
+  if (!condition) return;
+  int made = planned(c, condition)->nest;
+  if (nest_of(c, n)->results.count)
+    refuse(c, nest_text(c, n), "it stores a result, and does not run in every chunk");
+  if (made >= 0 && !comes_before_nest(c, made, n))
+    refuse(c, nest_text(c, n), "it runs by %%%d, which nest %d makes later", (int)condition, made);
+}
+
+// Values of the rare branch are made there alone. Those of the usual one may be made in both.
+static void check_branches(checker *c) {
+  for (int n = 0; n < c->p->nests.count; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    for (int i = 0; i < nest->values.count; i++) {
+      const plan_value *pv = planned(c, nest->values.items[i]);
+      if (pv->rare != nest->rare || (nest->usual && pv->usual != nest->usual))
+        refuse(c, nest_text(c, n), "it runs in another branch than %%%d is needed in",
+               (int)nest->values.items[i]);
+    }
+    check_asked(c, n, nest->rare);
+    check_asked(c, n, nest->usual);
+  }
+  for (int i = 0; i < c->p->program->results.count; i++) {
+    tile_id id = c->p->program->results.items[i].value;
+    int made = planned(c, id)->nest;
+    if (made >= 0 && (nest_of(c, made)->rare || nest_of(c, made)->usual))
+      refuse(c, value_text(c, id), "it is a result, and nest %d does not run in every chunk", made);
+  }
+}
+
 // ---- where values are held ----
 
 static void check_held(checker *c, const plan_read *r) {
@@ -590,15 +622,25 @@ typedef struct plan_check {
 } plan_check;
 
 static const plan_check checks[] = {
-    {PLAN_PROGRAM, check_program, NULL},    {PLAN_NESTS, check_nests_of_values, NULL},
-    {PLAN_NESTS, check_products, NULL},     {PLAN_NESTS, NULL, check_precedes},
-    {PLAN_NESTS, note_writers, NULL},       {PLAN_NESTS, check_copies, NULL},
-    {PLAN_RESULTS, check_results, NULL},    {PLAN_SORTED, check_sorted, NULL},
-    {PLAN_HELD, check_result_shapes, NULL}, {PLAN_HELD, NULL, check_held},
-    {PLAN_STATES, check_storage, NULL},     {PLAN_STATES, check_pairs, NULL},
-    {PLAN_LIVES, check_layouts, NULL},      {PLAN_STATES, NULL, check_old_state},
-    {PLAN_THREADS, check_threads, NULL},    {PLAN_LIVES, check_lives, NULL},
-    {PLAN_PLACED, check_beside, NULL},      {PLAN_PLACED, check_buffer_places, NULL},
+    {PLAN_PROGRAM, check_program, NULL},
+    {PLAN_NESTS, check_nests_of_values, NULL},
+    {PLAN_NESTS, check_products, NULL},
+    {PLAN_NESTS, NULL, check_precedes},
+    {PLAN_NESTS, note_writers, NULL},
+    {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL},
+    {PLAN_RESULTS, check_branches, NULL},
+    {PLAN_SORTED, check_sorted, NULL},
+    {PLAN_HELD, check_result_shapes, NULL},
+    {PLAN_HELD, NULL, check_held},
+    {PLAN_STATES, check_storage, NULL},
+    {PLAN_STATES, check_pairs, NULL},
+    {PLAN_LIVES, check_layouts, NULL},
+    {PLAN_STATES, NULL, check_old_state},
+    {PLAN_THREADS, check_threads, NULL},
+    {PLAN_LIVES, check_lives, NULL},
+    {PLAN_PLACED, check_beside, NULL},
+    {PLAN_PLACED, check_buffer_places, NULL},
 };
 
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {

@@ -32,7 +32,7 @@ const char *cost_term_name(cost_term term) { return term_names[term]; }
 
 // The clones of a processor share programs; most machines run the middle one.
 codegen_clone cost_clone(unsigned clones) {
-  clones = codegen_clones_asked(clones);
+  clones = codegen_clones_asked(clones, NUMBER_F32);
   return clones & 1u << CLONE_V3 ? CLONE_V3 : (codegen_clone)__builtin_ctz(clones);
 }
 

@@ -95,8 +95,9 @@ static const char *code_pass_name(int pass) {
 
 const pass_stage code_stage = {"code", CODE_PASSES, code_pass_name, NULL};
 
-// One module per clone, so that clones are optimised and emitted side by side. How the work is
-// split does not depend on the machine: equal programs give equal libraries everywhere.
+// One module per clone, so that clones are optimised and emitted side by side. The first clone of
+// the processor always has one, for entry points, which every machine runs. How the work is split
+// does not depend on the machine: equal programs give equal libraries everywhere.
 typedef struct part {
   arena *memory;
   llvm_module module;
@@ -213,14 +214,16 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   codegen_object *object = ARENA_NEW(a, codegen_object);
   codegen_processor processor = object->processor = codegen_processor_of(options.clones);
   part parts[CLONE_COUNT];
-  int count = processor_rows[processor].count;
+  int count = 0;
+  unsigned clones = codegen_clones(&options) | 1u << processor_rows[processor].first;
   processors_take(TURN_SHORT);
   double start = pass_clock();
-  for (int i = 0; i < count; i++) {
-    codegen_clone clone = processor_rows[processor].first + (codegen_clone)i;
-    parts[i] = (part){.memory = arena_new(), .clone = clone, .options = options};
-    parts[i].module = llvm_module_new(codegen_clone_name(clone), options.level, processor);
-    if (options.lines) lines_begin(&parts[i].module, options.lines, LINES_AND_SECTIONS);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!(clones >> clone & 1)) continue;
+    part *p = &parts[count++];
+    *p = (part){.memory = arena_new(), .clone = clone, .options = options};
+    p->module = llvm_module_new(codegen_clone_name(clone), options.level, processor);
+    if (options.lines) lines_begin(&p->module, options.lines, LINES_AND_SECTIONS);
   }
   lower_kernels(a, parts, count, object, input, options);
   llvm_module *first = &parts[0].module;

@@ -13,8 +13,8 @@
 #include "runtime/support/error.h"
 
 #if defined(__x86_64__)
-static const char *const clone_names[] = {"v2", "v3", "v4"};
-static const char all_clones[] = "v2, v3 or v4";
+static const char *const clone_names[] = {"v2", "v3", "v4", "v4-bf16"};
+static const char all_clones[] = "v2, v3, v4 or v4-bf16";
 
 #define BIT(word, n) (((word) >> (n)) & 1u)
 
@@ -45,7 +45,8 @@ static int best_clone(void) {
   // AVX512F, DQ, CD, BW, VL
   if (!(BIT(b7, 16) && BIT(b7, 17) && BIT(b7, 28) && BIT(b7, 30) && BIT(b7, 31))) return 1;
   if ((state & 0xe6u) != 0xe6u) return 1;
-  return 2;
+  // AVX512_BF16
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && BIT(a, 5) ? 3 : 2;
 }
 
 enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 };  // of MXCSR

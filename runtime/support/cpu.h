@@ -4,7 +4,7 @@
 #include "compiler/abi/launch.h"
 
 // The best clone the processor supports, or the one that REC_CPU asks for. x86-64: v2 is 0, v3 1,
-// v4 2; aarch64: neon is 0.
+// v4 2, v4 with AVX512_BF16 3; aarch64: neon is 0.
 rec_status rec_cpu_clone(int *clone);
 
 // Threads for a launch that asked for `wanted` (0: REC_NUM_THREADS, or else the processors of this

@@ -24,6 +24,7 @@ link_object embedded_object(const char *name) {
 }
 
 bool kernel_clone_runs(codegen_clone clone) {
+  if (clone == CLONE_V4_BF16) return __builtin_cpu_supports("avx512bf16");
   if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
   return clone == CLONE_V3 ? __builtin_cpu_supports("x86-64-v3")
                            : __builtin_cpu_supports("x86-64-v2");

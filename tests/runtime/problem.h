@@ -85,6 +85,10 @@ double problem_movement(const problem *inputs, const problem *exact,
 double problem_tolerance(const problem *inputs, const problem *exact,
                          const rec_recurrence *recurrence, double least, double shake,
                          bool backward);
+// The same where products round their operands to 16 bits, by `rounding` of their size.
+double problem_rounded_tolerance(const problem *inputs, const problem *exact,
+                                 const rec_recurrence *recurrence, double least, double rounding,
+                                 bool backward);
 
 // The largest error of a plain f32 loop: the interpreter that rounds every number to f32. Or of a
 // loop that is given the values of parameters alone, rounded once (tests/README.md says why). Or of

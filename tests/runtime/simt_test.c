@@ -43,22 +43,12 @@ static void note(const subject *s, double error) {
   *w = fmax(*w, error);
 }
 
-// Products round their operands to the tokens' 16 bits. Results may be as far off as such rounded
-// inputs move them, to first order, or over an edge of max, whose gradient jumps. A few draws may
-// be lucky where a gradient is one sum of all tokens (Mamba-2's d.dt_bias, REC_SEED=5): the worst
-// of many counts. What moves by more than itself says nothing: the first order does not hold there.
-// In f32 the bound is that of the grid.
+// Products round their operands to the tokens' 16 bits. In f32 the bound is that of the grid.
 static double wider(const subject *s, const problem *inputs, const problem *exact, bool backward,
                     double least) {
-  enum { DRAWS = 16, SMALLER = 50 };
   double rounding = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
-  if (strcmp(s->type, "f32") != 0) {
-    double first_order = SMALLER * problem_movement(inputs, exact, s->recurrence,
-                                                    rounding / SMALLER, backward, DRAWS);
-    double moved = fmax(first_order,
-                        problem_movement(inputs, exact, s->recurrence, rounding, backward, DRAWS));
-    return moved < 1 ? least + moved : INFINITY;
-  }
+  if (strcmp(s->type, "f32") != 0)
+    return problem_rounded_tolerance(inputs, exact, s->recurrence, least, rounding, backward);
   return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 4));
 }
 

@@ -290,15 +290,15 @@ static void compare_program(int number, int chunk, int keys, int values, bool f6
   tile_gradient gradient = tile_differentiate(s.memory, built);
   tile_program *forward = tile_finish(s.memory, built);
   recurrence_kernels *kernels = kernels_of(s.memory, r, forward, &gradient);
-  library lib = kernel_library(
-      s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
+  const codegen_options options = {.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32};
+  library lib = kernel_library(s.memory, kernels, options);
   for (int i = 0; i < lib.object->functions.count; i++) {
     int size = lib.object->functions.items[i].instructions;
     if (size > largest_function) largest_function = size;
   }
   for (codegen_clone clone = 0; clone < CLONE_X86_COUNT; clone++) {
     static const int64_t times[] = {1, 37, 150};
-    if (!kernel_clone_runs(clone)) continue;
+    if (!(codegen_clones(&options) >> clone & 1) || !kernel_clone_runs(clone)) continue;
     for (int i = 0; i < 3; i++) {
       const char *what =
           arena_printf(s.memory, "%s, chunk %d, %s, %s, T = %d", programs[number].name, chunk,

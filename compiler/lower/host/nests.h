@@ -44,6 +44,17 @@ void host_dot(lower *l, const plan_nest *nest);
 // Blocks of a product that can fetch rows beside it, or 0.
 int64_t dot_blocks(const lower *l, const plan_nest *nest);
 
+// pairs.c: numbers of f32, and the words that they become.
+typedef struct pairs_of {
+  ir from, row_stride, depth_stride, to;
+  int64_t rows, depth;
+  bool along;     // the depth is contiguous, else the rows are
+  bool negative;  // signs change
+} pairs_of;
+void round_pairs(emitter *e, const pairs_of *pairs);
+// sum + the products of a word with the words of a vector.
+ir add_pairs(emitter *e, ir word, ir words, ir sum);
+
 // prefetch.c: fetches the lines of the next entry.
 void fetch_entry(emitter *e, const fetch_list *f);
 // A line of memory for one of the caches, 3 the nearest.

@@ -26,6 +26,8 @@ typedef struct shape {
   bool scaled;  // what it is added to has a factor for each row
   k_range range;
   int lines, entries;  // of what it fetches: an entry, a block
+  bool pairs;          // operands become pairs of bf16 (pairs.c)
+  bool a_along;        // and k is contiguous in a
 } shape;
 
 typedef struct product {
@@ -35,6 +37,7 @@ typedef struct product {
   ir scale, scale_i;  // the factors of rows; NULL: there are none
   ir fetch;           // prefetch.c; NULL: nothing is fetched beside it
   ir depth;
+  ir words;  // the columns of a block of b, as pairs
 } product;
 
 // A lone row has as many sums at a time as a processor adds before the first is done.
@@ -64,6 +67,7 @@ typedef struct block {
   int rows, vectors;
   int lanes[MOST_VECTORS];
   ir i, j;
+  ir b_j;  // where its columns of b begin
 } block;
 
 static ir c_address(product *p, const block *b, int row, int64_t column) {
@@ -83,6 +87,9 @@ static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir 
     case K_TO_COLUMN: *end = int_min(e, *end, int_add(e, b->j, integer(e, columns))); break;
     case K_FROM_COLUMN: *begin = b->j; break;
   }
+  if (!p->s.pairs) return;
+  *begin = int_div(e, *begin, integer(e, 2));
+  *end = int_div(e, int_add(e, *end, integer(e, 1)), integer(e, 2));
 }
 
 typedef struct block_sums {
@@ -112,7 +119,7 @@ static void open_block_sums(product *p, const block *b, block_sums *sums) {
 static void add_product_step(product *p, const block *b, const block_sums *sums, ir k) {
   emitter *e = p->e;
   ir factor[MOST_VECTORS];
-  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, k, p->b_k), b->j));
+  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, k, p->b_k), b->b_j));
   int64_t column = 0;
   for (int v = 0; v < b->vectors; v++) {
     factor[v] = load_real(e, element(e, e->real, b_row, integer(e, column)), b->lanes[v]);
@@ -121,10 +128,11 @@ static void add_product_step(product *p, const block *b, const block_sums *sums,
   for (int r = 0; r < b->rows; r++) {
     ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
     ir x = load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, k, p->a_k))), 0);
-    if (p->s.start == START_SUBTRACT) x = real_neg(e, x);
+    if (p->s.start == START_SUBTRACT && !p->s.pairs) x = real_neg(e, x);
     for (int v = 0; v < b->vectors; v++) {
       ir sum = load_real(e, sums->at[r][v], b->lanes[v]);
-      store_real(e, real_fma(e, x, factor[v], sum), sums->at[r][v]);
+      sum = p->s.pairs ? add_pairs(e, x, factor[v], sum) : real_fma(e, x, factor[v], sum);
+      store_real(e, sum, sums->at[r][v]);
     }
   }
 }
@@ -139,9 +147,11 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
   }
 }
 
+static int64_t steps_of(const product *p) { return p->s.pairs ? p->s.depth / 2 : p->s.depth; }
+
 // Steps between two fetches; all, if nothing is fetched.
 static int64_t steps_of_part(const product *p) {
-  return p->fetch ? in_parts(p->s.depth, p->s.entries) : p->s.depth;
+  return p->fetch ? in_parts(steps_of(p), p->s.entries) : steps_of(p);
 }
 
 // The number of interleaved sums that a single row of few vectors has. It divides the steps, and
@@ -201,11 +211,11 @@ static void add_product_steps(product *p, const block *b, const block_sums *sums
 static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   emitter *e = p->e;
   fetch_list list = {p->fetch, p->s.lines, p->s.entries};
-  int64_t steps = steps_of_part(p);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->s.depth), steps, "fetched");
+  int64_t steps = steps_of_part(p), all = steps_of(p);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, all), steps, "fetched");
   fetch_entry(e, &list);
   ir end = int_add(e, loop.index, integer(e, steps));
-  if (p->s.depth % steps) end = int_min(e, end, integer(e, p->s.depth));
+  if (all % steps) end = int_min(e, end, integer(e, all));
   add_product_steps(p, b, sums, loop.index, end);
   loop_end(e, &loop);
 }
@@ -242,6 +252,39 @@ static void row_blocks(product *p, block b, int rows) {
   }
 }
 
+static ir stack_of_words(product *p, int64_t rows) {
+  return stack_slot(p->e, LLVMArrayType2(p->e->real, (uint64_t)(rows * p->s.depth / 2)), "pairs");
+}
+
+static void round_rows(product *p) {
+  emitter *e = p->e;
+  const shape *s = &p->s;
+  pairs_of a = {p->a,    p->a_i,   p->a_k,     stack_of_words(p, s->rows),
+                s->rows, s->depth, s->a_along, s->start == START_SUBTRACT};
+  round_pairs(e, &a);
+  p->a = a.to;
+  p->a_i = integer(e, s->a_along ? s->depth / 2 : 1);
+  p->a_k = integer(e, s->a_along ? 1 : s->rows);
+}
+
+// Blocks of all rows, and of these columns.
+static void column_block(product *p, block b, int rows) {
+  emitter *e = p->e;
+  if (!p->s.pairs) {
+    b.b_j = b.j;
+    row_blocks(p, b, rows);
+    return;
+  }
+  int64_t columns = (int64_t)b.vectors * e->lanes;
+  round_pairs(e, &(pairs_of){element(e, e->real, p->b, b.j), integer(e, 1), p->b_k, p->words,
+                             columns, p->s.depth, false, false});
+  product words = *p;
+  words.b = p->words;
+  words.b_k = integer(e, columns);
+  b.b_j = integer(e, 0);
+  row_blocks(&words, b, rows);
+}
+
 static void product_body(product *p) {
   emitter *e = p->e;
   int rows, vectors;
@@ -249,10 +292,14 @@ static void product_body(product *p) {
   int64_t wide = (int64_t)vectors * e->lanes, whole = p->s.columns / wide * wide;
   block b = {.vectors = vectors};
   for (int v = 0; v < vectors; v++) b.lanes[v] = e->lanes;
+  if (p->s.pairs) {
+    round_rows(p);
+    p->words = stack_of_words(p, wide);
+  }
   if (whole) {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), wide, "j");
     b.j = loop.index;
-    row_blocks(p, b, rows);
+    column_block(p, b, rows);
     loop_end(e, &loop);
   }
   int64_t rest = p->s.columns - whole;
@@ -264,7 +311,7 @@ static void product_body(product *p) {
     b.lanes[b.vectors++] = lanes;
     rest -= lanes;
   }
-  row_blocks(p, b, rows);
+  column_block(p, b, rows);
 }
 
 // Arguments 8 and 9 are the factors of rows. Argument 7 is the list of what is fetched, or the depth
@@ -275,10 +322,11 @@ static unsigned product_arguments(const shape *s) {
 
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   char name[128], fetches[32] = "";
+  const char *pairs = !s.pairs ? "" : s.a_along ? "_pairs_along" : "_pairs";
   if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
-  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s%s", (long long)s.rows,
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s%s%s", (long long)s.rows,
            (long long)s.columns, (long long)s.depth, s.start, s.range, s.scaled ? "_scaled" : "",
-           fetches, clone_targets[e->clone].suffix);
+           pairs, fetches, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
                          e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64,
                          e->pointer, e->i64};
@@ -421,8 +469,13 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     LLVMBuildCall2(e->b, type, function, args, 6, "");
     return;
   }
-  ir function = product_function(e, s, &type);
   ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
+  int64_t stride = 0;
+  s.pairs = dot->pairs;
+  s.a_along = s.pairs && int_known(a_k, &stride) && stride == 1;
+  if (s.pairs && !s.a_along && !(int_known(a_i, &stride) && stride == 1))
+    ICE("lower", "neither rows nor depth are contiguous");
+  ir function = product_function(e, s, &type);
   ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
   ir last = !s.depth ? l->steps : s.entries ? l->fetch.list : LLVMConstNull(e->pointer);
   ir args[10] = {a, a_i, a_k, b, b_k, c, c_i, last};

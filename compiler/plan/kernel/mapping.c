@@ -192,6 +192,7 @@ mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtyp
   mapping m = {
       .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
+  m.pairs = clone_targets[clone].pairs && dtype == NUMBER_BF16;
   m.instance = kernel_instances(k);
   (clone == CLONE_GPU ? kernel_map_to_threads : map_to_lanes)(&m);
   rank_axes(&m);
