@@ -10,7 +10,7 @@ typedef enum codegen_clone {
   CLONE_V2,       // x86-64-v2: 128-bit vectors
   CLONE_V3,       // x86-64-v3: 256-bit vectors, FMA
   CLONE_V4,       // x86-64-v4: AVX-512
-  CLONE_V4_BF16,  // with AVX512_BF16, of libraries with tokens in bf16 alone
+  CLONE_V4_BF16,  // v4 with AVX512_BF16: libraries of tokens in bf16 have it, no others
   CLONE_X86_COUNT,
   CLONE_NEON = CLONE_X86_COUNT,  // aarch64: 128-bit vectors
   CLONE_COUNT,

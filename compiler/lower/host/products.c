@@ -6,6 +6,8 @@
 // A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by
 // all products of that shape; strides are its arguments. A factor that is zero above the diagonal
 // of (t, s) shortens the loop over k, block by block.
+//
+// Products of pairs of bf16 round their operands first, and take two steps of k at a time (pairs.c).
 #include <stdio.h>
 #include <string.h>
 
