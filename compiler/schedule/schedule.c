@@ -106,6 +106,18 @@ static bool runtime_axes(const scheduler *s, axis_set axes) {
   return false;
 }
 
+// The longest of these axes that outer products make; -1: they make none.
+static int longest_value_axis(const scheduler *s, axis_set axes) {
+  int longest = -1;
+  axis_set values = 0;
+  vec_each(const state_structure, state, s->r->states) values |= state->value_axes;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
+    if (axis_in(axes & values, axis) &&
+        (longest < 0 || scheduler_size(s, axis) > scheduler_size(s, longest)))
+      longest = axis;
+  return longest;
+}
+
 // One axis of the values stays in the tile, so that every product has long rows; pointwise programs
 // keep all that can be looped over.
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
@@ -114,6 +126,7 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
     if (axis_in(grid, axis) && scheduler_size(s, axis) != TYPED_RUNTIME_SIZE)
       sized |= axis_bit(axis);
   int kept = scheduler_lane(s, sized);
+  if (kept < 0) kept = longest_value_axis(s, sized);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     if (!axis_in(grid, axis)) continue;
     bool runtime = scheduler_size(s, axis) == TYPED_RUNTIME_SIZE;
