@@ -73,7 +73,7 @@ static axis_set joined_axes(const scan *s, const scan_product *product, axis_set
     axis_set axes = s->body->values.items[product->factors.items[i].value].axes;
     if (axes & part) part |= axes & over;
   }
-  return part;
+  return product ? joined_axes(s, product->earlier, part, over) : part;
 }
 
 static axis_set joined_by_phases(const scan *s, int state, axis_set part, axis_set over) {
@@ -288,6 +288,16 @@ tile_pair contract_written(scan *s, const scan_product *read, int writer,
   return turned ? with_own(s, read, writer, written, over, turned_back(s, read, over, sum)) : sum;
 }
 
+// The read x of S[t-1]: before the first step that is the state before its decay.
+static tile_pair before_first_decay(scan *s, const scan_product *read, int from, axis_set over,
+                                    tile_pair x) {
+  const scan_state *of = &s->states[from];
+  if (of->after_decay.re == NO_TILE) return x;
+  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
+  tile_pair first = pair_dot(s->program, scan_first_step(s, reads_of(s, read, over)), before, over);
+  return pair_where(s->program, scan_is_first_step(s), first, x);
+}
+
 static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set over) {
   axis_set parts[TYPED_MAX_AXES];
   int count = split_axes(s, read, NULL, over, parts);
@@ -303,7 +313,8 @@ static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set
   const int other_sides = PHASE_SCALAR | PHASE_VALUES;
   tile_pair phase = phase_of_read(s, read->state, over, other_sides);
   tile_pair decay = coupled_from_start(s, read->state, from, read->previous, over, DECAY_VALUES);
-  return pair_mul(s->program, state, pair_mul(s->program, decay, phase));
+  state = pair_mul(s->program, state, pair_mul(s->program, decay, phase));
+  return read->previous ? before_first_decay(s, read, from, over, state) : state;
 }
 
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
@@ -369,8 +380,21 @@ static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *w
   return pair_dot(s->program, k, v, scan_time_bit(s));
 }
 
+// What the last step wrote.
+static tile_pair written_at_end(scan *s, const scan_state *state) {
+  tile_pair next = pair_number(s->program, 0);
+  vec_each(const scan_product, written, state->increment.products) {
+    tile_pair k = scan_at_end(s, keys_of(s, written, state->keys), 0);
+    tile_pair v = scan_at_end(s, written_values(s, written, state->keys), 0);
+    next = pair_linear(s->program, TILE_ADD, next, pair_mul(s->program, k, v));
+  }
+  return next;
+}
+
 tile_pair contract_next_state(scan *s, int index) {
-  if (s->states[index].invariant) return toeplitz_next(s, index);
+  const scan_state *state = &s->states[index];
+  if (state->invariant) return toeplitz_next(s, index);
+  if (state->delayed && !state->sources.count && !state->joint) return written_at_end(s, state);
   tile_pair next = pair_number(s->program, 0);
   for (int from = 0; from < s->state_count; from++) {
     const linear *increment = &s->states[from].increment;

@@ -68,8 +68,7 @@ bool coupled_by_masks(const scan *s, int index) {
 
 // ---- masks of pairs of states ----------------------------------------------------------------
 
-// The factor of the other state at each step, 0 on padded rows.
-static tile_pair coefficient(scan *s, const scan_product *link) {
+tile_pair coupled_factor(scan *s, const scan_product *link) {
   tile_pair c = linear_factors(s, link, 0, false);
   c = pair_mul(s->program, c, pair_number(s->program, link->scale));
   c.re = lower_valid(s->program, c.re);
@@ -86,7 +85,7 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
   vec_each(const scan_product, link, s->states[to].sources) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_mask(s, link->state, from, link->previous);
-    inner = pair_mul(s->program, coefficient(s, link), inner);
+    inner = pair_mul(s->program, coupled_factor(s, link), inner);
     tile_pair part = pair_dot(s->program, renamed_pair(s, own, pair, middle),
                               renamed_pair(s, inner, t, middle), axis_bit(middle));
     sum = pair_linear(s->program, TILE_ADD, sum, part);
@@ -107,7 +106,7 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
   vec_each(const scan_product, link, s->states[to].sources) {
     if (!coupled_reaches(s, link->state, from)) continue;
     tile_pair inner = coupled_from_start(s, link->state, from, link->previous, keys, side);
-    inner = renamed_pair(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
+    inner = renamed_pair(s, pair_mul(s->program, coupled_factor(s, link), inner), t, pair);
     sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, own, inner, axis_bit(pair)));
   }
   return sum;
@@ -122,7 +121,8 @@ static tile_pair kept_of_links(scan *s, int to, int from, bool writes) {
     tile_pair inner = writes
                           ? coupled_mask(s, link->state, from, link->previous)
                           : coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
-    tile_pair kept = pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
+    tile_pair kept =
+        pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coupled_factor(s, link));
     sum =
         pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, kept, inner, scan_time_bit(s)));
   }

@@ -111,13 +111,16 @@ static void add_decay_factors(scan *s, scan_state *state, value_id decay) {
   if (term->scale != 1) multiply_by(s, state, pair_number(s->program, term->scale));
 }
 
+static bool is_one(const scan *s, tile_pair x) {
+  return !pair_is_complex(x) && tile_is_number(s->program, x.re, 1);
+}
+
 // Phases alone leave no decay; a decay of 1 is none.
 static void drop_ones(scan *s, scan_state *state) {
   for (int i = state->decay.count - 1; i >= 0; i--) {
     const decay_factor *factor = &state->decay.items[i];
-    bool is_one = factor->log == NO_TILE && !pair_is_complex(factor->factor) &&
-                  tile_is_number(s->program, factor->factor.re, 1);
-    if (is_one) state->decay.items[i] = state->decay.items[--state->decay.count];
+    if (factor->log == NO_TILE && is_one(s, factor->factor))
+      state->decay.items[i] = state->decay.items[--state->decay.count];
   }
 }
 
@@ -139,9 +142,22 @@ static void join_scalar(scan *s, scan_state *state) {
   }
 }
 
+// The chunk starts behind the decay of its first step.
+static void skip_first_decay(scan *s, scan_state *state) {
+  tile_id first = scan_is_first_step(s), zero = tile_number(s->program, 0);
+  tile_pair one = pair_number(s->program, 1);
+  vec_each(scan_phase, phase, state->phases)
+    phase->angle = tile_select(s->program, first, zero, phase->angle);
+  vec_each(decay_factor, factor, state->decay) {
+    if (factor->log != NO_TILE) factor->log = tile_select(s->program, first, zero, factor->log);
+    if (!is_one(s, factor->factor))
+      factor->factor = pair_where(s->program, first, one, factor->factor);
+  }
+}
+
 // A logarithm stays where there is nothing else.
 static void finish_factor(scan *s, decay_factor *factor) {
-  bool alone = tile_is_number(s->program, factor->factor.re, 1) && !pair_is_complex(factor->factor);
+  bool alone = is_one(s, factor->factor);
   if (!alone || factor->log == NO_TILE) factor->factor = one_on_padding(s, factor->factor);
   if (factor->log != NO_TILE) {
     factor->log = lower_valid(s->program, factor->log);
@@ -162,6 +178,7 @@ void decay_make(scan *s, int index) {
     add_logarithm(s, state, log);
   drop_ones(s, state);
   join_scalar(s, state);
+  if (state->after_decay.re != NO_TILE) skip_first_decay(s, state);
   phase_make(s, state);
   for (int i = 0; i < state->decay.count; i++) finish_factor(s, &state->decay.items[i]);
   if (!decay_is_mask(state)) {

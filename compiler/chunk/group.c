@@ -242,7 +242,7 @@ static void make_matrices(scan *s, int group) {
     if (s->states[i].group == group) masks = masks && coupled_by_masks(s, i);
   if (masks || s->reason) return;
   visit_entries(s, group);
-  if (!s->reason) joint_make(s, group);
+  if (!s->reason && !lag_matrix_written(s, group)) joint_make(s, group);
 }
 
 // States that add each other and are used entry by entry.

@@ -94,11 +94,7 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
     scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
     return number_pair(s, 0);
   }
-  tile_pair c = linear_factors(s, link, 0, false);
-  c = pair_mul(s->program, c, number_pair(s, link->scale));
-  c.re = lower_valid(s->program, c.re);
-  if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
-  return c;
+  return coupled_factor(s, link);
 }
 
 static void add_scaled_pair(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {

@@ -5,6 +5,11 @@
 //   let u = k * v                              u1 = u            slot 1: what u was a step before
 //   S = a * S[t-1] + u + 0.5 * u[t-2]    ->    u2 = u1[t-1]      slot 0: two steps before
 //                                              S  = a * S[t-1] + u + 0.5 * u2[t-1]
+// A state with any decay writes such a product itself, a step after. What a slot holds before the
+// chunk joins the state there, behind the decay of the first step.
+//
+//   S = a * S[t-1] + c * u1[t-1]    ->    S = a * S[t-1] + c * k[t-1] * v[t-1]    from the second step on
+//                                         S = a * S[t-1] + c * u1[t-1]            in the first
 #include <string.h>
 
 #include "compiler/chunk/scan.h"
@@ -48,8 +53,11 @@ static void add_lag_slot(scan *s, int lag, int steps) {
     v->index = tensor;
     v->steps = 0;
   }
-  s->states[s->state_count++] = (scan_state){
-      .structure = &of_a_slot, .tensor = tensor, .lag = lag, .slot = buffer->depth - steps};
+  s->states[s->state_count++] = (scan_state){.structure = &of_a_slot,
+                                             .tensor = tensor,
+                                             .lag = lag,
+                                             .slot = buffer->depth - steps,
+                                             .after_decay.re = NO_TILE};
 }
 
 bool lag_matrix_make(scan *s) {
@@ -69,4 +77,52 @@ int lag_matrix_slots(const scan *s) {
   for (int lag = 0; lag < s->body->lags.count; lag++)
     if (lag_fits(s, &s->body->lags.items[lag])) slots += s->body->lags.items[lag].depth;
   return slots;
+}
+
+// ---- states that write what slots hold ---------------------------------------------------------
+
+static bool adds_slots_alone(const scan *s, const scan_state *state) {
+  const axis_set axes = s->body->tensors.items[state->tensor].axis_set;
+  vec_each(const scan_product, link, state->sources) {
+    const scan_state *slot = &s->states[link->state];
+    if (!slot->delayed || slot->sources.count || !link->previous || link->part != PART_WHOLE ||
+        s->body->tensors.items[slot->tensor].axis_set != axes)
+      return false;
+  }
+  return state->sources.count > 0;
+}
+
+static bool is_alone_in_group(const scan *s, int index) {
+  for (int i = 0; i < s->state_count; i++)
+    if (i != index && s->states[i].group == s->states[index].group) return false;
+  return true;
+}
+
+static void write_slot(scan *s, scan_state *state, const scan_product *link) {
+  vec_each(const scan_product, earlier, s->states[link->state].increment.products) {
+    scan_product written = *link;
+    written.state = -1;
+    written.scale *= earlier->scale;
+    written.earlier = earlier;
+    vec_push(s->arena, &state->increment.products, written);
+  }
+}
+
+bool lag_matrix_written(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  if (!adds_slots_alone(s, state) || !is_alone_in_group(s, index)) return false;
+  tile_pair decay = scan_first_step(s, scan_pure(s, state->decay_value));
+  tile_pair before = pair_mul(s->program, decay, scan_before(s, index));
+  vec_each(const scan_product, link, state->sources) {
+    tile_pair factor = scan_first_step(s, coupled_factor(s, link));
+    tile_pair added = pair_mul(s->program, factor, scan_before(s, link->state));
+    before = pair_linear(s->program, TILE_ADD, before, added);
+    write_slot(s, state, link);
+  }
+  state->sources.count = 0;
+  state->after_decay = before;
+  state->decay.count = state->phases.count = state->block = 0;
+  state->by_start = state->seldom_levels = false;
+  decay_make(s, index);
+  return true;
 }

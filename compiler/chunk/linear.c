@@ -234,8 +234,17 @@ linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_
 
 // ---- factors to tiles ------------------------------------------------------------------------
 
+// The factors of a step before, 0 at the chunk's first.
+static tile_pair earlier_factors(scan *s, const scan_product *product, axis_set axes, bool with) {
+  tile_pair x = linear_factors(s, product, axes, with);
+  axis_set missing = scan_time_bit(s) & ~pair_axes(s->program, x);
+  if (missing) x = pair_each(s->program, x, (tile_value){.op = TILE_EXPAND, .over = missing});
+  return pair_on_axes(s->program, TILE_SHIFT, x, s->program->time_axis, 1, 0);
+}
+
 tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with) {
-  tile_pair result = pair_number(s->program, 1);
+  tile_pair result = product->earlier ? earlier_factors(s, product->earlier, axes, with)
+                                      : pair_number(s->program, 1);
   for (int pass = 0; pass < 2; pass++) {  // products before quotients
     for (int i = 0; i < product->factors.count; i++) {
       recurrence_factor factor = product->factors.items[i];

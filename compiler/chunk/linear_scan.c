@@ -207,6 +207,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length, scan_purpose
     state->structure = &from->states.items[next++];
     state->tensor = i;
     state->lag = -1;
+    state->after_decay.re = NO_TILE;
     state->decay_value = state->structure->decay;
     state->log_decay = state->structure->log_decay;
     state->keys = state->structure->key_axes;

@@ -75,6 +75,7 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
 
 tile_pair scan_before(scan *s, int state) {
   const scan_state *of = &s->states[state];
+  if (of->after_decay.re != NO_TILE) return of->after_decay;
   if (of->lag >= 0) return lag_slot_before(s, of->lag, of->slot);
   return lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
 }
@@ -86,13 +87,21 @@ tile_pair lag_slot_before(scan *s, int lag, int slot) {
   return x;
 }
 
+tile_id scan_is_first_step(scan *s) {
+  return tile_binary(s->program, TILE_EQUAL,
+                     tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
+                     tile_number(s->program, 0));
+}
+
+tile_pair scan_first_step(scan *s, tile_pair x) {
+  if (!axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
+  return pair_on_axes(s->program, TILE_SLICE, x, s->program->time_axis, 0, 0);
+}
+
 tile_pair scan_shifted(scan *s, int index, tile_pair steps) {
   tile_pair before = scan_before(s, index);
-  int t = s->program->time_axis;
-  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, t, 1, 0);
-  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
-                              tile_number(s->program, 0));
-  return pair_where(s->program, first, before, shifted);
+  tile_pair shifted = pair_on_axes(s->program, TILE_SHIFT, steps, s->program->time_axis, 1, 0);
+  return pair_where(s->program, scan_is_first_step(s), before, shifted);
 }
 
 tile_pair scan_at_end(scan *s, tile_pair x, int back) {

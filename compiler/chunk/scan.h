@@ -51,6 +51,7 @@ typedef struct scan_product {
   bool previous;  // S[t-1] rather than S
   scan_part part;
   scan_factors factors;
+  const struct scan_product *earlier;  // times the factors of this one a step before; NULL: none
 } scan_product;
 
 // A sum of products.
@@ -86,7 +87,10 @@ typedef struct scan_state {
   recurrence_shift *shift;  // it is a shift register; NULL: it is none
   // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
   int lag, slot;
-  bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
+  bool delayed;  // an outer product of the step before, as a matrix whose decay is 0
+  // the chunk starts after its first step's decay, from this matrix (lag_matrix.c); re = NO_TILE:
+  // it starts before
+  tile_pair after_decay;
   bool finds_axes;        // the structure does not tell its keys and values (group.c)
   bool entries;           // it is used entry by entry, not by sums and additions to states alone
   axis_set keys, values;  // axes that reads sum, axes that outer products make
@@ -176,6 +180,8 @@ void scan_settle(scan *s, int group);
 bool scan_make_state(scan *s, int state);
 // A state (the slot of a lag) before the chunk; S[t-1] at every step, where S is `steps`.
 tile_pair scan_before(scan *s, int state);
+tile_pair scan_first_step(scan *s, tile_pair x);  // its value at the chunk's first step
+tile_id scan_is_first_step(scan *s);
 tile_pair scan_shifted(scan *s, int state, tile_pair steps);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair scan_at_end(scan *s, tile_pair x, int back);
@@ -367,6 +373,8 @@ tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set 
                              decay_side side);
 tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side);
 tile_pair coupled_total(scan *s, int to, int from);
+// The factor of a state that another adds, at each step; 0 on padded rows.
+tile_pair coupled_factor(scan *s, const scan_product *link);
 // What `to` has of a write of `from` in the same step.
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side);
 
@@ -446,6 +454,8 @@ tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_p
 // Makes states of the slots of the lags of matrices; false if there are none. How many there are.
 bool lag_matrix_make(scan *s);
 int lag_matrix_slots(const scan *s);
+// Where a state adds nothing but such slots, it writes their products itself; false elsewhere.
+bool lag_matrix_written(scan *s, int state);
 
 // ---- lag.c -----------------------------------------------------------------------------------
 // The value of a VALUE_LAG; the results of a lag. x: its source at all steps.
