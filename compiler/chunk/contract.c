@@ -288,13 +288,15 @@ tile_pair contract_written(scan *s, const scan_product *read, int writer,
   return turned ? with_own(s, read, writer, written, over, turned_back(s, read, over, sum)) : sum;
 }
 
-// The read x of S[t-1]: before the first step that is the state before its decay.
-static tile_pair before_first_decay(scan *s, const scan_product *read, int from, axis_set over,
-                                    tile_pair x) {
-  const scan_state *of = &s->states[from];
-  if (of->after_decay.re == NO_TILE) return x;
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
+// The read x of S[t-1]: in the first step that is the state before its decay, and behind it nothing
+// of a matrix whose decay is 0.
+static tile_pair read_at_first_step(scan *s, const scan_product *read, axis_set over, tile_pair x) {
+  const scan_state *of = &s->states[read->state];
+  if (of->joint || (!of->delayed && of->after_decay.re == NO_TILE)) return x;
+  tile_pair before = of->delayed ? scan_before(s, read->state)
+                                 : lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
   tile_pair first = pair_dot(s->program, scan_first_step(s, reads_of(s, read, over)), before, over);
+  if (of->delayed) x = pair_number(s->program, 0);
   return pair_where(s->program, scan_is_first_step(s), first, x);
 }
 
@@ -314,7 +316,8 @@ static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set
   tile_pair phase = phase_of_read(s, read->state, over, other_sides);
   tile_pair decay = coupled_from_start(s, read->state, from, read->previous, over, DECAY_VALUES);
   state = pair_mul(s->program, state, pair_mul(s->program, decay, phase));
-  return read->previous ? before_first_decay(s, read, from, over, state) : state;
+  bool first = read->previous && from == read->state;
+  return first ? read_at_first_step(s, read, over, state) : state;
 }
 
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
@@ -380,9 +383,14 @@ static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *w
   return pair_dot(s->program, k, v, scan_time_bit(s));
 }
 
-// What the last step wrote.
-static tile_pair written_at_end(scan *s, const scan_state *state) {
+// What the last step made of other states, and what it wrote.
+static tile_pair made_at_end(scan *s, const scan_state *state) {
   tile_pair next = pair_number(s->program, 0);
+  vec_each(const scan_product, link, state->sources) {
+    tile_pair factor = scan_at_end(s, coupled_factor(s, link), 0);
+    tile_pair of = pair_mul(s->program, factor, contract_next_state(s, link->state));
+    next = pair_linear(s->program, TILE_ADD, next, of);
+  }
   vec_each(const scan_product, written, state->increment.products) {
     tile_pair k = scan_at_end(s, keys_of(s, written, state->keys), 0);
     tile_pair v = scan_at_end(s, written_values(s, written, state->keys), 0);
@@ -394,7 +402,8 @@ static tile_pair written_at_end(scan *s, const scan_state *state) {
 tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
   if (state->invariant) return toeplitz_next(s, index);
-  if (state->delayed && !state->sources.count && !state->joint) return written_at_end(s, state);
+  if (state->at_end || (state->delayed && !state->sources.count && !state->joint))
+    return made_at_end(s, state);
   tile_pair next = pair_number(s->program, 0);
   for (int from = 0; from < s->state_count; from++) {
     const linear *increment = &s->states[from].increment;

@@ -117,8 +117,10 @@ static bool share_keys(scan *s, scan_state *state) {
   bool changed = false;
   for (int i = 0; i < state->update->products.count; i++) {
     int added = state->update->products.items[i].state;
-    if (added < 0 || s->states[added].group != state->group) continue;
+    if (added < 0) continue;
     scan_state *other = &s->states[added];
+    if (state->at_end) state->keys |= other->keys;
+    if (other->group != state->group) continue;
     axis_set keys = state->keys | other->keys;
     changed |=
         (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
@@ -238,7 +240,7 @@ static void make_matrices(scan *s, int group) {
     if (!s->reason && s->states[i].invariant) toeplitz_make(s, i);
   }
   bool masks = true;
-  for (int i = 0; i < s->state_count && !s->reason; i++)
+  for (int i = 0; i < s->state_count && !s->reason && !s->states[group].at_end; i++)
     if (s->states[i].group == group) masks = masks && coupled_by_masks(s, i);
   if (masks || s->reason) return;
   visit_entries(s, group);

@@ -22,8 +22,11 @@ static const state_structure of_a_slot = {.class = STATE_DELAY,
                                           .increment = NO_VALUE,
                                           .limit = NO_VALUE};
 
-static bool lag_fits(const scan *s, const typed_lag *lag) {
-  return lag->input < 0 && lag->depth <= DEPTH_MAX && scan_is_outer(s, lag->source, lag->axes);
+static bool lag_fits(const scan *s, int index) {
+  const typed_lag *lag = &s->body->lags.items[index];
+  bool state = index >= s->declared_lags && s->reads->begins.items[index - s->declared_lags].whole;
+  return lag->input < 0 && lag->depth <= DEPTH_MAX &&
+         (state || scan_is_outer(s, lag->source, lag->axes));
 }
 
 static typed_tensor tensor_of_slot(scan *s, const typed_lag *lag, value_id assigned) {
@@ -64,7 +67,7 @@ bool lag_matrix_make(scan *s) {
   s->lag_is_states = ARENA_ARRAY(s->arena, bool, s->body->lags.count);
   bool any = false;
   for (int lag = 0; lag < s->body->lags.count; lag++) {
-    if (!lag_fits(s, &s->body->lags.items[lag])) continue;
+    if (!lag_fits(s, lag)) continue;
     s->lag_is_states[lag] = any = true;
     for (int steps = 1; steps <= s->body->lags.items[lag].depth; steps++)
       add_lag_slot(s, lag, steps);
@@ -75,7 +78,7 @@ bool lag_matrix_make(scan *s) {
 int lag_matrix_slots(const scan *s) {
   int slots = 0;
   for (int lag = 0; lag < s->body->lags.count; lag++)
-    if (lag_fits(s, &s->body->lags.items[lag])) slots += s->body->lags.items[lag].depth;
+    if (lag_fits(s, lag)) slots += s->body->lags.items[lag].depth;
   return slots;
 }
 

@@ -87,6 +87,35 @@ static bool is_delayed_matrix(const scan *s, const scan_state *state) {
   return state->lag >= 0 || (state->keys && scan_is_outer(s, tensor->assigned, tensor->axis_set));
 }
 
+// A sum of states after the step, times factors, and of outer products.
+static bool is_sum_of_states(const scan *s, value_id id, axis_set axes) {
+  const typed_value *v = &s->body->values.items[id];
+  if (v->axes != axes) return false;
+  if (scan_updated_state(s, id) >= 0) return true;
+  switch (v->op) {
+    case VALUE_NEG: return is_sum_of_states(s, v->args[0], axes);
+    case VALUE_ADD:
+    case VALUE_SUB:
+      return is_sum_of_states(s, v->args[0], axes) && is_sum_of_states(s, v->args[1], axes);
+    case VALUE_MUL:
+      return is_sum_of_states(s, v->args[0], axes) || is_sum_of_states(s, v->args[1], axes) ||
+             scan_is_outer(s, id, axes);
+    default: return false;
+  }
+}
+
+// Z = c * S, read as Z[t-1] nowhere.
+static bool is_made_at_end(const scan *s, const scan_state *state) {
+  const typed_tensor *t = &s->body->tensors.items[state->tensor];
+  if (state->structure->class != STATE_DELAY || state->lag >= 0) return false;
+  for (int i = 0; i < s->body->values.count; i++) {
+    const typed_value *v = &s->body->values.items[i];
+    if (v->op == VALUE_PREVIOUS && v->index == state->tensor) return false;
+  }
+  return !scan_is_outer(s, t->assigned, t->axis_set) &&
+         is_sum_of_states(s, t->assigned, t->axis_set);
+}
+
 // Diagonal decays: nothing but another state's update has the state without a sum.
 static bool may_be_matrix(const scan_state *state) {
   switch (state->structure->class) {
@@ -134,7 +163,8 @@ static void check_state(scan *s, int index) {
     return;
   }
   state->shift = scan_shift(s, state);
-  state->delayed = is_delayed_matrix(s, state);
+  state->at_end = is_made_at_end(s, state);
+  state->delayed = state->at_end || is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
   state->sequence =
@@ -176,10 +206,13 @@ static int *uses_of_values(arena *a, const typed_body *body) {
   return uses;
 }
 
-static scan *scan_new(arena *a, const recurrence *from, int length, scan_purpose purpose) {
+static scan *scan_new(arena *a, const recurrence *from, const recurrence_reads *reads, int length,
+                      scan_purpose purpose) {
   scan *s = ARENA_NEW(a, scan);
   *s = (scan){.arena = a,
               .from = from,
+              .reads = reads,
+              .declared_lags = from->body.lags.count - (reads ? reads->begins.count : 0),
               .host = purpose != SCAN_FOR_GPU,
               .forward_alone = purpose == SCAN_FOR_HOST_FORWARD,
               .making = -1,
@@ -240,6 +273,7 @@ static bool is_too_long(const scan *s, int length) {
 
 static void add_next_state(scan *s, int state) {
   const scan_state *of = &s->states[state];
+  if (of->lag >= s->declared_lags) return;
   tile_pair next = of->sequence ? sequence_next(s, state) : contract_next_state(s, state);
   if (of->lag >= 0)
     lag_slot_result(s, of->lag, of->slot, next);
@@ -247,31 +281,35 @@ static void add_next_state(scan *s, int state) {
     lower_result(s->program, s->body, TILE_NEXT_STATE, of->tensor, next);
 }
 
-static tile_program *build_scan_program(arena *a, const recurrence *from, int length,
+static tile_program *build_scan_program(arena *a, const recurrence *from,
+                                        const recurrence_reads *reads, int length,
                                         scan_purpose purpose, bool lags_as_states,
                                         const char **reason) {
-  scan *s = scan_new(a, from, length, purpose);
+  scan *s = scan_new(a, from, reads, length, purpose);
   bool tries_states = lags_as_states && lag_matrix_make(s);
   s->program->host = s->host;
   scan_grow(s);
   group_find(s);
   if (!s->reason) check_scan_states(s);
   check_axis_room(s);
-  lower_declare(s->program, &from->body);
+  typed_body declared = from->body;
+  declared.lags.count = s->declared_lags;
+  lower_declare(s->program, &declared);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))
-    return build_scan_program(a, from, length / 2, purpose, lags_as_states, reason);
+    return build_scan_program(a, from, reads, length / 2, purpose, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
     add_next_state(s, i);
   }
-  for (int lag = 0; lag < s->body->lags.count && !s->reason; lag++) {
+  for (int lag = 0; lag < s->declared_lags && !s->reason; lag++) {
     if (s->lag_is_states && s->lag_is_states[lag]) continue;
     tile_pair x = scan_lag(s, lag);
     if (!s->reason) lag_results(s, lag, x);
   }
-  if (s->reason && tries_states) return build_scan_program(a, from, length, purpose, false, reason);
+  if (s->reason && tries_states)
+    return build_scan_program(a, from, reads, length, purpose, false, reason);
   if (s->reason) {
     *reason = s->reason;
     return NULL;
@@ -280,19 +318,28 @@ static tile_program *build_scan_program(arena *a, const recurrence *from, int le
   return tile_simplify(a, tile_drop_unused(a, s->program));
 }
 
+// Where states that are read again do not fit either, the reason is that of the recurrence itself.
+static tile_program *build_chunk(arena *a, const recurrence *from, int length, scan_purpose purpose,
+                                 const char **reason) {
+  const recurrence_reads *reads = recurrence_read_again(a, from);
+  tile_program *made =
+      reads ? build_scan_program(a, reads->made, reads, length, purpose, true, reason) : NULL;
+  return made ? made : build_scan_program(a, from, NULL, length, purpose, true, reason);
+}
+
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
-  return build_scan_program(a, from, length, SCAN_FOR_GPU, true, reason);
+  return build_chunk(a, from, length, SCAN_FOR_GPU, reason);
 }
 
 tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
                                    const char **reason) {
-  return build_scan_program(a, from, length, SCAN_FOR_HOST, true, reason);
+  return build_chunk(a, from, length, SCAN_FOR_HOST, reason);
 }
 
 tile_program *chunk_build_forward_for_host(arena *a, const recurrence *from, int length,
                                            const char **reason) {
-  return build_scan_program(a, from, length, SCAN_FOR_HOST_FORWARD, true, reason);
+  return build_chunk(a, from, length, SCAN_FOR_HOST_FORWARD, reason);
 }
 
 bool chunk_has_products(const tile_program *chunk) {
@@ -302,7 +349,7 @@ bool chunk_has_products(const tile_program *chunk) {
 }
 
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from) {
-  scan *s = scan_new(a, from, 1, SCAN_FOR_GPU);
+  scan *s = scan_new(a, from, NULL, 1, SCAN_FOR_GPU);
   axis_set axes = 0;
   for (int i = 0; i < s->state_count; i++) {
     find_uses(s, i);

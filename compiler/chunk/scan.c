@@ -81,6 +81,11 @@ tile_pair scan_before(scan *s, int state) {
 }
 
 tile_pair lag_slot_before(scan *s, int lag, int slot) {
+  if (lag >= s->declared_lags) {
+    int begins = s->reads->begins.items[lag - s->declared_lags].tensor;
+    return begins < 0 ? pair_number(s->program, 0)
+                      : lower_tensor(s->program, s->body, TILE_STATE, begins);
+  }
   tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
   if (s->body->lags.items[lag].complex)
     x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);

@@ -88,6 +88,7 @@ typedef struct scan_state {
   // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
   int lag, slot;
   bool delayed;  // an outer product of the step before, as a matrix whose decay is 0
+  bool at_end;   // made of other states, and read by none: there is one after the chunk
   // the chunk starts after its first step's decay, from this matrix (lag_matrix.c); re = NO_TILE:
   // it starts before
   tile_pair after_decay;
@@ -142,14 +143,16 @@ typedef struct scan {
   bool forward_alone;  // no gradient is derived (block.c)
   typed_body *body;    // a copy, to which values are added
   tile_program *program;
-  lowering values;            // of values without states
-  linear **linears;           // by value of the body; NULL for those without states
-  bool *visited, *unknown;    // by value of the body; unknown: not solved for yet
-  const linear **definition;  // by value of the body: what an unknown that is no sum is made of
-  int *uses;                  // by value of the body as it was
-  bool *lag_in_work;          // by lag buffer: its source is being visited
-  bool *lag_is_states;        // by lag buffer: its slots are states; NULL: none are
-  int capacity;               // of these arrays
+  lowering values;                // of values without states
+  linear **linears;               // by value of the body; NULL for those without states
+  bool *visited, *unknown;        // by value of the body; unknown: not solved for yet
+  const linear **definition;      // by value of the body: what an unknown that is no sum is made of
+  int *uses;                      // by value of the body as it was
+  const recurrence_reads *reads;  // `from` is a copy with lags of its own; NULL: it is none
+  int declared_lags;              // lag buffers of the recurrence; behind them, those of the copy
+  bool *lag_in_work;              // by lag buffer: its source is being visited
+  bool *lag_is_states;            // by lag buffer: its slots are states; NULL: none are
+  int capacity;                   // of these arrays
   scan_state *states;
   int state_count;
   scan_group *groups;  // by the first state of each

@@ -50,7 +50,7 @@ typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_functio
       if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
   }
   for (int i = 0; i < result.lags.count; i++)
-    result.lags.items[i].source = map[result.lags.items[i].source];
+    result.lags.items[i].source = renumbered(map, result.lags.items[i].source);
   return result;
 }
 

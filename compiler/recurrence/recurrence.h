@@ -129,6 +129,22 @@ typedef VEC(recurrence_relative) recurrence_relatives;
 recurrence *recurrence_with_sums(arena *memory, const recurrence *from,
                                  recurrence_relatives *found);
 
+// What a lag of a copy begins with: a state; tensor -1: 0. `whole`: entries that no sum has.
+typedef struct recurrence_beginning {
+  int tensor;
+  bool whole;
+} recurrence_beginning;
+
+// A copy whose states that are reads of others are read again a step later (reread.c). Behind the
+// lags of the recurrence it has its own.
+typedef struct recurrence_reads {
+  recurrence *made;
+  VEC(recurrence_beginning) begins;
+} recurrence_reads;
+
+// NULL: there are none.
+recurrence_reads *recurrence_read_again(arena *memory, const recurrence *from);
+
 // ---- long lags (delay.c) ---------------------------------------------------------------------
 
 // An input whose row t is row t - steps of a tensor; before the start, of a lag buffer, and 0

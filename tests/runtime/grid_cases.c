@@ -163,6 +163,8 @@ const grid_case grid_cases[] = {
     {INVENTED("lagged_outer_products"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("several_inputs_of_two_taps"), KEYS_AND_VALUES, GATES({"decay", -6, 4, 1e5, 1})},
     {INVENTED("erased_before_a_lagged_write"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
+    {INVENTED("read_carried_as_a_state"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
+    {INVENTED("scaled_copy_of_a_state"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("attention_by_a_running_maximum"), KEYS_AND_VALUES, GATES({"k", 0, 40, 0, 10}),
      DOMAINS({"w", POSITIVE})},
     {INVENTED("slstm"), .more_sizes = {"D=9"}, .run_time_size = 3, DOMAINS({"weight", SMALL})},
