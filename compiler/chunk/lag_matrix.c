@@ -5,6 +5,7 @@
 //   let u = k * v                              u1 = u            slot 1: what u was a step before
 //   S = a * S[t-1] + u + 0.5 * u[t-2]    ->    u2 = u1[t-1]      slot 0: two steps before
 //                                              S  = a * S[t-1] + u + 0.5 * u2[t-1]
+//
 // A state with any decay writes such a product itself, a step after. What a slot holds before the
 // chunk joins the state there, behind the decay of the first step.
 //

@@ -87,33 +87,30 @@ static bool is_delayed_matrix(const scan *s, const scan_state *state) {
   return state->lag >= 0 || (state->keys && scan_is_outer(s, tensor->assigned, tensor->axis_set));
 }
 
-// A sum of states after the step, times factors, and of outer products.
-static bool is_sum_of_states(const scan *s, value_id id, axis_set axes) {
-  const typed_value *v = &s->body->values.items[id];
-  if (v->axes != axes) return false;
-  if (scan_updated_state(s, id) >= 0) return true;
-  switch (v->op) {
-    case VALUE_NEG: return is_sum_of_states(s, v->args[0], axes);
-    case VALUE_ADD:
-    case VALUE_SUB:
-      return is_sum_of_states(s, v->args[0], axes) && is_sum_of_states(s, v->args[1], axes);
-    case VALUE_MUL:
-      return is_sum_of_states(s, v->args[0], axes) || is_sum_of_states(s, v->args[1], axes) ||
-             scan_is_outer(s, id, axes);
-    default: return false;
-  }
-}
-
-// Z = c * S, read as Z[t-1] nowhere.
+// Z = c * S + k * v, read as Z[t-1] nowhere: a sum of states after the step, times factors, and of
+// outer products.
 static bool is_made_at_end(const scan *s, const scan_state *state) {
+  enum { NEITHER, OUTER, HAS_STATE };
   const typed_tensor *t = &s->body->tensors.items[state->tensor];
   if (state->structure->class != STATE_DELAY || state->lag >= 0) return false;
+  int *kind = ARENA_ARRAY(s->arena, int, s->body->values.count);
   for (int i = 0; i < s->body->values.count; i++) {
     const typed_value *v = &s->body->values.items[i];
     if (v->op == VALUE_PREVIOUS && v->index == state->tensor) return false;
+    if (v->axes != t->axis_set) continue;
+    int x = value_arity(v->op) > 0 ? kind[v->args[0]] : NEITHER;
+    int y = value_arity(v->op) > 1 ? kind[v->args[1]] : x;
+    bool whole = false;
+    for (int k = 0; k < value_arity(v->op); k++)
+      whole |= s->body->values.items[v->args[k]].axes == v->axes;
+    if (scan_updated_state(s, i) >= 0)
+      kind[i] = HAS_STATE;
+    else if (v->op == VALUE_MUL)
+      kind[i] = whole ? (x > y ? x : y) : OUTER;
+    else if (v->op == VALUE_NEG || v->op == VALUE_ADD || v->op == VALUE_SUB)
+      kind[i] = x && y ? (x > y ? x : y) : NEITHER;
   }
-  return !scan_is_outer(s, t->assigned, t->axis_set) &&
-         is_sum_of_states(s, t->assigned, t->axis_set);
+  return kind[t->assigned] == HAS_STATE;
 }
 
 // Diagonal decays: nothing but another state's update has the state without a sum.

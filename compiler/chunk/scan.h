@@ -21,7 +21,7 @@
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   stepwise.c      states that are not linear, entry by entry: their steps one after another
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
-//   lag_matrix.c    lags of outer products: each slot of the buffer as a state
+//   lag_matrix.c    lags of outer products: each slot of the buffer as a state, or writes a step later
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
 // Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is

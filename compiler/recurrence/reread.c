@@ -19,6 +19,7 @@ typedef struct rereading {
   bool *reread;    // by tensor
   recurrence_reads *to;
   builder *b;
+  value_id *earlier_made, *copy_made;  // by value; NO_VALUE until they are made
 } rereading;
 
 static const typed_value *old_value(const rereading *r, value_id id) {
@@ -109,9 +110,10 @@ static value_id lag_of_value(rereading *r, value_id id) {
 }
 
 static value_id copied(rereading *r, value_id id) {
+  if (r->copy_made[id] != NO_VALUE) return r->copy_made[id];
   typed_value v = *old_value(r, id);
   for (int k = 0; k < value_arity(v.op); k++) v.args[k] = copied(r, v.args[k]);
-  return make_value(r->b, v);
+  return r->copy_made[id] = make_value(r->b, v);
 }
 
 // A factor beside one that is 0 in the first step.
@@ -125,24 +127,29 @@ static value_id earlier_state(rereading *r, int state) {
   return make_binary(r->b, VALUE_MUL, later, before);
 }
 
-// What a value was a step before; 0 in the first step. Outer products stay products.
+// Outer products stay products.
+static value_id earlier_product(rereading *r, value_id id) {
+  const typed_value *v = old_value(r, id);
+  bool outer = v->op == VALUE_MUL && old_value(r, v->args[0])->axes != v->axes &&
+               old_value(r, v->args[1])->axes != v->axes;
+  if (!outer) return lag_of_value(r, id);
+  value_id x = lag_of_value(r, v->args[0]);
+  return make_binary(r->b, VALUE_MUL, x, earlier_factor(r, v->args[1]));
+}
+
+// What a value was a step before; 0 in the first step.
 static value_id earlier(rereading *r, value_id id) {
+  if (r->earlier_made[id] != NO_VALUE) return r->earlier_made[id];
   typed_value v = *old_value(r, id);
   int state = state_assigned(r->from, id);
-  if (r->free[id]) {
-    bool outer = v.op == VALUE_MUL && old_value(r, v.args[0])->axes != v.axes &&
-                 old_value(r, v.args[1])->axes != v.axes;
-    if (!outer) return lag_of_value(r, id);
-    value_id x = lag_of_value(r, v.args[0]);
-    return make_binary(r->b, VALUE_MUL, x, earlier_factor(r, v.args[1]));
-  }
-  if (state >= 0 && !r->reread[state]) return earlier_state(r, state);
+  if (r->free[id]) return r->earlier_made[id] = earlier_product(r, id);
+  if (state >= 0 && !r->reread[state]) return r->earlier_made[id] = earlier_state(r, state);
   bool scales = v.op == VALUE_MUL || v.op == VALUE_DIV;
   for (int k = 0; k < value_arity(v.op); k++) {
     bool factor = scales ? r->free[v.args[k]] : v.op == VALUE_WHERE && k == 0;
     v.args[k] = factor ? earlier_factor(r, v.args[k]) : earlier(r, v.args[k]);
   }
-  return make_value(r->b, v);
+  return r->earlier_made[id] = make_value(r->b, v);
 }
 
 static value_id read_again(builder *b, const value_id *map, value_id old, void *context) {
@@ -175,6 +182,9 @@ recurrence_reads *recurrence_read_again(arena *memory, const recurrence *from) {
   for (value_id i = 0; i < count; i++) describe_value(&r, &g, i);
   for (int i = 0; i < from->body.tensors.count; i++) any += r.reread[i] = is_reread(&r, &g, i);
   if (!any) return NULL;
+  r.earlier_made = ARENA_ARRAY(memory, value_id, count);
+  r.copy_made = ARENA_ARRAY(memory, value_id, count);
+  for (value_id i = 0; i < count; i++) r.earlier_made[i] = r.copy_made[i] = NO_VALUE;
   recurrence *made = r.to->made = ARENA_NEW(memory, recurrence);
   made->body = body_rewritten(memory, &from->body, read_again, &r);
   set_number_sources(&r, &made->body);
