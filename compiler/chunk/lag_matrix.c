@@ -92,6 +92,8 @@ static bool adds_slots_alone(const scan *s, const scan_state *state) {
     if (!slot->delayed || slot->sources.count || !link->previous || link->part != PART_WHOLE ||
         s->body->tensors.items[slot->tensor].axis_set != axes)
       return false;
+    vec_each(const recurrence_factor, factor, link->factors)
+      if (s->unknown[factor->value]) return false;
   }
   return state->sources.count > 0;
 }
@@ -115,8 +117,11 @@ static void write_slot(scan *s, scan_state *state, const scan_product *link) {
 bool lag_matrix_written(scan *s, int index) {
   scan_state *state = &s->states[index];
   if (!adds_slots_alone(s, state) || !is_alone_in_group(s, index)) return false;
-  tile_pair decay = scan_first_step(s, scan_pure(s, state->decay_value));
-  tile_pair before = pair_mul(s->program, decay, scan_before(s, index));
+  tile_pair before = scan_before(s, index);
+  if (state->decay_value != NO_VALUE) {
+    tile_pair decay = scan_first_step(s, scan_pure(s, state->decay_value));
+    before = pair_mul(s->program, decay, before);
+  }
   vec_each(const scan_product, link, state->sources) {
     tile_pair factor = scan_first_step(s, coupled_factor(s, link));
     tile_pair added = pair_mul(s->program, factor, scan_before(s, link->state));
