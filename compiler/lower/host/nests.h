@@ -29,11 +29,12 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 // overwrites `rows`.
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
-// transpose.c: a pack in square blocks of vectors; false: it cannot be made so. A nest of which
-// results lie across its vectors; false: none does.
+// transpose.c: a pack in square blocks of vectors; false: it cannot be made so. A copy, in such
+// blocks where it can be. A nest of which results lie across its vectors; false: none does.
 bool host_transpose(lower *l, const plan_nest *nest, view to);
 // A product that has been made with other columns (plan_dot.pack_c), where its readers look for it.
 void host_turn(lower *l, const plan_nest *nest, view made, view to);
+void host_copy(lower *l, const view_copy *c);
 bool host_results_across(lower *l, point_nest *n);
 
 // How a product is stored: in place of the value in memory, added to it, or subtracted from it.

@@ -1,6 +1,7 @@
 // Copies and results whose contiguous axis is not that of their nest, in square blocks of vectors.
 //
 //   pack %16 [s,N] as [N,s]     ->     16 rows of N, 4 rounds of shuffles, 16 rows of s
+//   h [P,N] to lanes of P       ->     the same, from 16 rows of N
 //   d.B [N,H] += %16 [H,N]      ->     the same, added to 16 rows of H
 //
 // Gathering costs a load for each number; a block of w x w takes w loads, w log w shuffles and w
@@ -12,6 +13,7 @@ typedef struct square {
   axis_set axes;
   int rows, columns;  // axes: contiguous in `to`, contiguous in `from`
   int width;
+  int lane;  // the axis of the two of which there are the lanes at hand alone; -1: none
 } square;
 
 // Halves of groups of 2h lanes: the first halves of x and y, or the second ones.
@@ -36,30 +38,55 @@ static void transpose(emitter *e, ir *rows, int width) {
   }
 }
 
+// In scratch there are the lanes at hand alone.
+static ir square_address(lower *l, const square *s, const view *v, const place_in_loops *at) {
+  ir address = view_address(l, v, at, s->axes);
+  if (s->lane < 0 || !v->internal) return address;
+  ir lane = int_sub(l->e, at->index[s->lane], l->outside.index[s->lane]);
+  return element(l->e, view_type(l->e, v), address, lane);
+}
+
+// States of the next instances are fetched meanwhile: so many squares of rows ahead.
+enum { AHEAD = 2 };
+
+static void fetch_ahead(lower *l, const square *s, const view *v, place_in_loops *here,
+                        bool write) {
+  here->index[s->lane] = int_add(l->e, here->index[s->lane], integer(l->e, AHEAD * s->width));
+  fetch_line(l->e, view_address(l, v, here, s->axes), write, 3);
+}
+
 static void one_square(lower *l, const square *s, const place_in_loops *at) {
   emitter *e = l->e;
   ir *row = ARENA_ARRAY(e->a, ir, s->width);
   for (int i = 0; i < s->width; i++) {
     place_in_loops here = *at;
     here.index[s->rows] = int_add(e, at->index[s->rows], integer(e, i));
-    row[i] = load_real(e, view_address(l, &s->from, &here, s->axes), s->width);
+    row[i] = load_real(e, square_address(l, s, &s->from, &here), s->width);
+    if (s->lane == s->rows) fetch_ahead(l, s, &s->from, &here, false);
   }
   transpose(e, row, s->width);
   for (int i = 0; i < s->width; i++) {
     place_in_loops here = *at;
     here.index[s->columns] = int_add(e, at->index[s->columns], integer(e, i));
-    store_real(e, row[i], view_address(l, &s->to, &here, s->axes));
+    store_real(e, row[i], square_address(l, s, &s->to, &here));
+    if (s->lane == s->columns) fetch_ahead(l, s, &s->to, &here, true);
   }
+}
+
+static emit_loop loop_of_blocks(lower *l, const square *s, int axis, const char *name) {
+  emitter *e = l->e;
+  bool lanes = axis == s->lane;
+  ir first = lanes ? l->outside.index[axis] : integer(e, 0);
+  int64_t count = lanes ? l->outside.lanes : known_size(l, axis);
+  return loop_begin(e, first, int_add(e, first, integer(e, count)), s->width, name);
 }
 
 static void squares(lower *l, const place_in_loops *outer, void *data) {
   const square *s = data;
   emitter *e = l->e;
   place_in_loops at = *outer;
-  emit_loop rows =
-      loop_begin(e, integer(e, 0), integer(e, known_size(l, s->rows)), s->width, "rows");
-  emit_loop columns =
-      loop_begin(e, integer(e, 0), integer(e, known_size(l, s->columns)), s->width, "columns");
+  emit_loop rows = loop_of_blocks(l, s, s->rows, "rows");
+  emit_loop columns = loop_of_blocks(l, s, s->columns, "columns");
   at.index[s->rows] = rows.index;
   at.index[s->columns] = columns.index;
   one_square(l, s, &at);
@@ -79,8 +106,10 @@ bool host_transpose(lower *l, const plan_nest *nest, view memory) {
   const plan_buffer *to = &l->p->buffers.items[nest->pack];
   int width = l->m->width;
   if (to->axis_count < 2 || to->lane || !plan_viewable(l->m, l->p, nest->packed)) return false;
-  square s = {
-      .axes = value(l, nest->packed)->axes, .rows = to->axes[to->axis_count - 1], .width = width};
+  square s = {.axes = value(l, nest->packed)->axes,
+              .rows = to->axes[to->axis_count - 1],
+              .width = width,
+              .lane = -1};
   s.columns = plan_contiguous_axis(l->m, l->p, nest->packed);
   if (s.columns < 0 || s.columns == s.rows || !axis_in(nest->axes, s.columns)) return false;
   if (known_size(l, s.rows) % width || known_size(l, s.columns) % width) return false;
@@ -101,8 +130,48 @@ void host_turn(lower *l, const plan_nest *nest, view from, view to) {
               .axes = value(l, nest->values.items[0])->axes,
               .rows = b->axes[b->axis_count - 1],
               .columns = nest->dot.j,
-              .width = l->m->width};
+              .width = l->m->width,
+              .lane = -1};
   all_squares(l, made->tile, &s);
+}
+
+// The tile axis along which the memory is contiguous, in whole vectors; -1: none.
+static int axis_of_vectors(const lower *l, const view *memory, axis_set tile) {
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    int64_t stride, size = axis_in(tile, axis) ? known_size(l, axis) : 0;
+    if (size > 0 && size % l->m->width == 0 && memory->stride[axis] &&
+        int_known(memory->stride[axis], &stride) && stride == 1)
+      return axis;
+  }
+  return -1;
+}
+
+// A tensor to lanes in scratch, or back, where it is contiguous along another axis than the lanes'.
+static bool copy_across(lower *l, const view_copy *c) {
+  int lane = l->m->lane_axis;
+  if (!c->from || lane < 0 || !axis_in(c->axes, lane) || c->from->internal == c->to.internal)
+    return false;
+  bool loads = c->to.internal;
+  axis_set tile = plan_tile_axes(l->m, c->axes);
+  int other = axis_of_vectors(l, loads ? c->from : &c->to, tile);
+  bool plain = !c->from->present && !l->outside.mask && c->from->stored == c->to.stored &&
+               view_type(l->e, &c->to) == l->e->real && !number_is_narrow(c->to.stored);
+  if (other < 0 || !plain || !l->outside.lanes || l->outside.lanes % l->m->width) return false;
+  square s = {.from = *c->from,
+              .to = c->to,
+              .axes = c->axes,
+              .rows = loads ? lane : other,
+              .columns = loads ? other : lane,
+              .width = l->m->width,
+              .lane = lane};
+  loop_axes outer = lower_by_rank(l, tile & ~axis_bit(other));
+  place_in_loops at = lower_start_place(l, false);
+  lower_loops_over(l, &outer, 0, &at, squares, &s);
+  return true;
+}
+
+void host_copy(lower *l, const view_copy *c) {
+  if (!copy_across(l, c)) lower_copy_by_loops(l, c);
 }
 
 // ---- results ---------------------------------------------------------------------------------
