@@ -6,23 +6,36 @@ static int64_t OF(linear_room)(int64_t in, int64_t out) {
   return 0;
 }
 
-// Rows of weights that make up a block.
-static int64_t OF(rows_of_block)(int64_t in, int64_t left) {
-  int64_t block = FEW_ROWS_BLOCK / (in * (int64_t)sizeof(REAL));
-  if (block < 1) block = 1;
-  return left < block ? left : block;
-}
-
 // A product of matrices copies the whole weight first, which takes longer than its product with a
-// few rows. Rows by themselves read the weight once from memory, block by block.
-static void OF(linear_few)(rows x, const REAL *weight, REAL beta, rows y) {
-  for (int64_t first = 0, count; first < y.width; first += count) {
-    count = OF(rows_of_block)(x.width, y.width - first);
-    for (int64_t i = 0; i < x.count; i++)
-      BLAS(gemv)(CblasRowMajor, CblasNoTrans, (int)count, (int)x.width, 1, weight + first * x.width,
-                 (int)x.width, (const REAL *)x.data + i * x.stride, 1, beta,
-                 (REAL *)y.data + i * y.stride + first, 1);
-  }
+// few rows.
+typedef struct OF(few) {
+  rows x, y;
+  const REAL *weight;
+  bool add;  // to what stands in y
+} OF(few);
+
+#define VECTOR 16
+#define FEATURES
+#define CLONE(name) OF(name##_v2)
+#include "runtime/train/model/numeric_few.h"
+#if defined(__x86_64__)
+#define VECTOR 32
+#define FEATURES __attribute__((target("avx2")))
+#define CLONE(name) OF(name##_v3)
+#include "runtime/train/model/numeric_few.h"
+#define VECTOR 64
+#define FEATURES __attribute__((target("avx512f")))
+#define CLONE(name) OF(name##_v4)
+#include "runtime/train/model/numeric_few.h"
+#endif
+
+static void OF(linear_few)(rows x, const REAL *weight, bool add, rows y) {
+  void (*run)(const OF(few) *) = OF(few_v2);
+#if defined(__x86_64__)
+  int clone;
+  if (!rec_cpu_clone(&clone) && clone) run = clone == 1 ? OF(few_v3) : OF(few_v4);
+#endif
+  run(&(OF(few)){x, y, weight, add});
 }
 
 static void OF(linear)(rows x, const void *weight, const void *bias, rows y, void *room) {
@@ -33,7 +46,7 @@ static void OF(linear)(rows x, const void *weight, const void *bias, rows y, voi
     for (int64_t i = 0; i < y.count; i++)
       memcpy((REAL *)y.data + i * y.stride, b, (size_t)y.width * sizeof(REAL));
   if (x.count <= FEW_ROWS) {
-    OF(linear_few)(x, weight, b ? 1 : 0, y);
+    OF(linear_few)(x, weight, b, y);
     return;
   }
   BLAS(gemm)(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x.count, (int)y.width, (int)x.width, 1,

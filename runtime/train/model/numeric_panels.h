@@ -3,7 +3,8 @@
 //
 //   y = x weight^T  ->  W = widened(rounded(weight));  for PANEL rows: X = widened(x), Y = X W^T, y = rounded(Y)
 
-enum { PANEL = 128 };  // rows; the least shard of a usual batch
+enum { PANEL = 128 };          // rows; the least shard of a usual batch
+enum { FEW_BLOCK = 1 << 17 };  // bytes of weights that stay in the second-level cache
 
 typedef struct panels {
   float *weight;    // [out][in]
@@ -58,9 +59,9 @@ static void linear_few_bf16(rows x, const float *weight, const float *bias, rows
   for (int64_t i = 0; bias && i < x.count; i++)
     memcpy(p.out + i * y.width, bias, (size_t)y.width * sizeof(float));
   for (int64_t first = 0, count; first < y.width; first += count) {
-    count = rows_of_block_f32(x.width, y.width - first);
+    count = least_of(y.width - first, 1 + FEW_BLOCK / (x.width * (int64_t)sizeof(float)));
     round_weights(weight + first * x.width, p.weight, count * x.width);
-    linear_few_f32((rows){p.in, x.count, x.width, x.width}, p.weight, bias ? 1 : 0,
+    linear_few_f32((rows){p.in, x.count, x.width, x.width}, p.weight, bias,
                    (rows){p.out + first, x.count, count, y.width});
   }
   narrow_rows(p.out, y);
