@@ -71,7 +71,7 @@ static rec_status open_reading(reading *r, int first) {
   r->window_tokens = rec_blocks_list(&r->memory, part, sizeof *r->tokens);
   r->window_targets = rec_blocks_list(&r->memory, part, sizeof *r->targets);
   r->hits = rec_blocks_list(&r->memory, part, 1);
-  rec_status status = carried_open(&r->states, of, r->count);
+  rec_status status = carried_open(&r->states, of, r->count, false);
   if (status) return status;
   if (r->memory.failed) return rec_no_memory();
   for (int s = 0; s < r->count; s++)

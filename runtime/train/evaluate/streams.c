@@ -23,7 +23,7 @@ static rec_status open_run(const evaluation *e, int task, int64_t first, int64_t
   r->targets = rec_blocks_list(&r->memory, tokens, sizeof *r->targets);
   r->losses = rec_blocks_list(&r->memory, tokens, sizeof *r->losses);
   r->segment_losses = rec_blocks_list(&r->memory, e->block->segments, sizeof *r->segment_losses);
-  rec_status status = carried_open(&r->states, &e->of, streams);
+  rec_status status = carried_open(&r->states, &e->of, streams, false);
   if (status) return status;
   if (r->memory.failed) return rec_no_memory();
   return executor_new(e->of.model, e->of.kernels, e->of.where, &form, &r->x);

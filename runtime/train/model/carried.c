@@ -6,19 +6,21 @@
 #include "runtime/internal.h"
 #include "runtime/train/model/begins.h"
 
-rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences) {
+rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences,
+                        bool in_place) {
   *c = (carried_states){.of = of, .sequences = sequences};
   size_t elements = (size_t)(of->model->state_elements * sequences) + 1,
          states = (size_t)of->model->state_count + 1;
-  for (int i = 0; i < 2; i++) c->blocks[i] = calloc(elements, (size_t)of->n->element_size);
+  for (int i = 0; i < 2; i++)
+    c->blocks[i] = i && in_place ? c->blocks[0] : calloc(elements, (size_t)of->n->element_size);
   c->before = calloc(states, sizeof *c->before);
   c->after = calloc(states, sizeof *c->after);
   return c->blocks[0] && c->blocks[1] && c->before && c->after ? REC_OK : rec_no_memory();
 }
 
 void carried_close(carried_states *c) {
+  if (c->blocks[1] != c->blocks[0]) free(c->blocks[1]);
   free(c->blocks[0]);
-  free(c->blocks[1]);
   free(c->before);
   free(c->after);
 }

@@ -13,8 +13,10 @@ typedef struct carried_states {
   void **before, **after;
 } carried_states;
 
-// `of` must outlive the states. To be closed after a failure, too.
-rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences);
+// `of` must outlive the states. To be closed after a failure, too. In place, the states after a
+// window take the memory of those before it, which a chain of summaries does not allow.
+rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequences,
+                        bool in_place);
 void carried_close(carried_states *c);
 
 // Points `before` and `after` at the states of the next window.

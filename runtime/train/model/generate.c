@@ -27,7 +27,7 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   *g = (generator){.of = of, .weights = weights, .threads = threads, .window = LONGEST_WINDOW};
   while (g->window > 1 && m->row * g->window * of->n->token_size > WINDOW_BYTES) g->window /= 2;
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
-  rec_status status = carried_open(&g->states, of, 1);
+  rec_status status = carried_open(&g->states, of, 1, true);
   if (!status && !g->logits) status = rec_no_memory();
   if (!status)
     status =
