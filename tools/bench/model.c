@@ -1,5 +1,6 @@
 // rec-bench-model LIBRARY: how much of a training step of the first block its matrix products are,
-// and one token of 1 and 4 sequences beside reading the weights of these products.
+// and one token of 1 and 4 sequences beside reading the weights of these products. The library is
+// one of model.rec, or of another program that trains a model.
 //
 // On one thread, the fastest of several turns. The weights are drawn, so that nothing need be
 // trained before. Beside other programs the third-level cache holds less of them.
