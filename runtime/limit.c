@@ -167,7 +167,7 @@ static int own_reads(const counter *c, const state_structure *s, const typed_ten
   return reads;
 }
 
-// Factors of a product that are keys: as bits of their values, for products are few.
+// Marks the factors of an outer product that have key axes, by their values.
 static void find_keys(const counter *c, const state_structure *s, const recurrence_term *term,
                       bool *keys) {
   vec_each(const recurrence_factor, factor, term->factors)

@@ -28,9 +28,8 @@ static bool has_work(const lower *l, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     const plan_value *pv = &l->p->values[id];
-    const tile_value *v = value(l, id);
     if (pv->dot == NO_TILE) return true;
-    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    tile_id x = plan_begins_as(l->p, id);
     if (l->p->values[x].buffer != pv->buffer) return true;
   }
   return false;

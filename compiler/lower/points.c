@@ -22,7 +22,7 @@ void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
     return;
   }
   if (pv->dot != NO_TILE) {
-    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    tile_id x = plan_begins_as(l->p, id);
     if (l->p->values[x].buffer == pv->buffer) return;
     view sum = lower_buffer(l, pv->buffer);
     view_store(l, &sum, at, v->axes, lower_value_at(l, at, x));

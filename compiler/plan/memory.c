@@ -192,9 +192,8 @@ void plan_states(planner *q) {
 void plan_share_sum_buffers(planner *q) {
   for (int i = q->order_count - 1; i >= 0; i--) {
     const plan_value *pv = &q->p->values[q->order[i]];
-    const tile_value *v = value(q, q->order[i]);
-    if (pv->dot == NO_TILE || v->op == TILE_ACCUMULATE) continue;
-    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    if (pv->dot == NO_TILE || value(q, q->order[i])->op == TILE_ACCUMULATE) continue;
+    tile_id x = plan_begins_as(q->p, q->order[i]);
     plan_value *xv = &q->p->values[x];
     bool product = xv->dot != NO_TILE || (plan_is_blocked_dot(q, x) && xv->into == NO_TILE);
     if (xv->uses == 1 && product && xv->tile == pv->tile && xv->region == pv->region &&

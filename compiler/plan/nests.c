@@ -236,8 +236,9 @@ static void mark_usual_nests(planner *q) {
   }
 }
 
-// Is a product stored by itself after all, though a sum could begin where it is added?
-static bool is_stored_apart(planner *q, tile_id dot) {
+// Stores a product by itself that would lie across the sum to which it could be added. False: it is
+// added.
+static bool store_apart(planner *q, tile_id dot) {
   tile_id sum = q->p->values[dot].into;
   if (q->m->kind != MAP_LANES || plan_is_steps(q)) return false;
   for (int k = 0; k < 2; k++) force_memory(q, value(q, dot)->args[k]);
@@ -253,7 +254,7 @@ void plan_make_nests(planner *q) {
     for (int i = 0; i < q->order_count; i++) {
       tile_id id = q->order[i];
       plan_value *pv = &q->p->values[id];
-      if (pv->region != r || (pv->into != NO_TILE && !is_stored_apart(q, id))) continue;
+      if (pv->region != r || (pv->into != NO_TILE && !store_apart(q, id))) continue;
       if (pv->dot != NO_TILE) {
         tile_id dot = plan_product_of(q->program, pv->dot);
         const tile_value *d = value(q, dot);

@@ -281,6 +281,11 @@ bool plan_at_hand(const plan *p, tile_id id);
 // GPU: the sum whose first operand is in the accumulator of the nest's products before them, where
 // the nest lists it; NO_TILE.
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest);
+// The operand that a sum begins as, before its product (plan_value.dot) is added in place.
+static inline tile_id plan_begins_as(const plan *p, tile_id sum) {
+  const tile_value *v = &p->program->values.items[sum];
+  return v->args[v->args[0] == p->values[sum].dot];
+}
 // decayed_sums.c: the factor, where a sum is made in the memory of a state and its first operand is
 // a product of that state and a factor; NO_TILE.
 tile_id plan_state_factor(const plan *p, tile_id sum);

@@ -225,7 +225,7 @@ static void put_planned_value(printer *o, int n, tile_id id) {
   if (v->name) fprintf(o->out, " %s", v->name);
   if (n != pv->nest) {  // the product comes in a later nest
     fprintf(o->out, " begins as ");
-    put_planned_operand(o, v->args[v->args[0] == pv->dot]);
+    put_planned_operand(o, plan_begins_as(o->p, id));
   } else {
     fprintf(o->out, " = ");
     put_planned_operation(o, v);

@@ -238,6 +238,8 @@ static way best_way(const planner *q, tile_id id, region r) {
   return best;
 }
 
+// ---- results with other columns ----
+
 // Does something else than products read the value?
 static bool is_read_at_points(const planner *q, tile_id id) {
   vec_each(const tile_result, r, q->program->results)
@@ -261,17 +263,13 @@ void plan_turn_result(planner *q, tile_id id, plan_dot *dot) {
   dot->pack_c = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, dot->j));
 }
 
-static plan_dot unpacked(tile_id a, tile_id b) {
-  return (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .pack_c = -1};
-}
-
 // Would the product have other columns than the sum to which it is added? A sum that begins as
 // another product has its layout.
 bool plan_is_added_across(const planner *q, tile_id dot) {
   tile_id sum = q->p->values[dot].into;
   const plan_value *pv = &q->p->values[sum];
   const tile_value *v = value(q, sum);
-  tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+  tile_id x = plan_begins_as(q->p, sum);
   if (pv->lane || v->op == TILE_ACCUMULATE || q->p->values[x].dot != NO_TILE ||
       plan_is_blocked_dot(q, x))
     return false;
@@ -279,6 +277,10 @@ bool plan_is_added_across(const planner *q, tile_id dot) {
 }
 
 // ---- products of every lane ----
+
+static plan_dot unpacked(tile_id a, tile_id b) {
+  return (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .pack_c = -1};
+}
 
 // Is the operand memory in which vectors of lanes lie one after another? Tokens are copied there,
 // parameters and saved states are not.

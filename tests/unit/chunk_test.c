@@ -114,17 +114,7 @@ static const struct {
      "  z = read + v * sum[V](C[t-1] * v^2)[W = 1]\n"
      "}\n"},
     {"per key", true, true, NULL},
-    {"delta rule", true, true,
-     "recurrence r(H, K = 4, V = 3) {\n"
-     "  input q[H,K], k[H,K], v[H,V], beta[H], a[H]\n"
-     "  state S[H,K,V]\n"
-     "  output y[H,V]\n"
-     "  let kn = normalize[K](k)\n"
-     "  let decayed = sigmoid(a) * S[t-1]\n"
-     "  let e = v - sum[K](kn * decayed)\n"
-     "  S = decayed + 2 * sigmoid(beta) * kn * e\n"
-     "  y = sum[K](q * K^-0.5 * S)\n"
-     "}\n"},
+    {"delta rule", true, true, NULL},
     {"micro steps", true, true, NULL},
     // Keys, values and the whole matrix decay; one factor may be negative or 0.
     {"two sides", false, true,

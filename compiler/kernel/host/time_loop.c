@@ -112,9 +112,9 @@ static bool is_read_again(const frame_program *p, int argument) {
   return false;
 }
 
-// Rows that lie a power of two apart share sets of the first-level cache, which holds 8 to 12 lines
-// of each. A product of a chunk of 16 steps then has the second-level cache bring the rows again and
-// again, beside the state; in longer chunks it moves the state less often, and has time for them.
+// Rows a multiple of 4096 bytes apart share the sets of the first-level cache, which has 8 to 12 lines
+// of a set. A product reads such rows from the second-level cache for each of its blocks. In chunks of
+// 16 steps that cache has no time for them, for the state passes through it as often.
 static ir rows_collide(kernel_frame *h, const frame_program *p, int i) {
   enum { SET_DISTANCE = 4096, COLLIDING = 16 };
   emitter *e = h->e;
@@ -125,8 +125,8 @@ static ir rows_collide(kernel_frame *h, const frame_program *p, int i) {
 }
 
 // The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are
-// missing or collide. The copy of what instances share is made for the first of them (`new_group`; NULL: for
-// each).
+// missing or collide. The copy of what instances share is made for the first of them (`new_group`;
+// NULL: for each).
 static void set_rows(kernel_frame *h, frame_program *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;

@@ -29,12 +29,13 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 // overwrites `rows`.
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
-// transpose.c: a pack in square blocks of vectors; false: it cannot be made so. A copy, in such
-// blocks where it can be. A nest of which results lie across its vectors; false: none does.
+// transpose.c: a pack in square blocks of vectors; false: it cannot be made so.
 bool host_transpose(lower *l, const plan_nest *nest, view to);
 // A product that has been made with other columns (plan_dot.pack_c), where its readers look for it.
 void host_turn(lower *l, const plan_nest *nest, view made, view to);
+// A copy of a view, in such blocks where it can be.
 void host_copy(lower *l, const view_copy *c);
+// A nest of which results lie across its vectors; false: none does.
 bool host_results_across(lower *l, point_nest *n);
 
 // How a product is stored: in place of the value in memory, added to it, or subtracted from it.
@@ -45,7 +46,7 @@ void host_dot(lower *l, const plan_nest *nest);
 // Blocks of a product that can fetch rows beside it, or 0.
 int64_t dot_blocks(const lower *l, const plan_nest *nest);
 
-// pairs.c: numbers of f32, and the words that they become.
+// pairs.c: an operand of a product, and the memory of its pairs of bf16. Strides are in numbers.
 typedef struct pairs_of {
   ir from, row_stride, depth_stride, to;
   int64_t rows, depth;

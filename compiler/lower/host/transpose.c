@@ -2,6 +2,7 @@
 //
 //   pack %16 [s,N] as [N,s]     ->     16 rows of N, 4 rounds of shuffles, 16 rows of s
 //   h [P,N] to lanes of P       ->     the same, from 16 rows of N
+//   %9 [K,t], a product         ->     the same, where its readers have K contiguous
 //   d.B [N,H] += %16 [H,N]      ->     the same, added to 16 rows of H
 //
 // Gathering costs a load for each number; a block of w x w takes w loads, w log w shuffles and w

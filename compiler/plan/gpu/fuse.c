@@ -132,8 +132,7 @@ static int64_t largest_read(const planner *q, tile_id id) {
 static bool begins_in_place(const planner *q, int n, tile_id sum) {
   const plan_value *pv = &q->p->values[sum];
   if (pv->dot == NO_TILE || pv->start != n || pv->nest == n) return false;
-  const tile_value *v = value(q, sum);
-  return q->p->values[v->args[v->args[0] == pv->dot]].buffer == pv->buffer;
+  return q->p->values[plan_begins_as(q->p, sum)].buffer == pv->buffer;
 }
 
 // Does a nest between these two update a state in place whose old value the first one reads?
@@ -163,8 +162,7 @@ static int starts(const planner *q, int n) {
   int k = p->values[pv->dot].nest;
   if (k <= n || !is_lone_product(q, k) || nest->region != p->nests.items[k].region) return -1;
   if (!same_points(q, nest, pv->dot) || loses_state(q, n, k)) return -1;
-  const tile_value *v = value(q, sum);
-  tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+  tile_id x = plan_begins_as(p, sum);
   if (k > n + 1 && largest_read(q, x) > GPU_COST_FUSED_NUMBERS) return -1;
   return p->values[x].buffer != pv->buffer || pv->buffer < 0 ? k : -1;
 }

@@ -148,12 +148,11 @@ static void add_stores(nest_count *c, tile_id id, double times) {
 static bool begins(nest_count *c, tile_id id) {
   const plan *p = c->p->p;
   const plan_value *pv = &p->values[id];
-  const tile_value *v = value_of(c, id);
   if (pv->nest == (int)(c->nest - p->nests.items) || pv->dot == NO_TILE) return false;
-  tile_id other = v->args[v->args[0] == pv->dot];
+  tile_id other = plan_begins_as(p, id);
   if (pv->buffer >= 0 && p->values[other].buffer == pv->buffer) return true;
   add_operand(c, other, NULL);
-  add_stores(c, id, times_of(c, v->axes));
+  add_stores(c, id, times_of(c, value_of(c, id)->axes));
   return true;
 }
 
