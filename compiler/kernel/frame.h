@@ -78,7 +78,7 @@ struct kernel_frame {
   const char *symbol;
   mapping m;
   // the program, and the one that computes the states of a chunk again
-  frame_program main, recompute, common;
+  frame_program main, recompute, common, opening;
   bool recomputes;
 
   // GPU; NULL on the host

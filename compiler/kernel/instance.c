@@ -23,6 +23,7 @@ kernel_frame frame_for(arena *a, const kernel_plan *w, const char *symbol,
                         .main = program_of(&w->main),
                         .recompute = program_of(&w->recompute),
                         .common = program_of(&w->common),
+                        .opening = program_of(&w->opening),
                         .recomputes = w->recomputes};
 }
 

@@ -20,7 +20,10 @@ ir frame_chunk_in_order(kernel_frame *h, ir index) {
 // ---- one step ----
 
 void frame_argument_of_step(kernel_frame *h, frame_program *p, int i, ir t) {
-  if (!p->program->arguments.items[i].time || !p->memory[i].base) return;
+  const tile_place *place = &p->program->arguments.items[i];
+  if (!place->time || !p->memory[i].base) return;
+  if (place->ahead)
+    t = int_min(h->e, int_add(h->e, t, integer(h->e, 1)), int_sub(h->e, h->time, integer(h->e, 1)));
   p->l.arguments[i] = frame_at_time(h, p->memory[i], t, p->time_stride[i]);
 }
 
@@ -64,6 +67,18 @@ void frame_keep_states(kernel_frame *h, ir index) {
   }
 }
 
+// Sums that open a step have two rows. Behind the last row there is none: what is made of that step
+// is read by nobody.
+static view row_of_stash(kernel_frame *h, const tile_place *place, ir step, lower *l) {
+  emitter *e = h->e;
+  if (h->plan->opening.program && place->stash >= h->plan->first_opening)
+    step = LLVMBuildAnd(e->b, step, integer(e, 1), "");
+  else if (place->ahead)
+    step = int_min(e, int_add(e, step, integer(e, 1)), integer(e, h->k->chunk - 1));
+  return frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash], step,
+                        l);
+}
+
 // A step of a program that keeps values of it as row `step` of their stashes.
 static void keeping_step(kernel_frame *h, frame_program *p, ir t, ir step) {
   for (int i = 0; i < p->program->results.count; i++) {
@@ -71,8 +86,7 @@ static void keeping_step(kernel_frame *h, frame_program *p, ir t, ir step) {
     if (place->role != TILE_KEEP) continue;
     result_target *target = &p->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
-    target->at = frame_kept_row(h, &h->plan->stashes[place->stash], h->plan->stash_at[place->stash],
-                                step, &p->l);
+    target->at = row_of_stash(h, place, step, &p->l);
   }
   emit_step(h, p, t);
 }
@@ -83,9 +97,7 @@ static void set_kept_rows(kernel_frame *h, frame_program *p, ir step) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE && p->backward)
       p->l.arguments[i] = frame_kept_row(h, &p->at->history[i], p->at->history_at[i], step, &p->l);
-    if (place->role == TILE_STASH)
-      p->l.arguments[i] = frame_kept_row(h, &h->plan->stashes[place->stash],
-                                         h->plan->stash_at[place->stash], step, &p->l);
+    if (place->role == TILE_STASH) p->l.arguments[i] = row_of_stash(h, place, step, &p->l);
   }
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
@@ -115,11 +127,27 @@ static void gather_steps(kernel_frame *h, ir steps) {
 
 // ---- all steps ----
 
+// The sums that open the first step.
+static void open_first_step(kernel_frame *h, ir begin, ir end) {
+  emitter *e = h->e;
+  emit_branch any = branch_begin(e, int_compare(e, LLVMIntSLT, begin, end));
+  set_kept_rows(h, &h->opening, integer(e, 0));
+  keeping_step(h, &h->opening, begin, integer(e, 0));
+  branch_end(e, &any);
+}
+
 static void steps_between(kernel_frame *h, ir begin, ir end) {
-  emit_loop loop = loop_begin(h->e, begin, end, 1, "time");
-  if (h->plan->panels) set_kept_rows(h, &h->main, int_sub(h->e, loop.index, begin));
-  emit_step(h, &h->main, loop.index);
-  loop_end(h->e, &loop);
+  emitter *e = h->e;
+  bool opened = h->plan->opening.program;
+  if (opened) open_first_step(h, begin, end);
+  emit_loop loop = loop_begin(e, begin, end, 1, "time");
+  ir step = int_sub(e, loop.index, begin);
+  if (h->plan->panels || opened) set_kept_rows(h, &h->main, step);
+  if (opened)
+    keeping_step(h, &h->main, loop.index, int_add(e, step, integer(e, 1)));
+  else
+    emit_step(h, &h->main, loop.index);
+  loop_end(e, &loop);
 }
 
 static ir begin_of_chunk(kernel_frame *h, ir chunk) {

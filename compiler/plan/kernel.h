@@ -111,6 +111,9 @@ typedef struct kernel {
   // Sequences that an instance computes at once: the programs have an axis of their own for them,
   // as states and tokens have (plan/kernel/batched.c). 0: one sequence, and no such axis.
   int sequences, sequences_axis;
+  // host, step form: the calls have many steps, so that sums that open a step may be taken in the
+  // step before
+  bool opens;
   axis_set cut;  // grid axes that may be cut, instances or not
   // what its plan and its code are made without; NULL: nothing is left out
   const pass_names *without;

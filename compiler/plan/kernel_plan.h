@@ -58,6 +58,10 @@ typedef struct kernel_plan {
   // panels of an instance: the program has it
   program_plan common;
   int panels;
+  // host: the sums that open the first step (host/openings.c), which the program reads as stashes
+  // from `first_opening` on; no program: it has them
+  program_plan opening;
+  int first_opening;
   int64_t shared_numbers, instance_numbers;  // elements of scratch: of the call, of each instance
   // step form: blocks of scratch whose size is known at run time
   VEC(extent) sized;
@@ -128,8 +132,9 @@ kernel_plan kernel_plan_for(arena *a, const codegen_kernel *described, const ker
                             codegen_clone clone, number_type dtype);
 // The passes over whole kernels.
 enum {
-  KERNEL_PASS_BATCHED,  // batched.c: another kernel, for several sequences
-  KERNEL_PASS_PANELS,   // host/panels.c: values that panels of lanes share
+  KERNEL_PASS_BATCHED,   // batched.c: another kernel, for several sequences
+  KERNEL_PASS_PANELS,    // host/panels.c: values that panels of lanes share
+  KERNEL_PASS_OPENINGS,  // host/openings.c: sums that open a step, in the step before
   // host_plan_make, which runs the passes of plan.c and places what they leave
   KERNEL_PASS_HOST,
   KERNEL_PASS_GPU,  // gpu_plan_make, likewise
@@ -157,6 +162,8 @@ void host_plan_kernels(arena *a, kernel *kernels, int count, unsigned clones, nu
 bool host_has_rest(const kernel_plan *w);
 // host/panels.c: takes what panels of lanes share out of the program, where that gains.
 void host_share_between_panels(kernel_plan *w, codegen_clone clone);
+// host/openings.c: takes the sums that open a step in the step before, where the schedule lets it.
+void host_open_ahead(kernel_plan *w);
 
 // text.c: a bug in the compiler if buffers lie over each other while both are alive.
 void kernel_verify_places(const kernel_plan *w);

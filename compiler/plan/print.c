@@ -67,6 +67,7 @@ static void put_planned_place(printer *o, const tile_place *place) {
   if (!place->name && place->stash >= 0) fprintf(o->out, " %d", place->stash);
   if (place->lag >= 0) fprintf(o->out, "[%d]", place->slot);
   if (place->component) fprintf(o->out, ".im");
+  if (place->ahead) fprintf(o->out, " ahead");
   if (place->transfer) fprintf(o->out, " transfer");
 }
 
@@ -74,7 +75,7 @@ static void put_planned_place(printer *o, const tile_place *place) {
 
 static bool is_plain(const tile_place *place) {
   bool own = place->role == TILE_INPUT || place->role == TILE_PARAM;
-  return own && place->name && !place->component && place->lag < 0;
+  return own && place->name && !place->component && !place->ahead && place->lag < 0;
 }
 
 // What the program reads: `x` of the inputs and parameters, else with its role.

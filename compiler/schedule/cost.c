@@ -197,7 +197,7 @@ static bool *fused_products(arena *a, const tile_program *p) {
 }
 
 // Marks sums over the state on which its update depends: each is a loop that ends before the next
-// begins.
+// begins. Those that open a step are taken where the step before ends (tile/openings.c).
 static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen,
                        bool *loops) {
   const tile_value *v = &p->values.items[id];
@@ -207,12 +207,13 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
-cost_counts cost_count_fused(arena *a, const tile_program *p) {
+cost_counts cost_count_fused(arena *a, const tile_program *p, bool opens) {
   const tile_section *sections = tile_sections(a, p);
   const bool *fused = fused_products(a, p);
   bool *seen = ARENA_ARRAY(a, bool, p->values.count),
        *loops = ARENA_ARRAY(a, bool, p->values.count);
   cost_counts step = {0};
+  const bool *opening = tile_opening_sums(a, p);
   bool back = false;
   double state = 0;
   vec_each(const tile_result, r, p->results) {
@@ -233,7 +234,8 @@ cost_counts cost_count_fused(arena *a, const tile_program *p) {
     if (!fused[i])
       step.of[term_of(v->op, plain)] += points * operations_of(v->op) * (adds_up ? 3 : 1);
     // Gradients are sums over the state of as many loops.
-    if (loops[i] || (back && v->op == TILE_SUM)) step.of[COST_MOVE] += points;
+    if ((loops[i] && !(opens && opening[i])) || (back && v->op == TILE_SUM))
+      step.of[COST_MOVE] += points;
   }
   return step;
 }

@@ -33,8 +33,8 @@ cost_counts cost_sum(cost_counts x, double factor, cost_counts y);  // x + facto
 cost_counts cost_count(arena *a, const tile_program *program, axis_set instances,
                        codegen_clone clone);
 // A step, forward or back, where an axis lies in lanes: few loops over the state, with all
-// operations fused.
-cost_counts cost_count_fused(arena *a, const tile_program *step);
+// operations fused. `opens`: sums that open a step are taken in the step before.
+cost_counts cost_count_fused(arena *a, const tile_program *step, bool opens);
 
 // Of such a run, as if all lay in a cache.
 double cost_of_run(arena *a, const tile_program *program, codegen_clone clone);

@@ -68,16 +68,28 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   return k;
 }
 
+// Are there sums, with the axis in the lanes, that open a step?
+static bool has_opening_sums(const scheduler *s, const kernel *k) {
+  if (s->options.gpu || k->lane_axis < 0) return false;
+  const bool *opening = tile_opening_sums(s->a, k->program);
+  for (int i = 0; i < k->program->values.count; i++)
+    if (opening[i] && axis_in(k->program->values.items[i].axes, k->lane_axis)) return true;
+  return false;
+}
+
 // One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A
-// single step copies no matrix of parameters, so STEP is a function of its own where FORWARD copies
-// one. Threads with an entry of the lane axis each never copy a matrix.
+// single step copies no matrix of parameters and opens no other step, so STEP is a function of its
+// own where FORWARD does. Threads with an entry of the lane axis each never copy a matrix.
 static void add_step_kernel(scheduler *s, kernel k) {
   axis_set heads;
   bool copies = !s->options.gpu || k.lane_axis < 0;
   bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
-  scheduler_add(s, KERNEL_FORWARD, "forward", k);
+  kernel many = k;
+  many.opens = has_opening_sums(s, &k);
+  own = own || many.opens;
+  scheduler_add(s, KERNEL_FORWARD, "forward", many);
   scheduler_add(s, KERNEL_STEP, own ? "step" : "forward", k);
-  scheduler_add(s, KERNEL_STATES, "forward", k);
+  scheduler_add(s, KERNEL_STATES, "forward", many);
 }
 
 static void step_kernels(scheduler *s, const tile_program *forward, const char *why) {
@@ -378,9 +390,9 @@ static schedule_alternative step_alternative(scheduler *s, const tile_program *s
   double beyond = moved_beyond_cache(s, step, grid);
   cost_counts again = cost_count(s->a, x.gradient.recompute, x.instances, s->out->clone);
   if (!s->options.gpu && scheduler_lane(s, grid) >= 0) {
-    x.forward = cost_count_fused(s->a, step);
-    x.backward = cost_count_fused(s->a, x.gradient.backward);
-    again = cost_count_fused(s->a, x.gradient.recompute);
+    x.forward = cost_count_fused(s->a, step, !s->options.gpu);
+    x.backward = cost_count_fused(s->a, x.gradient.backward, false);
+    again = cost_count_fused(s->a, x.gradient.recompute, false);
   }
   x.forward.of[COST_CACHED] += beyond;
   again.of[COST_CACHED] += 2 * beyond;

@@ -229,6 +229,7 @@ static tile_place read_tile_place(reader *r) {
   }
   if (take_word(r, "stash")) place.stash = need_whole(r, "the number of a stash");
   if (take_word(r, "component")) place.component = need_whole(r, "0 or 1");
+  place.ahead = take_word(r, "ahead");
   place.transfer = take_word(r, "transfer");
   if (take_word(r, "source")) place.source = 1 + need_whole(r, "the number of a tensor");
   if (take_word(r, "relative")) place.relative = 1 + need_whole(r, "the number of a tensor");

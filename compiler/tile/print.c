@@ -33,6 +33,7 @@ static void put_tile_place(FILE *out, const tile_program *p, const tile_place *p
   if (place->lag >= 0) fprintf(out, " lag %d slot %d", place->lag, place->slot);
   if (place->stash >= 0) fprintf(out, " stash %d", place->stash);
   if (place->component) fprintf(out, " component %d", place->component);
+  if (place->ahead) fprintf(out, " ahead");
   if (place->transfer) fprintf(out, " transfer");
   if (place->source) fprintf(out, " source %d", place->source - 1);
   if (place->relative) fprintf(out, " relative %d", place->relative - 1);

@@ -27,7 +27,7 @@ static double cost_per_element(const tile_program *p, tile_id id) {
   return cost;
 }
 
-static tile_place stash_place(const tile_program *p, tile_id id, tile_role role, int number) {
+tile_place tile_stash_place(const tile_program *p, tile_id id, tile_role role, int number) {
   tile_place place = {.role = role, .tensor = -1, .lag = -1, .stash = number, .time = true};
   place.name = p->values.items[id].name;
   for (int i = 0; i < p->axes.count; i++)
@@ -63,7 +63,7 @@ static tile_program *read_stash(arena *a, const tile_program *derived, const int
   tile_id *image = ARENA_ARRAY(a, tile_id, derived->values.count);
   for (int i = 0; i < derived->values.count; i++) {
     if (numbers[i] >= 0) {
-      image[i] = tile_argument(p, stash_place(derived, i, TILE_STASH, numbers[i]));
+      image[i] = tile_argument(p, tile_stash_place(derived, i, TILE_STASH, numbers[i]));
       continue;
     }
     image[i] = tile_append_exact(p, tile_with_images(derived->values.items[i], image));
@@ -90,7 +90,7 @@ static tile_program *keep_for(arena *a, const tile_program *program, unsigned ro
     if (place->role != TILE_STASH) continue;
     tile_id id = place->stash;
     place->stash = (*count)++;
-    tile_result result = {stash_place(program, id, TILE_KEEP, place->stash), id};
+    tile_result result = {tile_stash_place(program, id, TILE_KEEP, place->stash), id};
     vec_push(a, &keeps->results, result);
   }
   return tile_restrict(a, keeps, ~0u);
@@ -157,7 +157,7 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
                                 int count) {
   tile_program *p = program_copy(a, forward, ~0u);
   for (int i = 0; i < count; i++) {
-    tile_result result = {stash_place(forward, values[i], TILE_KEEP, i), values[i]};
+    tile_result result = {tile_stash_place(forward, values[i], TILE_KEEP, i), values[i]};
     vec_push(a, &p->results, result);
   }
   return p;
@@ -167,7 +167,8 @@ int tile_find_argument(const tile_program *p, const tile_place *place) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *x = &p->arguments.items[i];
     if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag &&
-        x->slot == place->slot && x->component == place->component && x->stash == place->stash) {
+        x->slot == place->slot && x->component == place->component && x->stash == place->stash &&
+        x->ahead == place->ahead) {
       return i;
     }
   }

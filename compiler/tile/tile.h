@@ -78,7 +78,8 @@ typedef struct tile_place {
   int stash;       // TILE_STASH, TILE_KEEP
   int axis_count;  // axes in memory order, time not among them; complex pairs not either
   int axes[TYPED_MAX_AXES];
-  bool time;  // one per step: in chunk form the value also has axis t
+  bool time;   // one per step: in chunk form the value also has axis t
+  bool ahead;  // an argument of steps: the row of the step after; of the last one, any row
   // not the state (or its cotangent), but what a part of time leaves of it (tile_transfer)
   bool transfer;
   // with `transfer`, of states that are made of each other: 1 + the state (a tensor) that the
@@ -389,6 +390,14 @@ tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const til
 // that keeps them as stashes 0, 1, .. It has no results if there are none. `rest` reads them.
 tile_program *tile_values_without(arena *a, const tile_program *program, int axis,
                                   tile_program **rest);
+// Step form, by value: is it a sum over states that their update waits for, of what is made of
+// states, tokens and parameters entry by entry?
+bool *tile_opening_sums(arena *a, const tile_program *program);
+// The program that reads those of them with axis `lane` as stashes `first`, .., and keeps those of
+// the next step, whose tokens it reads ahead. `before` keeps those of the first step. NULL: there
+// are none.
+tile_program *tile_open_ahead(arena *a, const tile_program *program, int lane, int first,
+                              tile_program **before);
 // The argument that reads this place; -1: none does.
 int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or

@@ -96,12 +96,26 @@ static void end_instance(kernel_frame *h) {
   lower_region(&h->main.l, REGION_EPILOGUE);
 }
 
+// Once the states of the instance have their memory.
+static void begin_opening(kernel_frame *h) {
+  frame_program *p = &h->opening;
+  if (!h->plan->opening.program) return;
+  frame_open_program(h, p);
+  for (int c = 0; c < p->carried.count; c++)
+    for (int m = 0; m < h->main.carried.count; m++)
+      if (plan_same_state(&p->carried.items[c].place, &h->main.carried.items[m].place))
+        p->l.carried[c] = h->main.l.carried[m];
+  frame_open_instance(h, p);
+  lower_region(&p->l, REGION_PROLOGUE);
+}
+
 static void whole_instance(kernel_frame *h) {
   if (h->recomputes) frame_open_program(h, &h->recompute);
   frame_open_program(h, &h->main);
   begin_instance(h);
   if (h->recomputes) lower_region(&h->recompute.l, REGION_PROLOGUE);
   lower_region(&h->main.l, REGION_PROLOGUE);
+  begin_opening(h);
   host_loop_over_time(h);
   end_instance(h);
 }
@@ -116,6 +130,7 @@ static void chunk_of_panel(kernel_frame *h) {
   frame_clear_sums(h, &h->main);
   branch_end(e, &first);
   lower_region(&h->main.l, REGION_PROLOGUE);
+  begin_opening(h);
   frame_steps_of_chunk(h, h->chunk);
   ir next = int_add(e, h->chunk, integer(e, 1));
   emit_branch last = branch_begin(e, int_compare(e, LLVMIntSGE, next, frame_chunk_count(h)));

@@ -34,7 +34,7 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
 static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor,
                          ir t, ir stride, bool write) {
   axis_set axes = tile_body_axes(place);
-  if (!place->time || !tensor.base) return;
+  if (!place->time || place->ahead || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
   if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
   view v = frame_at_time(h, tensor, t, stride);

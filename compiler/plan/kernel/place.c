@@ -129,24 +129,35 @@ void kernel_place_history(kernel_plan *w, program_plan *p) {
   }
 }
 
-void kernel_place_stashes(kernel_plan *w) {
-  const tile_program *program = w->recomputes ? w->k->recompute : w->common.program;
-  if (!program) return;
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_place *place = &program->results.items[i].place;
-    if (place->role == TILE_KEEP && place->stash >= w->stash_count)
-      w->stash_count = place->stash + 1;
-  }
-  w->stash_at = ARENA_ARRAY(w->a, location, w->stash_count);
-  w->stashes = ARENA_ARRAY(w->a, plan_buffer, w->stash_count);
+static void place_stashes_of(kernel_plan *w, const tile_program *program, int64_t rows) {
   vec_each(const tile_result, r, program->results) {
     if (r->place.role != TILE_KEEP) continue;
     axis_set axes = program->values.items[r->value].axes;
     bool lane = w->m.lane_axis >= 0 && axis_in(axes, w->m.lane_axis);
     plan_buffer b = plan_buffer_for(&w->m, program, plan_tile_axes(&w->m, axes), lane, -1);
     w->stashes[r->place.stash] = b;
-    w->stash_at[r->place.stash] = take_kept_rows(w, &b, kept_rows(w));
+    w->stash_at[r->place.stash] = take_kept_rows(w, &b, rows);
   }
+}
+
+static int end_of_stashes(const tile_program *program) {
+  int end = 0;
+  for (int i = 0; program && i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    if (place->role == TILE_KEEP && place->stash >= end) end = place->stash + 1;
+  }
+  return end;
+}
+
+// Sums that open a step have two rows: of this step, and of the next one.
+void kernel_place_stashes(kernel_plan *w) {
+  const tile_program *program = w->recomputes ? w->k->recompute : w->common.program;
+  const tile_program *opening = w->opening.program;
+  w->stash_count = end_of_stashes(opening ? opening : program);
+  w->stash_at = ARENA_ARRAY(w->a, location, w->stash_count);
+  w->stashes = ARENA_ARRAY(w->a, plan_buffer, w->stash_count);
+  if (program) place_stashes_of(w, program, kept_rows(w));
+  if (opening) place_stashes_of(w, opening, 2);
 }
 
 void kernel_plan_program(kernel_plan *w, program_plan *p, const tile_program *program,

@@ -74,6 +74,7 @@ static void verify_program_places(const kernel_plan *w, const program_plan *p) {
 void kernel_verify_places(const kernel_plan *w) {
   if (w->recomputes) verify_program_places(w, &w->recompute);
   if (w->panels) verify_program_places(w, &w->common);
+  if (w->opening.program) verify_program_places(w, &w->opening);
   verify_program_places(w, &w->main);
 }
 
@@ -151,6 +152,7 @@ char *kernel_plan_text(arena *a, const kernel_plan *w) {
   put_mapping(&t);
   if (w->recomputes) put_planned_program(&t, &w->recompute);
   if (w->panels) put_planned_program(&t, &w->common);
+  if (w->opening.program) put_planned_program(&t, &w->opening);
   put_planned_program(&t, &w->main);
   return arena_strdup(a, t.chars);
 }

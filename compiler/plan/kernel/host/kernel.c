@@ -12,6 +12,7 @@ static kernel_plan *host_kernel_plan(arena *a, const codegen_kernel *described, 
   *w = kernel_plan_for(a, described, k, clone, dtype);
   if (lanes) w->m.lanes = lanes;
   if (lanes != 1) host_share_between_panels(w, clone);
+  host_open_ahead(w);
   double start = pass_clock();
   host_plan_make(w);
   pass_ran(&kernel_stage, KERNEL_PASS_HOST, pass_clock() - start, 0);

@@ -24,6 +24,14 @@ static void host_place_around(kernel_plan *w, program_plan *p) {
   kernel_place_staging(w, p);
 }
 
+// Its states are those of the program.
+static void host_place_opening(kernel_plan *w, program_plan *p) {
+  p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++) p->carried_at[c] = on_stack;
+  kernel_place_persistent(w, p, host_place_persistent);
+  kernel_place_staging(w, p);
+}
+
 static void place_scratch(kernel_plan *w, program_plan *p) {
   p->scratch = ARENA_ARRAY(w->a, location, p->p->scratch.count);
   for (int i = 0; i < p->p->scratch.count; i++)
@@ -34,15 +42,18 @@ void host_plan_make(kernel_plan *w) {
   w->take = kernel_take_scratch;
   w->copies = 1;
   if (w->panels) kernel_plan_program(w, &w->common, w->common.program, false);
+  if (w->opening.program) kernel_plan_program(w, &w->opening, w->opening.program, false);
   if (w->recomputes) kernel_plan_program(w, &w->recompute, w->k->recompute, false);
   kernel_plan_program(w, &w->main, w->k->program, kernel_goes_back(w->k->kind));
   if (w->recomputes) host_place_around(w, &w->recompute);
   host_place_around(w, &w->main);
   if (w->panels) host_place_around(w, &w->common);
+  if (w->opening.program) host_place_opening(w, &w->opening);
   kernel_place_history(w, &w->main);
   kernel_place_stashes(w);
   place_scratch(w, &w->main);
   if (w->recomputes) place_scratch(w, &w->recompute);
   if (w->panels) place_scratch(w, &w->common);
+  if (w->opening.program) place_scratch(w, &w->opening);
   kernel_place_kept(w, &w->main);
 }
