@@ -5,8 +5,8 @@
 //   x1           forward 7 .. 9              place 512
 //
 // Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps
-// no buffer that lives at the same time. Places are multiples of 16 numbers, so that rows of whole
-// buffers stay aligned.
+// no buffer that lives at the same time. Places and long rows are multiples of 16 numbers: in f32
+// every row begins with a cache line.
 #include <stdlib.h>
 
 #include "compiler/graph/build.h"
@@ -70,11 +70,24 @@ static int64_t find_buffer_place(const graph_model *model, const lifetime *lives
   return place;
 }
 
+enum { LINE_NUMBERS = 16 };
+
+static int64_t whole_lines(int64_t elements) {
+  return (elements + LINE_NUMBERS - 1) / LINE_NUMBERS * LINE_NUMBERS;
+}
+
+// Short rows share their lines.
+static void pad_rows(graph_model *model) {
+  vec_each(graph_buffer, buffer, model->buffers)
+    if (buffer->elements > LINE_NUMBERS) buffer->elements = whole_lines(buffer->elements);
+}
+
 void memory_plan(arena *memory, graph_model *model) {
+  pad_rows(model);
   int n = model->buffers.count;
   lifetime *lives = ARENA_ARRAY(memory, lifetime, n + 1);
   for (int i = 0; i < n; i++)
-    lives[i] = (lifetime){i, -1, -1, (model->buffers.items[i].elements + 15) / 16 * 16};
+    lives[i] = (lifetime){i, -1, -1, whole_lines(model->buffers.items[i].elements)};
   find_lifetimes(model, lives);
   qsort(lives, (size_t)n, sizeof *lives, larger_first);
   for (int i = 0; i < n; i++) {
