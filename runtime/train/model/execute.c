@@ -153,12 +153,27 @@ static rec_status call_backward(const run *r, const model_step *step) {
   return status;
 }
 
+static rec_status clear_gradient_range(const run *r, int64_t first, int64_t end) {
+  const compute *c = r->x->c;
+  return c->ops->clear(c, (char *)r->gradients[r->segment] + first * c->n->element_size,
+                       (end - first) * c->n->element_size);
+}
+
+// Before its first sum: so it comes from the cache.
+static rec_status clear_summed(const run *r, const model_parameter *p) {
+  return clear_gradient_range(r, p->place, p->place + p->elements);
+}
+
 static rec_status run_gradient_step(const run *r, const model_step *step) {
   const compute *c = r->x->c;
   if (step->kind == STEP_ADD) return c->ops->add(c, run_rows(r, step->to), run_rows(r, step->from));
   if (step->kind == STEP_ZERO) return c->ops->zero(c, run_rows(r, step->to));
   const model_op *op = &r->x->model->ops[step->op];
   if (op->kind == OP_CALL) return call_backward(r, step);
+  if (step->begins_sum) {
+    rec_status status = clear_summed(r, &r->x->model->parameters[op->uses[0].parameter]);
+    if (status) return status;
+  }
   if (op->kind == OP_EMBED)
     return c->ops->embed_backward(c, tokens_of(r), run_rows(r, step->d_out[0]),
                                   use_gradients(r, &op->uses[0]));
@@ -399,10 +414,18 @@ rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
       scale, r->backward ? logits : (rows){0}, found ? found + r->first : NULL, x->row, loss);
 }
 
+// All but those that are cleared before their first sum.
 rec_status run_clear_gradients(const run *r) {
-  const compute *c = r->x->c;
-  return c->ops->clear(c, r->gradients[r->segment],
-                       r->x->model->parameter_elements * c->n->element_size);
+  const train_model *m = r->x->model;
+  int64_t first = 0;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < m->parameter_count; i++) {
+    const model_parameter *p = &m->parameters[i];
+    if (!p->begun_by_sum) continue;
+    status = clear_gradient_range(r, first, p->place);
+    first = p->place + p->elements;
+  }
+  return status ? status : clear_gradient_range(r, first, m->parameter_elements);
 }
 
 static int loss_op(const train_model *m) {

@@ -305,6 +305,19 @@ static void read_model_step(reader *r, const cJSON *object, void *entry) {
     wrong_key(r, "backward");
 }
 
+// Kernels set the gradients of their parameters, the other operations add to those of matrices.
+static void find_sums(const train_model *m, model_parameter *parameters, model_step *steps,
+                      bool *begun) {
+  for (int i = 0; i < m->step_count; i++) {
+    if (steps[i].kind != STEP_OF) continue;
+    const model_op *op = &m->ops[steps[i].op];
+    bool adds = op->kind == OP_LINEAR || op->kind == OP_EMBED;
+    if (adds && !begun[op->uses[0].parameter])
+      steps[i].begins_sum = parameters[op->uses[0].parameter].begun_by_sum = true;
+    for (int k = 0; k < op->use_count; k++) begun[op->uses[k].parameter] = true;
+  }
+}
+
 static void read_manifest_model(reader *r, const cJSON *object, void *entry) {
   train_model *m = r->model = entry;
   r->what = "model";
@@ -313,14 +326,19 @@ static void read_manifest_model(reader *r, const cJSON *object, void *entry) {
   m->text = text(r, object, "text", false);
   m->vocabulary = whole_member(r, object, "vocabulary", 1, MOST_SYMBOLS);
   m->row = whole_member(r, object, "row", 0, most_elements);
-  m->parameters = json_list(r, object, "parameters", sizeof *m->parameters, &m->parameter_count,
-                            read_parameter);
+  model_parameter *parameters = json_list(r, object, "parameters", sizeof *m->parameters,
+                                          &m->parameter_count, read_parameter);
+  m->parameters = parameters;
   m->states = json_list(r, object, "states", sizeof *m->states, &m->state_count, read_model_state);
   m->tensors =
       json_list(r, object, "tensors", sizeof *m->tensors, &m->tensor_count, read_tensor_place);
   m->logits = (int)whole_member(r, object, "logits", 0, m->tensor_count - 1);
   m->ops = json_list(r, object, "ops", sizeof *m->ops, &m->op_count, read_op);
-  m->steps = json_list(r, object, "backward", sizeof *m->steps, &m->step_count, read_model_step);
+  model_step *steps =
+      json_list(r, object, "backward", sizeof *m->steps, &m->step_count, read_model_step);
+  m->steps = steps;
+  bool *begun = reader_memory(r, (size_t)m->parameter_count, sizeof *begun);
+  if (!r->status) find_sums(m, parameters, steps, begun);
   r->what = "program";
 }
 

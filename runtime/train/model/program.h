@@ -30,6 +30,7 @@ typedef struct model_parameter {
   const int64_t *shape;
   int64_t elements, place;  // place: in the block of all parameters
   double eps;               // of a norm: what it adds to the mean of squares; else 0
+  bool begun_by_sum;        // the first step that has its gradient adds (model_step.begins_sum)
   int part_count;
   const model_part *parts;
 } model_parameter;
@@ -90,6 +91,7 @@ typedef struct model_step {
   int in_count, out_count, use_count;
   const int *d_in, *d_out, *add_use;
   bool add;
+  bool begins_sum;  // OP_LINEAR, OP_EMBED: no step before has the gradient of its matrix
   int to, from;
 } model_step;
 
