@@ -90,6 +90,19 @@ typedef struct fetch_list {
   int64_t entries;  // for each block of a product
 } fetch_list;
 
+// Where there are no products: rows that a nest prefetches, each of its points at its own place.
+typedef struct rows_ahead {
+  view rows;
+  axis_set axes;
+  bool write;
+} rows_ahead;
+
+typedef struct ahead_list {
+  const plan_nest *nest;
+  rows_ahead *items;
+  int count;
+} ahead_list;
+
 // GPU: buffers of a block that did not fit into shared memory.
 typedef enum scratch_use {
   SCRATCH_NONE,       // there are none
@@ -121,6 +134,7 @@ typedef struct lower {
   ir rows;              // chunk form: rows of the chunk that lie inside the sequence
   ir steps;             // REGION_STEPS: steps that are added up
   fetch_list fetch;     // host, chunk form; NULL: nothing is fetched
+  ahead_list ahead;     // the same; nest NULL: nothing is fetched
   int side_by_side;     // host: machine vectors of the nest at hand that are computed at once; 0: 1
   ir tile_first;        // mapping.tiled: the first entry of the current value-axis tile
   memory_since *since;  // GPU, threads that share out nests; else NULL

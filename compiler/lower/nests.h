@@ -92,7 +92,8 @@ struct point_nest {
   // Takes result number `position` of the nest at a place, to add it up behind the loops; false: it
   // is to be stored at once.
   bool (*stage)(lower *l, const point_nest *n, int position, const place_in_loops *at);
-  const void *staged;  // what `stage` needs
+  const void *staged;                                 // what `stage` needs
+  void (*fetch)(lower *l, const place_in_loops *at);  // at every point; NULL: nothing
 };
 // `vector`: the axis in vectors, or -1.
 point_nest lower_open_points(lower *l, const plan_nest *nest, int vector);

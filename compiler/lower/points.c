@@ -79,6 +79,7 @@ static void reduce_point(lower *l, const place_in_loops *at, const point_nest *n
 void lower_inner_point(lower *l, const place_in_loops *at, void *data) {
   const point_nest *n = data;
   lower_forget(l);
+  if (n->fetch) n->fetch(l, at);
   lower_read_states(l, at, n->nest);
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];

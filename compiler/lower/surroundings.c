@@ -97,6 +97,13 @@ static void list_program_tensors(listing *s, nest_range nests, bool run) {
   }
 }
 
+static void list_ahead(listing *s, nest_range nests) {
+  const ahead_list *ahead = &s->l->ahead;
+  for (int n = nests.first; n <= nests.last; n++)
+    if (&s->l->p->nests.items[n] == ahead->nest)
+      for (int i = 0; i < ahead->count; i++) list_view(s, &ahead->items[i].rows);
+}
+
 static void list_nest_values(listing *s, nest_range nests) {
   lower *l = s->l;
   bool run =
@@ -109,6 +116,7 @@ static void list_nest_values(listing *s, nest_range nests) {
   if (run) list_one(s, &l->rows);
   if (nests.region == REGION_STEPS) list_one(s, &l->steps);
   if (run && l->fetch.list) list_one(s, &l->fetch.list);
+  list_ahead(s, nests);
   list_program_tensors(s, nests, run);
   for (int c = 0; c < l->p->carried_count; c++) list_view(s, &l->carried[c]);
   for (int i = 0; i < l->p->buffers.count; i++)
@@ -148,6 +156,8 @@ lower surroundings_copy(const lower *l, emitter *e) {
   copy.e = e;
   copy.arguments = copied_memory(e->a, l->arguments, arguments * sizeof *l->arguments);
   copy.results = copied_memory(e->a, l->results, results * sizeof *l->results);
+  copy.ahead.items =
+      copied_memory(e->a, l->ahead.items, (size_t)l->ahead.count * sizeof *l->ahead.items);
   copy.carried = copied_memory(e->a, l->carried, (size_t)l->p->carried_count * sizeof *l->carried);
   copy.buffers = copied_memory(e->a, l->buffers, (size_t)l->p->buffers.count * sizeof *l->buffers);
   copy.variables = copied_memory(e->a, l->variables, values * sizeof *l->variables);

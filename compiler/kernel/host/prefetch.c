@@ -7,6 +7,9 @@
 // rows of a chunk lie far apart, and no processor foresees them. They come into the second-level
 // cache: the first level is for the products.
 //
+// Where a program has no products, the first nest over the steps of a chunk fetches as it goes
+// (lower.ahead): each of its points what the same point of the next chunk reads and writes.
+//
 // The list on the stack (lower.fetch) holds the address of the next entry, the address of the last
 // one, and the entries. An entry is the address of a few neighbouring lines. The last entry points
 // into the list itself: blocks that find no other go on with it.
@@ -148,17 +151,55 @@ static void write_prefetch_list(kernel_frame *h, frame_program *p, const fetched
                  int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
+// ---- without products ----
+
+// It reads the tokens; later nests find them, or what was made of them, in the cache.
+static const plan_nest *first_points(const frame_program *p) {
+  vec_each(const plan_nest, nest, p->p->nests)
+    if (nest->kind == NEST_POINTS && nest->region == REGION_BODY && !nest->rare && !nest->at_end &&
+        axis_in(nest->axes, p->program->time_axis))
+      return nest;
+  return NULL;
+}
+
+static void add_ahead(kernel_frame *h, frame_program *p, const tile_place *place, view v, ir stride,
+                      ir begin, bool write) {
+  axis_set axes = tile_place_axes(p->program, place);
+  if (!place->time || !v.base || (axes & ~h->m.instance & ~p->l.ahead.nest->axes)) return;
+  v.present = NULL;
+  v = frame_at_time(h, v, begin, stride);
+  v.stride[p->program->time_axis] = stride;
+  p->l.ahead.items[p->l.ahead.count++] = (rows_ahead){v, axes, write};
+}
+
+// Behind the last chunk no row is left; to fetch what is there does no harm.
+static void fetch_by_points(kernel_frame *h, frame_program *p, ir begin) {
+  const tile_program *program = p->program;
+  int most = program->arguments.count + program->results.count;
+  p->l.ahead = (ahead_list){first_points(p), ARENA_ARRAY(h->a, rows_ahead, most + 1), 0};
+  if (!p->l.ahead.nest) return;
+  for (int i = 0; i < program->arguments.count; i++)
+    add_ahead(h, p, &program->arguments.items[i], p->memory[i], p->time_stride[i], begin, false);
+  for (int i = 0; i < program->results.count; i++)
+    add_ahead(h, p, &program->results.items[i].place, p->result_memory[i], p->result_time_stride[i],
+              begin, true);
+}
+
 void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   emitter *e = h->e;
   int64_t blocks = 0, entries = 0;
   p->l.fetch = (fetch_list){0};
+  p->l.ahead = (ahead_list){0};
   if (!clone_targets[e->clone].fetches || h->m.lane_axis >= 0) return;
   if (choice_is_left_out(h->k->without, CHOICE_PREFETCH)) return;
   for (int n = 0; n < p->p->nests.count; n++) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (!nest->rare) blocks += dot_blocks(&p->l, nest);
   }
-  if (!blocks) return;
+  if (!blocks) {
+    fetch_by_points(h, p, int_mul(e, chunk, integer(e, p->program->chunk)));
+    return;
+  }
   fetched_list list = list_of(h, p, chunk);
   int lines = lines_of_entry(&list);
   for (int i = 0; i < list.count; i++) entries += prefetch_entries(&list.items[i], lines);

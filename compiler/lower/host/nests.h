@@ -61,6 +61,8 @@ ir add_pairs(emitter *e, ir word, ir words, ir sum);
 void fetch_entry(emitter *e, const fetch_list *f);
 // A line of memory for one of the caches, 3 the nearest.
 void fetch_line(emitter *e, ir address, bool write, int nearness);
+// The lines of a vector at each of the rows of l->ahead.
+void fetch_ahead_at(lower *l, const place_in_loops *at);
 
 // products_along.c: args are a and its stride of rows, b and its stride of columns, c and its
 // stride of rows.

@@ -69,6 +69,7 @@ void host_points(lower *l, const plan_nest *nest) {
   if (host_results_across(l, &n)) return;
   l->side_by_side = vectors_side_by_side(l, nest, n.vector);
   open_staged(l, &n);
+  if (l->ahead.nest == nest) n.fetch = fetch_ahead_at;
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
   add_staged(l, &n);

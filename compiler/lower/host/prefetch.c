@@ -1,5 +1,5 @@
-// Products that prefetch rows of memory while they multiply: one entry of the list with each block
-// (kernel/host/prefetch.c).
+// Products that prefetch rows of memory while they multiply: one entry of the list with each block.
+// Nests that prefetch the rows of the next chunk at each point of this one (kernel/host/prefetch.c).
 #include "compiler/lower/host/nests.h"
 
 enum { IN_SECOND_CACHE = 2 };
@@ -19,4 +19,17 @@ void fetch_entry(emitter *e, const fetch_list *f) {
                false, IN_SECOND_CACHE);
   LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last),
                  element(e, e->i64, f->list, integer(e, FETCH_NEXT)));
+}
+
+void fetch_ahead_at(lower *l, const place_in_loops *at) {
+  for (int i = 0; at->lanes && i < l->ahead.count; i++) {
+    const rows_ahead *r = &l->ahead.items[i];
+    int64_t stride = 0;
+    if (!int_known(r->rows.stride[at->vector_axis], &stride) || stride != 1) continue;
+    int numbers = FETCH_LINE / (number_is_narrow(r->rows.stored) ? 2 : l->m->f64 ? 8 : 4);
+    ir address = view_address(l, &r->rows, at, r->axes);
+    for (int n = 0; n < at->lanes; n += numbers)
+      fetch_line(l->e, element(l->e, view_type(l->e, &r->rows), address, integer(l->e, n)),
+                 r->write, IN_SECOND_CACHE);
+  }
 }
