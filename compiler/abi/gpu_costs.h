@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-#define GPU_OPERATION(op, instructions, specials)
 #define GPU_FACTOR(name, value, unit, what, source)
 enum {
 #define GPU_COUNT(name, value, unit, what, source) GPU_COST_##name = (value),
@@ -18,7 +17,6 @@ enum {
 #include "compiler/abi/gpu_costs.def"
 #undef GPU_FACTOR
 #undef GPU_COUNT
-#undef GPU_OPERATION
 
 // The time until so many blocks have ended. One by itself on a multiprocessor takes `alone`. Of as
 // many as run beside each other, `resident`, each takes `each`.

@@ -42,11 +42,11 @@ static const struct {
   const char *text, *detail;
   int arity;
   shape_class shape;
-  double cost;
+  double cost, instructions, specials;
   unsigned properties;
 } rows[] = {
-#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) \
-  {text, detail, arity, SHAPE_##shape, cost, properties},
+#define TILE_OP(id, text, detail, arity, shape, vjp, cost, instructions, specials, properties) \
+  {text, detail, arity, SHAPE_##shape, cost, instructions, specials, properties},
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };
@@ -66,6 +66,10 @@ tile_op tile_op_find(const char *text) {
 bool tile_elementwise(tile_op op) { return rows[op].shape == SHAPE_ELEMENTWISE; }
 
 double tile_op_cost(tile_op op) { return rows[op].cost; }
+
+double tile_op_instructions(tile_op op) { return rows[op].instructions; }
+
+double tile_op_specials(tile_op op) { return rows[op].specials; }
 
 bool tile_op_is(tile_op op, unsigned properties) { return (rows[op].properties & properties) != 0; }
 

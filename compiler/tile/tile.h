@@ -96,7 +96,7 @@ typedef struct tile_place {
 } tile_place;
 
 typedef enum tile_op {
-#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) TILE_##id,
+#define TILE_OP(id, ...) TILE_##id,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
   TILE_OP_COUNT
@@ -207,6 +207,9 @@ const char *tile_op_detail(tile_op op);  // for print.c and parse.c: the column 
 tile_op tile_op_find(const char *text);  // TILE_OP_COUNT if there is none
 bool tile_elementwise(tile_op op);
 double tile_op_cost(tile_op op);
+// On a GPU in 16 bits.
+double tile_op_instructions(tile_op op);
+double tile_op_specials(tile_op op);
 // An elementwise operation on numbers, in double precision.
 value_function *tile_function_of(tile_op op);
 // Whether one of these properties (bits) holds.

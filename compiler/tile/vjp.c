@@ -359,7 +359,7 @@ static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
 }
 
 static void (*const rules[])(gradient *, tile_id, tile_id) = {
-#define TILE_OP(id, text, detail, arity, shape, vjp, cost, properties) vjp_##vjp,
+#define TILE_OP(id, text, detail, arity, shape, vjp, ...) vjp_##vjp,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };

@@ -68,9 +68,9 @@ static void add_access(nest_count *c, const plan_access *x, access_kind kind, do
 }
 
 static void add_operation(nest_count *c, tile_op op, double times) {
-  operation_cost cost = gpu_cost_of_operation(c->p, op);
-  c->operations += times * cost.instructions;
-  c->specials += times * cost.specials;
+  bool narrow = number_is_narrow(c->p->m->dtype);
+  c->operations += times * (narrow ? tile_op_instructions(op) : tile_op_cost(op));
+  if (narrow) c->specials += times * tile_op_specials(op);
 }
 
 static void add_operands(nest_count *c, tile_id id, const plan_index_map *maps);

@@ -30,12 +30,6 @@ typedef struct access_visitor {
   void (*visit)(struct access_visitor *self, const nest_access *access);
 } access_visitor;
 
-// operations.c: instructions of an operation; of these, so many of the special function units.
-typedef struct operation_cost {
-  double instructions, specials;
-} operation_cost;
-operation_cost gpu_cost_of_operation(const placed_program *p, tile_op op);
-
 // solve_work.c
 // Sizes that are known at run time alone are typical ones.
 int64_t gpu_size_in(const placed_program *p, int axis);
