@@ -42,14 +42,6 @@ def _check_type(what: _Recurrence, row: _Row, array) -> None:
                                         f'jax.config.update("jax_enable_x64", True) first{_or_type("float32")}'))
 
 
-def _check_sizes(what: _Recurrence, row: _Row, array) -> None:
-    """Exported functions may have sizes without a number, which the library's `saved` cannot have."""
-    for size in array.shape:
-        if not isinstance(size, (int, np.integer)):
-            raise TypeError(what.wrong(row, f"expected sizes that are known when JAX traces the call, found {size}; export a "
-                                            "function for each length"))
-
-
 def _offsets(what: _Recurrence, cu_seqlens):
     """Offsets as int32. JAX checks no numbers while it traces: what is known before is checked here, the rest in the library."""
     if cu_seqlens is None:
@@ -70,10 +62,13 @@ def _offsets(what: _Recurrence, cu_seqlens):
 
 
 def _read(what: _Recurrence, operands: tuple, offsets, step: bool = False) -> _Sizes:
-    """The sizes of a call that JAX traces; an exception if its operands do not fit."""
+    """The sizes of a call that JAX traces; an exception if its operands do not fit. Exported functions may have sizes without a
+    number, which the library's `saved` cannot have."""
     for row, array in zip(what.operands, operands):
-        if array is not None:
-            _check_sizes(what, row, array)
+        for size in () if array is None else array.shape:
+            if not isinstance(size, (int, np.integer)):
+                raise TypeError(what.wrong(row, f"expected sizes that are known when JAX traces the call, found {size}; export a "
+                                                "function for each length"))
     return what.read(operands, offsets, step)
 
 
@@ -102,8 +97,6 @@ def _target(symbol: str, entry: str) -> str:
 
 
 _targets: set = set()
-
-
 _gpus: Optional[list] = None
 
 
@@ -481,7 +474,6 @@ def _run_by_partitioner(call: _Call, arrays) -> tuple:
 
 
 # ---- derivatives ---------------------------------------------------------------------------------------------------------
-
 
 # Which operands are differentiated is known when JAX traces a forward, and asked when it traces the backward of that forward. The
 # tree of residuals cannot tell it: a function that is traced once and differentiated in several ways has one tree for all of

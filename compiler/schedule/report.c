@@ -7,17 +7,14 @@
 //
 // Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two
 // operations. Values that depend on parameters alone are computed once and not counted.
-#include "compiler/schedule/report.h"
-
-#include <math.h>
 #include <string.h>
 
-#include "compiler/abi/gpu_costs.h"
 #include "compiler/base/ice.h"
 #include "compiler/base/text.h"
+#include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/cost.h"
-#include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
+#include "compiler/schedule/reporter.h"
 
 // ---- numbers with run-time sizes ----
 
@@ -36,7 +33,7 @@ static void add_amount(arena *a, amount *sum, double count, axis_set axes) {
   if (count > 0) vec_push(a, sum, ((amount_term){count, axes}));
 }
 
-static const char *count_with_unit(arena *a, double count) {
+const char *count_with_unit(arena *a, double count) {
   static const char *const units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   while (count >= 1e4 && unit < 4) {
@@ -132,15 +129,7 @@ static double state_number_bytes(number_type dtype) { return dtype == NUMBER_F64
 
 // ---- lines ----
 
-typedef struct reporter {
-  arena *a;
-  FILE *out;
-  const recurrence_kernels *kernels;
-  const typed_body *body;
-  number_type dtype;
-} reporter;
-
-static const kernel *reported_kernel(const reporter *r, kernel_kind kind) {
+const kernel *reported_kernel(const reporter *r, kernel_kind kind) {
   const kernel *found = schedule_kernel(r->kernels, kind);
   if (!found) ICE("report", "%s has no kernel of kind %d", r->body->name, kind);
   return found;
@@ -159,7 +148,7 @@ static const char *explained(const reporter *r) {
 }
 
 // Does the backward read what the steps of a chunk make again?
-static bool reads_steps_again(const tile_program *backward) {
+bool reads_steps_again(const tile_program *backward) {
   return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
@@ -236,7 +225,7 @@ static void put_toeplitz(const reporter *r) {
 }
 
 // Operations and bytes of one step, forward or backward.
-static const char *step_cost_text(const reporter *r, kernel_kind kind) {
+const char *step_cost_text(const reporter *r, kernel_kind kind) {
   bool back = kind == KERNEL_BACKWARD,
        states = r->kernels->recurrence->states.count || r->body->lags.count;
   const kernel *k = reported_kernel(r, kind);
@@ -381,8 +370,8 @@ static const char *relatives_text(arena *a, const typed_body *body, const tile_p
 
 // The states that a stretch of time maps by a transition matrix, and those that it multiplies by
 // factors.
-static const char *matrix_text(arena *a, const typed_body *body, const tile_program *summary,
-                               int transition_size) {
+const char *matrix_text(arena *a, const typed_body *body, const tile_program *summary,
+                        int transition_size) {
   const char *text = relatives_text(a, body, summary, factors_text(a, body, summary));
   for (int i = 0; transition_size && i < summary->results.count; i++) {
     const tile_place *place = &summary->results.items[i].place;
@@ -455,157 +444,5 @@ char *schedule_costs(arena *a, const recurrence_kernels *kernels) {
     put_counts(&r, x, "forward", &x->forward);
     put_counts(&r, x, "backward", &x->backward);
   }
-  return text_end(&text, a);
-}
-
-// ---- GPU ----
-
-// The tile that an instance has of an axis, or that it computes at a time.
-static const char *tiles_text(const reporter *r, const kernel *k) {
-  const char *text = "";
-  if (k->gpu.lanes == LANES_TILE)
-    text = arena_printf(r->a, ", instances of %d %s", k->lane_block,
-                        r->body->axes.items[k->lane_axis].name);
-  if (k->gpu.lanes == LANES_IN_TURN)
-    text = arena_printf(r->a, ", instances of %d %s, one after another", k->lane_block,
-                        r->body->axes.items[k->lane_axis].name);
-  if (k->gpu.value_entries)
-    text = arena_printf(r->a, "%s, tiles of %d %s, one after another", text, k->gpu.value_entries,
-                        r->body->axes.items[k->gpu.value_axis].name);
-  return text;
-}
-
-static const char *resources_text(const reporter *r, const kernel *k,
-                                  const report_resources *resources) {
-  const report_resources *x = &resources[k - r->kernels->kernels.items];
-  const char *tiles = tiles_text(r, k), *scratch = "";
-  if (x->scratch_bytes)
-    scratch = arena_printf(r->a, ", %lld of scratch", (long long)x->scratch_bytes);
-  const char *groups = "";
-  if (x->wgmma_products)
-    groups =
-        arena_printf(r->a, ", %d of %d products by warpgroups", x->wgmma_products, x->products);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes of shared memory%s, %d launch%s%s", tiles,
-                      x->threads, (long long)x->shared_bytes, scratch, x->launches,
-                      x->launches == 1 ? "" : "es", groups);
-}
-
-// The work of a kernel of summaries, relative to its work on the columns of states alone.
-static double work_with_matrix(const kernel *k) {
-  int64_t size = k->transition_size ? k->summary->axes.items[k->value_axis].size : 1;
-  return k->transition_size && size != TILE_RUNTIME_SIZE
-             ? (double)(size + k->transition_size) / (double)size
-             : 1;
-}
-
-// Time slices, and what they cost; or why time is not cut.
-static void put_slices(const reporter *r, bool back) {
-  const kernel *k = reported_kernel(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
-  fprintf(r->out, "    %-12s", back ? "slices back" : "slices");
-  if (!k->summary) {
-    fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
-    return;
-  }
-  double cost = cost_of_run(r->a, k->program, r->kernels->clone);
-  const tile_program *again = back ? reported_kernel(r, KERNEL_SUMMARY_BACK)->recompute : NULL;
-  double more = again ? cost_of_run(r->a, again, r->kernels->clone) : 0;
-  if (back && reads_steps_again(k->program))
-    cost += cost_of_run(r->a, k->recompute, r->kernels->clone);
-  if (again && !reads_steps_again(k->program)) cost += more;
-  fprintf(
-      r->out,
-      "of time where blocks are few, combined: %s; one launch and %.0f %% of the work more, a "
-      "summary takes %d step%s\n",
-      matrix_text(r->a, r->body, k->summary, k->transition_size),
-      100 * (work_with_matrix(k) * cost_of_run(r->a, k->summary, r->kernels->clone) + more) / cost,
-      k->gpu.combine_steps, k->gpu.combine_steps == 1 ? "" : "s");
-}
-
-static const char *chunks_text(const reporter *r) {
-  int forward = reported_kernel(r, KERNEL_FORWARD)->program->chunk,
-      back = reported_kernel(r, KERNEL_BACKWARD)->program->chunk;
-  if (forward == back) return arena_printf(r->a, "%d at a time", forward);
-  return arena_printf(r->a, "%d at a time, %d backward", forward, back);
-}
-
-// What a multiprocessor takes for a step of an instance, and what most of that time is for.
-static void put_times(const reporter *r, codegen_gpu_options options, codegen_gpu_target target) {
-  fprintf(r->out, "    modelled  for %s, cycles of a multiprocessor a step:",
-          codegen_gpu_target_name(target));
-  for (int back = 0; back < 2; back++) {
-    const kernel *k = reported_kernel(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
-    gpu_time time = gpu_time_of(gpu_plan_of(r->a, k, options), target);
-    fprintf(r->out, "%s %s, for %s", back ? "; backward" : " forward",
-            count_with_unit(r->a, round(time.cycles)), gpu_limit_text(time.limit));
-    if (time.blocks > 1) fprintf(r->out, ", %d blocks at a time", (int)time.blocks);
-  }
-  fputc('\n', r->out);
-}
-
-// The blocks of a call, as the runtime counts them.
-static int64_t kernel_blocks(const kernel *k, int64_t instances) {
-  if (k->gpu.lanes == LANES_IN_TURN) return (instances + k->lane_block - 1) / k->lane_block;
-  return k->gpu.lanes == LANES_TILE ? instances * gpu_tiles(k) : instances;
-}
-
-static double kernel_cycles(const kernel *k, int64_t instances, int64_t multiprocessors) {
-  return gpu_cost_of_blocks(kernel_blocks(k, instances), multiprocessors, k->gpu.cycles_alone,
-                            k->gpu.cycles_each, k->gpu.blocks_each);
-}
-
-// Up to how many instances calls take the kernel for few of them.
-static int64_t most_instances(const kernel *few, const kernel *usual, int64_t multiprocessors) {
-  enum { ROUNDS = 8 };
-  int64_t most = 0;
-  while (most < ROUNDS * multiprocessors && kernel_cycles(few, most + 1, multiprocessors) <
-                                                kernel_cycles(usual, most + 1, multiprocessors))
-    most++;
-  return most;
-}
-
-// A kernel for few instances, and when calls take it.
-static void put_few(const reporter *r, const kernel *k, const report_resources *resources,
-                    codegen_gpu_target target) {
-  enum { STEPS = 64 };
-  const kernel *usual = reported_kernel(r, k->kind);
-  fprintf(r->out,
-          "    few       %s%s; for up to %d instances: %s cycles a step of a block by itself, in "
-          "place of %s\n",
-          k->kind == KERNEL_FORWARD ? "forward" : "backward", resources_text(r, k, resources),
-          (int)most_instances(k, usual, machine_device_of(target).multiprocessors),
-          count_with_unit(r->a, round(k->gpu.cycles_alone / (double)STEPS)),
-          count_with_unit(r->a, round(usual->gpu.cycles_alone / (double)STEPS)));
-}
-
-// The target whose kernels these are.
-static codegen_gpu_target reported_target(const reporter *r, codegen_gpu_options options, int kib) {
-  options.shared_kib = kib;
-  options.warpgroups = kib && reported_kernel(r, KERNEL_FORWARD)->gpu.warpgroups;
-  return gpu_target_for(options);
-}
-
-char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options,
-                          const report_resources *resources, int kib) {
-  text_stream text;
-  reporter r = {
-      .a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = options.dtype};
-  r.out = text_begin(&text);
-  codegen_gpu_target target = reported_target(&r, options, kib);
-  const kernel *forward = reported_kernel(&r, KERNEL_FORWARD),
-               *backward = reported_kernel(&r, KERNEL_BACKWARD);
-  const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
-  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room, kernels->form,
-          chunks_text(&r), kernels->chunk,
-          kernel_has_own_lanes(forward) ? "a thread for each entry of the lanes"
-                                        : "a block of threads for each instance");
-  fprintf(r.out, "    forward   %s%s\n", step_cost_text(&r, KERNEL_FORWARD),
-          resources_text(&r, forward, resources));
-  fprintf(r.out, "    backward  %s%s\n", step_cost_text(&r, KERNEL_BACKWARD),
-          resources_text(&r, backward, resources));
-  put_times(&r, options, target);
-  for (int i = 0; i < kernels->kernels.count; i++)
-    if (kernels->kernels.items[i].gpu.few)
-      put_few(&r, &kernels->kernels.items[i], resources, target);
-  for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_slices(&r, back);
   return text_end(&text, a);
 }

@@ -6,10 +6,8 @@
 // most tensors fit, and names all of them.
 #include "runtime/support/foreign.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/support/call.h"
@@ -48,7 +46,7 @@ bool foreign_next(const rec_table *table, int kind, foreign_cursor *at) {
   return false;
 }
 
-static const foreign_tensor *tensor_at(const foreign_call *f, const foreign_cursor *at) {
+const foreign_tensor *foreign_tensor_at(const foreign_call *f, const foreign_cursor *at) {
   return at->position <= f->count ? f->tensors[at->position - 1] : NULL;
 }
 
@@ -60,20 +58,15 @@ static const char *call_word(const foreign_call *f) {
                                        : "backward";
 }
 
-static const char *recurrence_name(const foreign_call *f) {
-  return (const char *)f->recurrence + f->recurrence->name_at;
-}
-
-__attribute__((format(printf, 3, 4))) static rec_status fail_foreign(foreign_call *f,
-                                                                     foreign_fault fault,
-                                                                     const char *format, ...) {
+rec_status foreign_fail(foreign_call *f, foreign_fault fault, const char *format, ...) {
   char text[REC_ERROR_TEXT_MAX];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   f->fault = fault;
-  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s", recurrence_name(f), call_word(f), text);
+  return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: %s",
+                  (const char *)f->recurrence + f->recurrence->name_at, call_word(f), text);
 }
 
 typedef struct words {
@@ -142,17 +135,13 @@ static bool same_dtype(foreign_dtype a, foreign_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-static int memory_depth(const rec_table_memory *memory) {
-  return memory->depth ? memory->depth : 1;
-}
-
 static bool has_complex_numbers(const rec_table_memory *memory) {
-  return memory->factor == 2 * memory_depth(memory);
+  return memory->factor == 2 * (memory->depth ? memory->depth : 1);
 }
 
 // A tensor whose elements are complex, in place of a last axis of two.
-static bool has_complex_type(const rec_table *table, const rec_table_memory *memory,
-                             const foreign_tensor *x) {
+bool foreign_has_complex_type(const rec_table *table, const rec_table_memory *memory,
+                              const foreign_tensor *x) {
   foreign_dtype real = foreign_stored(table, memory);
   return has_complex_numbers(memory) && real.code == FOREIGN_FLOAT &&
          same_dtype(x->dtype, (foreign_dtype){FOREIGN_COMPLEX, (uint8_t)(2 * real.bits), 1});
@@ -161,8 +150,9 @@ static bool has_complex_type(const rec_table *table, const rec_table_memory *mem
 static rec_status check_dtype(foreign_call *f, const rec_table_memory *memory,
                               const foreign_tensor *x) {
   foreign_dtype expected = foreign_stored(f->table, memory);
-  if (same_dtype(x->dtype, expected) || has_complex_type(f->table, memory, x)) return REC_OK;
-  return fail_foreign(
+  if (same_dtype(x->dtype, expected) || foreign_has_complex_type(f->table, memory, x))
+    return REC_OK;
+  return foreign_fail(
       f, FOREIGN_WRONG_TYPE,
       "expected %s for %s, found %s; convert it, or compile the library with another --dtype",
       dtype_text(expected).text, title_of(f, memory).text, dtype_text(x->dtype).text);
@@ -177,9 +167,9 @@ static rec_status check_types(foreign_call *f, int *fitting) {
   foreign_cursor at = {0};
   while (foreign_next(f->table, f->kind, &at)) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
-    const foreign_tensor *x = tensor_at(f, &at);
+    const foreign_tensor *x = foreign_tensor_at(f, &at);
     if (!x && is_required(f, memory))
-      return fail_foreign(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none",
+      return foreign_fail(f, FOREIGN_WRONG_TYPE, "expected a tensor for %s, found none",
                           title_of(f, memory).text);
     rec_status status = x ? check_dtype(f, memory, x) : REC_OK;
     if (status != REC_OK) return status;
@@ -225,15 +215,15 @@ static rec_status refuse_size(foreign_call *f, int memory, dimension d, int64_t 
         shape = numbers_text(x->shape, x->rank);
   long long size = *d.size;
   if (d.fixed)
-    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+    return foreign_fail(f, FOREIGN_WRONG_VALUE,
                         "expected %s = %lld, its compile-time size, for %s, found %lld in shape "
                         "%s; compile the library with -D %s=%lld",
                         d.word, size, title.text, (long long)found, shape.text, d.word,
                         (long long)found);
   if (*d.teller < 0)
-    return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s",
+    return foreign_fail(f, FOREIGN_WRONG_VALUE, "expected %s = %lld, found %lld in shape %s of %s",
                         d.word, size, (long long)found, shape.text, title.text);
-  return fail_foreign(f, FOREIGN_WRONG_VALUE,
+  return foreign_fail(f, FOREIGN_WRONG_VALUE,
                       "expected %s = %lld, as %s has it, found %lld in shape %s of %s", d.word,
                       size, title_of(f, table_memory(f->table, *d.teller)).text, (long long)found,
                       shape.text, title.text);
@@ -265,9 +255,9 @@ static rec_status read_foreign_shape(foreign_call *f, tellers *t, int index,
                                      const foreign_tensor *x) {
   const rec_table_memory *memory = table_memory(f->table, index);
   const int32_t *axes = table_at(f->table, memory->axes_at);
-  int rank = expected_rank(f, memory) - has_complex_type(f->table, memory, x), at = 0;
+  int rank = expected_rank(f, memory) - foreign_has_complex_type(f->table, memory, x), at = 0;
   if (x->rank != rank)
-    return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank,
+    return foreign_fail(f, FOREIGN_WRONG_VALUE, "expected %d axes of %s, found %d: shape %s", rank,
                         title_of(f, memory).text, x->rank, numbers_text(x->shape, x->rank).text);
   rec_status status = REC_OK;
   if (memory->per_batch && (memory->token || !f->packed))
@@ -313,7 +303,7 @@ static rec_status read_foreign_sizes(foreign_call *f, int *fitting) {
   begin_sizes(f, &t);
   foreign_cursor at = {0};
   while (foreign_next(f->table, f->kind, &at)) {
-    const foreign_tensor *x = tensor_at(f, &at);
+    const foreign_tensor *x = foreign_tensor_at(f, &at);
     rec_status status = x ? read_foreign_shape(f, &t, at.memory, x) : REC_OK;
     if (status != REC_OK) return status;
     ++*fitting;
@@ -328,11 +318,11 @@ static rec_status read_offsets(foreign_call *f) {
   f->sequences = 0;
   if (!x) return REC_OK;
   if (!same_dtype(x->dtype, (foreign_dtype){FOREIGN_INT, 32, 1}))
-    return fail_foreign(f, FOREIGN_WRONG_TYPE,
+    return foreign_fail(f, FOREIGN_WRONG_TYPE,
                         "expected int32 for cu_seqlens, found %s; convert it",
                         dtype_text(x->dtype).text);
   if (x->rank != 1 || x->shape[0] < 1 || !foreign_is_dense(x, 0))
-    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+    return foreign_fail(f, FOREIGN_WRONG_VALUE,
                         "expected one dense axis of cu_seqlens, with the offsets of all sequences "
                         "and their end, found shape %s, strides %s",
                         numbers_text(x->shape, x->rank).text,
@@ -382,23 +372,24 @@ static rec_status choose_variant(foreign_call *f) {
 static bool on_host(foreign_device d) {
   return d.type == FOREIGN_CPU || d.type == FOREIGN_CUDA_HOST;
 }
-static bool on_cuda(foreign_device d) {
+bool foreign_on_cuda(foreign_device d) {
   return d.type == FOREIGN_CUDA || d.type == FOREIGN_CUDA_MANAGED;
 }
 
 static bool same_device(foreign_device a, foreign_device b) {
-  return (on_host(a) && on_host(b)) || (on_cuda(a) && on_cuda(b) && a.number == b.number);
+  return (on_host(a) && on_host(b)) ||
+         (foreign_on_cuda(a) && foreign_on_cuda(b) && a.number == b.number);
 }
 
 static rec_status check_device(foreign_call *f, const char *title, const foreign_tensor *x,
                                const char *first) {
-  if (!on_host(x->device) && !on_cuda(x->device))
-    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+  if (!on_host(x->device) && !foreign_on_cuda(x->device))
+    return foreign_fail(f, FOREIGN_WRONG_VALUE,
                         "expected %s on a CPU or a CUDA GPU, found it on %s", title,
                         device_text(x->device).text);
   if (!*first) f->device = x->device;
   if (same_device(f->device, x->device)) return REC_OK;
-  return fail_foreign(f, FOREIGN_WRONG_VALUE,
+  return foreign_fail(f, FOREIGN_WRONG_VALUE,
                       "expected %s on %s, where %s is, found it on %s; move it there", title,
                       device_text(f->device).text, first, device_text(x->device).text);
 }
@@ -419,10 +410,10 @@ static rec_status check_strides(foreign_call *f, const foreign_cursor *cursor,
   if (good && !overlaps) return REC_OK;
   words title = title_of(f, memory), found = numbers_text(x->strides, x->rank);
   if (good)
-    return fail_foreign(f, FOREIGN_WRONG_VALUE,
+    return foreign_fail(f, FOREIGN_WRONG_VALUE,
                         "expected a result %s whose entries do not overlap, found strides %s",
                         title.text, found.text);
-  return fail_foreign(
+  return foreign_fail(
       f, FOREIGN_WRONG_VALUE,
       "expected %s of %s that lie densely, found strides %s; hand over a contiguous copy",
       leading ? "steps" : "entries", title.text, found.text);
@@ -432,7 +423,7 @@ static rec_status check_tensor_places(foreign_call *f) {
   words first = {""};
   foreign_cursor at = {0};
   while (foreign_next(f->table, f->kind, &at)) {
-    const foreign_tensor *x = tensor_at(f, &at);
+    const foreign_tensor *x = foreign_tensor_at(f, &at);
     if (!x) continue;
     words title = title_of(f, table_memory(f->table, at.memory));
     rec_status status = check_device(f, title.text, x, first.text);
@@ -464,148 +455,14 @@ int foreign_shape(const foreign_call *f, int index, int64_t shape[FOREIGN_RANK_M
   return rank;
 }
 
-// ---- the arguments of the entry point --------------------------------------------------------
-
-static void put_field(char *arguments, int32_t field, int64_t value) {
-  memcpy(arguments + field, &value, sizeof value);
-}
-
-static void *foreign_data(const foreign_tensor *x) {
-  return x->data ? (char *)x->data + x->byte_offset : NULL;
-}
-
-// 0, dense, stands for the stride of an axis that has one entry.
-static int64_t tensor_stride(const foreign_tensor *x, int axis, int64_t parts) {
-  if (!x->strides || x->shape[axis] <= 1) return 0;
-  return x->strides[axis] == 0 ? REC_STRIDE_BROADCAST : x->strides[axis] * parts;
-}
-
-static void put_tensor_fields(const foreign_call *f, char *arguments, int index,
-                              const foreign_tensor *x) {
-  const rec_table_memory *memory = table_memory(f->table, index);
-  int64_t parts = has_complex_type(f->table, memory, x) ? 2 : 1;
-  put_field(arguments, memory->data_field, (int64_t)(intptr_t)foreign_data(x));
-  if (!memory->token) return;
-  put_field(arguments, memory->batch_stride_field, tensor_stride(x, 0, parts));
-  if (f->kind != REC_KERNEL_STEP)
-    put_field(arguments, memory->time_stride_field, tensor_stride(x, 1, parts));
-}
-
-static void fill_foreign_arguments(const foreign_call *f, char *arguments) {
-  const rec_table *table = f->table;
-  memset(arguments, 0, (size_t)table->arguments_size);
-  put_field(arguments, 0, table->arguments_size);
-  put_field(arguments, table->batch_field, f->batch);
-  put_field(arguments, table->time_field, f->time);
-  put_field(arguments, table->sequences_field, f->sequences);
-  if (f->packed)
-    put_field(arguments, table->cu_seqlens_field, (int64_t)(intptr_t)foreign_data(f->cu_seqlens));
-  for (int i = 0; i < table->axis_count; i++)
-    put_field(arguments, table_axis(table, i)->field, f->axis_size[i]);
-  foreign_cursor at = {0};
-  while (foreign_next(table, f->kind, &at)) {
-    const foreign_tensor *x = tensor_at(f, &at);
-    if (x) put_tensor_fields(f, arguments, at.memory, x);
-  }
-}
-
-// ---- memory for calls on the host ------------------------------------------------------------
-
-// Each thread keeps the workspace of its calls, which grows: fresh pages cost more than small calls
-// do.
-static _Thread_local struct {
-  void *memory;  // as malloc gave it; the workspace begins at the first multiple of REC_ALIGNMENT
-  int64_t bytes;
-} kept;
-
-static pthread_key_t kept_key;
-static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
-static void make_key(void) { pthread_key_create(&kept_key, free); }
-
-static void *kept_start(void) {
-  return kept.memory ? (void *)(((uintptr_t)kept.memory + REC_ALIGNMENT - 1) / REC_ALIGNMENT *
-                                REC_ALIGNMENT)
-                     : NULL;
-}
-
-static rec_status grow_kept(foreign_call *f, int64_t bytes) {
-  pthread_once(&kept_once, make_key);
-  free(kept.memory);
-  kept.memory = malloc((size_t)bytes + REC_ALIGNMENT);
-  kept.bytes = kept.memory ? bytes : 0;
-  pthread_setspecific(kept_key, kept.memory);
-  if (kept.memory) return REC_OK;
-  fail_foreign(f, FOREIGN_REFUSED, "expected %lld bytes of memory for the workspace, found less",
-               (long long)bytes);
-  return REC_ERROR_MEMORY;
-}
-
-// ---- the call --------------------------------------------------------------------------------
-
-static rec_status run_entry(const foreign_call *f, const char *arguments,
-                            const rec_launch *launch) {
-  switch (f->kind) {
-    case REC_KERNEL_FORWARD: return rec_forward_entry(f->table, arguments, launch);
-    case REC_KERNEL_STEP: return rec_step_entry(f->table, arguments, launch);
-    default: return rec_backward_entry(f->table, arguments, launch);
-  }
-}
-
-static rec_status measure_workspace(const foreign_call *f, const char *arguments,
-                                    const rec_launch *launch, int64_t *bytes) {
-  rec_sizes sizes = {.size = sizeof sizes,
-                     .device_kind = launch->device_kind,
-                     .device_number = launch->device_number};
-  rec_status status = rec_sizes_entry(f->table, arguments, &sizes);
-  *bytes = call_workspace_of(&sizes, f->kind, launch->saved);
-  return status;
-}
-
-// The entry point says whether the workspace is enough, so that small calls need not ask for its
-// size.
-static rec_status run_on_host(foreign_call *f, const char *arguments, rec_launch *launch) {
-  launch->workspace = kept_start();
-  launch->workspace_bytes = kept.bytes;
-  rec_status status = run_entry(f, arguments, launch);
-  int64_t bytes = 0;
-  if (status != REC_ERROR_WORKSPACE || measure_workspace(f, arguments, launch, &bytes) != REC_OK ||
-      bytes <= kept.bytes)
-    return status;
-  status = grow_kept(f, bytes);
-  if (status != REC_OK) return status;
-  launch->workspace = kept_start();
-  launch->workspace_bytes = kept.bytes;
-  return run_entry(f, arguments, launch);
-}
-
-static rec_status run_on_cuda(foreign_call *f, const char *arguments, rec_launch *launch) {
-  launch->device_kind = REC_DEVICE_CUDA;
-  launch->device_number = f->device.number;
-  launch->stream = f->stream;
-  rec_status status = measure_workspace(f, arguments, launch, &launch->workspace_bytes);
-  if (status != REC_OK || launch->workspace_bytes == 0)
-    return status == REC_OK ? run_entry(f, arguments, launch) : status;
-  launch->workspace =
-      f->allocate ? f->allocate(f->allocate_context, launch->workspace_bytes) : NULL;
-  if (launch->workspace) return run_entry(f, arguments, launch);
-  fail_foreign(f, FOREIGN_REFUSED,
-               "expected %lld bytes of GPU memory for the workspace, found none",
-               (long long)launch->workspace_bytes);
-  return REC_ERROR_MEMORY;
-}
-
-static int64_t bytes_of_tensor(const foreign_tensor *x) {
-  int64_t bytes = x->dtype.bits / 8 * x->dtype.lanes;
-  for (int i = 0; i < x->rank; i++) bytes *= x->shape[i];
-  return bytes;
-}
+// ---- before a call runs ----------------------------------------------------------------------
 
 static rec_status check_saved(foreign_call *f) {
   const foreign_tensor *x = f->saved;
   if (!x) return REC_OK;
   rec_status status = check_device(f, "saved", x, "the first tensor");
   if (status != REC_OK || foreign_is_dense(x, 0)) return status;
-  return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected dense bytes of saved, found strides %s",
+  return foreign_fail(f, FOREIGN_WRONG_VALUE, "expected dense bytes of saved, found strides %s",
                       numbers_text(x->strides, x->rank).text);
 }
 
@@ -615,44 +472,14 @@ static rec_status check_wanted_outputs(foreign_call *f) {
   foreign_cursor at = {0};
   while (f->kind != REC_KERNEL_BACKWARD && foreign_next(f->table, f->kind, &at)) {
     const rec_table_memory *memory = table_memory(f->table, at.memory);
-    if (memory->forward_use == REC_WRITE && !tensor_at(f, &at))
-      return fail_foreign(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none",
+    if (memory->forward_use == REC_WRITE && !foreign_tensor_at(f, &at))
+      return foreign_fail(f, FOREIGN_WRONG_VALUE, "expected data for %s, found none",
                           title_of(f, memory).text);
   }
   return REC_OK;
 }
 
-rec_status foreign_saved_bytes(const foreign_call *f, int64_t *bytes) {
-  int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
-  fill_foreign_arguments(f, (char *)fields);
-  rec_sizes sizes = {.size = sizeof sizes,
-                     .device_kind = on_cuda(f->device) ? REC_DEVICE_CUDA : REC_DEVICE_HOST,
-                     .device_number = f->device.number};
-  rec_status status = rec_sizes_entry(f->table, fields, &sizes);
-  *bytes = sizes.saved;
-  return status;
-}
-
-rec_status foreign_run(foreign_call *f) {
+rec_status foreign_check(foreign_call *f) {
   rec_status status = check_saved(f);
-  if (status == REC_OK) status = check_wanted_outputs(f);
-  if (status != REC_OK) return status;
-  int64_t fields[f->table->arguments_size / (int32_t)sizeof(int64_t)];
-  fill_foreign_arguments(f, (char *)fields);
-  rec_launch launch = {.size = sizeof launch,
-                       .abi_major = REC_ABI_MAJOR,
-                       .abi_minor = REC_ABI_MINOR,
-                       .threads = f->threads,
-                       .parallel_for = f->parallel_for,
-                       .parallel_context = f->parallel_context};
-  if (f->saved) {
-    launch.saved = foreign_data(f->saved);
-    launch.saved_bytes = bytes_of_tensor(f->saved);
-  }
-  f->fault = FOREIGN_REFUSED;
-  status = on_cuda(f->device) ? run_on_cuda(f, (char *)fields, &launch)
-                              : run_on_host(f, (char *)fields, &launch);
-  // The workspace is ours: what does not fit is `saved`.
-  if (status == REC_ERROR_ARGUMENT || status == REC_ERROR_WORKSPACE) f->fault = FOREIGN_WRONG_VALUE;
-  return status;
+  return status == REC_OK ? check_wanted_outputs(f) : status;
 }

@@ -80,15 +80,6 @@ typedef struct foreign_call {
   foreign_fault fault;              // of a call that did not return REC_OK
 } foreign_call;
 
-// Finds the variant and the sizes of a call, and checks all tensors that are there.
-rec_status foreign_read(foreign_call *call);
-
-// Bytes that a forward of a call that was read saves for its backward.
-rec_status foreign_saved_bytes(const foreign_call *call, int64_t *bytes);
-
-// Runs a call that was read. Results that are not there are not wanted; outputs must be there.
-rec_status foreign_run(foreign_call *call);
-
 // Goes through the tensors of a kind of call, in their order. Begin with zeros.
 typedef struct foreign_cursor {
   int group, memory;  // of the tensor: its memory in the table
@@ -96,6 +87,25 @@ typedef struct foreign_cursor {
   bool result;
 } foreign_cursor;
 bool foreign_next(const rec_table *table, int kind, foreign_cursor *at);
+
+// Finds the variant and the sizes of a call, and checks all tensors that are there.
+rec_status foreign_read(foreign_call *call);
+
+// Bytes that a forward of a call that was read saves for its backward.
+rec_status foreign_saved_bytes(const foreign_call *call, int64_t *bytes);
+
+// What foreign.c and foreign_run.c share: a message, the tensor at a cursor, checks of what a call
+// that runs must have beside what foreign_read asks for.
+rec_status foreign_fail(foreign_call *call, foreign_fault fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+const foreign_tensor *foreign_tensor_at(const foreign_call *call, const foreign_cursor *at);
+bool foreign_has_complex_type(const rec_table *table, const rec_table_memory *memory,
+                              const foreign_tensor *tensor);
+bool foreign_on_cuda(foreign_device device);
+rec_status foreign_check(foreign_call *call);
+
+// Runs a call that was read. Results that are not there are not wanted; outputs must be there.
+rec_status foreign_run(foreign_call *call);
 
 // The shape of a tensor of a call that was read; returns its rank. Complex numbers are a last axis
 // of two.

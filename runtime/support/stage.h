@@ -53,6 +53,14 @@ typedef struct stage_slices {
 void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
                stage_results results, const stage_slices *slices, void *workspace);
 
+// Below this many numbers read and written, waking other threads costs more than they save.
+#define STAGE_WORTH_THREADS ((int64_t)1 << 15)
+
+// stage_sums.c: a result as the sum of so many copies of it, which lie one behind the other in each
+// batch entry.
+void stage_sum_copies(const call *call, const rec_table_memory *memory, const void *copies,
+                      int64_t copy_count);
+
 // Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where
 // it is not `worth` more.
 void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task lane, void *argument);
@@ -60,6 +68,12 @@ void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task la
 // A memory that holds states: one entry per batch entry, none per step.
 static inline bool stage_is_state(const rec_table_memory *memory) {
   return memory->per_batch && !memory->token;
+}
+
+// Batch entries of a memory; packed tokens are one.
+static inline int64_t stage_entries(const call *c, const rec_table_memory *memory) {
+  if (!memory->per_batch) return 1;
+  return memory->token ? c->batch : call_entries(c);
 }
 
 // Bytes of call.replaced.

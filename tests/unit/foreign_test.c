@@ -5,6 +5,7 @@
 #include "runtime/support/foreign.c"
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
+#include "runtime/support/foreign_run.c"
 
 // After the code under test, whose parameters are called like types of the compiler.
 #include "compiler/artifact/tables.h"

@@ -29,6 +29,7 @@
 #include "runtime/support/segment.c"
 #include "runtime/support/split.c"
 #include "runtime/support/stage.c"
+#include "runtime/support/stage_sums.c"
 #include "runtime/support/summary.c"
 #include "runtime/support/window.c"
 

@@ -30,7 +30,7 @@ function(build_support_object output folder)
     get_filename_component(name ${source} NAME_WE)
     set(object ${objects_folder}/${name}.o)
     set(options -O3)
-    if(name MATCHES "^(foreign|tvm_ffi|torch_abi|xla.*)$")  # every library has them, few calls come through them
+    if(name MATCHES "^(foreign.*|tvm_ffi|torch_abi|xla.*)$")  # every library has them, few calls come through them
       set(options -Os)
     endif()
     if(name STREQUAL torch_abi)  # throws C++ exceptions
