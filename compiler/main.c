@@ -1,5 +1,4 @@
 // The recc command: reads the command line and calls the pipeline.
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,21 +103,10 @@ static int run_compiler(int argc, char **argv) {
   return status;
 }
 
-// What was printed must have arrived, on a disk that may be full. A run that has failed has said
-// why.
-static int end_output(int status) {
-  bool failed = ferror(stdout);
-  errno = 0;
-  if (fclose(stdout)) failed = true;
-  if (status || !failed) return status;
-  fprintf(stderr, "error: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
-  return 1;
-}
-
 void watch_memory(void);  // compiler/emit/link.cpp
 
 int main(int argc, char **argv) {
   start_program("error", 1);
   watch_memory();
-  return end_output(run_compiler(argc, argv));
+  return end_program("error", run_compiler(argc, argv), 1);
 }

@@ -85,8 +85,6 @@ static double small_float(unsigned bits, int exponent_bits, int fraction_bits, b
   return sign * ldexp(fraction + (1u << fraction_bits), exponent - bias - fraction_bits);
 }
 
-float rec_half_to_float(uint16_t bits) { return (float)small_float(bits, 5, 10, false); }
-
 // Rounds to a type of `fraction_bits` fraction bits: nearest, ties to even. Values stay exact
 // doubles until the end.
 static uint16_t double_to_small(double value, int exponent_bits, int fraction_bits) {
@@ -105,8 +103,6 @@ static uint16_t double_to_small(double value, int exponent_bits, int fraction_bi
   return (uint16_t)(sign | (((unsigned)(exponent + bias - 1) << fraction_bits) + (unsigned)units));
 }
 
-uint16_t rec_float_to_half(float value) { return double_to_small(value, 5, 10); }
-
 static double load_typed_number(const unsigned char *from, rec_dtype type) {
   uint16_t two;
   uint32_t four;
@@ -115,7 +111,7 @@ static double load_typed_number(const unsigned char *from, rec_dtype type) {
   switch (type) {
     case REC_F8_E5M2: return small_float(*from, 5, 2, false);
     case REC_F8_E4M3: return small_float(*from, 4, 3, true);
-    case REC_F16: memcpy(&two, from, 2); return rec_half_to_float(two);
+    case REC_F16: memcpy(&two, from, 2); return small_float(two, 5, 10, false);
     case REC_BF16:
       memcpy(&two, from, 2);
       four = (uint32_t)two << 16;

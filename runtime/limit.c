@@ -145,8 +145,7 @@ static double elementwise_cost(const counter *c) {
 // the key axes.
 static double shared_keys(const counter *c, const state_structure *s, axis_set axes) {
   double fewest = counted_entries(c, axes);
-  for (int i = 0; i < c->body->tensors.count; i++) {
-    const typed_tensor *t = &c->body->tensors.items[i];
+  vec_each(const typed_tensor, t, c->body->tensors) {
     if (t->kind != TENSOR_INPUT || !s->key_axes || (t->axis_set & s->key_axes) != s->key_axes)
       continue;
     fewest = fmin(fewest, counted_entries(c, t->axis_set));

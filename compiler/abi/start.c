@@ -1,8 +1,10 @@
 #include "compiler/abi/start.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,4 +99,13 @@ void start_program(const char *name, int status) {
   signal(SIGXFSZ, SIG_IGN);
   widen_stacks();
   watch_stack(name, status);
+}
+
+int end_program(const char *name, int status, int failed) {
+  bool lost = ferror(stdout);
+  errno = 0;
+  if (fclose(stdout)) lost = true;
+  if (status || !lost) return status;
+  fprintf(stderr, "%s: standard output: %s\n", name, errno ? strerror(errno) : "cannot be written");
+  return failed;
 }

@@ -42,16 +42,13 @@ static bool has_suffix(const char *name, const char *suffix) {
   return length >= end && strcmp(name + length - end, suffix) == 0;
 }
 
-static bool has_prefix(const char *name, const char *prefix) {
-  return strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
 // Macros of the headers that the generated one includes: INT32_MAX, SIZE_WIDTH.
 static bool is_macro(const char *name) {
   static const char *const types[] = {"INT", "UINT", "SIZE", "PTRDIFF", "WCHAR", "WINT", "SIG"};
   bool found = false;
   if (has_suffix(name, "_MAX") || has_suffix(name, "_MIN") || has_suffix(name, "_WIDTH"))
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) found |= has_prefix(name, types[i]);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+      found |= strncmp(name, types[i], strlen(types[i])) == 0;
   return found;
 }
 

@@ -1,8 +1,6 @@
 // The file that a command is given: a path, or std.NAME, a file of the standard library.
 #pragma once
 
-#include <stdbool.h>
-
 #include "compiler/base/embedded.h"
 #include "compiler/base/source.h"
 

@@ -38,9 +38,6 @@ tile_program *chunk_build_forward_for_host(arena *a, const recurrence *from, int
 // Such blocks are not made: the report says what they would take.
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from);
 
-// Without any a chunk program has scans over the steps alone: they are no less work than the steps.
-bool chunk_has_products(const tile_program *chunk);
-
 // `length` independent steps of a recurrence without states and lags (pointwise parts of layers).
 // NULL otherwise.
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);

@@ -7,7 +7,6 @@
 // a product of the masks of both, [t,r] by [r,s]: sums of products of decays, nothing divided or
 // subtracted. Chains of several states are products of several masks. (Z, M) decay by the
 // triangular matrices (a, 0; c a, b), and P is what their products have below the diagonal.
-#include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
 static int middle_axis(scan *s) {

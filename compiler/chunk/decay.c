@@ -10,7 +10,6 @@
 // A product of the pyramid is made by multiplication alone; no quotient or difference of products
 // is formed. Factors of 0, negative or complex factors and factors above 1 are therefore ordinary,
 // in gradients as well.
-#include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
 // Products over the steps of each segment. There are four: up to a step with it, up to a step

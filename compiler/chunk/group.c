@@ -6,7 +6,6 @@
 //
 // First come the updates as sums of products, in which sums over the group are unknown. Then come
 // decays, increments and terms of other states. Then one system is solved for all unknown sums.
-#include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
 enum { STATES_MAX = 64 };  // in a set of states

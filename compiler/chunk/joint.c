@@ -14,7 +14,6 @@
 // States that are used entry by entry are scanned. The matrix gets the increment as one more
 // column, and a row (0, .., 0, 1). The products up to a step then hold the states in that column.
 // Their other columns hold the factors of the states before the chunk.
-#include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
 
 // Members, and what is added to them in scans.

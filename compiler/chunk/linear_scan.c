@@ -17,7 +17,6 @@
 // Pairs get their exact decay. Division is an operation. Decays and keys are masked on padded rows.
 #include <string.h>
 
-#include "compiler/base/ice.h"
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
 
@@ -337,12 +336,6 @@ tile_program *chunk_build_for_host(arena *a, const recurrence *from, int length,
 tile_program *chunk_build_forward_for_host(arena *a, const recurrence *from, int length,
                                            const char **reason) {
   return build_chunk(a, from, length, SCAN_FOR_HOST_FORWARD, reason);
-}
-
-bool chunk_has_products(const tile_program *chunk) {
-  for (int i = 0; i < chunk->values.count; i++)
-    if (chunk->values.items[i].op == TILE_DOT) return true;
-  return false;
 }
 
 axis_set chunk_toeplitz_axes(arena *a, const recurrence *from) {

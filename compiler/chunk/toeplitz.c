@@ -104,17 +104,23 @@ static bool reads_fit(invariance *v, int tensor) {
   return true;
 }
 
+static invariance invariance_of(const scan *s, const scan_state *state) {
+  int count = s->body->values.count;
+  invariance v = {.body = s->body,
+                  .keys = state->summed,
+                  .varies = ARENA_ARRAY(s->arena, bool, count),
+                  .depends = ARENA_ARRAY(s->arena, bool, count)};
+  find_varying(&v);
+  return v;
+}
+
 bool toeplitz_fits(const scan *s, int index) {
   const scan_state *state = &s->states[index];
   const state_structure *structure = state->structure;
   bool diagonal = structure->class == STATE_ELEMENTWISE || structure->class == STATE_AXIS_DECAY ||
                   structure->class == STATE_SCALAR_DECAY;
   if (!diagonal || !state->summed || state->entries) return false;
-  int count = s->body->values.count;
-  invariance v = {.body = s->body, .keys = state->summed};
-  v.varies = ARENA_ARRAY(s->arena, bool, count);
-  v.depends = ARENA_ARRAY(s->arena, bool, count);
-  find_varying(&v);
+  invariance v = invariance_of(s, state);
   if (structure->decay != NO_VALUE && v.varies[structure->decay]) return false;
   if (structure->increment != NO_VALUE && !is_separable(&v, structure->increment, true))
     return false;
@@ -155,11 +161,7 @@ axis_set toeplitz_of_matrices(const scan *s, int index) {
   const scan_state *state = &s->states[index];
   const state_structure *structure = state->structure;
   if (structure->class != STATE_ELEMENTWISE || !state->summed || state->entries) return 0;
-  int count = s->body->values.count;
-  invariance v = {.body = s->body, .keys = state->summed};
-  v.varies = ARENA_ARRAY(s->arena, bool, count);
-  v.depends = ARENA_ARRAY(s->arena, bool, count);
-  find_varying(&v);
+  invariance v = invariance_of(s, state);
   if (structure->decay == NO_VALUE || v.varies[structure->decay]) return 0;
   if (structure->increment == NO_VALUE || !reads_fit(&v, state->tensor)) return 0;
   axis_set writes = axes_of_writes(&v, structure->increment);

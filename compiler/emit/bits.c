@@ -5,8 +5,6 @@
 // Addresses in swizzled memory are made of these: what no swizzle can change is added behind it.
 #include "compiler/emit/bits.h"
 
-#include "compiler/base/ice.h"
-
 // Deeper operands may have any bits.
 enum { MOST_DEPTH = 12 };
 

@@ -202,12 +202,18 @@ static ir log_edges(emitter *e, ir x, ir y) {
   return choose(e, real_compare(e, LLVMRealULT, x, number(e, 0, x)), number(e, NAN, x), y);
 }
 
-static ir log_f32(emitter *e, ir x) {
+// Of a denormal number, too.
+static log_parts split_any_exponent(emitter *e, ir x) {
   ir small = real_compare(e, LLVMRealOLT, x, number(e, 1.17549435e-38, x));
   ir normal = choose(e, small, real_mul(e, x, number(e, 8388608.0, x)), x);
   log_parts parts = split_exponent(e, normal);
-  ir k = choose(e, small, real_sub(e, parts.exponent, number(e, 23, x)), parts.exponent);
-  return log_edges(e, x, log_of_parts(e, parts.fraction, k));
+  parts.exponent = choose(e, small, real_sub(e, parts.exponent, number(e, 23, x)), parts.exponent);
+  return parts;
+}
+
+static ir log_f32(emitter *e, ir x) {
+  log_parts parts = split_any_exponent(e, x);
+  return log_edges(e, x, log_of_parts(e, parts.fraction, parts.exponent));
 }
 
 // The rounding error of 1 + x goes back into the fraction.
@@ -250,10 +256,6 @@ static ir softplus_f32(emitter *e, ir x) {
 // The divisor is at least 1 and not large.
 static ir bounded_quotient(emitter *e, ir x, ir y) {
   return e->gpu ? gpu_quotient(e, x, y) : real_div(e, x, y);
-}
-
-static ir division(emitter *e, ir x, ir y) {
-  return gpu_approximates(e) ? gpu_division(e, x, y) : real_div(e, x, y);
 }
 
 static ir emit_root(emitter *e, ir x) {
@@ -453,18 +455,15 @@ static ir pow_body(emitter *e, const char *name, ir *args, int count) {
                                  0.0013407258189980008, 0.00015596283830696534};
   ir x = args[0], p = args[1];
   LLVMTypeRef wide = double_like(e, x);
-  ir small = real_compare(e, LLVMRealOLT, x, number(e, 1.17549435e-38, x));
-  ir normal = choose(e, small, real_mul(e, x, number(e, 8388608.0, x)), x);
-  log_parts parts = split_exponent(e, normal);
-  ir k = choose(e, small, real_sub(e, parts.exponent, number(e, 23, x)), parts.exponent);
+  log_parts parts = split_any_exponent(e, x);
   ir f = LLVMBuildFPExt(e->b, parts.fraction, wide, "");
   ir s = LLVMBuildFDiv(e->b, f, LLVMBuildFAdd(e->b, f, double_number(wide, 2), ""), "");
   ir z = LLVMBuildFMul(e->b, s, s, "");
   ir q = double_number(wide, log_c[5]);
   for (int i = 4; i >= 0; i--)
     q = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, z, ""), double_number(wide, log_c[i]), "");
-  ir log2 =
-      LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""), LLVMBuildFPExt(e->b, k, wide, ""), "");
+  ir log2 = LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, q, s, ""),
+                          LLVMBuildFPExt(e->b, parts.exponent, wide, ""), "");
   ir product = LLVMBuildFMul(e->b, LLVMBuildFPExt(e->b, p, wide, ""), log2, "");
   ir limit = double_number(wide, 200), under = double_number(wide, -200);
   product = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, product, limit, ""), limit,
@@ -544,7 +543,8 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
     case TILE_ADD: return real_add(e, x, args[1]);
     case TILE_SUB: return real_sub(e, x, args[1]);
     case TILE_MUL: return real_mul(e, x, args[1]);
-    case TILE_DIV: return division(e, x, args[1]);
+    case TILE_DIV:
+      return gpu_approximates(e) ? gpu_division(e, x, args[1]) : real_div(e, x, args[1]);
     case TILE_MIN: return choose(e, real_compare(e, LLVMRealOLT, x, args[1]), x, args[1]);
     case TILE_MAX: return choose(e, real_compare(e, LLVMRealOGT, x, args[1]), x, args[1]);
     case TILE_LESS: return comparison(e, LLVMRealOLT, x, args[1]);

@@ -75,13 +75,9 @@ static void put_latex_terms(const document *d, const formula *f, const char *sig
   *used += f->weight;
 }
 
-static const char *left_axes(const formula *left) {
-  return left->count ? left->args[0]->axes : left->axes;
-}
-
 static void put_latex_equation(const document *d, const equation *e, bool last) {
   int used = 0;
-  const char *axes = left_axes(e->left);
+  const char *axes = e->left->count ? e->left->args[0]->axes : e->left->axes;
   fprintf(d->out, "  %s &=", formula_latex(d->a, e->left));
   put_latex_terms(d, e->right, "", &used);
   if (axes) fprintf(d->out, " && \\text{\\scriptsize $[\\mathit{%s}]$}", axes);
@@ -248,18 +244,12 @@ static void put_programs(const document *d, const tile_program *forward, const c
 // how.
 enum { TWO_LEVELS = 4 };
 
-static bool has_levels(const tile_program *program) {
-  for (int i = 0; i < program->values.count; i++)
-    if (program->values.items[i].op == TILE_SPLIT) return true;
-  return false;
-}
-
 static void put_forms(const document *d, const recurrence *r, int length) {
   const char *reason = "";
   const tile_program *chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length, &reason);
-  bool levels = chunk && has_levels(chunk);
+  bool levels = chunk && tile_has_op(chunk, TILE_SPLIT);
   if (levels) chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length = TWO_LEVELS, &reason);
-  if (chunk && !chunk_has_products(chunk)) {
+  if (chunk && !tile_has_op(chunk, TILE_DOT)) {
     chunk = NULL;
     reason = "chunks would be scans without products";
   }

@@ -181,6 +181,8 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
 bool call_unembed(instance *in, const ast_expr *call, const layer_target *target,
                   sema_operand *out);
 bool call_conv1d(instance *in, const ast_expr *call, operands *out);
+// items.c: how many names the statements of a kind declare.
+int declared_count(ast_stmt_kind kind, const ast_item *item);
 // items.c: a recurrence or layer with any number of outputs; false if the name is neither, *good
 // false after an error.
 bool call_item(instance *in, const ast_expr *call, operands *out, bool *good);

@@ -135,10 +135,10 @@ static bool read_item_arguments(instance *in, item_call *c) {
   return true;
 }
 
-static int input_count(const ast_item *item) {
+int declared_count(ast_stmt_kind kind, const ast_item *item) {
   int count = 0;
   for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_INPUT)
+    if (item->body.statements.items[i]->kind == kind)
       count += item->body.statements.items[i]->decls.count;
   return count;
 }
@@ -210,7 +210,7 @@ static bool check_argument_axes(instance *in, const item_call *c) {
 }
 
 static bool check_argument_count(instance *in, const item_call *c) {
-  int wanted = input_count(c->callee->item);
+  int wanted = declared_count(AST_INPUT, c->callee->item);
   if (c->arguments.count == wanted) return true;
   const char *names = "";
   for (int i = 0; i < wanted; i++)

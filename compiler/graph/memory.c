@@ -53,17 +53,13 @@ static int larger_first(const void *a, const void *b) {
   return x->buffer - y->buffer;
 }
 
-static bool lifetimes_meet(const lifetime *a, const lifetime *b) {
-  return a->first <= b->last && b->first <= a->last;
-}
-
 // The lowest place where the i-th buffer fits beside those already placed.
 static int64_t find_buffer_place(const graph_model *model, const lifetime *lives, int i) {
   int64_t place = 0;
   for (int k = 0; k < i; k++) {
     int64_t other = model->buffers.items[lives[k].buffer].place;
     bool apart = place + lives[i].elements <= other || other + lives[k].elements <= place;
-    if (apart || !lifetimes_meet(&lives[i], &lives[k])) continue;
+    if (apart || lives[i].first > lives[k].last || lives[k].first > lives[i].last) continue;
     place = other + lives[k].elements;
     k = -1;
   }

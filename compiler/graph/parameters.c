@@ -4,7 +4,6 @@
 //                                                              part z: elements 0..16383
 //                                                              part dt: elements 16384..16639
 //   init calm for Mamba2 { in_proj.dt ~ 0 }                    part dt: number 0
-#include <math.h>
 #include <string.h>
 
 #include "compiler/graph/build.h"

@@ -6,7 +6,6 @@
 // restate.
 #include "compiler/graph/settings.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "compiler/abi/segment.h"

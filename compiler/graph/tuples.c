@@ -3,20 +3,12 @@
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
 
-static int output_count(const ast_item *item) {
-  int count = 0;
-  for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_OUTPUT)
-      count += item->body.statements.items[i]->decls.count;
-  return count;
-}
-
 static bool is_tuple(instance *in, const ast_expr *e) {
   if (e->kind == AST_TUPLE) return true;
   if (e->kind == AST_REPEAT) return e->repeat.carried.count > 1;
   if (e->kind != AST_CALL) return false;
   const typed_name *item = sema_find(in->item->file, e->call.callee.text);
-  if (item && item->item->kind != AST_FN) return output_count(item->item) > 1;
+  if (item && item->item->kind != AST_FN) return declared_count(AST_OUTPUT, item->item) > 1;
   return call_positional(e, 0) && !call_positional(e, 1) && is_tuple(in, call_positional(e, 0));
 }
 

@@ -1,6 +1,5 @@
 // The messages of recc as diagnostics of the protocol. A message about a file that is imported
 // stands at the import.
-#include <string.h>
 
 #include "compiler/lsp/server.h"
 

@@ -1,28 +1,16 @@
 // Sharing of equal values, and the smart constructor that applies the rewrites of simplify.c.
 #include "compiler/recurrence/make.h"
 
-#include <string.h>
-
+#include "compiler/base/hash.h"
 #include "compiler/recurrence/simplify.h"
 
-static uint64_t mix(uint64_t hash, uint64_t x) {
-  hash = (hash ^ x) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
-
-static uint64_t number_bits(double x) {
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
 static uint64_t hash_typed_value(const typed_value *v) {
-  uint64_t hash = mix(17, (uint64_t)v->op);
-  for (int k = 0; k < value_arity(v->op); k++) hash = mix(hash, (uint64_t)v->args[k]);
-  hash = mix(hash, v->over);
-  hash = mix(hash, number_bits(v->number));
-  hash = mix(hash, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
-  return mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
+  uint64_t hash = hash_mix(17, (uint64_t)v->op);
+  for (int k = 0; k < value_arity(v->op); k++) hash = hash_mix(hash, (uint64_t)v->args[k]);
+  hash = hash_mix(hash, v->over);
+  hash = hash_mix(hash, number_bits(v->number));
+  hash = hash_mix(hash, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  return hash_mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
 }
 
 static bool same_typed_value(const typed_value *a, const typed_value *b) {

@@ -110,12 +110,6 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
 
 // ---- complex ------------------------------------------------------------------------------------
 
-static complex_number complex_sum(complex_number a, complex_number b) {
-  return (complex_number){a.re + b.re, a.im + b.im};
-}
-static complex_number complex_difference(complex_number a, complex_number b) {
-  return (complex_number){a.re - b.re, a.im - b.im};
-}
 static complex_number negative(complex_number a) { return (complex_number){-a.re, -a.im}; }
 static complex_number conjugate(complex_number a) { return (complex_number){a.re, -a.im}; }
 static complex_number scaled_complex(complex_number a, double s) {
@@ -158,8 +152,8 @@ static complex_number complex_expm1(complex_number x) {
 complex_number complex_value(const typed_value *v, const complex_number x[3]) {
   switch (v->op) {
     case VALUE_NEG: return negative(x[0]);
-    case VALUE_ADD: return complex_sum(x[0], x[1]);
-    case VALUE_SUB: return complex_difference(x[0], x[1]);
+    case VALUE_ADD: return (complex_number){x[0].re + x[1].re, x[0].im + x[1].im};
+    case VALUE_SUB: return (complex_number){x[0].re - x[1].re, x[0].im - x[1].im};
     case VALUE_MUL: return complex_product(x[0], x[1]);
     case VALUE_DIV: return over(x[0], x[1]);
     case VALUE_WHOLE_POWER: return complex_whole_power(x[0], v->index);

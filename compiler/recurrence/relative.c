@@ -285,14 +285,8 @@ static void find_relatives(finder *f, recurrence_relatives *found, int tensor,
 static recurrence *recurrence_copy(arena *a, const recurrence *from) {
   recurrence *copy = ARENA_NEW(a, recurrence);
   copy->body = from->body;
-  copy->body.values.items = ARENA_ARRAY(a, typed_value, from->body.values.count);
-  memcpy(copy->body.values.items, from->body.values.items,
-         sizeof(typed_value) * (size_t)from->body.values.count);
-  copy->body.values.capacity = from->body.values.count;
-  copy->body.tensors.items = ARENA_ARRAY(a, typed_tensor, from->body.tensors.count);
-  memcpy(copy->body.tensors.items, from->body.tensors.items,
-         sizeof(typed_tensor) * (size_t)from->body.tensors.count);
-  copy->body.tensors.capacity = from->body.tensors.count;
+  vec_keep(a, &copy->body.values);
+  vec_keep(a, &copy->body.tensors);
   return copy;
 }
 

@@ -180,11 +180,7 @@ static bool tile_adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || o
 // Products whose only reader is a sum: product and sum are one instruction.
 static bool *fused_products(arena *a, const tile_program *p) {
   bool *fused = ARENA_ARRAY(a, bool, p->values.count);
-  int *uses = ARENA_ARRAY(a, int, p->values.count);
-  vec_each(const tile_value, v, p->values) {
-    for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
-  }
-  for (int i = 0; i < p->results.count; i++) uses[p->results.items[i].value]++;
+  const int *uses = tile_count_uses(a, p);
   vec_each(const tile_value, v, p->values) {
     bool found = false;
     for (int k = 0; tile_adds(v->op) && k < tile_arity(v->op) && !found; k++) {

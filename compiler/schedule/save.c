@@ -37,16 +37,6 @@ typedef struct saver {
   bool *after_states;
 } saver;
 
-static void count_saved_uses(saver *s) {
-  const tile_program *p = s->backward;
-  s->uses = ARENA_ARRAY(s->a, int, p->values.count);
-  s->read = ARENA_ARRAY(s->a, bool, p->values.count);
-  vec_each(const tile_value, v, p->values) {
-    for (int k = 0; k < tile_arity(v->op); k++) s->uses[v->args[k]]++;
-  }
-  for (int i = 0; i < p->results.count; i++) s->uses[p->results.items[i].value]++;
-}
-
 // Takes away the operands of a value (or gives them back), and all that nobody else needs; returns
 // what it costs.
 static double take_away(saver *s, tile_id id, int sign) {
@@ -128,7 +118,8 @@ static saver saver_of(arena *a, const tile_program *forward, const tile_program 
   s.costs = cost_of_values(a, backward, clone);
   s.sections = tile_sections(a, forward);
   s.image = tile_find_equal(a, forward, backward);
-  count_saved_uses(&s);
+  s.uses = tile_count_uses(s.a, s.backward);
+  s.read = ARENA_ARRAY(s.a, bool, s.backward->values.count);
   return s;
 }
 
@@ -160,8 +151,7 @@ static tile_id *saved_of_forward(const saver *s, int *count) {
   tile_id *saved = ARENA_ARRAY(s->a, tile_id, p->values.count);
   *count = 0;
   for (int i = 0; i < p->results.count; i++) *count += p->results.items[i].place.role == TILE_KEEP;
-  for (int i = 0; i < p->results.count; i++) {
-    const tile_result *r = &p->results.items[i];
+  vec_each(const tile_result, r, p->results) {
     if (r->place.role != TILE_KEEP) continue;
     saved[r->place.stash] = r->value;
     if (!may_be_saved(s, r->value)) *count = -1;

@@ -258,16 +258,10 @@ typedef struct chunk_choice {
   bool pointwise;
 } chunk_choice;
 
-static bool has_branches(const tile_program *p) {
-  for (int i = 0; i < p->values.count; i++)
-    if (p->values.items[i].op == TILE_SELDOM) return true;
-  return false;
-}
-
 // The program of the forward kernel, of which no gradient is derived: its decays may be smaller.
 static const tile_program *forward_alone(scheduler *s, const tile_program *forward) {
   const char *why = NULL;
-  if (has_branches(forward)) {
+  if (tile_has_op(forward, TILE_SELDOM)) {
     const tile_program *alone =
         program_of_length(s->a, PROGRAM_HOST_FORWARD, s->r, forward->chunk, &why);
     if (alone) forward = alone;
@@ -578,7 +572,7 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   if (!add_chunks(s, reason)) return false;
   chunk_choice best = best_chunks(s, &chunks);
   double ratio = alternative_cost(s, &chunks) / alternative_cost(s, &steps);
-  bool has_products = chunk_has_products(best.back);
+  bool has_products = tile_has_op(best.back, TILE_DOT);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
                          ratio, has_products ? "" : ", for they have no products");
   // GPU threads with small states in registers gain nothing from products. A step of a thread block

@@ -157,7 +157,7 @@ static void slice_kernel(scheduler *s, const tile_program *forward, kernel *summ
   program_work w = {.from = summary->program, .forward = slice.program, .clone = s->out->clone};
   for (int i = 0; i < slice.grid_count; i++) w.axes |= axis_bit(slice.grid_axes[i]);
   program_run(s->a, PROGRAM_SLICE, &w);
-  if (w.spared < least_spared || !chunk_has_products(w.forward)) return;
+  if (w.spared < least_spared || !tile_has_op(w.forward, TILE_DOT)) return;
   s->out->spared_of_slice = w.spared;
   summary->program = w.made;
   slice.program = w.forward;

@@ -225,6 +225,14 @@ static void add_item_name(sema *s, typed_file *file, typed_file *home, const ast
   }
 }
 
+static void refuse_taken(sema *s, span where, const char *expected, const ast_item *item,
+                         const typed_name *taken, const char *already) {
+  const char *kind = item_kind_text(taken->item->kind);
+  diag_error(s->messages, where, "%s, found '%s', which is the name of a%s %s%s", expected,
+             item->name.text, taken->item->kind == AST_INIT ? "n" : "", kind, already);
+  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here", kind, taken->name);
+}
+
 static void add_own(sema *s, typed_file *file, const ast_item *item) {
   sema_note_item(s, item->name.span, item);
   if (is_callable(item->kind)) {
@@ -233,11 +241,7 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
   }
   const typed_name *taken = find_in_space(file, item);
   if (taken) {
-    diag_error(s->messages, item->name.span,
-               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
-               taken->item->kind == AST_INIT ? "n" : "", item_kind_text(taken->item->kind));
-    diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
-              item_kind_text(taken->item->kind), taken->name);
+    refuse_taken(s, item->name.span, "expected a new name", item, taken, "");
     return;
   }
   add_item_name(s, file, file, item);
@@ -250,12 +254,7 @@ static void add_imported(sema *s, typed_file *file, const typed_import *import,
     add_item_name(s, file, import->file, item);
     return;
   }
-  diag_error(s->messages, import->span,
-             "expected new names from an import, found '%s', which is the name of a%s %s already",
-             item->name.text, taken->item->kind == AST_INIT ? "n" : "",
-             item_kind_text(taken->item->kind));
-  diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
-            item_kind_text(taken->item->kind), taken->name);
+  refuse_taken(s, import->span, "expected new names from an import", item, taken, " already");
   diag_note(s->messages, item->name.span, "the imported one is declared here");
 }
 

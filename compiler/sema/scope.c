@@ -1,5 +1,4 @@
 // Names of one body: axes, tensors, lets and binders in one space, without shadowing.
-#include <math.h>
 
 #include "compiler/sema/internal.h"
 

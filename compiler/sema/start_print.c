@@ -5,7 +5,6 @@
 // Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`,
 // `inv_softplus A`. Also `identity`, `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`,
 // `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
-#include <math.h>
 #include <stdlib.h>
 
 #include "compiler/sema/sema.h"

@@ -93,8 +93,7 @@ enum { AST_HEIGHT_MAX = 1000 };
 
 struct ast_expr {
   ast_expr_kind kind;
-  span span;           // from its first to its last byte; parentheses around it are not part of it
-  bool parenthesized;  // stood in (...): kept for messages, no meaning
+  span span;  // from its first to its last byte; parentheses around it are not part of it
   // nodes on the longest path down, at most AST_HEIGHT_MAX: recursive passes are safe
   int height;
   union {

@@ -480,11 +480,6 @@ ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings) {
   return e;
 }
 
-ast_expr *parenthesized(ast_expr *e) {
-  e->parenthesized = true;
-  return e;
-}
-
 ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest,
                      const token *close) {
   ast_expr *e = new_expr(b, AST_TUPLE, span_to(open->span, close));

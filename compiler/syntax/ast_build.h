@@ -101,7 +101,6 @@ ast_expr *lag_expr(builder *b, const token *name, const token *time, const token
                    const token *end);
 ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices);
 ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings);
-ast_expr *parenthesized(ast_expr *e);
 ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest,
                      const token *close);
 ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried,

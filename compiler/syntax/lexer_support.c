@@ -131,13 +131,11 @@ void lex_byte_order_mark(lexer *lx, const unsigned char *from, const unsigned ch
     lex_foreign(lx, TK_NONE, "this character has no meaning: remove it", from, to);
 }
 
-static void add_comment(lexer *lx, const unsigned char *from, const unsigned char *to,
-                        bool is_doc) {
+static void add_comment(lexer *lx, const unsigned char *from, const unsigned char *to) {
   while (to > from && isspace(to[-1])) to--;
   vec_push(lx->memory, &lx->out.comments,
            (comment){.span = span_of(lx, from, to),
                      .own_line = !lx->line_has_token,
-                     .is_doc = is_doc,
                      .next = lx->out.tokens.count});
 }
 
@@ -152,7 +150,7 @@ static void add_doc_line(lexer *lx, const unsigned char *from, const unsigned ch
 }
 
 void lex_comment(lexer *lx, const unsigned char *from, const unsigned char *to, bool is_doc) {
-  add_comment(lx, from, to, is_doc);
+  add_comment(lx, from, to);
   if (!is_doc) return;
   if (lx->line_has_token) {
     diag_error(lx->diag, span_of(lx, from, from + 3),
@@ -165,7 +163,7 @@ void lex_comment(lexer *lx, const unsigned char *from, const unsigned char *to, 
 void lex_hash_comment(lexer *lx, const unsigned char *from, const unsigned char *to) {
   diag_error(lx->diag, span_of(lx, from, from + 1),
              "expected '//', found '#'; a comment starts with '//'");
-  add_comment(lx, from, to, false);
+  add_comment(lx, from, to);
 }
 
 const unsigned char *lex_block_comment(lexer *lx, const unsigned char *from) {

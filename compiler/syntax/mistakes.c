@@ -24,21 +24,21 @@ static bool at_statement_name(const parse *p) {
          !fits(p, TK_FN);
 }
 
-// The source from a token to the end of a bracket's entry or of the line, for hints that repeat
-// what was written.
-static const char *text_to_entry_end(const parse *p, const token *from) {
+static const char *trimmed_text(const parse *p, const token *from, size_t length) {
   const char *text = p->source->text + from->span.begin;
-  size_t length = strcspn(text, ",])}\n");
   while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
+// The source from a token to the end of a bracket's entry or of the line, for hints that repeat
+// what was written.
+static const char *text_to_entry_end(const parse *p, const token *from) {
+  return trimmed_text(p, from, strcspn(p->source->text + from->span.begin, ",])}\n"));
+}
+
 // The source between two tokens, without blanks at its ends.
 static const char *text_between(const parse *p, const token *from, const token *to) {
-  const char *text = p->source->text + from->span.begin;
-  size_t length = to->span.begin - from->span.begin;
-  while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
-  return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
+  return trimmed_text(p, from, to->span.begin - from->span.begin);
 }
 
 // The name that the declaration before the next token begins with.

@@ -223,7 +223,7 @@ prim(R) ::= INT(T).                                { R = number_expr(b, T); }
 prim(R) ::= FLOAT(T).                              { R = number_expr(b, T); }
 prim(R) ::= PERCENT(T).                            { R = percent_expr(b, T); }
 prim(R) ::= STRING(T).                             { R = string_expr(b, T); }
-prim(R) ::= LP expr(E) RP.                         { R = parenthesized(E); }
+prim(R) ::= LP expr(E) RP.                         { R = E; }
 prim(R) ::= LP(O) expr(F) COMMA exprs(L) RP(E).       { R = tuple_expr(b, O, F, L, E); }
 prim(R) ::= LP(O) expr(F) COMMA exprs(L) COMMA RP(E). { R = tuple_expr(b, O, F, L, E); }
 prim(R) ::= REPEAT(K) count(C) LP carried(L) RP LC expr(X) RC(E).         { R = repeat_expr(b, K, C, L, X, NULL, E); }
@@ -233,7 +233,7 @@ prim(R) ::= REPEAT(K) count(C) LP carried(L) RP LC repeat_stmts(S) RC(E). { R = 
 %type count { ast_expr * }
 count(R) ::= NAME(T).                         { R = name_expr(b, T); }
 count(R) ::= INT(T).                          { R = number_expr(b, T); }
-count(R) ::= LP expr(E) RP.                   { R = parenthesized(E); }
+count(R) ::= LP expr(E) RP.                   { R = E; }
 %type carried { ast_bindings * }
 carried(R) ::= NAME(N) ASSIGN expr(E).                    { R = bindings_add(b, NULL, N, E); }
 carried(R) ::= carried(L) COMMA NAME(N) ASSIGN expr(E).   { R = bindings_add(b, L, N, E); }

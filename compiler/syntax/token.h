@@ -30,8 +30,7 @@ enum { TK_NONE = -1 };
 typedef struct comment {
   span span;      // without the line end
   bool own_line;  // no token before it on its line
-  bool is_doc;
-  int next;  // index of the token that follows it
+  int next;       // index of the token that follows it
 } comment;
 typedef VEC(comment) comments;
 

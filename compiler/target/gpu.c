@@ -74,14 +74,12 @@ typedef struct image_order {
   int numbers[GPU_TARGET_COUNT], count, at;
 } image_order;
 
-static bool wants_executor(codegen_gpu_options options) { return options.targets >> GPU_SIMT & 1; }
-
 // A text takes the module it is made of. A copy is made only where the module is needed again: a
 // copy of many kernels is large.
 static const char *text_for(arena *a, image_order *order, codegen_gpu_target target,
                             codegen_gpu_options options) {
   if (!order->with_bodies.module) {
-    order->with_bodies = wants_executor(options) ? module_clone(order->m) : *order->m;
+    order->with_bodies = options.targets >> GPU_SIMT & 1 ? module_clone(order->m) : *order->m;
     nvptx_give_bodies(&order->with_bodies);
   }
   if (order->at == order->count - 1) return nvptx_emit(a, &order->with_bodies, target);

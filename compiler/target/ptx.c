@@ -395,21 +395,25 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
   return own;
 }
 
-const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
-  codegen_gpu_target written = gpu_target_of(target)->text_of;
-  bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS &&
-                !nvptx_same_text(with_bodies, target, GPU_SM_80);
-  LLVMTargetMachineRef machine = machine_of(written);
-  keep_room(with_bodies, target);
-  if (groups) align_for_groups(with_bodies->module);
+static const char *ptx_of_module(arena *a, LLVMModuleRef module, codegen_gpu_target target) {
+  LLVMTargetMachineRef machine = machine_of(target);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, with_bodies->module, LLVMAssemblyFile, &message,
-                                          &buffer))
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMAssemblyFile, &message, &buffer))
     ICE("target", "LLVM: %s", message);
   const char *text = ptx_without_comments(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeTargetMachine(machine);
+  return text;
+}
+
+const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
+  codegen_gpu_target written = gpu_target_of(target)->text_of;
+  bool groups = codegen_gpu_class(target) == CLASS_WARPGROUPS &&
+                !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  keep_room(with_bodies, target);
+  if (groups) align_for_groups(with_bodies->module);
+  const char *text = ptx_of_module(a, with_bodies->module, written);
   return written == target ? text : nvptx_text_for(a, text, target);
 }
 
@@ -417,15 +421,7 @@ const char *nvptx_plain_text(arena *a, llvm_module *m) {
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(m->module, op);
   run_llvm_passes(m, "always-inline,globaldce");
   forget_advice(m->module);
-  LLVMTargetMachineRef machine = machine_of(GPU_SM_80);
-  LLVMMemoryBufferRef buffer = NULL;
-  char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, m->module, LLVMAssemblyFile, &message, &buffer))
-    ICE("target", "LLVM: %s", message);
-  const char *text = ptx_without_comments(a, buffer);
-  LLVMDisposeMemoryBuffer(buffer);
-  LLVMDisposeTargetMachine(machine);
-  return text;
+  return ptx_of_module(a, m->module, GPU_SM_80);
 }
 
 llvm_module module_clone(const llvm_module *m) {

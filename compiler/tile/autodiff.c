@@ -315,10 +315,6 @@ static void find_wanted(gradient *g) {
   }
 }
 
-static tile_role cotangent_role(tile_role result) {
-  return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
-}
-
 static tile_role gradient_role(tile_role argument) {
   switch (argument) {
     case TILE_INPUT: return TILE_D_INPUT;
@@ -366,7 +362,7 @@ static void seed(gradient *g, partial_states *partial) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->results.count; i++) {
     tile_result result = f->results.items[i];
-    result.place.role = cotangent_role(result.place.role);
+    result.place.role = result.place.role == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
     if (result.place.role == TILE_D_NEXT_STATE)
       result.place.partial = *partial_of_place(partial, &result.place);
     tile_id d = tile_argument(g->program, result.place);

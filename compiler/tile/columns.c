@@ -25,10 +25,8 @@ typedef struct finder {
   column_kind *kinds;
 } finder;
 
-static bool tile_is_zero(const finder *x, tile_id id) { return tile_is_number(x->p, id, 0); }
-
 static bool vanishes(const finder *x, tile_id id) {
-  return x->kinds[id] == VANISHES || tile_is_zero(x, id);
+  return x->kinds[id] == VANISHES || tile_is_number(x->p, id, 0);
 }
 
 static column_kind argument_column(const finder *x, const tile_value *v) {

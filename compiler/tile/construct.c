@@ -7,6 +7,7 @@
 // Simplification while appending is in fold.c.
 #include <string.h>
 
+#include "compiler/base/hash.h"
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
@@ -263,24 +264,13 @@ static axis_set operation_axes(const tile_program *program, const tile_value *v)
   ICE("tile", "operation %d has no shape rule", (int)v->op);
 }
 
-static uint64_t mix(uint64_t h, uint64_t x) {
-  h = (h ^ x) * 0x9E3779B97F4A7C15u;
-  return h ^ (h >> 29);
-}
-
-static uint64_t number_bits(double number) {
-  uint64_t bits;
-  memcpy(&bits, &number, sizeof bits);
-  return bits;
-}
-
 static uint64_t hash_tile_value(const tile_value *v) {
-  uint64_t h = mix(0, (uint64_t)v->op);
-  for (int i = 0; i < rows[v->op].arity; i++) h = mix(h, (uint64_t)v->args[i]);
-  h = mix(h, v->over);
-  h = mix(h, number_bits(v->number));
-  h = mix(h, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
-  h = mix(h, (uint32_t)v->index3);
+  uint64_t h = hash_mix(0, (uint64_t)v->op);
+  for (int i = 0; i < rows[v->op].arity; i++) h = hash_mix(h, (uint64_t)v->args[i]);
+  h = hash_mix(h, v->over);
+  h = hash_mix(h, number_bits(v->number));
+  h = hash_mix(h, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  h = hash_mix(h, (uint32_t)v->index3);
   return h;
 }
 
@@ -460,4 +450,19 @@ int tile_parameter_matrix(const tile_program *program, const tile_section *secti
   if (sections[w] != TILE_PROLOGUE || sections[x] != TILE_BODY) return -1;
   axis_set of_w = program->values.items[w].axes, of_x = program->values.items[x].axes;
   return (of_w & ~of_x) && !(v->over & ~(of_w & of_x)) ? matrix : -1;
+}
+
+int *tile_count_uses(arena *a, const tile_program *program) {
+  int *uses = ARENA_ARRAY(a, int, program->values.count);
+  vec_each(const tile_value, v, program->values) {
+    for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
+  }
+  for (int i = 0; i < program->results.count; i++) uses[program->results.items[i].value]++;
+  return uses;
+}
+
+bool tile_has_op(const tile_program *program, tile_op op) {
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == op) return true;
+  return false;
 }

@@ -203,14 +203,8 @@ static tile_id scaled_by_log2_e(finisher *f, tile_id id) {
   return tile_append_exact(f->to, v);
 }
 
-static bool has_gradients(const tile_program *program) {
-  for (int i = 0; i < program->values.count; i++)
-    if (program->values.items[i].op == TILE_WITH_GRADIENT) return true;
-  return false;
-}
-
 const tile_program *tile_without_gradients(arena *a, const tile_program *program) {
-  if (!has_gradients(program)) return program;
+  if (!tile_has_op(program, TILE_WITH_GRADIENT)) return program;
   tile_program *p = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {

@@ -61,17 +61,26 @@ static bool is_product(const tile_program *p, tile_id id) {
 
 // ---- rewrites --------------------------------------------------------------------------------
 
+// The factors of a sum's operand, if it is a product: those that the sum is about, and the others.
+static void part_factors(rewriter *r, const tile_value *v, tile_factors *in, tile_factors *out) {
+  const tile_program *p = r->program;
+  tile_factors all = {.items = NULL};
+  if (!is_product(p, v->args[0])) return;
+  tile_collect_factors(p, v->args[0], r->arena, &all);
+  out->negative = all.negative;
+  for (int i = 0; i < all.count; i++) {
+    tile_id id = all.items[i];
+    bool inside = v->op == TILE_SUM ? (p->values.items[id].axes & v->over) != 0
+                                    : section_of(r, id) != TILE_PROLOGUE;
+    vec_push(r->arena, inside ? in : out, id);
+  }
+}
+
 // Factors that lack every axis of the sum move out of it.
 static tile_id rewrite_sum(rewriter *r, tile_value v) {
   tile_program *p = r->program;
-  if (!is_product(p, v.args[0])) return tile_append(p, v);
-  tile_factors all = {.items = NULL}, out = {.items = NULL}, in = {.items = NULL};
-  tile_collect_factors(p, v.args[0], r->arena, &all);
-  out.negative = all.negative;
-  for (int i = 0; i < all.count; i++) {
-    bool inside = p->values.items[all.items[i]].axes & v.over;
-    vec_push(r->arena, inside ? &in : &out, all.items[i]);
-  }
+  tile_factors out = {.items = NULL}, in = {.items = NULL};
+  part_factors(r, &v, &in, &out);
   if (!out.count || !in.count) return tile_append(p, v);
   tile_id sum = tile_reduce(p, TILE_SUM, multiplied_factors(p, &in), v.over);
   return tile_binary(p, TILE_MUL, multiplied_factors(p, &out), sum);
@@ -84,14 +93,8 @@ static tile_id rewrite_accumulate(rewriter *r, tile_value v) {
   tile_value x = p->values.items[v.args[0]];
   if (x.op == TILE_SUM && p->form == TILE_STEP && (x.over & ~p->grid) == 0)
     return tile_reduce(p, TILE_SUM, tile_unary(p, TILE_ACCUMULATE, x.args[0]), x.over);
-  if (!is_product(p, v.args[0])) return tile_append(p, v);
-  tile_factors all = {.items = NULL}, out = {.items = NULL}, in = {.items = NULL};
-  tile_collect_factors(p, v.args[0], r->arena, &all);
-  out.negative = all.negative;
-  for (int i = 0; i < all.count; i++) {
-    bool inside = section_of(r, all.items[i]) != TILE_PROLOGUE;
-    vec_push(r->arena, inside ? &in : &out, all.items[i]);
-  }
+  tile_factors out = {.items = NULL}, in = {.items = NULL};
+  part_factors(r, &v, &in, &out);
   if (!out.count) return tile_append(p, v);
   tile_id sum = tile_unary(p, TILE_ACCUMULATE, multiplied_factors(p, &in));
   return tile_binary(p, TILE_MUL, multiplied_factors(p, &out), sum);

@@ -43,15 +43,6 @@ static tile_id sink_value(tile_rewrite *s, tile_id id) {
   return tile_rewrite_copy(s, id);
 }
 
-static int *count_program_uses(arena *a, const tile_program *program) {
-  int *uses = ARENA_ARRAY(a, int, program->values.count);
-  vec_each(const tile_value, v, program->values) {
-    for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
-  }
-  for (int i = 0; i < program->results.count; i++) uses[program->results.items[i].value]++;
-  return uses;
-}
-
 tile_id tile_rewrite_copy(tile_rewrite *r, tile_id id) {
   return tile_append_exact(r->to, tile_with_images(r->from->values.items[id], r->image));
 }
@@ -60,7 +51,7 @@ tile_program *tile_rewritten(arena *a, const tile_program *program,
                              tile_id (*rule)(tile_rewrite *r, tile_id id)) {
   tile_rewrite r = {.from = program,
                     .to = tile_program_like(a, program->name, program),
-                    .uses = count_program_uses(a, program),
+                    .uses = tile_count_uses(a, program),
                     .image = ARENA_ARRAY(a, tile_id, program->values.count)};
   for (int i = 0; i < program->values.count; i++) {
     r.to->where = program->values.items[i].where;

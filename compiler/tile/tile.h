@@ -278,6 +278,9 @@ int tile_axes_left(const tile_program *program);
 tile_id tile_argument(tile_program *program, tile_place place);
 // Adds a result; a value that lacks axes of its place is expanded to them.
 void tile_add_result(tile_program *program, tile_place place, tile_id value);
+bool tile_has_op(const tile_program *program, tile_op op);
+// By value: how many operands and results it is.
+int *tile_count_uses(arena *arena, const tile_program *program);
 // The results of `from`, whose values have these images in `to`; adding them expands values that
 // lack axes of their places.
 void tile_copy_results(tile_program *to, const tile_program *from, const tile_id *image);

@@ -7,7 +7,6 @@
 // the factor %1. That works where states are used entry by entry. A complex state is a pair whose
 // next parts are  a re - b im  and  b re + a im. States that mix their entries are left to
 // columns.c.
-#include "compiler/base/ice.h"
 #include "compiler/tile/share.h"
 
 // Why there is no factor of a state, the worst last.

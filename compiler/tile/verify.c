@@ -3,7 +3,6 @@
 //
 //   %5 [G] = sum %4 over N     must have an operand with axis N, and axes = the operand's without N
 //   %6 [G] = accumulate %5     must not be an operand of a body value
-#include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
 // ---- sections --------------------------------------------------------------------------------

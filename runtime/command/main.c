@@ -1,5 +1,4 @@
 // The `rec` command and its subcommands.
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,17 +64,6 @@ static int dispatch_command(int count, char **list) {
   return unknown_command(list[1]);
 }
 
-// What was printed must have arrived, on a disk that may be full. A command that has failed has
-// said why.
-static int end_output(int status) {
-  bool failed = ferror(stdout);
-  errno = 0;
-  if (fclose(stdout)) failed = true;
-  if (status || !failed) return status;
-  fprintf(stderr, "rec: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
-  return EXIT_USAGE;
-}
-
 // OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB.
 // Where there is no room for one, it waits for ever or ends the process. rec has threads of its
 // own: it begins again without these. This runs before any library is initialised, libc and its
@@ -104,5 +92,5 @@ __attribute__((section(".preinit_array"), used)) static initializer *const befor
 int main(int count, char **list) {
   start_program("rec", EXIT_USAGE);
   rec_map_report_faults();
-  return end_output(dispatch_command(count, list));
+  return end_program("rec", dispatch_command(count, list), EXIT_USAGE);
 }

@@ -158,10 +158,6 @@ _Noreturn static void become(char *const *list, const sigset_t *signals) {
   _exit(EXIT_CANNOT_START);
 }
 
-static int exit_status_of(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 // A socket by which rank 0 says that all ranks have begun, and the name of its address. Below 0:
 // there is none.
 static int open_door(char name[DOOR_NAME]) {
@@ -214,7 +210,7 @@ static int supervise(pid_t child, int door, const sigset_t *taken) {
     else if (begun)
       kill(child, SIGUSR1);
   }
-  return exit_status_of(status);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static rec_status run_launcher(char *const *list, int door, int *exit_status) {

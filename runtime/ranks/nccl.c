@@ -50,13 +50,9 @@ static rec_status nccl_failed(nccl *n, nccl_result result, const char *call) {
                   more && *more ? ": " : "", more ? more : "");
 }
 
-static bool nccl_goes_on(nccl_result result) {
-  return result == NCCL_DONE || result == NCCL_IN_PROGRESS;
-}
-
 // Calls of NCCL that fail leave nothing to go on with.
 static void check_nccl(nccl *n, nccl_result result, const char *call) {
-  if (nccl_goes_on(result)) return;
+  if (result == NCCL_DONE || result == NCCL_IN_PROGRESS) return;
   nccl_failed(n, result, call);
   ranks_abort(n->settings.job, "%s; the job ends", rec_message());
 }

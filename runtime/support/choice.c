@@ -126,54 +126,21 @@ static rec_status choose_variant(const rec_choice *choice, const char *entry, co
 
 // ---- the entry points ------------------------------------------------------------------------
 
-int rec_forward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "forward", arguments, &table);
-  return status ? (int)status : rec_forward_entry(table, arguments, launch);
-}
+// `others`: the parameters behind `arguments`, by name.
+#define DEFINE_CHOSEN(entry, others, ...)                                                  \
+  int rec_##entry##_chosen(const rec_choice *choice, const void *arguments, __VA_ARGS__) { \
+    const rec_table *table;                                                                \
+    rec_status status = choose_variant(choice, #entry, arguments, &table);                 \
+    return status ? (int)status : rec_##entry##_entry(table, arguments, NAMES others);     \
+  }
+#define NAMES(...) __VA_ARGS__
 
-int rec_backward_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "backward", arguments, &table);
-  return status ? (int)status : rec_backward_entry(table, arguments, launch);
-}
-
-int rec_step_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "step", arguments, &table);
-  return status ? (int)status : rec_step_entry(table, arguments, launch);
-}
-
-int rec_sizes_chosen(const rec_choice *choice, const void *arguments, rec_sizes *sizes) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "sizes", arguments, &table);
-  return status ? (int)status : rec_sizes_entry(table, arguments, sizes);
-}
-
-int rec_summary_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
-                       void *summary) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "summary", arguments, &table);
-  return status ? (int)status : rec_summary_entry(table, arguments, launch, summary);
-}
-
-int rec_summary_backward_chosen(const rec_choice *choice, const void *arguments,
-                                const rec_launch *launch, void *summary) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "summary_backward", arguments, &table);
-  return status ? (int)status : rec_summary_backward_entry(table, arguments, launch, summary);
-}
-
-int rec_fold_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
-                    const rec_segments *segments) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "fold", arguments, &table);
-  return status ? (int)status : rec_fold_entry(table, arguments, launch, segments);
-}
-
-int rec_combine_chosen(const rec_choice *choice, const void *arguments, const rec_launch *launch,
-                       const rec_segments *segments, void *summary) {
-  const rec_table *table;
-  rec_status status = choose_variant(choice, "combine", arguments, &table);
-  return status ? (int)status : rec_combine_entry(table, arguments, launch, segments, summary);
-}
+DEFINE_CHOSEN(forward, (launch), const rec_launch *launch)
+DEFINE_CHOSEN(backward, (launch), const rec_launch *launch)
+DEFINE_CHOSEN(step, (launch), const rec_launch *launch)
+DEFINE_CHOSEN(sizes, (sizes), rec_sizes *sizes)
+DEFINE_CHOSEN(summary, (launch, summary), const rec_launch *launch, void *summary)
+DEFINE_CHOSEN(summary_backward, (launch, summary), const rec_launch *launch, void *summary)
+DEFINE_CHOSEN(fold, (launch, segments), const rec_launch *launch, const rec_segments *segments)
+DEFINE_CHOSEN(combine, (launch, segments, summary), const rec_launch *launch,
+              const rec_segments *segments, void *summary)

@@ -235,16 +235,12 @@ static int64_t bytes_of_side(const row_run *r, const rec_gpu_row_side *side) {
   return side->stored == REC_STORED_NUMBER ? r->number_bytes : 2;
 }
 
-static int64_t entry_begin(const rec_gpu_rows *x, int64_t entry) {
-  return x->cu_seqlens ? x->cu_seqlens[entry] : 0;
-}
-
 static int64_t steps_in_entry(const rec_gpu_rows *x, int64_t entry) {
   return x->cu_seqlens ? x->cu_seqlens[entry + 1] - x->cu_seqlens[entry] : x->time;
 }
 
 static char *side_row(const row_run *r, const rec_gpu_row_side *side, int64_t entry, int64_t row) {
-  if (!side->rows) row += entry_begin(r->rows, entry);
+  if (!side->rows) row += r->rows->cu_seqlens ? r->rows->cu_seqlens[entry] : 0;
   return (char *)side->data +
          (entry * side->entry_stride + row * side->row_stride) * bytes_of_side(r, side);
 }

@@ -140,10 +140,6 @@ static const intervention *intervention_at(const train_block *block, const model
   return NULL;
 }
 
-static const intervention *intervention_of(const trainer *t, const model_state *state, int *place) {
-  return intervention_at(t->block, state, t->step, place);
-}
-
 static double at_step(const number_ramp *r, const intervention *v, int64_t step) {
   if (r->from == r->to || v->to - v->from < 2) return r->from;
   return r->from + (r->to - r->from) * (double)(step - v->from) / (double)(v->to - 1 - v->from);
@@ -193,7 +189,7 @@ static void draw_state(trainer *t, const train_data *data, int number) {
   int place = 0;
   trainer_internals *in = t->in;
   const model_state *state = &t->of.model->states[number];
-  const intervention *v = intervention_of(t, state, &place);
+  const intervention *v = intervention_at(t->block, state, t->step, &place);
   for (int64_t row = 0; row < in->share.rows; row++) {
     drawn_start start = draw_start(t, data, state, v, place, in->share.first_sequence + row);
     in->starts.drawn[number * in->share.rows + row] = start;

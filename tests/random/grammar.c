@@ -378,8 +378,7 @@ static const char *start_of(maker *m, unsigned axes, char numbers) {
     return complex ? TEXT(" ~ complex(%s, %s)", reals[below(m, 4)], reals[below(m, 4)])
                    : TEXT(" ~ %s", reals[below(m, 4)]);
   }
-  for (int i = 0; i < m->variables.count; i++) {
-    const variable *v = &m->variables.items[i];
+  vec_each(const variable, v, m->variables) {
     bool fits =
         v->kind == PARAM && !(v->axes & ~axes) && is_complex(v->numbers) == is_complex(numbers);
     if (fits && chance(m, 30)) return TEXT(" ~ %s", v->name);

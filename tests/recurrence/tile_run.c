@@ -146,8 +146,7 @@ static void hand_over_stash(const tile_machine *from, tile_machine *to) {
     if (v->op != TILE_ARGUMENT) continue;
     const tile_place *place = tile_place_of(to->program, v);
     if (place->role != TILE_STASH) continue;
-    for (int k = 0; k < from->program->results.count; k++) {
-      const tile_result *r = &from->program->results.items[k];
+    vec_each(const tile_result, r, from->program->results) {
       if (r->place.role != TILE_KEEP || r->place.stash != place->stash) continue;
       memcpy(to->data[i], from->data[r->value], (size_t)to->count[i] * sizeof(double));
     }

@@ -22,8 +22,7 @@ static int plan_kernel(arena *a, const mapping *m, const tile_program *program, 
 static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clone clone,
                         number_type dtype) {
   int nests = 0;
-  for (int i = 0; i < kernels->kernels.count; i++) {
-    const kernel *k = &kernels->kernels.items[i];
+  vec_each(const kernel, k, kernels->kernels) {
     mapping m = kernel_mapping_of(k, clone, dtype);
     m.threads = k->gpu.threads ? k->gpu.threads : GPU_BLOCK_THREADS;
     nests += plan_kernel(a, &m, k->program,

@@ -73,8 +73,7 @@ static const char *source_of(fixture *s, const char *expression) {
 
 static char *operations_of(fixture *s, const recurrence *r) {
   char *text = arena_strdup(s->memory, "");
-  for (int i = 0; i < r->body.values.count; i++) {
-    const typed_value *v = &r->body.values.items[i];
+  vec_each(const typed_value, v, r->body.values) {
     if (value_arity(v->op) == 0 || v->op == VALUE_MAX) continue;
     text = arena_printf(s->memory, "%s%s%s", text, *text ? " " : "", value_op_text(v->op));
   }

@@ -131,8 +131,7 @@ static void check_values(const typed_body *body) {
 static void check_body(arena *a, const typed_body *body) {
   check_values(body);
   bool has_input = false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *tensor = &body->tensors.items[i];
+  vec_each(const typed_tensor, tensor, body->tensors) {
     has_input |= tensor->kind == TENSOR_INPUT;
     bool assigned = tensor->kind == TENSOR_STATE || tensor->kind == TENSOR_OUTPUT;
     if (!assigned) continue;
@@ -142,8 +141,7 @@ static void check_body(arena *a, const typed_body *body) {
     assert_int_equal(v->complex, tensor->complex);
   }
   assert_true(has_input);
-  for (int i = 0; i < body->lags.count; i++) {
-    const typed_lag *lag = &body->lags.items[i];
+  vec_each(const typed_lag, lag, body->lags) {
     assert_in_range(lag->source, 0, body->values.count - 1);
     assert_int_equal(body->values.items[lag->source].axes & ~lag->axes, 0);
   }

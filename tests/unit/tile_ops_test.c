@@ -138,8 +138,7 @@ static void check_gradients(arena *a, const tile_program *p, int64_t valid) {
   int compared = 0;
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
-    for (int k = 0; k < b->results.count; k++) {
-      const tile_result *r = &b->results.items[k];
+    vec_each(const tile_result, r, b->results) {
       if (r->place.role != gradient_of(place->role) || r->place.tensor != place->tensor) continue;
       compare_gradient(&m, r, value_of_argument(p, i));
       compared++;

@@ -354,8 +354,7 @@ TEST(whole_axes_need_no_first_entry) {
     tile_program *p = tile_uncut(s.memory, backward, cut[n]);
     assert_int_equal(p->arguments.count, backward->arguments.count);
     assert_int_equal(p->results.count, backward->results.count);
-    for (int i = 0; i < p->values.count; i++) {
-      const tile_value *v = &p->values.items[i];
+    vec_each(const tile_value, v, p->values) {
       questions[n] += v->op == TILE_INDEX && v->index == axis;
     }
   }

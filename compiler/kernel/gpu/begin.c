@@ -81,7 +81,7 @@ void gpu_spread_kernel(arena *a, llvm_module *m) {
   ir kernel_function =
       gpu_kernel_function(e, "rec_gpu_spread", sizeof(rec_spread), REC_GPU_SUM_THREADS);
   ir spread = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
+  ir first = gpu_thread_of_all(e, threads);
   ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   ir numbers = load_field(e, spread,
                           offsetof(rec_spread, outer) + offsetof(rec_spread_axes, numbers), e->i64);

@@ -112,7 +112,7 @@ void gpu_delay_kernel(arena *a, llvm_module *m) {
   ir kernel_function =
       gpu_kernel_function(e, "rec_gpu_rows", sizeof(rec_gpu_rows), REC_GPU_SUM_THREADS);
   ir rows = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
+  ir first = gpu_thread_of_all(e, threads);
   ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop entries = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, entries), 1, "entry");
   row_entry x = read_row_entry(e, rows, entries.index);

@@ -172,8 +172,7 @@ void gpu_fold_kernel(arena *a, llvm_module *m, bool maxima) {
   ir kernel_function =
       gpu_kernel_function(e, "rec_gpu_fold", sizeof(rec_fold), REC_GPU_FOLD_THREADS);
   ir fold = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_FOLD_THREADS);
-  ir thread =
-      int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
+  ir thread = gpu_thread_of_all(e, threads);
   ir first = int_add(e, FOLD(fold, e->i64, first), thread),
      all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   emit_loop loop = loop_begin_by(e, first, FOLD(fold, e->i64, end), all, "number");

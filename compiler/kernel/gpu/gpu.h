@@ -12,6 +12,8 @@ extern const char gpu_class_attribute[];
 
 // kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes.
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
+// The number of a thread among those of all blocks, which have so many each.
+ir gpu_thread_of_all(emitter *e, ir threads);
 // Adds the kernel to the emitter's module.
 void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k);
 // reductions.c: the kernel `rec_gpu_sum`.

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "compiler/abi/gpu_costs.h"
-#include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
 #include "compiler/emit/marks.h"
 #include "compiler/kernel/gpu/frame.h"
@@ -142,6 +141,10 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   emit_open(e, function);
   mark_place(e, "start", e->where);
   return function;
+}
+
+ir gpu_thread_of_all(emitter *e, ir threads) {
+  return int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), threads), gpu_index(e, GPU_THREAD_X));
 }
 
 // The first items are batches of sequences. The remaining sequences come one by one.

@@ -152,9 +152,8 @@ void gpu_sum_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   ir kernel_function =
       gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
-  ir first = int_add(e, int_mul(e, gpu_index(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)),
-                     gpu_index(e, GPU_THREAD_X));
-  ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
+  ir threads = integer(e, REC_GPU_SUM_THREADS), first = gpu_thread_of_all(e, threads);
+  ir all = int_mul(e, gpu_index(e, GPU_BLOCK_COUNT), threads);
   sum_all(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);
   emitter_free(e);

@@ -192,8 +192,7 @@ void host_fetch_next(kernel_frame *h, frame_program *p, ir chunk) {
   p->l.ahead = (ahead_list){0};
   if (!clone_targets[e->clone].fetches || h->m.lane_axis >= 0) return;
   if (choice_is_left_out(h->k->without, CHOICE_PREFETCH)) return;
-  for (int n = 0; n < p->p->nests.count; n++) {
-    const plan_nest *nest = &p->p->nests.items[n];
+  vec_each(const plan_nest, nest, p->p->nests) {
     if (!nest->rare) blocks += dot_blocks(&p->l, nest);
   }
   if (!blocks) {

@@ -55,12 +55,8 @@ static ir before_product(lower *l, const place_in_loops *at, tile_id sum, int kn
   return start;
 }
 
-static int operand_lanes(const gpu_operands *o, const place_in_loops *at) {
-  return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
-}
-
 ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
-  int lanes = operand_lanes(o, at);
+  int lanes = at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
   int known = kept ? o->state : -1;
   if (o->start != NO_TILE) return spread(l->e, before_product(l, at, o->start, known, kept), lanes);
   if (o->add) return view_load(l, &o->c, at, o->c_axes);

@@ -150,41 +150,26 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
 }
 
 // Lane 8 m + i has row i of matrix m. The matrices of A are rows 0-7 and 8-15, then the same of the
-// next half of k. A row has 8 elements of 16 bits, or 4 of 32 bits, whose two halves a lane gets
-// together.
-static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+// next half of k; those of B, of 8 columns, are the first and the other half of k. A row has 8
+// elements of 16 bits, or 4 of 32 bits, whose two halves a lane gets together. `line`: of matrix 0.
+static void load_matrices(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                          ir line, ir k, ir *out) {
   emitter *e = l->e;
-  const mma_operand *o = &p->a;
-  ir row = int_rem(e, p->lane, integer(e, 8));
-  ir matrix = int_div(e, p->lane, integer(e, 8));
-  ir second = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
-  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
-  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
+  bool a = o == &p->a, transposed = o->way == BY_MATRIX_TRANSPOSED;
+  ir row = int_rem(e, p->lane, integer(e, 8)), matrix = int_div(e, p->lane, integer(e, 8));
+  ir second = a ? int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8)) : NULL;
+  ir half = (a ? int_div : int_rem)(e, matrix, integer(e, 2));
+  ir later = int_mul(e, half, integer(e, p->depth / 2));
   place_in_loops where = *at;
-  ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
+  if (a) line = int_add(e, line, second);
+  ir depth = int_add(e, k, later);
   where.index[o->line] = transposed ? line : int_add(e, line, row);
   where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
   ir address = view_address(l, &o->v, &where, o->axes);
-  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X4, &address, 1);
-  for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
-}
-
-// B: 8 columns, matrices are the first and the other half of k.
-static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
-                          ir out[2]) {
-  emitter *e = l->e;
-  const mma_operand *o = &p->b;
-  ir row = int_rem(e, p->lane, integer(e, 8));
-  ir matrix = int_div(e, p->lane, integer(e, 8));
-  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
-  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
-  place_in_loops where = *at;
-  ir depth = int_add(e, k, later);
-  where.index[o->line] = transposed ? column : int_add(e, column, row);
-  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
-  ir address = view_address(l, &o->v, &where, o->axes);
-  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X2_TRANS : GPU_LDMATRIX_X2, &address, 1);
-  for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
+  gpu_op plain = a ? GPU_LDMATRIX_X4 : GPU_LDMATRIX_X2,
+         turned = a ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X2_TRANS;
+  ir all = gpu_call(e, transposed ? turned : plain, &address, 1);
+  for (unsigned i = 0; i < (a ? 4 : 2); i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
 }
 
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
@@ -194,7 +179,7 @@ void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]
     for (int r = 0; r < 4; r++)
       out[r] = register_at(l, p, &p->a, at, gpu_mma_plus(l, row, r % 2 * 8), k, r / 2);
   } else {
-    matrices_of_a(l, p, at, k, out);
+    load_matrices(l, p, &p->a, at, p->first_row, k, out);
   }
   ir signs = LLVMConstInt(e->i32, gpu_mma_is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
   for (int r = 0; p->factors->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
@@ -209,7 +194,7 @@ void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k,
     int64_t last = known_size(l, p->b.line) - TILE_COLUMNS;
     if (known_size(l, p->b.line) % (p->tiles * TILE_COLUMNS))
       column = int_min(e, column, integer(e, last));
-    matrices_of_b(l, p, at, column, k, out);
+    load_matrices(l, p, &p->b, at, column, k, out);
     return;
   }
   column = int_add(e, column, p->group);

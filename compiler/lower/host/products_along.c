@@ -8,7 +8,6 @@
 // (lower/host/products.c).
 #include <stdio.h>
 
-#include "compiler/base/ice.h"
 #include "compiler/lower/host/nests.h"
 
 enum { MOST_LANES = 64 };

@@ -7,7 +7,6 @@
 // Rows, columns and steps of k may lie anywhere, at strides of whole vectors.
 #include <stdio.h>
 
-#include "compiler/base/ice.h"
 #include "compiler/lower/host/nests.h"
 
 enum { MOST_SIDE = 4 };

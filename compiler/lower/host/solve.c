@@ -9,7 +9,6 @@
 // strides.
 #include <stdio.h>
 
-#include "compiler/base/ice.h"
 #include "compiler/lower/host/nests.h"
 
 enum { SOLVE_ROWS = 8, SOLVE_VECTORS = 2 };

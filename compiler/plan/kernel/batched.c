@@ -23,12 +23,8 @@ typedef struct widening {
   bool late;  // terms that are no product are summed over the sequences after the last step
 } widening;
 
-static bool is_parameter(const tile_place *place) {
-  return place->role == TILE_PARAM || place->role == TILE_D_PARAM;
-}
-
 static tile_place widened_place(const widening *w, tile_place place) {
-  if (is_parameter(&place)) return place;
+  if (place.role == TILE_PARAM || place.role == TILE_D_PARAM) return place;
   for (int i = place.axis_count++; i > 0; i--) place.axes[i] = place.axes[i - 1];
   place.axes[0] = w->axis;
   return place;

@@ -7,10 +7,6 @@ enum { MANY_VALUES = 200 };
 
 enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 
-static axis_set consumed_or_instance(const kernel *k) {
-  return (kernel_grid_of(k) & ~kernel_tiled_axes(k)) | ~k->program->grid;
-}
-
 bool kernel_is_of_sequences(const kernel *k, int axis) {
   return k->sequences && axis == k->sequences_axis;
 }
@@ -137,7 +133,7 @@ static bool axis_comes_first(const mapping *m, int axis) {
 
 static int rank_of_body_axis(const mapping *m, int axis) {
   const kernel *k = m->kernel;
-  axis_set low = consumed_or_instance(k);
+  axis_set low = (kernel_grid_of(k) & ~kernel_tiled_axes(k)) | ~k->program->grid;
   return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
                            : axis == k->program->pair_axis ? TIME_RANK + 1
                            : axis_comes_first(m, axis)     ? axis

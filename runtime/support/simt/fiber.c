@@ -5,7 +5,6 @@
 // every switch (20 against 11 ns).
 #include "runtime/support/simt/fiber.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #if defined(__has_feature)
