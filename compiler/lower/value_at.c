@@ -10,11 +10,13 @@
 #include "compiler/base/ice.h"
 #include "compiler/lower/nest_target.h"
 
-// The index of an axis, or those of the lanes along it.
+// The index of an axis, or those of the lanes along it. The host has them in 32 bits: without AVX-512
+// no instruction makes reals of 64.
 static ir index_of(lower *l, const place_in_loops *at, int axis) {
   emitter *e = l->e;
   ir index = at->index[axis];
   if (!at->lanes || at->vector_axis != axis) return index;
+  if (l->m->kind == MAP_LANES) index = LLVMBuildTrunc(e->b, index, e->i32, "");
   ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
   for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
   return LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
