@@ -378,9 +378,53 @@ static ir full_mask(emitter *e, int lanes) {
   return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
 }
 
+// Before AVX-512, LLVM takes vectors of addresses apart. Addresses of single lanes are constants away
+// from each other.
+static bool has_vectors_of_addresses(const emitter *e) { return clone_targets[e->clone].scales; }
+
+static ir lane_address(emitter *e, ir base, ir stride, int lane) {
+  return element(e, e->real, base, int_mul(e, stride, integer(e, lane)));
+}
+
+static ir gather_lanes(emitter *e, ir base, ir stride, int lanes) {
+  ir x = LLVMGetPoison(real_type(e, lanes));
+  for (int i = 0; i < lanes; i++)
+    x = LLVMBuildInsertElement(e->b, x, load_real(e, lane_address(e, base, stride, i), 0),
+                               integer(e, i), "");
+  return x;
+}
+
+static void scatter_lanes(emitter *e, ir x, ir base, ir stride) {
+  for (int i = 0; i < ir_lanes(x); i++)
+    store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""),
+               lane_address(e, base, stride, i));
+}
+
+static void scatter_vector(emitter *e, ir x, ir base, ir stride, ir mask) {
+  int lanes = ir_lanes(x);
+  ir addresses = lane_addresses(e, base, stride, lanes);
+  ir call = call_intrinsic(e, "llvm.masked.scatter",
+                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
+                           (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
+  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+}
+
+// Most vectors have all their lanes, and ask once.
+static void scatter_most_lanes(emitter *e, ir x, ir base, ir stride, ir mask) {
+  LLVMTypeRef bits = LLVMIntTypeInContext(e->context, (unsigned)ir_lanes(x));
+  ir taken = LLVMBuildBitCast(e->b, mask, bits, "");
+  emit_branch branch =
+      branch_begin(e, LLVMBuildICmp(e->b, LLVMIntEQ, taken, LLVMConstAllOnes(bits), ""));
+  scatter_lanes(e, x, base, stride);
+  branch_else(e, &branch);
+  scatter_vector(e, x, base, stride, mask);
+  branch_end(e, &branch);
+}
+
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
   int64_t known;
   if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
+  if (!mask && !has_vectors_of_addresses(e)) return gather_lanes(e, base, stride, lanes);
   LLVMTypeRef type = real_type(e, lanes);
   ir addresses = lane_addresses(e, base, stride, lanes);
   ir x =
@@ -392,16 +436,14 @@ ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
 
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
   int64_t known;
-  if (int_known(stride, &known) && known == 1) {
+  if (int_known(stride, &known) && known == 1)
     store_masked(e, x, base, mask);
-    return;
-  }
-  int lanes = ir_lanes(x);
-  ir addresses = lane_addresses(e, base, stride, lanes);
-  ir call = call_intrinsic(e, "llvm.masked.scatter",
-                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
-                           (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
-  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+  else if (has_vectors_of_addresses(e))
+    scatter_vector(e, x, base, stride, mask);
+  else if (mask)
+    scatter_most_lanes(e, x, base, stride, mask);
+  else
+    scatter_lanes(e, x, base, stride);
 }
 
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
