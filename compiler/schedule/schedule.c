@@ -68,15 +68,6 @@ static kernel step_kernel(scheduler *s, const tile_program *forward, tile_gradie
   return k;
 }
 
-// Are there sums, with the axis in the lanes, that open a step?
-static bool has_opening_sums(const scheduler *s, const kernel *k) {
-  if (s->options.gpu || k->lane_axis < 0) return false;
-  const bool *opening = tile_opening_sums(s->a, k->program);
-  for (int i = 0; i < k->program->values.count; i++)
-    if (opening[i] && axis_in(k->program->values.items[i].axes, k->lane_axis)) return true;
-  return false;
-}
-
 // One function serves FORWARD, STEP (a sequence of one step) and STATES (no output is wanted). A
 // single step copies no matrix of parameters and opens no other step, so STEP is a function of its
 // own where FORWARD does. Threads with an entry of the lane axis each never copy a matrix.
@@ -85,7 +76,7 @@ static void add_step_kernel(scheduler *s, kernel k) {
   bool copies = !s->options.gpu || k.lane_axis < 0;
   bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
   kernel many = k;
-  many.opens = has_opening_sums(s, &k);
+  many.opens = !s->options.gpu && k.lane_axis >= 0 && tile_opens(s->a, k.program, k.lane_axis);
   own = own || many.opens;
   scheduler_add(s, KERNEL_FORWARD, "forward", many);
   scheduler_add(s, KERNEL_STEP, own ? "step" : "forward", k);

@@ -63,6 +63,19 @@ bool *tile_opening_sums(arena *a, const tile_program *p) {
   return opening;
 }
 
+// By position, those with the axis; their number.
+static int sums_with_axis(arena *a, const tile_program *p, int lane, tile_id *sums) {
+  const bool *opening = tile_opening_sums(a, p);
+  int count = 0;
+  for (int i = 0; i < p->values.count; i++)
+    if (opening[i] && axis_in(p->values.items[i].axes, lane)) sums[count++] = i;
+  return count;
+}
+
+bool tile_opens(arena *a, const tile_program *p, int lane) {
+  return sums_with_axis(a, p, lane, ARENA_ARRAY(a, tile_id, p->values.count)) > 0;
+}
+
 // The program that is being written: of this step and, of some values, of the next one.
 typedef struct openings {
   const tile_program *from;
@@ -107,11 +120,9 @@ static tile_program *sums_before_first_step(arena *a, const tile_program *p, con
 
 tile_program *tile_open_ahead(arena *a, const tile_program *p, int lane, int first,
                               tile_program **before) {
-  const bool *opening = tile_opening_sums(a, p);
-  int values = p->values.count, count = 0;
+  int values = p->values.count;
   tile_id *sums = ARENA_ARRAY(a, tile_id, values);
-  for (int i = 0; i < values; i++)
-    if (opening[i] && axis_in(p->values.items[i].axes, lane)) sums[count++] = i;
+  int count = sums_with_axis(a, p, lane, sums);
   if (!count) return NULL;
   openings o = {.from = p,
                 .to = tile_program_like(a, p->name, p),
@@ -120,9 +131,8 @@ tile_program *tile_open_ahead(arena *a, const tile_program *p, int lane, int fir
   for (int i = 0, n = 0; i < values; i++) {
     bool given = n < count && sums[n] == i;
     o.next[i] = NO_TILE;
-    o.image[i] =
-        given ? tile_argument(o.to, tile_stash_place(p, i, TILE_STASH, first + n))
-              : tile_append_exact(o.to, tile_with_images(p->values.items[i], o.image));
+    o.image[i] = given ? tile_argument(o.to, tile_stash_place(p, i, TILE_STASH, first + n))
+                       : tile_append_exact(o.to, tile_with_images(p->values.items[i], o.image));
     n += given;
   }
   tile_copy_results(o.to, p, o.image);
