@@ -378,8 +378,8 @@ static ir full_mask(emitter *e, int lanes) {
   return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
 }
 
-// Before AVX-512, LLVM takes vectors of addresses apart. Addresses of single lanes are constants away
-// from each other.
+// Before AVX-512, LLVM takes vectors of addresses apart. Addresses of single lanes are constants
+// away from each other.
 static bool has_vectors_of_addresses(const emitter *e) { return clone_targets[e->clone].scales; }
 
 static ir lane_address(emitter *e, ir base, ir stride, int lane) {
