@@ -11,41 +11,64 @@
 
 enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
 
-// The lines of a row at the point, or vector, at hand.
 typedef struct fetch_data {
   const view *row;
   axis_set axes;
+  int last;  // contiguous
   bool write;
 } fetch_data;
 
-static void fetch_point(lower *l, const place_in_loops *at, void *data) {
-  const fetch_data *d = data;
-  int64_t stride = 0;
-  if (at->vector_axis >= 0 && at->lanes) int_known(d->row->stride[at->vector_axis], &stride);
-  if (stride != 1) return;
-  int bytes = number_is_narrow(d->row->stored) ? 2 : l->m->f64 ? 8 : 4;
+static int bytes_of(const lower *l, const view *v) {
+  return number_is_narrow(v->stored) ? 2 : l->m->f64 ? 8 : 4;
+}
+
+static bool is_contiguous(const view *v, int axis) {
+  int64_t stride;
+  return axis >= 0 && int_known(v->stride[axis], &stride) && stride == 1;
+}
+
+// The lines of the lanes.
+static void fetch_lanes(lower *l, const place_in_loops *at, const fetch_data *d) {
+  if (!at->lanes || !is_contiguous(d->row, at->vector_axis)) return;
   ir address = view_address(l, d->row, at, d->axes);
-  for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes)
+  for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes_of(l, d->row))
     fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write,
                3);
+}
+
+static void fetch_number(lower *l, const place_in_loops *at, const fetch_data *d, ir index) {
+  place_in_loops number = *at;
+  number.index[d->last] = index;
+  fetch_line(l->e, view_address(l, d->row, &number, d->axes), d->write, 3);
+}
+
+// The lines of a row, which may begin within one.
+static void fetch_row(lower *l, const place_in_loops *at, void *data) {
+  const fetch_data *d = data;
+  emitter *e = l->e;
+  ir size = l->axis_size[d->last];
+  emit_loop loop = loop_begin(e, integer(e, 0), size, CACHE_LINE / bytes_of(l, d->row), "line");
+  fetch_number(l, at, d, loop.index);
+  loop_end(e, &loop);
+  fetch_number(l, at, d, int_sub(e, size, integer(e, 1)));
 }
 
 // Rows in lanes, or in the tile; what has both is a matrix, which would push others out.
 static void fetch_tensor(kernel_frame *h, frame_program *p, const tile_place *place, view tensor,
                          ir t, ir stride, bool write) {
-  axis_set axes = tile_body_axes(place);
+  axis_set axes = tile_body_axes(place), tile = plan_tile_axes(&h->m, axes);
   if (!place->time || place->ahead || !tensor.base) return;
   bool lane = plan_has_lane(&h->m, axes);
-  if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
+  if (lane == (tile != 0)) return;
   view v = frame_at_time(h, tensor, t, stride);
-  fetch_data data = {&v, axes, write};
+  loop_axes rows = lower_by_rank(&p->l, tile);
+  fetch_data data = {&v, axes, lane ? -1 : rows.axes[--rows.count], write};
   p->l.outside = h->at;
-  if (lane) {
-    place_in_loops at = h->at;
-    fetch_point(&p->l, &at, &data);
-  } else {
-    lower_points(&p->l, plan_tile_axes(&h->m, axes), false, fetch_point, &data);
-  }
+  place_in_loops at = lane ? h->at : lower_start_place(&p->l, false);
+  if (lane)
+    fetch_lanes(&p->l, &at, &data);
+  else if (is_contiguous(&v, data.last))
+    lower_loops_over(&p->l, &rows, 0, &at, fetch_row, &data);
 }
 
 // Steps lie further apart than a page when there are many channels: no processor foresees them.
