@@ -313,8 +313,9 @@ static void call_whole(kernel_frame *h, const instance_functions *f) {
 
 static instance_functions functions_of(kernel_frame *h) {
   instance_functions f = {0};
-  bool rest = host_has_rest(h->plan),
-       always_masked = rest && kernel_is_long(h->k) && clone_targets[h->e->clone].masks;
+  bool rest = host_has_rest(h->plan), short_axis = h->m.lanes > h->k->lane_block,
+       long_code = kernel_is_long(h->k) && clone_targets[h->e->clone].masks,
+       always_masked = rest && (long_code || short_axis);
   f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked,
                               body_of_instance(h), &f.type);
   if (rest && !always_masked) rest_function(h, &f);

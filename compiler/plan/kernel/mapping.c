@@ -171,11 +171,20 @@ static void rank_axes(mapping *m) {
   }
 }
 
-static void map_to_lanes(mapping *m) {
+// A vector whose numbers are no power of two is loaded and stored in pieces. A short axis that ends in
+// one has more lanes, which masks hide.
+static int lanes_of_short_axis(const mapping *m, codegen_clone clone) {
+  int lanes = m->kernel->lane_block;
+  if (!clone_targets[clone].masks) return lanes;
+  for (int rest = lanes % m->width; rest & (rest - 1); rest = lanes % m->width) lanes++;
+  return lanes;
+}
+
+static void map_to_lanes(mapping *m, codegen_clone clone) {
   const kernel *k = m->kernel;
   if (k->lane_axis >= 0) {
-    int vectors = vectors_of_lanes(m);
-    m->lanes = m->width * vectors < k->lane_block ? m->width * vectors : k->lane_block;
+    int lanes = m->width * vectors_of_lanes(m);
+    m->lanes = lanes < k->lane_block ? lanes : lanes_of_short_axis(m, clone);
   }
   if (kernel_shares_work(k) && !k->recompute) {
     m->chunks_outside = true;
@@ -190,7 +199,10 @@ mapping kernel_mapping_of(const kernel *k, codegen_clone clone, number_type dtyp
   m.width = codegen_lanes(clone, f64);
   m.pairs = clone_targets[clone].pairs && dtype == NUMBER_BF16;
   m.instance = kernel_instances(k);
-  (clone == CLONE_GPU ? kernel_map_to_threads : map_to_lanes)(&m);
+  if (clone == CLONE_GPU)
+    kernel_map_to_threads(&m);
+  else
+    map_to_lanes(&m, clone);
   rank_axes(&m);
   return m;
 }
