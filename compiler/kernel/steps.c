@@ -141,8 +141,8 @@ static void steps_between(kernel_frame *h, ir begin, ir end) {
   bool opened = h->plan->opening.program;
   if (opened) open_first_step(h, begin, end);
   emit_loop loop = loop_begin(e, begin, end, 1, "time");
-  ir step = int_sub(e, loop.index, begin);
-  if (h->plan->panels || opened) set_kept_rows(h, &h->main, step);
+  ir step = h->plan->panels || opened ? int_sub(e, loop.index, begin) : NULL;
+  if (step) set_kept_rows(h, &h->main, step);
   if (opened)
     keeping_step(h, &h->main, loop.index, int_add(e, step, integer(e, 1)));
   else

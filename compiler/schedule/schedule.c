@@ -76,7 +76,9 @@ static void add_step_kernel(scheduler *s, kernel k) {
   bool copies = !s->options.gpu || k.lane_axis < 0;
   bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
   kernel many = k;
-  many.opens = !s->options.gpu && k.lane_axis >= 0 && tile_opens(s->a, k.program, k.lane_axis);
+  // two functions of a long program are not worth one sum
+  bool may_open = !s->options.gpu && k.lane_axis >= 0 && !kernel_is_long(&k);
+  many.opens = may_open && tile_opens(s->a, k.program, k.lane_axis);
   own = own || many.opens;
   scheduler_add(s, KERNEL_FORWARD, "forward", many);
   scheduler_add(s, KERNEL_STEP, own ? "step" : "forward", k);
