@@ -67,8 +67,8 @@ void frame_keep_states(kernel_frame *h, ir index) {
   }
 }
 
-// Sums that open a step have two rows. Behind the last row there is none: what is made of that step
-// is read by nobody.
+// The row of a stash for a step. A sum that opens a step has two rows, of this step and of the next.
+// The last step of a chunk reads its own row ahead: nothing reads the sum that it makes of it.
 static view row_of_stash(kernel_frame *h, const tile_place *place, ir step, lower *l) {
   emitter *e = h->e;
   if (h->plan->opening.program && place->stash >= h->plan->first_opening)

@@ -82,7 +82,7 @@ tile_id fold_place(tile_program *p, tile_value v) {
   return tile_append_exact(p, v);
 }
 
-// The same operation on another operand.
+// An operation on another operand.
 static tile_id applied_to(tile_program *p, tile_value v, tile_id x) {
   v.args[0] = x;
   return tile_append(p, v);

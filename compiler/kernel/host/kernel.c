@@ -96,7 +96,8 @@ static void end_instance(kernel_frame *h) {
   lower_region(&h->main.l, REGION_EPILOGUE);
 }
 
-// Once the states of the instance have their memory.
+// The program of the sums that open the first step reads the states of the main program, which is
+// opened before.
 static void begin_opening(kernel_frame *h) {
   frame_program *p = &h->opening;
   if (!h->plan->opening.program) return;

@@ -24,7 +24,7 @@ static void host_place_around(kernel_plan *w, program_plan *p) {
   kernel_place_staging(w, p);
 }
 
-// Its states are those of the program.
+// The program of opening sums reads the states of the main program, and places none.
 static void host_place_opening(kernel_plan *w, program_plan *p) {
   p->carried_at = ARENA_ARRAY(w->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) p->carried_at[c] = on_stack;
