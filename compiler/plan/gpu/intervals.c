@@ -13,14 +13,19 @@
 #include "compiler/plan/gpu/barriers.h"
 #include "compiler/plan/planner.h"
 
-typedef VEC(int) nest_list;
+typedef struct memory_use {
+  int nest;
+  bool writes;
+} memory_use;
+
+typedef VEC(memory_use) memory_uses;
 
 typedef struct gathering {
   planner *q;
   int first, count;  // nests of the body
   // by nest, and by nest that must come before it; of these, behind a barrier
   bool *before, *waits;
-  nest_list *users;       // by buffer: the nests that read or write it
+  memory_uses *users;     // by memory: the nests that read or write it
   int64_t *numbers;       // by buffer: of shared memory, while it is alive; 0: it does not count
   bool *at_end;           // by buffer: it is read after all nests
   int *order, *interval;  // nests in their new order, and the number of the interval of each
@@ -76,37 +81,28 @@ static bool is_mine(const gathering *g, int buffer) {
   return b->carried < 0 && !b->persistent && !b->kept && !b->numbers.sizes;
 }
 
-// By nest: the memory that it reads and writes.
-typedef struct nest_memory {
-  bool *reads, *writes;
-} nest_memory;
-
-static nest_memory interval_memory(const gathering *g, int n) {
-  size_t all = (size_t)plan_memory_count(g->q->p) + 1;
-  nest_memory m = {ARENA_ARRAY(g->q->a, bool, all), ARENA_ARRAY(g->q->a, bool, all)};
-  plan_note_memory(g->q->p, nest_of(g, n), m.reads, m.writes);
-  return m;
-}
-
-static bool memories_meet(const plan *p, nest_memory x, nest_memory y) {
-  for (int i = 0; i < plan_memory_count(p); i++)
-    if ((x.writes[i] && (y.reads[i] || y.writes[i])) || (x.reads[i] && y.writes[i])) return true;
-  return false;
-}
-
-// Two nests that touch the same memory keep their order, and a barrier between them, if one of them
+// A nest keeps its order, and a barrier, behind those that touched the same memory, if one of the two
 // writes it.
+static void wait_for_users(gathering *g, int n, int memory, bool writes) {
+  vec_each(const memory_use, earlier, g->users[memory]) {
+    if (writes || earlier->writes)
+      *pair(g, g->before, earlier->nest, n) = *pair(g, g->waits, earlier->nest, n) = true;
+  }
+  vec_push(g->q->a, &g->users[memory], ((memory_use){n, writes}));
+}
+
 static void find_order(gathering *g) {
   const plan *p = g->q->p;
-  nest_memory *of = ARENA_ARRAY(g->q->a, nest_memory, g->count);
+  int memories = plan_memory_count(p);
+  bool *reads = ARENA_ARRAY(g->q->a, bool, memories + 1);
+  bool *writes = ARENA_ARRAY(g->q->a, bool, memories + 1);
   for (int n = 0; n < g->count; n++) {
-    of[n] = interval_memory(g, n);
     find_makers(g, n);
-    for (int m = 0; m < n; m++)
-      if (memories_meet(p, of[m], of[n]))
-        *pair(g, g->before, m, n) = *pair(g, g->waits, m, n) = true;
-    for (int b = 0; b < p->buffers.count; b++)
-      if (of[n].reads[b] || of[n].writes[b]) vec_push(g->q->a, &g->users[b], n);
+    plan_note_memory(p, nest_of(g, n), reads, writes);
+    for (int m = 0; m < memories; m++) {
+      if (reads[m] || writes[m]) wait_for_users(g, n, m, writes[m]);
+      reads[m] = writes[m] = false;
+    }
   }
 }
 
@@ -134,7 +130,7 @@ static int64_t most_alive(const gathering *g, const int *order, const int *inter
   for (int b = 0; b < p->buffers.count; b++) {
     int first = g->count, last = -1;
     for (int u = 0; g->numbers[b] && u < g->users[b].count; u++) {
-      int i = g->position[g->users[b].items[u]], end = g->end_of[interval[i]];
+      int i = g->position[g->users[b].items[u].nest], end = g->end_of[interval[i]];
       if (first > i) first = i;
       if (last < end) last = end;
     }
@@ -239,7 +235,7 @@ static void open_gathering(gathering *g) {
   size_t nests = (size_t)g->count, buffers = (size_t)p->buffers.count;
   g->before = ARENA_ARRAY(a, bool, nests *nests);
   g->waits = ARENA_ARRAY(a, bool, nests *nests);
-  g->users = ARENA_ARRAY(a, nest_list, buffers + 1);
+  g->users = ARENA_ARRAY(a, memory_uses, plan_memory_count(p) + 1);
   g->position = ARENA_ARRAY(a, int, nests);
   g->numbers = ARENA_ARRAY(a, int64_t, buffers + 1);
   g->at_end = ARENA_ARRAY(a, bool, buffers + 1);
