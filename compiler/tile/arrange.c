@@ -20,7 +20,8 @@ typedef struct arranger {
   const tile_section *sections;  // of `from`
   tile_factors *factors;         // by value of `from`: MUL and NEG, and the operand of SUM
   bool *wanted, *wanted_negative;
-  bool *read_as_it_is;  // by value of `from`: by something else than products and signs
+  // by value of `from`: by something else than products, signs, and what a sign sinks through
+  bool *read_as_it_is;
   tile_id *image, *negative;
   flags free_of_charge;   // by value of `to`: formed once
   tile_factors *used_in;  // by value of `from`: the wanted products that have it as a factor
@@ -43,18 +44,21 @@ static bool has_fixed_factor(const arranger *r, tile_id id) {
   return false;
 }
 
+// The operand that takes the sign of a value, which is no product; -1: none does.
+static int operand_with_sign(const arranger *r, const tile_value *v) {
+  if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return 0;
+  return v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0) ? 1 : -1;
+}
+
 // Can the sign go down to a value of the prologue, or a number?
 static bool sinks(const arranger *r, tile_id id) {
-  for (;;) {
+  while (r->sections[id] != TILE_PROLOGUE) {
     const tile_value *v = tile_at(r->from, id);
-    if (r->sections[id] == TILE_PROLOGUE) return true;
-    if (tile_op_is(v->op, TILE_SINKS_FACTOR))
-      id = v->args[0];
-    else if (v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0))
-      id = v->args[1];
-    else
-      return v->op == TILE_MUL && has_fixed_factor(r, id);
+    int operand = operand_with_sign(r, v);
+    if (operand < 0) return v->op == TILE_MUL && has_fixed_factor(r, id);
+    id = v->args[operand];
   }
+  return true;
 }
 
 static bool is_product(const tile_value *v) { return v->op == TILE_MUL || v->op == TILE_NEG; }
@@ -67,13 +71,23 @@ static void want_factors(arranger *r, tile_id id) {
   }
 }
 
+// Is the value, or what a sign would sink through below it, read with its own sign?
+static bool keeps_sign(const arranger *r, tile_id id) {
+  while (r->sections[id] != TILE_PROLOGUE && !r->read_as_it_is[id]) {
+    const tile_value *v = tile_at(r->from, id);
+    if (is_product(v)) return false;
+    id = v->args[operand_with_sign(r, v)];
+  }
+  return r->sections[id] != TILE_PROLOGUE;
+}
+
 // A lone negative factor takes the sign itself where it sinks. On the host it then has other sums
 // along time than what is read with its own sign, and those of both cost more than a sign.
 static bool lone_negative(const arranger *r, const tile_factors *factors, bool negative) {
   if (factors->count != 1 || !negative) return false;
   tile_id x = factors->items[0];
-  bool twice = r->from->host && r->read_as_it_is[x];
-  return r->sections[x] != TILE_PROLOGUE && !twice && sinks(r, x);
+  if (r->sections[x] == TILE_PROLOGUE || !sinks(r, x)) return false;
+  return !r->from->host || !keeps_sign(r, x);
 }
 
 static void want_operands(arranger *r, tile_id id, bool negative) {
@@ -99,10 +113,10 @@ static void want_operands(arranger *r, tile_id id, bool negative) {
 static void find_readers(arranger *r) {
   for (int i = 0; i < r->from->results.count; i++)
     r->read_as_it_is[r->from->results.items[i].value] = true;
-  for (int i = 0; i < r->from->values.count; i++) {
+  for (int i = r->from->values.count - 1; i >= 0; i--) {
     const tile_value *v = tile_at(r->from, i);
     for (int k = 0; k < tile_arity(v->op) && !is_product(v); k++)
-      r->read_as_it_is[v->args[k]] = true;
+      if (operand_with_sign(r, v) != k || r->read_as_it_is[i]) r->read_as_it_is[v->args[k]] = true;
   }
 }
 
