@@ -540,7 +540,7 @@ static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
   return (chunk_choice){cost->program, cost->grouped, forward, saved_every, false};
 }
 
-// Times the work of single steps that chunks may take where forward may go by single steps beside
+// Times the work of single steps that chunks may take where forward goes by single steps beside
 // them.
 static const double slightly_more = 1.25;
 
@@ -574,11 +574,18 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   double limit = !s->options.gpu                        ? 1
                  : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK
                                                         : 0;
-  bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
-  if (!(wins && has_products) && s->options.form != FORM_CHUNK) return false;
+  bool wins = ratio <= limit || s->options.form == FORM_CHUNK;
+  bool beside_steps = !wins && wins_beside_steps(s, step, &steps, &chunks);
+  if (!wins && !beside_steps) return false;
+  if (!has_products && s->options.form != FORM_CHUNK) return false;
+  const recurrence_kernels before = *s->out;
   chunk_kernels(
       s, best, step,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
+  if (beside_steps && !s->out->steps_forward) {
+    *s->out = before;
+    return false;
+  }
   if (s->out->steps_forward) chunks.forward = steps.forward;
   s->out->cost = alternative_cost(s, &chunks);
   return true;
