@@ -29,10 +29,6 @@ typedef VEC(fetched) fetched_list;
 
 // ---- what is fetched ----
 
-static int64_t number_bytes(const kernel_frame *h, number_type stored) {
-  return number_is_narrow(stored) ? 2 : h->m.f64 ? 8 : 4;
-}
-
 // Numbers of a row, if all of it lies side by side; else 0.
 static int64_t row_numbers(const kernel_frame *h, const frame_program *p, const tile_place *place) {
   int64_t numbers = kernel_is_complex(h->k, place) ? 2 : 1;
@@ -54,7 +50,7 @@ static void add_prefetch_rows(kernel_frame *h, frame_program *p, fetched_list *l
                               const tile_place *place, view v, ir stride, ir there, ir begin) {
   axis_set axes = tile_body_axes(place);
   if (!place->time || !v.base || is_near(h, axes)) return;
-  int64_t bytes = number_bytes(h, v.stored);
+  int64_t bytes = number_stored_bytes(v.stored, h->m.f64);
   v.present = NULL;
   v = frame_at_time(h, v, begin, stride);
   vec_push(h->a, list,
@@ -75,7 +71,8 @@ static void add_saved(kernel_frame *h, frame_program *p, fetched_list *list,
            ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
                       .distance = integer(h->e, 0),
                       .rows = 1,
-                      .bytes = rows * row_numbers(h, p, place) * number_bytes(h, h->m.dtype)}));
+                      .bytes = rows * row_numbers(h, p, place) *
+                               number_stored_bytes(h->m.dtype, h->m.f64)}));
 }
 
 static fetched_list list_of(kernel_frame *h, frame_program *p, ir chunk) {

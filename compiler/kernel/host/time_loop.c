@@ -9,7 +9,7 @@
 
 // ---- step form: the rows of a step a few steps ahead ----
 
-enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
+enum { STEPS_AHEAD = 8 };
 
 typedef struct fetch_data {
   const view *row;
@@ -18,8 +18,8 @@ typedef struct fetch_data {
   bool write;
 } fetch_data;
 
-static int bytes_of(const lower *l, const view *v) {
-  return number_is_narrow(v->stored) ? 2 : l->m->f64 ? 8 : 4;
+static int numbers_of_line(const lower *l, const view *v) {
+  return FETCH_LINE / number_stored_bytes(v->stored, l->m->f64);
 }
 
 static bool is_contiguous(const view *v, int axis) {
@@ -31,7 +31,7 @@ static bool is_contiguous(const view *v, int axis) {
 static void fetch_lanes(lower *l, const place_in_loops *at, const fetch_data *d) {
   if (!at->lanes || !is_contiguous(d->row, at->vector_axis)) return;
   ir address = view_address(l, d->row, at, d->axes);
-  for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes_of(l, d->row))
+  for (int n = 0; n < at->lanes; n += numbers_of_line(l, d->row))
     fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write,
                3);
 }
@@ -47,7 +47,7 @@ static void fetch_row(lower *l, const place_in_loops *at, void *data) {
   const fetch_data *d = data;
   emitter *e = l->e;
   ir size = l->axis_size[d->last];
-  emit_loop loop = loop_begin(e, integer(e, 0), size, CACHE_LINE / bytes_of(l, d->row), "line");
+  emit_loop loop = loop_begin(e, integer(e, 0), size, numbers_of_line(l, d->row), "line");
   fetch_number(l, at, d, loop.index);
   loop_end(e, &loop);
   fetch_number(l, at, d, int_sub(e, size, integer(e, 1)));

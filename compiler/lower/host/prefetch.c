@@ -26,7 +26,7 @@ void fetch_ahead_at(lower *l, const place_in_loops *at) {
     const rows_ahead *r = &l->ahead.items[i];
     int64_t stride = 0;
     if (!int_known(r->rows.stride[at->vector_axis], &stride) || stride != 1) continue;
-    int numbers = FETCH_LINE / (number_is_narrow(r->rows.stored) ? 2 : l->m->f64 ? 8 : 4);
+    int numbers = FETCH_LINE / number_stored_bytes(r->rows.stored, l->m->f64);
     ir address = view_address(l, &r->rows, at, r->axes);
     for (int n = 0; n < at->lanes; n += numbers)
       fetch_line(l->e, element(l->e, view_type(l->e, &r->rows), address, integer(l->e, n)),
