@@ -94,11 +94,18 @@ static void OF(sum_into)(void *to, const void *from, int64_t count) {
   for (int64_t i = 0; i < count; i++) y[i] += x[i];
 }
 
+// Several sums: an addition does not wait for the one before.
 static double OF(square_sum)(const void *values, int64_t count) {
+  enum { SUMS = 8 };
   const REAL *x = values;
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += (double)x[i] * (double)x[i];
-  return sum;
+  double sums[SUMS] = {0};
+  for (int64_t i = 0; i < count / SUMS * SUMS; i += SUMS)
+    for (int k = 0; k < SUMS; k++) sums[k] += (double)x[i + k] * (double)x[i + k];
+  for (int64_t i = count / SUMS * SUMS; i < count; i++)
+    sums[i % SUMS] += (double)x[i] * (double)x[i];
+  for (int k = SUMS / 2; k; k /= 2)
+    for (int i = 0; i < k; i++) sums[i] += sums[i + k];
+  return sums[0];
 }
 
 // Loshchilov & Hutter: the decay acts on the weight itself, beside the gradient's step.
