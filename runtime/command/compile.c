@@ -21,6 +21,7 @@
 #include "runtime/device.h"
 #include "runtime/module.h"
 #include "runtime/ranks/ranks.h"
+#include "runtime/support/cpu.h"
 #include "runtime/train/report/whole_file.h"
 
 extern char **environ;
@@ -100,13 +101,28 @@ static bool has_room_for_recc(const char *command) {
   return false;
 }
 
+// The kind of processor that this machine is, or stands for (REC_CPU): the others would take twice
+// as long again. Ranks, whose machines may be of several kinds, share a library for all.
+static const char *target_here(const ranks *job) {
+#if defined(__x86_64__)
+  static const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4",
+                                        "x86-64-v4,x86-64-v4-bf16"};
+  int clone;
+  if (!job && !rec_cpu_clone(&clone)) return targets[clone];
+#endif
+  (void)job;
+  return "host";
+}
+
 static int compile_into(const compilation *c, const char *library) {
   const module_request *request = c->request;
   char recc[PATH_MAX];
   if (!has_room_for_recc(request->command)) return EXIT_USAGE;
   if (!find_recc(request->command, recc, sizeof recc)) return EXIT_USAGE;
   // A library that is compiled again keeps its targets.
-  const char *target = request->target ? request->target : c->from ? NULL : "host";
+  const char *target = request->target ? request->target
+                       : c->from       ? NULL
+                                       : target_here(request->ranks);
   const char *const options[][2] = {{"--from", c->from},
                                     {"--export", c->exported},
                                     {"--dtype", request->dtype},
