@@ -1,143 +1,235 @@
-// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of the seed, the
-// weight's path, the element's position and the draw's place in the expression. A weight thus
-// starts the same beside any other weights.
+// A start is a tree of lists (compiler/graph/json.c), which is read once and evaluated for each
+// number. Every draw is a function of the seed, the weight's path, the element's position and the
+// draw's place in the expression. A weight thus starts the same beside any other weights.
 #include "runtime/train/model/weights.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/ice.h"
 #include "compiler/sema/typed.h"
 #include "runtime/train/data/random.h"
 #include "runtime/train/model/legs.h"
 
-typedef struct start_run {
+typedef enum weight_kind {
+  WEIGHT_NUMBER,
+  WEIGHT_OPERATION,  // of the language, on real numbers
+  WEIGHT_POWER,
+  WEIGHT_INV_SOFTPLUS,
+  WEIGHT_INDEX,
+  WEIGHT_IDENTITY,
+  WEIGHT_TAP,
+  WEIGHT_NORMAL,
+  WEIGHT_UNIFORM,
+  WEIGHT_LOGUNIFORM,
+  WEIGHT_LEGS_IMAG,
+  WEIGHT_LEGS_INPUT,
+  WEIGHT_OTHER,
+  WEIGHT_KINDS
+} weight_kind;
+
+static const struct {
+  const char *name;
+  int operands;
+} weight_kinds[WEIGHT_KINDS] = {
+    [WEIGHT_POWER] = {"ipow", 2},
+    [WEIGHT_INV_SOFTPLUS] = {"inv_softplus", 1},
+    [WEIGHT_INDEX] = {"index", 2},
+    [WEIGHT_IDENTITY] = {"identity", 1},
+    [WEIGHT_TAP] = {"tap", 1},
+    [WEIGHT_NORMAL] = {"normal", 3},
+    [WEIGHT_UNIFORM] = {"uniform", 3},
+    [WEIGHT_LOGUNIFORM] = {"loguniform", 3},
+    [WEIGHT_LEGS_IMAG] = {"legs_imag", 3},
+    [WEIGHT_LEGS_INPUT] = {"legs_input", 3},
+    [WEIGHT_OTHER] = {"weight", 2},
+};
+
+typedef struct start_run start_run;
+
+typedef struct weight_node {
+  weight_kind kind;
+  double number;
+  value_function *function;
+  int operand_count;
+  struct weight_node *operands[3];
+  start_run *other;        // WEIGHT_OTHER: the start of that weight
+  const double *spectrum;  // WEIGHT_LEGS_..: of as many entries as operand 2 says
+} weight_node;
+
+struct start_run {
   const train_model *model;        // or, of a parameter of a recurrence by itself,
   const rec_signature *signature;  // whose axes have these sizes
   const int64_t *sizes;
   const model_parameter *parameter;
   const model_part *part;
   uint64_t seed, stream;
+  rec_blocks *memory;
+  weight_node *expression;
   int64_t element;  // in the part
   const char *unknown;
-  int legs_size;  // of the spectrum that was asked for last
-  double *legs;   // imaginary parts, then inputs
-} start_run;
+};
 
 enum { DRAWS_OF_A_NUMBER = 4096, DEEPEST = 1000 };
 
-static double evaluate_weight(start_run *r, const cJSON *e, int depth);
+// ---- reading ---------------------------------------------------------------------------------
 
-static double argument(start_run *r, const cJSON *e, int place, int depth) {
-  return evaluate_weight(r, cJSON_GetArrayItem(e, place), depth);
+static weight_node *read_start(start_run *r, const cJSON *e, int depth);
+
+static weight_node *fail_start(start_run *r, const char *unknown) {
+  if (!r->unknown) r->unknown = unknown;
+  return NULL;
 }
 
-static uint64_t draw_position(const start_run *r, int64_t draw) {
-  return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)draw;
+static weight_node *number_node(start_run *r, double number) {
+  weight_node *n = rec_blocks_take(r->memory, sizeof *n);
+  if (n) n->number = number;
+  return n;
+}
+
+static weight_node *axis_size(start_run *r, const char *name) {
+  for (int i = 0; r->signature && i < r->signature->axis_count; i++)
+    if (!strcmp(r->signature->axes[i].name, name)) return number_node(r, (double)r->sizes[i]);
+  return fail_start(r, name);
+}
+
+static bool find_kind(const char *name, weight_node *n) {
+  for (int kind = 0; kind < WEIGHT_KINDS; kind++) {
+    if (!weight_kinds[kind].name || strcmp(weight_kinds[kind].name, name) != 0) continue;
+    n->kind = (weight_kind)kind;
+    n->operand_count = weight_kinds[kind].operands;
+    return true;
+  }
+  value_op op = value_op_find(name);
+  value_class class = op == VALUE_OP_COUNT ? CLASS_LEAF : value_op_class(op);
+  if (class != CLASS_REAL && class != CLASS_FIELD && class != CLASS_COMPARE) return false;
+  n->kind = WEIGHT_OPERATION;
+  n->operand_count = value_arity(op);
+  n->function = value_function_of(op);
+  return true;
 }
 
 // The same draw as the other weight's default start.
-static double other_weight(start_run *r, const cJSON *e, int depth) {
-  int64_t parameter = (int64_t)argument(r, e, 1, depth), part = (int64_t)argument(r, e, 2, depth);
-  if (!r->model || parameter < 0 || parameter >= r->model->parameter_count || part < 0 ||
-      part >= r->model->parameters[parameter].part_count) {
-    r->unknown = "weight";
-    return 0;
-  }
-  start_run other = *r;
-  other.parameter = &r->model->parameters[parameter];
-  other.part = &other.parameter->parts[part];
-  other.stream = random_stream(other.parameter->name);
-  other.legs = NULL, other.legs_size = 0;
-  double x = evaluate_weight(&other, other.part->by_default, depth);
-  free(other.legs);
-  if (other.unknown) r->unknown = other.unknown;
-  return x;
+static weight_node *read_other(start_run *r, weight_node *n, int depth) {
+  double parameter = n->operands[0]->number, part = n->operands[1]->number;
+  bool known = r->model && parameter >= 0 && parameter < r->model->parameter_count && part >= 0 &&
+               part < r->model->parameters[(int)parameter].part_count;
+  if (!known) return fail_start(r, "weight");
+  n->other = rec_blocks_take(r->memory, sizeof *n->other);
+  if (!n->other) return NULL;
+  *n->other = *r;
+  n->other->parameter = &r->model->parameters[(int)parameter];
+  n->other->part = &n->other->parameter->parts[(int)part];
+  n->other->stream = random_stream(n->other->parameter->name);
+  n->other->expression = read_start(n->other, n->other->part->by_default, depth);
+  r->unknown = n->other->unknown;
+  return n->other->expression ? n : NULL;
 }
 
-// Entry `place` of the spectrum of HiPPO-LegS, which is kept for the entries that follow.
-static double legs(start_run *r, bool input, int64_t place, double size) {
-  if (!(size >= 1 && size <= 4096) || place >= (int64_t)size) {
-    r->unknown = "size of HiPPO-LegS";
-    return 0;
-  }
-  if (r->legs_size != (int)size) {
-    double *grown = realloc(r->legs, 2 * (size_t)size * sizeof *grown);
-    if (!grown) {
-      r->unknown = "spectrum, for want of memory";
-      return 0;
-    }
-    r->legs = grown;
-    r->legs_size = (int)size;
-    legs_spectrum(r->legs_size, grown, grown + r->legs_size);
-  }
-  return r->legs[place + (input ? r->legs_size : 0)];
+// The spectrum of HiPPO-LegS.
+static weight_node *read_legs(start_run *r, weight_node *n) {
+  const weight_node *size = n->operands[2];
+  if (size->kind != WEIGHT_NUMBER || !(size->number >= 1 && size->number <= 4096))
+    return fail_start(r, "size of HiPPO-LegS");
+  int64_t entries = (int64_t)size->number;
+  double *imaginary = rec_blocks_list(r->memory, 2 * entries, sizeof *imaginary);
+  if (!imaginary) return NULL;
+  legs_spectrum((int)entries, imaginary, imaginary + entries);
+  n->spectrum = n->kind == WEIGHT_LEGS_INPUT ? imaginary + entries : imaginary;
+  return n;
 }
 
-static double axis_size(start_run *r, const char *name) {
-  for (int i = 0; r->signature && i < r->signature->axis_count; i++)
-    if (!strcmp(r->signature->axes[i].name, name)) return (double)r->sizes[i];
-  r->unknown = name;
-  return 0;
+static double evaluate_start(start_run *r, const weight_node *n);
+
+static weight_node *read_list(start_run *r, const cJSON *e, const char *name, int depth) {
+  weight_node *n = number_node(r, 0);
+  if (!n) return NULL;
+  if (!find_kind(name, n)) return fail_start(r, name);
+  bool fixed = n->kind <= WEIGHT_INV_SOFTPLUS, numbers = true;
+  for (int i = 0; i < n->operand_count; i++) {
+    n->operands[i] = read_start(r, cJSON_GetArrayItem(e, i + 1), depth);
+    if (!n->operands[i]) return NULL;
+    numbers &= n->operands[i]->kind == WEIGHT_NUMBER;
+  }
+  if (n->kind == WEIGHT_LEGS_IMAG || n->kind == WEIGHT_LEGS_INPUT) return read_legs(r, n);
+  if (n->kind == WEIGHT_OTHER) return numbers ? read_other(r, n, depth) : fail_start(r, name);
+  return fixed && numbers ? number_node(r, evaluate_start(r, n)) : n;
+}
+
+// NULL: there is something unknown, or no memory.
+static weight_node *read_start(start_run *r, const cJSON *e, int depth) {
+  if (cJSON_IsNumber(e)) return number_node(r, e->valuedouble);
+  if (cJSON_IsString(e)) return axis_size(r, e->valuestring);
+  const cJSON *head = cJSON_GetArrayItem(e, 0);
+  if (!cJSON_IsString(head) || depth > DEEPEST) return fail_start(r, "expression");
+  return read_list(r, e, head->valuestring, depth + 1);
+}
+
+// ---- evaluating ------------------------------------------------------------------------------
+
+static uint64_t draw_position(const start_run *r, double draw) {
+  return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)(int64_t)draw;
 }
 
 static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
 
-static double special(start_run *r, const cJSON *e, const char *name, int depth) {
-  if (!strcmp(name, "weight")) return other_weight(r, e, depth);
-  double a = argument(r, e, 1, depth);
-  if (!strcmp(name, "index"))
-    return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
-  if (!strncmp(name, "legs_", 5))
-    return legs(r, !strcmp(name, "legs_input"),
-                r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)),
-                argument(r, e, 3, depth));
-  if (!strcmp(name, "identity"))
-    return r->element / at_least_one(a) == r->element % at_least_one(a);
-  if (!strcmp(name, "tap")) return r->element % at_least_one(a) == at_least_one(a) - 1;
-  if (!strcmp(name, "inv_softplus")) return a + log(-expm1(-a));
-  double low = argument(r, e, 2, depth), high = argument(r, e, 3, depth);
-  if (!strcmp(name, "normal"))
-    return low + high * random_normal(r->seed, r->stream, draw_position(r, (int64_t)a));
-  double u = random_uniform(r->seed, r->stream, draw_position(r, (int64_t)a));
-  if (!strcmp(name, "uniform")) return low + (high - low) * u;
-  return exp(log(low) + (log(high) - log(low)) * u);
+// Of an axis of x[1] entries, which lie x[0] numbers apart: the entry that the number belongs to.
+static int64_t place_on_axis(const start_run *r, const double *x) {
+  return r->element / at_least_one(x[0]) % at_least_one(x[1]);
 }
 
-static double evaluate_weight(start_run *r, const cJSON *e, int depth) {
-  static const char *const specials[] = {"weight",       "index",     "identity", "tap",
-                                         "inv_softplus", "normal",    "uniform",  "loguniform",
-                                         "legs_imag",    "legs_input"};
-  if (cJSON_IsNumber(e)) return e->valuedouble;
-  if (cJSON_IsString(e)) return axis_size(r, e->valuestring);
-  const cJSON *head = cJSON_GetArrayItem(e, 0);
-  if (!cJSON_IsString(head) || depth > DEEPEST) {
-    r->unknown = "expression";
-    return 0;
-  }
-  const char *name = head->valuestring;
-  for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
-    if (!strcmp(specials[i], name)) return special(r, e, name, depth + 1);
-  if (!strcmp(name, "ipow")) return pow(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1));
-  value_op op = value_op_find(name);
-  value_class class = op == VALUE_OP_COUNT ? CLASS_LEAF : value_op_class(op);
-  if (class == CLASS_REAL || class == CLASS_FIELD || class == CLASS_COMPARE) {
-    double x[3] = {0};
-    for (int i = 0; i < value_arity(op); i++) x[i] = argument(r, e, i + 1, depth + 1);
-    return value_function_of(op)(x);
-  }
-  r->unknown = name;
+static double spectrum_entry(start_run *r, const weight_node *n, const double *x) {
+  int64_t place = place_on_axis(r, x);
+  if (place < (int64_t)x[2]) return n->spectrum[place];
+  fail_start(r, "size of HiPPO-LegS");
   return 0;
+}
+
+static double evaluate_other(start_run *r, start_run *other) {
+  other->element = r->element;
+  double x = evaluate_start(other, other->expression);
+  if (other->unknown) r->unknown = other->unknown;
+  return x;
+}
+
+static double evaluate_start(start_run *r, const weight_node *n) {
+  if (n->kind == WEIGHT_NUMBER) return n->number;
+  double x[3] = {0};
+  for (int i = 0; i < n->operand_count; i++) x[i] = evaluate_start(r, n->operands[i]);
+  switch (n->kind) {
+    case WEIGHT_OPERATION: return n->function(x);
+    case WEIGHT_POWER: return pow(x[0], x[1]);
+    case WEIGHT_INV_SOFTPLUS: return x[0] + log(-expm1(-x[0]));
+    case WEIGHT_INDEX: return (double)place_on_axis(r, x);
+    case WEIGHT_IDENTITY: return r->element / at_least_one(x[0]) == r->element % at_least_one(x[0]);
+    case WEIGHT_TAP: return r->element % at_least_one(x[0]) == at_least_one(x[0]) - 1;
+    case WEIGHT_NORMAL:
+      return x[1] + x[2] * random_normal(r->seed, r->stream, draw_position(r, x[0]));
+    case WEIGHT_UNIFORM:
+      return x[1] + (x[2] - x[1]) * random_uniform(r->seed, r->stream, draw_position(r, x[0]));
+    case WEIGHT_LOGUNIFORM:
+      return exp(log(x[1]) + (log(x[2]) - log(x[1])) *
+                                 random_uniform(r->seed, r->stream, draw_position(r, x[0])));
+    case WEIGHT_LEGS_IMAG:
+    case WEIGHT_LEGS_INPUT: return spectrum_entry(r, n, x);
+    case WEIGHT_OTHER: return evaluate_other(r, n->other);
+    default: ICE("weights", "a start of kind %d", (int)n->kind);
+  }
 }
 
 static rec_status start_part(start_run *r, const numeric *n, void *block) {
   if (!r->part->start || cJSON_IsNull(r->part->start))
     return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
                     r->parameter->name);
-  for (r->element = 0; r->element < r->part->count; r->element++)
+  rec_blocks memory = {0};
+  r->memory = &memory;
+  r->expression = read_start(r, r->part->start, 0);
+  for (r->element = 0; r->expression && r->element < r->part->count; r->element++)
     n->store(block, r->parameter->place + r->part->first + r->element,
-             evaluate_weight(r, r->part->start, 0));
-  free(r->legs);
+             evaluate_start(r, r->expression));
+  bool failed = memory.failed;
+  rec_blocks_free(&memory);
+  if (failed) return rec_no_memory();
   if (!r->unknown) return REC_OK;
   return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name,
                   r->unknown);
