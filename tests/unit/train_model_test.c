@@ -598,6 +598,21 @@ TEST(parameters_of_a_recurrence_start_by_themselves) {
   }
 }
 
+// A default start that is drawn from itself would never end.
+TEST(starts_that_go_round_are_refused) {
+  fixture f;
+  open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
+  cJSON *round = cJSON_Parse("[\"add\", [\"weight\", 0, 0], [\"weight\", 0, 0]]");
+  const model_part part = {.count = 1, .start = round, .by_default = round};
+  model_parameter parameter = f.model->parameters[0];
+  train_model model = *f.model;
+  parameter.parts = &part, parameter.part_count = 1;
+  model.parameters = &parameter, model.parameter_count = 1;
+  assert_int_equal(train_weights_start(&model, 5, &numeric_f64, f.parameters), REC_ERROR_FORMAT);
+  cJSON_Delete(round);
+  close_fixture(&f);
+}
+
 // A damaged program is refused, whichever of its numbers is wrong.
 TEST(damaged_programs_are_refused) {
   fixture f;

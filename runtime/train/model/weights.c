@@ -68,6 +68,7 @@ struct start_run {
   weight_node *expression;
   int64_t element;  // in the part
   const char *unknown;
+  bool is_other;  // the default start of a weight, which refers to no further one
 };
 
 enum { DRAWS_OF_A_NUMBER = 4096, DEEPEST = 1000 };
@@ -112,12 +113,14 @@ static bool find_kind(const char *name, weight_node *n) {
 // The same draw as the other weight's default start.
 static weight_node *read_other(start_run *r, weight_node *n, int depth) {
   double parameter = n->operands[0]->number, part = n->operands[1]->number;
-  bool known = r->model && parameter >= 0 && parameter < r->model->parameter_count && part >= 0 &&
+  bool known = r->model && !r->is_other && parameter >= 0 &&
+               parameter < r->model->parameter_count && part >= 0 &&
                part < r->model->parameters[(int)parameter].part_count;
   if (!known) return fail_start(r, "weight");
   n->other = rec_blocks_take(r->memory, sizeof *n->other);
   if (!n->other) return NULL;
   *n->other = *r;
+  n->other->is_other = true;
   n->other->parameter = &r->model->parameters[(int)parameter];
   n->other->part = &n->other->parameter->parts[(int)part];
   n->other->stream = random_stream(n->other->parameter->name);
