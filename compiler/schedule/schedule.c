@@ -76,7 +76,7 @@ static void add_step_kernel(scheduler *s, kernel k) {
   bool copies = !s->options.gpu || k.lane_axis < 0;
   bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
   kernel many = k;
-  // two functions of a long program are not worth one sum
+  // STEP would be a function of its own, and a long program is not compiled twice for a sum.
   bool may_open = !s->options.gpu && k.lane_axis >= 0 && !kernel_is_long(&k);
   many.opens = may_open && tile_opens(s->a, k.program, k.lane_axis);
   own = own || many.opens;
@@ -545,16 +545,11 @@ static chunk_choice best_chunks(scheduler *s, schedule_alternative *cost) {
 static const double slightly_more = 1.25;
 
 // Forward is the same then, and the backward decides.
-static bool wins_beside_steps(const scheduler *s, const tile_program *step,
-                              const schedule_alternative *steps,
+static bool wins_beside_steps(const scheduler *s, const schedule_alternative *steps,
                               const schedule_alternative *chunks) {
   codegen_clone clone = s->out->clone;
-  const tile_program *program = chunks->program;
-  axis_set grid = program->grid & ~scheduler_partial_axes(s->a, chunks->gradient.backward);
-  if (s->options.gpu || scheduler_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid))
-    return false;
-  if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
-  return cost_of_counts(&steps->forward, clone) < cost_of_counts(&chunks->forward, clone) &&
+  return !s->options.gpu &&
+         cost_of_counts(&steps->forward, clone) < cost_of_counts(&chunks->forward, clone) &&
          cost_of_counts(&chunks->backward, clone) < cost_of_counts(&steps->backward, clone) &&
          alternative_cost(s, chunks) < slightly_more * alternative_cost(s, steps);
 }
@@ -575,14 +570,14 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
                  : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK
                                                         : 0;
   bool wins = ratio <= limit || s->options.form == FORM_CHUNK;
-  bool beside_steps = !wins && wins_beside_steps(s, step, &steps, &chunks);
+  bool beside_steps = !wins && wins_beside_steps(s, &steps, &chunks);
   if (!wins && !beside_steps) return false;
   if (!has_products && s->options.form != FORM_CHUNK) return false;
   const recurrence_kernels before = *s->out;
   chunk_kernels(
       s, best, step,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
-  if (beside_steps && !s->out->steps_forward) {
+  if (beside_steps && !s->out->steps_forward) {  // forward does not go by single steps
     *s->out = before;
     return false;
   }

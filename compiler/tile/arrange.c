@@ -20,7 +20,7 @@ typedef struct arranger {
   const tile_section *sections;  // of `from`
   tile_factors *factors;         // by value of `from`: MUL and NEG, and the operand of SUM
   bool *wanted, *wanted_negative;
-  // by value of `from`: by something else than products, signs, and what a sign sinks through
+  // by value of `from`: by readers other than products, signs and values that a sign sinks through
   bool *read_as_it_is;
   tile_id *image, *negative;
   flags free_of_charge;   // by value of `to`: formed once
@@ -44,7 +44,7 @@ static bool has_fixed_factor(const arranger *r, tile_id id) {
   return false;
 }
 
-// The operand that takes the sign of a value, which is no product; -1: none does.
+// The operand that the sign of a value sinks to, products apart; -1: there is none.
 static int operand_with_sign(const arranger *r, const tile_value *v) {
   if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return 0;
   return v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0) ? 1 : -1;

@@ -63,7 +63,7 @@ bool *tile_opening_sums(arena *a, const tile_program *p) {
   return opening;
 }
 
-// By position, those with the axis; their number.
+// Writes the opening sums that have axis `lane`, in order. Returns their number.
 static int sums_with_axis(arena *a, const tile_program *p, int lane, tile_id *sums) {
   const bool *opening = tile_opening_sums(a, p);
   int count = 0;

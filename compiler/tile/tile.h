@@ -399,7 +399,7 @@ tile_program *tile_values_without(arena *a, const tile_program *program, int axi
 // Step form, by value: is it a sum over states that their update waits for, of what is made of
 // states, tokens and parameters entry by entry?
 bool *tile_opening_sums(arena *a, const tile_program *program);
-// Has one of them axis `lane`?
+// Has an opening sum axis `lane`?
 bool tile_opens(arena *a, const tile_program *program, int lane);
 // The program that reads those of them with axis `lane` as stashes `first`, .., and keeps those of
 // the next step, whose tokens it reads ahead. `before` keeps those of the first step. NULL: there

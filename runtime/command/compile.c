@@ -101,8 +101,9 @@ static bool has_room_for_recc(const char *command) {
   return false;
 }
 
-// The kind of processor that this machine is, or stands for (REC_CPU): the others would take twice
-// as long again. Ranks, whose machines may be of several kinds, share a library for all.
+// The kind of processor that this machine has, or that REC_CPU names. Code for all kinds would take
+// three times as long to compile. Ranks share one library, and their machines may be of several
+// kinds.
 static const char *target_here(const ranks *job) {
 #if defined(__x86_64__)
   static const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4",

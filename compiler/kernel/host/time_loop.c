@@ -27,7 +27,7 @@ static bool is_contiguous(const view *v, int axis) {
   return axis >= 0 && int_known(v->stride[axis], &stride) && stride == 1;
 }
 
-// The lines of the lanes.
+// Prefetches the lines of a vector of lanes.
 static void fetch_lanes(lower *l, const place_in_loops *at, const fetch_data *d) {
   if (!at->lanes || !is_contiguous(d->row, at->vector_axis)) return;
   ir address = view_address(l, d->row, at, d->axes);
@@ -42,7 +42,7 @@ static void fetch_number(lower *l, const place_in_loops *at, const fetch_data *d
   fetch_line(l->e, view_address(l, d->row, &number, d->axes), d->write, 3);
 }
 
-// The lines of a row, which may begin within one.
+// Prefetches the lines of a row. It may begin within a line: its last number is fetched, too.
 static void fetch_row(lower *l, const place_in_loops *at, void *data) {
   const fetch_data *d = data;
   emitter *e = l->e;

@@ -81,8 +81,8 @@ static bool is_mine(const gathering *g, int buffer) {
   return b->carried < 0 && !b->persistent && !b->kept && !b->numbers.sizes;
 }
 
-// A nest keeps its order, and a barrier, behind those that touched the same memory, if one of the two
-// writes it.
+// A nest stays behind the nests that used the same memory, with a barrier between the two, where
+// one of them writes it.
 static void wait_for_users(gathering *g, int n, int memory, bool writes) {
   vec_each(const memory_use, earlier, g->users[memory]) {
     if (writes || earlier->writes)

@@ -171,8 +171,8 @@ static void rank_axes(mapping *m) {
   }
 }
 
-// A vector whose numbers are no power of two is loaded and stored in pieces. A short axis that ends in
-// one has more lanes, which masks hide.
+// LLVM loads and stores a vector of 3, 5, 6 or 7 numbers in pieces. A short lane axis that ends in
+// such a vector gets more lanes, which a mask hides.
 static int lanes_of_short_axis(const mapping *m, codegen_clone clone) {
   int lanes = m->kernel->lane_block;
   if (!clone_targets[clone].masks) return lanes;

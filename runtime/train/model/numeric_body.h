@@ -94,7 +94,7 @@ static void OF(sum_into)(void *to, const void *from, int64_t count) {
   for (int64_t i = 0; i < count; i++) y[i] += x[i];
 }
 
-// Several sums: an addition does not wait for the one before.
+// Eight partial sums: no addition waits for the one before it.
 static double OF(square_sum)(const void *values, int64_t count) {
   enum { SUMS = 8 };
   const REAL *x = values;

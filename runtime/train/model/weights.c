@@ -176,7 +176,7 @@ static uint64_t draw_position(const start_run *r, double draw) {
 
 static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
 
-// Of an axis of x[1] entries, which lie x[0] numbers apart: the entry that the number belongs to.
+// The entry of an axis that the number belongs to. The axis has x[1] entries, x[0] numbers apart.
 static int64_t place_on_axis(const start_run *r, const double *x) {
   return r->element / at_least_one(x[0]) % at_least_one(x[1]);
 }
