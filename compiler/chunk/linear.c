@@ -133,6 +133,19 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
   return parts;
 }
 
+// The condition, for a factor that lacks some of its axes and has others: whether any entry along
+// them is chosen. The choice would mix the axes of both.
+static value_id condition_of_factor(scan *s, value_id condition, value_id factor, bool first) {
+  axis_set of_condition = s->body->values.items[condition].axes;
+  axis_set of_factor = s->body->values.items[factor].axes;
+  bool mixed = (of_condition & ~of_factor) && (of_factor & ~of_condition);
+  if (!mixed || value_op_class(s->body->values.items[condition].op) != CLASS_COMPARE)
+    return condition;
+  return scan_append(s, (typed_value){.op = first ? VALUE_MAX_OVER : VALUE_MIN_OVER,
+                                      .args = {condition},
+                                      .over = of_condition & ~of_factor});
+}
+
 // Every factor is chosen by the condition, so that none of the branch that is not taken leaks.
 static void push_chosen(scan *s, linear *to, value_id condition, const linear *x, bool first) {
   value_id zero = scan_append(s, (typed_value){.op = VALUE_NUMBER});
@@ -147,9 +160,9 @@ static void push_chosen(scan *s, linear *to, value_id condition, const linear *x
     vec_push(s->arena, &product.factors, ((recurrence_factor){chosen, false}));
     for (int k = 0; k < from->count; k++) {
       value_id f = from->items[k].value, other = from->items[k].divides ? one : zero;
-      typed_value where = {.op = VALUE_WHERE,
-                           .args = {condition, first ? f : other, first ? other : f}};
       bool solved = !s->unknown[f];  // an unknown is finite where the step is
+      value_id own = solved ? condition_of_factor(s, condition, f, first) : condition;
+      typed_value where = {.op = VALUE_WHERE, .args = {own, first ? f : other, first ? other : f}};
       value_id guarded = solved ? scan_append(s, where) : f;
       vec_push(s->arena, &product.factors, ((recurrence_factor){guarded, from->items[k].divides}));
     }

@@ -62,6 +62,8 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
     case VALUE_NEG: return scan_is_outer(s, v->args[0], axes);
     case VALUE_ADD:
     case VALUE_SUB: return scan_is_outer(s, v->args[0], axes) && scan_is_outer(s, v->args[1], axes);
+    case VALUE_DIV:
+      return scan_is_outer(s, v->args[0], axes) && s->body->values.items[v->args[1]].axes != axes;
     case VALUE_MUL:
       for (int k = 0; k < 2; k++) {
         value_id factor = v->args[k];

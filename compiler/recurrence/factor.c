@@ -6,32 +6,11 @@
 // One outer product instead of two. It is done where the sum lacks an axis that the common factors
 // have, so that it is smaller than what it replaces. What a state or an output is, stays whole:
 // others read it as that.
+#include "compiler/recurrence/factor.h"
+
 #include "compiler/recurrence/simplify.h"
 
-enum { TERMS_MAX = 16, FACTORS_MAX = 16 };
-
-typedef struct term {
-  value_id id;
-  bool negative;
-} term;
-
-typedef struct terms {
-  term items[TERMS_MAX];
-  int count;
-} terms;
-
-typedef struct factors {
-  value_id items[FACTORS_MAX];
-  int count;
-} factors;
-
-static bool is_assigned(const builder *b, value_id id) {
-  for (int i = 0; i < b->body->tensors.count; i++)
-    if (b->body->tensors.items[i].assigned == id) return true;
-  return false;
-}
-
-static bool collect_addends(const builder *b, value_id id, bool negative, terms *to) {
+bool collect_addends(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
   if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB))
     return collect_addends(b, v->args[0], negative, to) &&
@@ -42,7 +21,7 @@ static bool collect_addends(const builder *b, value_id id, bool negative, terms 
   return true;
 }
 
-static bool collect_factors(const builder *b, value_id id, factors *to) {
+bool collect_factors(const builder *b, value_id id, factors *to) {
   const typed_value *v = value_at(b, id);
   if (v->op == VALUE_MUL)
     return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
@@ -51,8 +30,7 @@ static bool collect_factors(const builder *b, value_id id, factors *to) {
   return true;
 }
 
-// Moves what both have from `x` and `y` to `common`.
-static void take_common(factors *x, factors *y, factors *common) {
+void take_common(factors *x, factors *y, factors *common) {
   for (int i = 0; i < x->count; i++) {
     int k = 0;
     while (k < y->count && y->items[k] != x->items[i]) k++;
@@ -65,14 +43,14 @@ static void take_common(factors *x, factors *y, factors *common) {
   }
 }
 
-static axis_set product_axes(const builder *b, const factors *x) {
+axis_set product_axes(const builder *b, const factors *x) {
   axis_set axes = 0;
   for (int i = 0; i < x->count; i++) axes |= value_at(b, x->items[i])->axes;
   return axes;
 }
 
-static value_id factor_product(builder *b, const factors *x) {
-  value_id id = x->items[0];
+value_id factor_product(builder *b, const factors *x) {
+  value_id id = x->count ? x->items[0] : make_number(b, 1);
   for (int i = 1; i < x->count; i++) id = make_binary(b, VALUE_MUL, id, x->items[i]);
   return id;
 }

@@ -1,8 +1,7 @@
-// Sharing of equal values, and the smart constructor that applies the rewrites of simplify.c.
+// Sharing of equal values, and the smart constructor that applies the rules of its builder.
 #include "compiler/recurrence/make.h"
 
 #include "compiler/base/hash.h"
-#include "compiler/recurrence/simplify.h"
 
 static uint64_t hash_typed_value(const typed_value *v) {
   uint64_t hash = hash_mix(17, (uint64_t)v->op);
@@ -37,8 +36,8 @@ static void grow_value_table(builder *b) {
   for (int i = 0; i < b->body->values.count; i++) insert(b, i);
 }
 
-builder builder_new(arena *memory, typed_body *body) {
-  builder b = {.memory = memory, .body = body};
+builder builder_with_rules(arena *memory, typed_body *body, rules_function *rules) {
+  builder b = {.memory = memory, .body = body, .rules = rules};
   grow_value_table(&b);
   return b;
 }
@@ -72,7 +71,7 @@ static void name_made_value(builder *b, value_id id, const char *name) {
 value_id make_value(builder *b, typed_value v) {
   for (int k = value_arity(v.op); k < 3; k++) v.args[k] = NO_VALUE;
   if (v.span.source == 0) v.span = b->span;
-  value_id id = simplify(b, &v);
+  value_id id = b->rules(b, &v);
   if (id == NO_VALUE) id = find_equal_value(b, &v);
   if (id == NO_VALUE) {
     if (2 * (b->body->values.count + 1) > b->table_size) grow_value_table(b);
@@ -113,6 +112,19 @@ value_id make_sum(builder *b, value_id x, axis_set axes) {
   return x;
 }
 
+value_id make_renamed(builder *b, value_id x, int from, int to) {
+  const typed_value *v = value_at(b, x);
+  if (!axis_in(v->axes, from)) return x;
+  if (v->op == VALUE_RENAME && v->index == to && v->index2 == from) return v->args[0];
+  return make_value(b, (typed_value){.op = VALUE_RENAME, .args = {x}, .index = from, .index2 = to});
+}
+
 bool is_the_number(const builder *b, value_id id, double number) {
   return value_at(b, id)->op == VALUE_NUMBER && value_at(b, id)->number == number;
+}
+
+bool is_assigned(const builder *b, value_id id) {
+  for (int i = 0; i < b->body->tensors.count; i++)
+    if (b->body->tensors.items[i].assigned == id) return true;
+  return false;
 }

@@ -4,16 +4,24 @@
 
 #include "compiler/recurrence/recurrence.h"
 
-typedef struct builder {
+typedef struct builder builder;
+
+// A simpler value that means the same, with the same axes and element kind; NO_VALUE if `v` stays
+// as it is. May instead change `v` in place to an equal form.
+typedef value_id rules_function(builder *b, typed_value *v);
+
+struct builder {
   arena *memory;
   typed_body *body;
   span span;       // of the values to be made: the place of what they stand for
   int *table;      // open hash table of value ids + 1
   int table_size;  // a power of two
-} builder;
+  rules_function *rules;
+};
 
-// Values that the body has already are shared with.
+// With the rules of simplify.c. Values that the body has already are shared with.
 builder builder_new(arena *memory, typed_body *body);
+builder builder_with_rules(arena *memory, typed_body *body, rules_function *rules);
 
 // Simplifies, then finds an equal value or appends one.
 value_id make_value(builder *b, typed_value v);
@@ -26,6 +34,9 @@ value_id make_where(builder *b, value_id condition, value_id x, value_id y);
 // The sum of x over `axes`; an axis that x lacks contributes its size as a factor.
 value_id make_sum(builder *b, value_id x, axis_set axes);
 
+// x with an axis under another name, which x lacks.
+value_id make_renamed(builder *b, value_id x, int from, int to);
+
 // The natural logarithm of a gate: exp(e), sigmoid(x), a product of those (with positive constants
 // if `constants`), polar(gate, angle). NO_VALUE if x is none.
 value_id make_gate_log(builder *b, value_id x, bool constants);
@@ -37,3 +48,5 @@ static inline const typed_value *value_at(const builder *b, value_id id) {
   return &b->body->values.items[id];
 }
 bool is_the_number(const builder *b, value_id id, double number);
+// Is it what a state or an output becomes?
+bool is_assigned(const builder *b, value_id id);

@@ -146,13 +146,6 @@ static value_id factors_over(reading *r, value_id id, axis_set over, bool with) 
                        factors_over(r, v.args[1], over, with));
 }
 
-static value_id make_renamed(builder *b, value_id x, int from, int to) {
-  const typed_value *v = value_at(b, x);
-  if (!axis_in(v->axes, from)) return x;
-  if (v->op == VALUE_RENAME && v->index == to && v->index2 == from) return v->args[0];
-  return make_value(b, (typed_value){.op = VALUE_RENAME, .args = {x}, .index = from, .index2 = to});
-}
-
 static value_id summed_product(reading *r, value_id outer, value_id id, axis_set over);
 
 static value_id sum_of_renamed(reading *r, value_id outer, const typed_value *v, axis_set over) {

@@ -12,7 +12,10 @@
 //   x - max(x, z), x - min(x, z)    ->  min(0, x - z), max(0, x - z)
 //   x - stop(max(x, z))             ->  where(x >= z, x - stop(x), x - stop(z))
 //   where(c, x, x + y)              ->  x + where(c, 0, y)
-//   where(c, k * v, 0)              ->  where(c, k, 0) * where(c, v, 0)    outer products
+//   x + x                           ->  2 * x
+//
+// Outer products have rules of their own (apart.c), as complex numbers have (complex.c), and sums
+// (contract.c, outer.c, factor.c).
 //
 // Operands are looked at by what they are, not by how they were written: a let in between changes
 // nothing. Constants are folded. Nothing is rewritten to a value with other axes.
@@ -85,9 +88,14 @@ value_id make_gate_log(builder *b, value_id x, bool constants) {
   return gate_log(b, x, constants, 0);
 }
 
-// gate^p for a power that is a value.
+// gate^p for a power that is a value. Gates over different axes stay apart.
 static value_id gate_power(builder *b, value_id gate, value_id power) {
   if (has_op(b, gate, VALUE_NUMBER)) return NO_VALUE;
+  if (is_outer(b, gate) && has_op(b, power, VALUE_NUMBER)) {
+    value_id first = gate_power(b, value_operand(b, gate, 0), power), second;
+    second = first == NO_VALUE ? first : gate_power(b, value_operand(b, gate, 1), power);
+    return second == NO_VALUE ? second : multiply_values(b, first, second);
+  }
   value_id logarithm = gate_log(b, gate, true, 0);
   if (logarithm == NO_VALUE) return NO_VALUE;
   return make_unary(b, VALUE_EXP, multiply_values(b, power, logarithm));
@@ -258,6 +266,7 @@ static value_id simplify_add(builder *b, const typed_value *v) {
       return make_unary(b, VALUE_EXP, value_operand(b, y, 0));
     if (has_op(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, value_operand(b, x, 0));
   }
+  if (v->args[0] == v->args[1]) return multiply_values(b, make_number(b, 2), v->args[0]);
   return factor_sum(b, v);
 }
 
@@ -335,13 +344,15 @@ static value_id share_of_two(builder *b, value_id f, value_id sum) {
 
 static value_id simplify_div(builder *b, const typed_value *v) {
   if (is_the_number(b, v->args[1], 1)) return unless_shape_differs(b, v, v->args[0]);
-  return share_of_two(b, v->args[0], v->args[1]);
+  value_id share = share_of_two(b, v->args[0], v->args[1]);
+  return share != NO_VALUE ? share : quotient_by_outer(b, v);
 }
 
 static value_id simplify_whole_power(builder *b, const typed_value *v) {
   if (v->index == 1) return v->args[0];
   if (v->index == 0) return NO_VALUE;
-  return gate_power(b, v->args[0], make_number(b, v->index));
+  value_id power = gate_power(b, v->args[0], make_number(b, v->index));
+  return power != NO_VALUE ? power : function_of_outer(b, v);
 }
 
 static value_id simplify_power(builder *b, const typed_value *v) {
@@ -366,50 +377,17 @@ static value_id simplify_log(builder *b, const typed_value *v) {
   return NO_VALUE;
 }
 
-// Is it an outer product, times whatever?
-static bool is_outer(const builder *b, value_id id) {
-  typed_value v = *value_at(b, id);
-  if (v.op != VALUE_MUL) return false;
-  bool apart = value_at(b, v.args[0])->axes != v.axes && value_at(b, v.args[1])->axes != v.axes;
-  return apart || is_outer(b, v.args[0]) || is_outer(b, v.args[1]);
-}
-
-// Both factors are chosen, so that nothing leaks of the product that is not.
-static value_id chosen_product(builder *b, value_id condition, value_id product, bool first) {
-  if (!is_outer(b, product)) return NO_VALUE;
-  value_id zero = make_number(b, 0), factor[2];
-  for (int k = 0; k < 2; k++) {
-    value_id x = value_operand(b, product, k);
-    if (value_at(b, condition)->axes & ~value_at(b, x)->axes) return NO_VALUE;
-    factor[k] = make_where(b, condition, first ? x : zero, first ? zero : x);
-  }
-  return multiply_values(b, factor[0], factor[1]);
-}
-
-static value_id chosen_beside(builder *b, value_id condition, value_id x, value_id sum,
-                              bool first) {
-  if (!has_op(b, sum, VALUE_ADD)) return NO_VALUE;
-  for (int k = 0; k < 2; k++) {
-    value_id y = value_operand(b, sum, 1 - k), zero;
-    if (value_operand(b, sum, k) != x || value_at(b, condition)->axes & ~value_at(b, y)->axes)
-      continue;
-    zero = make_number(b, 0);
-    value_id rest = make_where(b, condition, first ? zero : y, first ? y : zero);
-    return make_binary(b, VALUE_ADD, x, rest);
-  }
-  return NO_VALUE;
-}
-
 static value_id simplify_where(builder *b, const typed_value *v) {
-  value_id condition = v->args[0], x = v->args[1], y = v->args[2];
-  if (x == y) return unless_shape_differs(b, v, x);
-  if (is_the_number(b, y, 0)) return chosen_product(b, condition, x, true);
-  if (is_the_number(b, x, 0)) return chosen_product(b, condition, y, false);
-  value_id sum = chosen_beside(b, condition, x, y, true);
-  return sum != NO_VALUE ? sum : chosen_beside(b, condition, y, x, false);
+  if (v->args[1] == v->args[2]) return unless_shape_differs(b, v, v->args[1]);
+  return choice_apart(b, v);
 }
 
-value_id simplify(builder *b, typed_value *v) {
+static value_id simplify_sum(builder *b, const typed_value *v) {
+  value_id contracted = contract_sum(b, v);
+  return contracted != NO_VALUE ? contracted : write_out_outer_sum(b, v);
+}
+
+static value_id simplify(builder *b, typed_value *v) {
   value_id folded = fold_constants(b, v);
   if (folded != NO_VALUE) return folded;
   value_id x = v->args[0];
@@ -428,10 +406,20 @@ value_id simplify(builder *b, typed_value *v) {
                                              : NO_VALUE;
     case VALUE_LOG: return simplify_log(b, v);
     case VALUE_WHERE: return simplify_where(b, v);
-    case VALUE_SUM: return write_out_outer_sum(b, v);
+    case VALUE_SUM: return simplify_sum(b, v);
+    case VALUE_ABS:
+    case VALUE_STOP_GRADIENT: return function_of_outer(b, v);
+    case VALUE_COMPLEX: return simplify_complex(b, v);
+    case VALUE_CONJUGATE: return simplify_conjugate(b, v);
+    case VALUE_REAL_PART:
+    case VALUE_IMAGINARY_PART: return simplify_part(b, v);
     case VALUE_LOG1P:
       return has_op(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, value_operand(b, x, 0))
                                      : NO_VALUE;
     default: return NO_VALUE;
   }
+}
+
+builder builder_new(arena *memory, typed_body *body) {
+  return builder_with_rules(memory, body, simplify);
 }

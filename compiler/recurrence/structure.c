@@ -150,10 +150,13 @@ static bool are_several(const finder *f, axis_set axes) {
   return axes && keys >= FEWEST_KEYS;
 }
 
-// Keys but those that are heads. A sum in the state's own update goes over keys.
+// Keys but those that are heads, or that are summed once others have been. A sum in the state's own
+// update goes over keys.
 static axis_set keys_without_heads(finder *f, int state, const affine *form,
                                    const state_structure *s) {
   axis_set state_axes = f->body->tensors.items[state].axis_set, keys = s->key_axes;
+  axis_set first = keys & ~axes_left_by_sums(f->memory, f->body, state, keys);
+  if (axes_of_outer_product(&f->builder, state_axes, s->increment, first)) keys = first;
   keys &= ~axes_of_heads(&f->builder, state_axes, s->increment, keys);
   axis_set decayed = keys & axes_of_modulus(f, s);
   for (int i = 0; i < form->reads.count; i++) decayed &= ~form->reads.items[i].over;

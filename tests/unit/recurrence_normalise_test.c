@@ -61,7 +61,23 @@ static const struct {
     {"0 * a", "mul"},
     {"2 * 3 * a + K * 0", "mul"},
     {"tanh(a) * tanh(a) + tanh(a)", "tanh mul add"},
-    {"tanh(a * b) + tanh(b * a)", "mul tanh add"},
+    {"tanh(a * b) + tanh(b * a)", "mul tanh mul"},
+    {"(b * v)^2", "ipow ipow mul"},
+    {"abs(b * v) + stop_gradient(b * v)", "abs abs mul stop_gradient stop_gradient mul add"},
+    {"sqrt(exp(b) * exp(v))", "mul exp mul exp mul"},
+    {"a / (b * v)", "div div mul mul"},
+    {"where(a > 0, b * v, 0)", "gt where where mul"},
+    {"where(b > 0, b * v, 0)", "gt where max_over where mul"},
+    {"where(b > 0, 0, v)", "gt where min_over where mul"},
+    {"where((b > 0) * (v > 0), 1, 0)", "gt gt where where max_over where mul"},
+    {"where(a > 0, a * v, b * v)", "gt where mul"},
+    {"where(a > 0, b * v, exp(b) * v^2)", "gt exp ipow where where mul"},
+    {"where(b > 0, v, a * v)", "gt where mul"},
+    {"where(a > 0, b * v, a + v * tanh(b))", "gt tanh where mul where add"},
+    {"re(conj(polar(a, v)) * polar(1, b))", "neg polar polar mul re"},
+    {"re(complex(b * v, a * v))", "complex mul re"},
+    {"im(complex(b * re(polar(a, v)), b * im(polar(a, v))))", "polar mul im"},
+    {"re(complex(a * cos(v), a * sin(v)))", "polar mul re"},
 };
 
 static const char *source_of(fixture *s, const char *expression) {
@@ -102,6 +118,26 @@ TEST(rewrites_change_no_value) {
     if (!(difference < 1e-13)) fail_msg("%s differs by %g", rewrites[i].expression, difference);
     fixture_close(&s);
   }
+}
+
+// What a mask leaves out of an outer product may be anything: here a row and a column are nothing
+// but that, at the second step all is.
+TEST(masks_of_axes_leak_nothing) {
+  fixture s = fixture_open();
+  recurrence *r = fixture_analyse(
+      &s,
+      "recurrence r(K = 2, V = 3) { input c[K], b[K], v[V] state S[K,V] output y[V] "
+      "S = 0.5 * S[t-1] + where(c > 0, exp(b) * v, 0) + where(c > 0, v, 0) y = sum[K](S) }");
+  trial t = trial_new(s.memory, r, 1, 2, NULL, 0, 1);
+  double *c = t.run.tensors[0].data, *b = t.run.tensors[1].data, *v = t.run.tensors[2].data;
+  c[0] = 1, c[1] = c[2] = c[3] = -1;
+  b[1] = b[2] = INFINITY;
+  v[3] = v[4] = v[5] = NAN;
+  assert_true(reference_execute(r, &t.run, true));
+  for (int i = 0; i < 6; i++) assert_true(isfinite(t.run.tensors[4].data[i]));
+  for (int i = 0; i < 6; i++) assert_true(isfinite(t.run.d_tensors[2].data[i]));
+  for (int i = 0; i < 4; i++) assert_true(isfinite(t.run.d_tensors[1].data[i]));
+  fixture_close(&s);
 }
 
 // y and its derivatives at a point, raw or normalised.
