@@ -60,8 +60,7 @@ value_id simplify_conjugate(builder *b, const typed_value *v) {
     return make_value(b, x);
   }
   if (!passes_conjugates(x.op) || !takes_conjugate(b, v->args[0], 0)) return NO_VALUE;
-  for (int k = 0; k < value_arity(x.op); k++)
-    x.args[k] = make_unary(b, VALUE_CONJUGATE, x.args[k]);
+  for (int k = 0; k < value_arity(x.op); k++) x.args[k] = make_unary(b, VALUE_CONJUGATE, x.args[k]);
   return make_value(b, x);
 }
 
@@ -136,7 +135,8 @@ static bool pair_terms(builder *b, term re, term im, part_pair *pair) {
   pair->useful = product_axes(b, &pair->common) & ~rest;
   pair->re = factor_product(b, &of_re);
   pair->im = factor_product(b, &of_im);
-  pair->useful |= are_parts_of_one(b, pair->re, pair->im) || are_parts_of_turn(b, pair->re, pair->im);
+  pair->useful |=
+      are_parts_of_one(b, pair->re, pair->im) || are_parts_of_turn(b, pair->re, pair->im);
   if (re.negative) pair->re = make_unary(b, VALUE_NEG, pair->re);
   if (im.negative) pair->im = make_unary(b, VALUE_NEG, pair->im);
   return true;

@@ -113,8 +113,8 @@ static bool has_identity(const builder *b, value_id id, axis_set over, int depth
   typed_value v = *value_at(b, id);
   identity found;
   if (is_identity(b, id, over, &found)) return true;
-  if (is_assigned(b, id) || depth == 0 || (v.op != VALUE_ADD && v.op != VALUE_SUB && v.op != VALUE_MUL &&
-                             v.op != VALUE_NEG))
+  if (is_assigned(b, id) || depth == 0 ||
+      (v.op != VALUE_ADD && v.op != VALUE_SUB && v.op != VALUE_MUL && v.op != VALUE_NEG))
     return false;
   for (int k = 0; k < value_arity(v.op); k++)
     if (has_identity(b, v.args[k], over, depth - 1)) return true;
@@ -151,7 +151,7 @@ static value_id sum_without_identities(builder *b, contraction *c) {
     identity found;
     typed_value v = *value_at(b, c->factors[i]);
     if (is_identity(b, c->factors[i], c->over, &found)) return without_identity(b, c, i, &found);
-    if ((v.op != VALUE_ADD && v.op != VALUE_SUB) || 
+    if ((v.op != VALUE_ADD && v.op != VALUE_SUB) ||
         !has_identity(b, c->factors[i], c->over, SEARCH_DEPTH))
       continue;
     value_id rest = factors_product(b, c, i), parts[2];
@@ -249,8 +249,7 @@ static value_id sum_in_best_order(builder *b, const contraction *c) {
   if (best.cost >= c->cost / 1.5) return NO_VALUE;
   sum_in_order(b, b, &all, c->over, best.axes, count);
   value_id product = all.values[0];
-  for (int i = 1; i < all.count; i++)
-    product = make_binary(b, VALUE_MUL, product, all.values[i]);
+  for (int i = 1; i < all.count; i++) product = make_binary(b, VALUE_MUL, product, all.values[i]);
   return product;
 }
 

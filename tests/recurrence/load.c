@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "compiler/base/embedded.h"
+#include "tests/recurrence/kernel_programs.h"
 #include "tests/unit/unit.h"
 
 void *load_objects(arena *a, const link_object *objects, int count) {
@@ -28,6 +29,14 @@ bool kernel_clone_runs(codegen_clone clone) {
   if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
   return clone == CLONE_V3 ? __builtin_cpu_supports("x86-64-v3")
                            : __builtin_cpu_supports("x86-64-v2");
+}
+
+unsigned kernel_clones_drawn(int number) {
+  unsigned clones = 0;
+  for (int clone = 0; clone < CLONE_X86_COUNT; clone++)
+    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone, CLONE_X86_COUNT))
+      clones |= 1u << clone;
+  return clones ? clones : 1u << CLONE_V2;
 }
 
 reference_tensor *trial_tensor(trial *t, const codegen_slot *slot, int64_t *numbers) {

@@ -7,6 +7,9 @@
 
 // Whether this machine runs the code of a clone.
 bool kernel_clone_runs(codegen_clone clone);
+// The clones that a run compiles of one program in one type: one in three of those for x86
+// (kernel_is_drawn); v2 where this machine runs none of them. A set of codegen_clone.
+unsigned kernel_clones_drawn(int number);
 // Objects in memory as a library that is loaded; ends the test with a message if that fails.
 void *load_objects(arena *a, const link_object *objects, int count);
 // An object of the support code.

@@ -5,7 +5,7 @@
 // are differences of its values: every tenth program is held to that.
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (160; 20,000 with the word `full`)
+//   REC_PROGRAMS=N   so many programs (128; 20,000 with the word `full`)
 //   REC_FILE=NAME    the program of this file in place of what the seed draws
 //   REC_TRIAL=LIST   the one run that a failure names
 //
@@ -629,7 +629,7 @@ static void run_all_found(void) {
 int main(int word_count, char **words) {
   bool full = word_count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : full ? 20000 : 160;
+  int programs = wanted ? atoi(wanted) : full ? 20000 : 128;
   uint64_t seed = chosen_seed();
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);

@@ -691,7 +691,7 @@ static bool agrees_loosely(const recurrence *r, const tile_program *forward, con
   return error < 1e-7;
 }
 
-enum { RANDOM_PROGRAMS = 60 };
+enum { RANDOM_PROGRAMS = 30 };
 
 static uint64_t first_seed(void) {
   const char *given = getenv("REC_SEED");

@@ -88,7 +88,7 @@ static void compare_program(int number, schedule_form form, codegen_gpu_options 
 
 TEST(kernels_agree_with_the_reference) {
   for (int i = 0; i < kernel_program_count; i++)
-    compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
+    if (kernel_is_drawn(i, 2)) compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
 }
 
 TEST(kernels_in_step_form_agree_with_the_reference) {

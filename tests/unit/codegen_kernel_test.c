@@ -49,14 +49,6 @@ static int largest_function;
 static char largest_name[128];
 
 // Each program is compiled for one kind of processor in f64 and for another in f32.
-static unsigned clones_of(int number, bool f64) {
-  unsigned clones = 0;
-  for (int clone = 0; clone < CLONE_X86_COUNT; clone++)
-    if (kernel_clone_runs(clone) && kernel_is_drawn(number + clone + f64, CLONE_X86_COUNT))
-      clones |= 1u << clone;
-  return clones ? clones : 1u << CLONE_V2;
-}
-
 static void compare_program(int number, bool f64, bool steps) {
   const char *only = getenv("ONLY");
   if (only && !strstr(kernel_programs[number].name, only)) return;
@@ -66,8 +58,9 @@ static void compare_program(int number, bool f64, bool steps) {
   recurrence_kernels *kernels = schedule_recurrence(
       s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
   if (steps) assert_string_equal(kernels->form, "step");
-  codegen_options host = {
-      .level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32, .clones = clones_of(number, f64)};
+  codegen_options host = {.level = 2,
+                          .dtype = f64 ? NUMBER_F64 : NUMBER_F32,
+                          .clones = kernel_clones_drawn(number + f64)};
   library lib = kernel_library(s.memory, kernels, host);
   printf("%-16s %-18s %s\n", kernel_programs[number].name, kernels->form, f64 ? "f64" : "f32");
   for (int i = 0; i < lib.object->functions.count; i++) {

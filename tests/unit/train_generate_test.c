@@ -149,8 +149,9 @@ typedef struct subject {
 static void open_subject(subject *t, const char *program, const char *type) {
   char library[] = "/tmp/rec_generate.XXXXXX.so", command[2048];
   close(mkstemps(library, 3));
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype %s -O1 %s -o %s", type,
-           program, library);
+  snprintf(command, sizeof command,
+           REC_BINARY_DIR "/bin/recc --dtype %s --target x86-64-v2 -O1 %s -o %s", type, program,
+           library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &t->module), REC_OK);
   unlink(library);

@@ -440,7 +440,8 @@ static void open_compiled(const char *name, compiled_fixture *c) {
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
   snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 --summary %s -o %s",
+  snprintf(command, sizeof command,
+           REC_BINARY_DIR "/bin/recc --dtype f64 --target x86-64-v2 -O1 --summary %s -o %s",
            program, library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &c->module), REC_OK);
