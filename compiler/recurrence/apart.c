@@ -2,6 +2,7 @@
 //
 //   (k * v)^2, abs(k * v)       ->  k^2 * v^2, abs(k) * abs(v)
 //   x / (n * w)                 ->  x * ((1 / n) * (1 / w))                        n[K], w[V]
+//   k * v / n, W * x / n        ->  k * (v / n), W * (x / n)
 //   where(c, k * v, 0)          ->  where(c, k, 0) * where(c, v, 0)                c[H]
 //                               ->  where(c, k, 0) * where(max[K](c), v, 0)        c[K]
 //   where(c, v, 0)              ->  where(c, 1, 0) * where(max[K](c), v, 0)
@@ -29,8 +30,15 @@ static bool is_outer_within(const builder *b, value_id id, int depth) {
 
 bool is_outer(const builder *b, value_id id) { return is_outer_within(b, id, SEARCH_DEPTH); }
 
+// Is one factor smaller than the product?
+static bool is_spread(const builder *b, value_id id) {
+  typed_value v = *value_at(b, id);
+  return v.op == VALUE_MUL && (axes_of(b, v.args[0]) != v.axes || axes_of(b, v.args[1]) != v.axes);
+}
+
 value_id function_of_outer(builder *b, const typed_value *v) {
-  if (!is_outer(b, v->args[0])) return NO_VALUE;
+  bool plain = v->op == VALUE_ABS || v->op == VALUE_STOP_GRADIENT;
+  if (!is_outer(b, v->args[0]) && !(plain && is_spread(b, v->args[0]))) return NO_VALUE;
   typed_value product = *value_at(b, v->args[0]), part = *v;
   value_id of[2];
   part.name = NULL;
@@ -50,8 +58,24 @@ static value_id reciprocal(builder *b, value_id x) {
   return make_binary(b, VALUE_DIV, make_number(b, 1), x);
 }
 
-value_id quotient_by_outer(builder *b, const typed_value *v) {
-  if (!is_outer(b, v->args[1])) return NO_VALUE;
+// The divisor goes to a factor that is smaller than the product.
+static value_id quotient_of_factor(builder *b, value_id product, value_id divisor) {
+  typed_value v = *value_at(b, product);
+  if (v.op != VALUE_MUL || is_assigned(b, product)) return NO_VALUE;
+  int least = -1;
+  for (int k = 0; k < 2; k++) {
+    axis_set axes = axes_of(b, v.args[k]);
+    if (axes == v.axes || (axes_of(b, divisor) & ~axes)) continue;
+    if (least < 0 || !(axes & ~axes_of(b, v.args[least]))) least = k;
+  }
+  if (least < 0) return NO_VALUE;
+  value_id quotient = make_binary(b, VALUE_DIV, v.args[least], divisor);
+  return least ? make_binary(b, VALUE_MUL, v.args[0], quotient)
+               : make_binary(b, VALUE_MUL, quotient, v.args[1]);
+}
+
+value_id quotient_apart(builder *b, const typed_value *v) {
+  if (!is_outer(b, v->args[1])) return quotient_of_factor(b, v->args[0], v->args[1]);
   return make_binary(b, VALUE_MUL, v->args[0], reciprocal(b, v->args[1]));
 }
 
@@ -106,6 +130,16 @@ static value_id chosen_product(builder *b, value_id condition, value_id product,
   return make_binary(b, VALUE_MUL, factor[0], factor[1]);
 }
 
+static bool is_sum_of_outer(const builder *b, value_id id, int depth) {
+  typed_value v = *value_at(b, id);
+  if (is_outer(b, id)) return true;
+  bool adds = v.op == VALUE_ADD || v.op == VALUE_SUB || v.op == VALUE_NEG;
+  if (!adds || depth == 0 || is_assigned(b, id)) return false;
+  for (int k = 0; k < value_arity(v.op); k++)
+    if (!is_sum_of_outer(b, v.args[k], depth - 1)) return false;
+  return true;
+}
+
 // x where the condition is not 0 (`first`), or is; else 0.
 static value_id choice_of_one(builder *b, value_id condition, value_id x, bool first) {
   typed_value both = *value_at(b, condition);
@@ -113,6 +147,13 @@ static value_id choice_of_one(builder *b, value_id condition, value_id x, bool f
       is_comparison(b, both.args[1]))
     return chosen_or_zero(b, both.args[0], chosen_or_zero(b, both.args[1], x, true), true);
   if (is_outer(b, x)) return chosen_product(b, condition, x, first);
+  if (is_sum_of_outer(b, x, SEARCH_DEPTH)) {
+    typed_value sum = *value_at(b, x);
+    sum.name = NULL;
+    for (int k = 0; k < value_arity(sum.op); k++)
+      sum.args[k] = chosen_or_zero(b, condition, sum.args[k], first);
+    return make_value(b, sum);
+  }
   if (!is_mixed(b, condition, x)) return NO_VALUE;
   value_id mask = chosen_or_zero(b, condition, make_number(b, 1), first);
   return make_binary(b, VALUE_MUL, mask, chosen_anywhere(b, condition, x, first));

@@ -133,14 +133,14 @@ static value_id factors_product(builder *b, const contraction *c, int left_out) 
 
 // The product without its identity, over the axes that are left.
 static value_id without_identity(builder *b, contraction *c, int which, const identity *found) {
+  value_id before = c->factors[which];
+  c->factors[which] = found->entry == NO_VALUE ? make_number(b, 1) : found->entry;
   for (int i = 0; i < c->count; i++) {
     axis_set axes = value_at(b, c->factors[i])->axes;
-    if (i != which && axis_in(axes, found->from) && axis_in(axes, found->to)) return NO_VALUE;
+    if (!axis_in(axes, found->from) || !axis_in(axes, found->to)) continue;
+    c->factors[which] = before;
+    return NO_VALUE;
   }
-  if (found->entry == NO_VALUE)
-    c->factors[which] = make_number(b, 1);
-  else
-    c->factors[which] = found->entry;
   for (int i = 0; i < c->count; i++)
     c->factors[i] = make_renamed(b, c->factors[i], found->from, found->to);
   return make_sum(b, factors_product(b, c, -1), c->over & ~axis_bit(found->from));

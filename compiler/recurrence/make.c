@@ -112,19 +112,41 @@ value_id make_sum(builder *b, value_id x, axis_set axes) {
   return x;
 }
 
+bool is_assigned(const builder *b, value_id id) {
+  for (int i = 0; i < b->body->tensors.count; i++)
+    if (b->body->tensors.items[i].assigned == id) return true;
+  return false;
+}
+
+// Is it made of the identity over two axes, or of what stands on its diagonal?
+static bool is_of_indices(const builder *b, value_id id, int depth) {
+  const typed_value *v = value_at(b, id);
+  if (v->op == VALUE_WHERE) v = value_at(b, v->args[0]);
+  if (v->op == VALUE_EQUAL)
+    return value_at(b, v->args[0])->op == VALUE_INDEX && value_at(b, v->args[1])->op == VALUE_INDEX;
+  bool adds = v->op == VALUE_ADD || v->op == VALUE_SUB || v->op == VALUE_MUL || v->op == VALUE_NEG;
+  for (int k = 0; k < value_arity(v->op) && adds && depth > 0; k++)
+    if (is_of_indices(b, v->args[k], depth - 1)) return true;
+  return false;
+}
+
 value_id make_renamed(builder *b, value_id x, int from, int to) {
-  const typed_value *v = value_at(b, x);
-  if (!axis_in(v->axes, from)) return x;
-  if (v->op == VALUE_RENAME && v->index == to && v->index2 == from) return v->args[0];
+  enum { LEVELS = 8 };
+  typed_value v = *value_at(b, x);
+  if (!axis_in(v.axes, from)) return x;
+  if (v.op == VALUE_RENAME && v.index2 == from)
+    return v.index == to ? v.args[0] : make_renamed(b, v.args[0], v.index, to);
+  if (v.op == VALUE_INDEX) return make_value(b, (typed_value){.op = VALUE_INDEX, .index = to});
+  bool one = v.op == VALUE_MUL && axis_in(value_at(b, v.args[0])->axes, from) !=
+                                      axis_in(value_at(b, v.args[1])->axes, from);
+  if ((one || is_of_indices(b, x, LEVELS)) && !is_assigned(b, x)) {
+    v.name = NULL;
+    for (int k = 0; k < value_arity(v.op); k++) v.args[k] = make_renamed(b, v.args[k], from, to);
+    return make_value(b, v);
+  }
   return make_value(b, (typed_value){.op = VALUE_RENAME, .args = {x}, .index = from, .index2 = to});
 }
 
 bool is_the_number(const builder *b, value_id id, double number) {
   return value_at(b, id)->op == VALUE_NUMBER && value_at(b, id)->number == number;
-}
-
-bool is_assigned(const builder *b, value_id id) {
-  for (int i = 0; i < b->body->tensors.count; i++)
-    if (b->body->tensors.items[i].assigned == id) return true;
-  return false;
 }

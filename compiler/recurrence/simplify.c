@@ -345,7 +345,7 @@ static value_id share_of_two(builder *b, value_id f, value_id sum) {
 static value_id simplify_div(builder *b, const typed_value *v) {
   if (is_the_number(b, v->args[1], 1)) return unless_shape_differs(b, v, v->args[0]);
   value_id share = share_of_two(b, v->args[0], v->args[1]);
-  return share != NO_VALUE ? share : quotient_by_outer(b, v);
+  return share != NO_VALUE ? share : quotient_apart(b, v);
 }
 
 static value_id simplify_whole_power(builder *b, const typed_value *v) {
