@@ -14,12 +14,19 @@ work=$(mktemp -d) || exit 2
 child=
 trap '[ -z "$child" ] || kill -9 "$child" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-passed=0 failed=0
+passed=0 failed=0 full=$2 drawn=
 
 pass() { passed=$((passed + 1)); }
 fail() {
   failed=$((failed + 1))
   printf 'FAILED: %s\n' "$1"
+}
+
+# drawn EACH: whether this call is one in EACH of all, which REC_SEED says; with the second word `full` all are.
+drawn() {
+  [ "$drawn" ] || { drawn=${REC_SEED:-$(date +%s)} && [ "$full" ] || echo "REC_SEED=$drawn"; }
+  drawn=$((drawn + 1))
+  [ "$full" ] || [ $((drawn % $1)) = 0 ]
 }
 
 # result NAME STATUS: counts one test; what the command said in $work/out is shown if it failed.
