@@ -14,7 +14,7 @@ work=$(mktemp -d) || exit 2
 child=
 trap '[ -z "$child" ] || kill -9 "$child" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-passed=0 failed=0 full=$2 drawn=
+passed=0 failed=0 full=$2 turn=
 
 pass() { passed=$((passed + 1)); }
 fail() {
@@ -22,11 +22,18 @@ fail() {
   printf 'FAILED: %s\n' "$1"
 }
 
-# drawn EACH: whether this call is one in EACH of all, which REC_SEED says; with the second word `full` all are.
+# draws: says by which REC_SEED a run draws, and hands it to the programs that it starts. With the second word `full` nothing is drawn.
+draws() {
+  [ ! "$full" ] || return 0
+  export REC_SEED="${REC_SEED:-$(date +%s)}"
+  echo "REC_SEED=$REC_SEED"
+}
+# drawn EACH: whether this call is one in EACH of all.
 drawn() {
-  [ "$drawn" ] || { drawn=${REC_SEED:-$(date +%s)} && [ "$full" ] || echo "REC_SEED=$drawn"; }
-  drawn=$((drawn + 1))
-  [ "$full" ] || [ $((drawn % $1)) = 0 ]
+  [ ! "$full" ] || return 0
+  [ "$turn" ] || { draws && turn=$REC_SEED; }
+  turn=$((turn + 1))
+  [ $((turn % $1)) = 0 ]
 }
 
 # result NAME STATUS: counts one test; what the command said in $work/out is shown if it failed.

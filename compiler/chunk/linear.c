@@ -133,8 +133,9 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
   return parts;
 }
 
-// The condition, for a factor that lacks some of its axes and has others: whether any entry along
-// them is chosen. The choice would mix the axes of both.
+// The condition by which a factor is chosen. A factor that lacks some axes of the condition, and has
+// others, is chosen where any entry along those axes is: no choice mixes the axes of both
+// (recurrence/apart.c).
 static value_id condition_of_factor(scan *s, value_id condition, value_id factor, bool first) {
   axis_set of_condition = s->body->values.items[condition].axes;
   axis_set of_factor = s->body->values.items[factor].axes;

@@ -11,12 +11,11 @@
 //                               ->  where(c, k * v, 0) + where(c, 0, p * w)        c[K]
 //   where(c, p * v, x + k * v)  ->  where(c, 0, x) + where(c, p, k) * v
 //
-// Both factors of what is not chosen are 0, so that nothing leaks of it. A factor without the axes
-// of the condition is 0 where the condition is 0 in all of their entries.
+// Both factors of a product that is not chosen are 0, so that no NaN of them leaks. A factor that
+// lacks axes of the condition is 0 where the condition is 0 along all of them. Chunks choose between
+// states in the same way (chunk/linear.c).
 #include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/simplify.h"
-
-enum { SEARCH_DEPTH = 12 };  // levels of products that are searched
 
 static axis_set axes_of(const builder *b, value_id id) { return value_at(b, id)->axes; }
 
@@ -37,8 +36,7 @@ static bool is_spread(const builder *b, value_id id) {
 }
 
 value_id function_of_outer(builder *b, const typed_value *v) {
-  bool plain = v->op == VALUE_ABS || v->op == VALUE_STOP_GRADIENT;
-  if (!is_outer(b, v->args[0]) && !(plain && is_spread(b, v->args[0]))) return NO_VALUE;
+  if (!is_outer(b, v->args[0]) && !is_spread(b, v->args[0])) return NO_VALUE;
   typed_value product = *value_at(b, v->args[0]), part = *v;
   value_id of[2];
   part.name = NULL;
@@ -111,10 +109,9 @@ static bool is_positional(const builder *b, value_id id, int depth) {
 
 // Do the axes of the condition and of x mix, so that the choice is larger than both?
 static bool is_mixed(const builder *b, value_id condition, value_id x) {
-  enum { LEVELS = 8 };
   axis_set of_condition = axes_of(b, condition), of_x = axes_of(b, x);
   return (of_condition & ~of_x) && (of_x & ~of_condition) && is_comparison(b, condition) &&
-         !is_positional(b, condition, LEVELS);
+         !is_positional(b, condition, SEARCH_DEPTH);
 }
 
 static value_id chosen_product(builder *b, value_id condition, value_id product, bool first) {

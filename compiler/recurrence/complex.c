@@ -12,12 +12,6 @@
 #include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/simplify.h"
 
-enum { DEPTH_MAX = 12 };  // levels of sums and products that are searched
-
-static bool has_op(const builder *b, value_id id, value_op op) { return value_at(b, id)->op == op; }
-
-static value_id operand(const builder *b, value_id id, int k) { return value_at(b, id)->args[k]; }
-
 static bool passes_conjugates(value_op op) {
   return op == VALUE_NEG || op == VALUE_ADD || op == VALUE_SUB || op == VALUE_MUL ||
          op == VALUE_SUM;
@@ -28,7 +22,7 @@ static bool passes_conjugates(value_op op) {
 static bool has_conjugate(const builder *b, value_id id, int depth) {
   typed_value v = *value_at(b, id);
   if (v.op == VALUE_CONJUGATE) return true;
-  if (!passes_conjugates(v.op) || is_assigned(b, id) || depth == DEPTH_MAX) return false;
+  if (!passes_conjugates(v.op) || is_assigned(b, id) || depth == SEARCH_DEPTH) return false;
   return has_conjugate(b, v.args[0], depth + 1) ||
          (value_arity(v.op) > 1 && has_conjugate(b, v.args[1], depth + 1));
 }
@@ -38,7 +32,7 @@ static bool has_conjugate(const builder *b, value_id id, int depth) {
 static bool takes_conjugate(const builder *b, value_id id, int depth) {
   typed_value v = *value_at(b, id);
   if (has_conjugate(b, id, 0)) return true;
-  if (is_assigned(b, id) || depth == DEPTH_MAX) return false;
+  if (is_assigned(b, id) || depth == SEARCH_DEPTH) return false;
   switch (v.op) {
     case VALUE_COMPLEX:
     case VALUE_POLAR: return true;
@@ -69,7 +63,7 @@ static bool has_conjugated_state(const builder *b, value_id product) {
   if (!collect_factors(b, product, &all)) return false;
   for (int i = 0; i < all.count; i++) {
     if (!has_op(b, all.items[i], VALUE_CONJUGATE)) continue;
-    value_id x = operand(b, all.items[i], 0);
+    value_id x = value_operand(b, all.items[i], 0);
     if (is_assigned(b, x) || has_op(b, x, VALUE_PREVIOUS)) return true;
   }
   return false;
@@ -79,7 +73,7 @@ static bool has_conjugated_state(const builder *b, value_id product) {
 // has no such.
 static value_id without_conjugates(builder *b, value_id id, bool flips, int depth) {
   typed_value v = *value_at(b, id);
-  if (!passes_conjugates(v.op) || is_assigned(b, id) || depth == DEPTH_MAX) return NO_VALUE;
+  if (!passes_conjugates(v.op) || is_assigned(b, id) || depth == SEARCH_DEPTH) return NO_VALUE;
   v.name = NULL;
   if (v.op == VALUE_MUL) {
     if (!has_conjugated_state(b, id)) return NO_VALUE;
@@ -99,7 +93,7 @@ value_id simplify_part(builder *b, const typed_value *v) {
   bool imaginary = v->op == VALUE_IMAGINARY_PART;
   value_id x = v->args[0];
   if (has_op(b, x, VALUE_CONJUGATE)) {
-    value_id part = make_unary(b, v->op, operand(b, x, 0));
+    value_id part = make_unary(b, v->op, value_operand(b, x, 0));
     return imaginary ? make_unary(b, VALUE_NEG, part) : part;
   }
   value_id plain = without_conjugates(b, x, imaginary, 0);
@@ -117,12 +111,12 @@ typedef struct part_pair {
 
 static bool are_parts_of_one(const builder *b, value_id re, value_id im) {
   return has_op(b, re, VALUE_REAL_PART) && has_op(b, im, VALUE_IMAGINARY_PART) &&
-         operand(b, re, 0) == operand(b, im, 0);
+         value_operand(b, re, 0) == value_operand(b, im, 0);
 }
 
 static bool are_parts_of_turn(const builder *b, value_id re, value_id im) {
   return has_op(b, re, VALUE_COS) && has_op(b, im, VALUE_SIN) &&
-         operand(b, re, 0) == operand(b, im, 0);
+         value_operand(b, re, 0) == value_operand(b, im, 0);
 }
 
 static bool pair_terms(builder *b, term re, term im, part_pair *pair) {
@@ -145,7 +139,7 @@ static bool pair_terms(builder *b, term re, term im, part_pair *pair) {
 // Is the complex number of a pair i times that of another?
 static bool is_turned(const builder *b, const part_pair *pair, const part_pair *from) {
   return pair->im == from->re && has_op(b, pair->re, VALUE_NEG) &&
-         operand(b, pair->re, 0) == from->im;
+         value_operand(b, pair->re, 0) == from->im;
 }
 
 static value_id product_of_pair(builder *b, value_id common, const part_pair *pair) {
@@ -190,9 +184,9 @@ value_id simplify_complex(builder *b, const typed_value *v) {
   value_id re = v->args[0], im = v->args[1];
   terms of_re = {0}, of_im = {0};
   if (has_op(b, re, VALUE_NUMBER) && has_op(b, im, VALUE_NUMBER)) return NO_VALUE;
-  if (are_parts_of_one(b, re, im)) return operand(b, re, 0);
+  if (are_parts_of_one(b, re, im)) return value_operand(b, re, 0);
   if (are_parts_of_turn(b, re, im))
-    return make_binary(b, VALUE_POLAR, make_number(b, 1), operand(b, re, 0));
+    return make_binary(b, VALUE_POLAR, make_number(b, 1), value_operand(b, re, 0));
   if (!collect_addends(b, re, false, &of_re) || !collect_addends(b, im, false, &of_im) ||
       of_re.count != of_im.count)
     return NO_VALUE;

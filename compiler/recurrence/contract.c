@@ -11,15 +11,18 @@
 //     ->  S - sum[J](b * k * k{K -> J} * S{K -> J})
 //
 // What a state or an output is, stays whole: others read it as that.
+#include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/simplify.h"
 
-enum { FACTORS_MAX = 16, AXES_MAX = 4, RUNTIME_ENTRIES = 64, SEARCH_DEPTH = 8 };
+enum { AXES_MAX = 4, RUNTIME_ENTRIES = 64 };
+
+// So many times as few multiply-adds are worth another form.
+static const double worth = 1.5;
 
 // sum[over](product of factors) / product of divisors. Divisors have no axis that is summed.
 typedef struct contraction {
   axis_set over;
-  value_id factors[FACTORS_MAX], divisors[FACTORS_MAX];
-  int count, divisor_count;
+  factors of, divisors;
   bool negative, full;
   double cost;  // multiply-adds of the sums as they are written
 } contraction;
@@ -37,8 +40,8 @@ static double entries_of(const builder *b, axis_set axes) {
 
 static void collect_product(const builder *b, contraction *c, value_id id) {
   const typed_value *v = value_at(b, id);
-  bool whole = is_assigned(b, id) || c->count == FACTORS_MAX || c->divisor_count == FACTORS_MAX;
-  c->full |= c->count == FACTORS_MAX;
+  bool whole = is_assigned(b, id) || c->of.count == FACTORS_MAX || c->divisors.count == FACTORS_MAX;
+  c->full |= c->of.count == FACTORS_MAX;
   if (!whole && v->op == VALUE_MUL) {
     collect_product(b, c, v->args[0]);
     collect_product(b, c, v->args[1]);
@@ -46,29 +49,29 @@ static void collect_product(const builder *b, contraction *c, value_id id) {
     c->negative = !c->negative;
     collect_product(b, c, v->args[0]);
   } else if (!whole && v->op == VALUE_DIV && !(value_at(b, v->args[1])->axes & c->over)) {
-    c->divisors[c->divisor_count++] = v->args[1];
+    c->divisors.items[c->divisors.count++] = v->args[1];
     collect_product(b, c, v->args[0]);
   } else if (!c->full) {
-    c->factors[c->count++] = id;
+    c->of.items[c->of.count++] = id;
   }
 }
 
 static axis_set axes_but(const builder *b, const contraction *c, int left_out) {
   axis_set axes = 0;
-  for (int i = 0; i < c->count; i++)
-    if (i != left_out) axes |= value_at(b, c->factors[i])->axes;
-  for (int i = 0; i < c->divisor_count; i++) axes |= value_at(b, c->divisors[i])->axes;
+  for (int i = 0; i < c->of.count; i++)
+    if (i != left_out) axes |= value_at(b, c->of.items[i])->axes;
+  for (int i = 0; i < c->divisors.count; i++) axes |= value_at(b, c->divisors.items[i])->axes;
   return axes;
 }
 
 // A factor that is a sum itself becomes its factors, where its axes name nothing else.
 static bool open_inner_sum(const builder *b, contraction *c) {
-  for (int i = 0; i < c->count && !c->full; i++) {
-    typed_value inner = *value_at(b, c->factors[i]);
-    if (inner.op != VALUE_SUM || is_assigned(b, c->factors[i])) continue;
+  for (int i = 0; i < c->of.count && !c->full; i++) {
+    typed_value inner = *value_at(b, c->of.items[i]);
+    if (inner.op != VALUE_SUM || is_assigned(b, c->of.items[i])) continue;
     if (inner.over & (c->over | axes_but(b, c, i))) continue;
     c->cost += entries_of(b, value_at(b, inner.args[0])->axes);
-    c->factors[i] = c->factors[--c->count];
+    c->of.items[i] = c->of.items[--c->of.count];
     c->over |= inner.over;
     collect_product(b, c, inner.args[0]);
     return true;
@@ -121,40 +124,31 @@ static bool has_identity(const builder *b, value_id id, axis_set over, int depth
   return false;
 }
 
-static value_id factors_product(builder *b, const contraction *c, int left_out) {
-  value_id product = NO_VALUE;
-  for (int i = 0; i < c->count; i++) {
-    if (i == left_out) continue;
-    value_id x = c->factors[i];
-    product = product == NO_VALUE ? x : make_binary(b, VALUE_MUL, product, x);
-  }
-  return product == NO_VALUE ? make_number(b, 1) : product;
-}
-
 // The product without its identity, over the axes that are left.
 static value_id without_identity(builder *b, contraction *c, int which, const identity *found) {
-  value_id before = c->factors[which];
-  c->factors[which] = found->entry == NO_VALUE ? make_number(b, 1) : found->entry;
-  for (int i = 0; i < c->count; i++) {
-    axis_set axes = value_at(b, c->factors[i])->axes;
+  value_id before = c->of.items[which];
+  c->of.items[which] = found->entry == NO_VALUE ? make_number(b, 1) : found->entry;
+  for (int i = 0; i < c->of.count; i++) {
+    axis_set axes = value_at(b, c->of.items[i])->axes;
     if (!axis_in(axes, found->from) || !axis_in(axes, found->to)) continue;
-    c->factors[which] = before;
+    c->of.items[which] = before;
     return NO_VALUE;
   }
-  for (int i = 0; i < c->count; i++)
-    c->factors[i] = make_renamed(b, c->factors[i], found->from, found->to);
-  return make_sum(b, factors_product(b, c, -1), c->over & ~axis_bit(found->from));
+  for (int i = 0; i < c->of.count; i++)
+    c->of.items[i] = make_renamed(b, c->of.items[i], found->from, found->to);
+  return make_sum(b, factor_product(b, &c->of), c->over & ~axis_bit(found->from));
 }
 
 static value_id sum_without_identities(builder *b, contraction *c) {
-  for (int i = 0; i < c->count; i++) {
+  for (int i = 0; i < c->of.count; i++) {
     identity found;
-    typed_value v = *value_at(b, c->factors[i]);
-    if (is_identity(b, c->factors[i], c->over, &found)) return without_identity(b, c, i, &found);
+    typed_value v = *value_at(b, c->of.items[i]);
+    if (is_identity(b, c->of.items[i], c->over, &found)) return without_identity(b, c, i, &found);
     if ((v.op != VALUE_ADD && v.op != VALUE_SUB) ||
-        !has_identity(b, c->factors[i], c->over, SEARCH_DEPTH))
+        !has_identity(b, c->of.items[i], c->over, SEARCH_DEPTH))
       continue;
-    value_id rest = factors_product(b, c, i), parts[2];
+    c->of.items[i] = c->of.items[--c->of.count];
+    value_id rest = factor_product(b, &c->of), parts[2];
     for (int k = 0; k < 2; k++)
       parts[k] = make_sum(b, make_binary(b, VALUE_MUL, v.args[k], rest), c->over);
     return make_binary(b, v.op, parts[0], parts[1]);
@@ -239,14 +233,14 @@ static value_id sum_in_best_order(builder *b, const contraction *c) {
     if (count == AXES_MAX) return NO_VALUE;
     order[count++] = i;
   }
-  remaining all = {.count = c->count};
-  for (int i = 0; i < c->count; i++) {
-    all.values[i] = c->factors[i];
-    all.axes[i] = value_at(b, c->factors[i])->axes;
+  remaining all = {.count = c->of.count};
+  for (int i = 0; i < c->of.count; i++) {
+    all.values[i] = c->of.items[i];
+    all.axes[i] = value_at(b, c->of.items[i])->axes;
   }
-  best_order best = {.cost = c->cost / 1.5};  // less is not worth another form
+  best_order best = {.cost = c->cost / worth};
   try_orders(b, &all, c->over, order, 0, count, &best);
-  if (best.cost >= c->cost / 1.5) return NO_VALUE;
+  if (best.cost >= c->cost / worth) return NO_VALUE;
   sum_in_order(b, b, &all, c->over, best.axes, count);
   value_id product = all.values[0];
   for (int i = 1; i < all.count; i++) product = make_binary(b, VALUE_MUL, product, all.values[i]);
@@ -259,6 +253,7 @@ value_id contract_sum(builder *b, const typed_value *v) {
   value_id sum = sum_without_identities(b, &c);
   if (sum == NO_VALUE) sum = sum_in_best_order(b, &c);
   if (sum == NO_VALUE) return NO_VALUE;
-  for (int i = 0; i < c.divisor_count; i++) sum = make_binary(b, VALUE_DIV, sum, c.divisors[i]);
+  for (int i = 0; i < c.divisors.count; i++)
+    sum = make_binary(b, VALUE_DIV, sum, c.divisors.items[i]);
   return c.negative ? make_unary(b, VALUE_NEG, sum) : sum;
 }

@@ -131,7 +131,6 @@ static bool is_of_indices(const builder *b, value_id id, int depth) {
 }
 
 value_id make_renamed(builder *b, value_id x, int from, int to) {
-  enum { LEVELS = 8 };
   typed_value v = *value_at(b, x);
   if (!axis_in(v.axes, from)) return x;
   if (v.op == VALUE_RENAME && v.index2 == from)
@@ -139,7 +138,7 @@ value_id make_renamed(builder *b, value_id x, int from, int to) {
   if (v.op == VALUE_INDEX) return make_value(b, (typed_value){.op = VALUE_INDEX, .index = to});
   bool one = v.op == VALUE_MUL && axis_in(value_at(b, v.args[0])->axes, from) !=
                                       axis_in(value_at(b, v.args[1])->axes, from);
-  if ((one || is_of_indices(b, x, LEVELS)) && !is_assigned(b, x)) {
+  if ((one || is_of_indices(b, x, SEARCH_DEPTH)) && !is_assigned(b, x)) {
     v.name = NULL;
     for (int k = 0; k < value_arity(v.op); k++) v.args[k] = make_renamed(b, v.args[k], from, to);
     return make_value(b, v);

@@ -4,6 +4,9 @@
 
 #include "compiler/recurrence/recurrence.h"
 
+// Levels of sums and products that rules search.
+enum { SEARCH_DEPTH = 12 };
+
 typedef struct builder builder;
 
 // A simpler value that means the same, with the same axes and element kind; NO_VALUE if `v` stays
@@ -46,6 +49,12 @@ value_id make_complement(builder *b, value_id x);
 
 static inline const typed_value *value_at(const builder *b, value_id id) {
   return &b->body->values.items[id];
+}
+static inline bool has_op(const builder *b, value_id id, value_op op) {
+  return value_at(b, id)->op == op;
+}
+static inline value_id value_operand(const builder *b, value_id id, int k) {
+  return value_at(b, id)->args[k];
 }
 bool is_the_number(const builder *b, value_id id, double number);
 // Is it what a state or an output becomes?

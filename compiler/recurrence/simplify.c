@@ -25,14 +25,6 @@
 
 #include "compiler/recurrence/reference_ops.h"
 
-enum { SEARCH_DEPTH = 12 };  // levels of products that are searched for exponentials
-
-static bool has_op(const builder *b, value_id id, value_op op) { return value_at(b, id)->op == op; }
-
-static value_id value_operand(const builder *b, value_id id, int k) {
-  return value_at(b, id)->args[k];
-}
-
 static value_id negate(builder *b, value_id x) { return make_unary(b, VALUE_NEG, x); }
 
 static value_id multiply_values(builder *b, value_id x, value_id y) {

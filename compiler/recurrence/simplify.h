@@ -14,11 +14,11 @@ value_id contract_sum(builder *b, const typed_value *v);
 
 // apart.c. Is it an outer product, times whatever?
 bool is_outer(const builder *b, value_id id);
-// f(x * y) as f(x) * f(y), if x * y is an outer product; a quotient of one or by one; a choice of
-// them.
-// NO_VALUE if `v` is none.
+// f(x * y) as f(x) * f(y); NO_VALUE if the operand of `v` is no product with a smaller factor.
 value_id function_of_outer(builder *b, const typed_value *v);
+// A quotient of an outer product, or by one, as a product; NO_VALUE if `v` is none.
 value_id quotient_apart(builder *b, const typed_value *v);
+// A choice of outer products as products of choices; NO_VALUE if `v` is none.
 value_id choice_apart(builder *b, const typed_value *v);
 
 // complex.c: complex(re, im), conjugates, real and imaginary parts.

@@ -1,11 +1,12 @@
 // Chunk lengths that users may ask for: the standard library is scheduled and planned, for the host
-// and for GPUs, without code. What fails ends the program with the message of an internal error.
+// and for GPUs, without code; half of the lengths are drawn (kernel_is_drawn). What fails ends the program with the message of an internal error.
 // (10 s of processor time.)
 #include <dirent.h>
 
 #include "compiler/schedule/gpu/schedule.h"
 #include "compiler/target/target.h"
 #include "runtime/front.h"
+#include "tests/recurrence/kernel_programs.h"
 #include "tests/unit/unit.h"
 
 static void plan_for_host(arena *a, const recurrence *r, schedule_options options) {
@@ -38,8 +39,9 @@ static void plan_file(const char *path) {
   assert_int_equal(rec_front_new(path, NULL, 0, NULL, NULL, 0, stderr, &front), REC_OK);
   for (int i = 0; i < rec_front_count(front); i++) {
     const recurrence *r = rec_front_recurrence(front, i);
-    for (int chunk = 1; chunk <= 70; chunk += chunk < 20 ? 1 : 3)
-      plan_all(r, chunk, chunk < 4 || chunk == 23 || chunk == 68);
+    for (int chunk = 1; chunk <= 70; chunk++)
+      if (chunk < 4 || chunk % 24 == 0 || kernel_is_drawn(chunk, 2))
+        plan_all(r, chunk, chunk < 4 || chunk % 24 == 0);
     for (int chunk = 128; chunk <= CHUNK_MOST_STEPS; chunk *= 2) plan_all(r, chunk, true);
   }
   rec_front_free(front);

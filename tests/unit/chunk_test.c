@@ -691,7 +691,8 @@ static bool agrees_loosely(const recurrence *r, const tile_program *forward, con
   return error < 1e-7;
 }
 
-enum { RANDOM_PROGRAMS = 30 };
+// Programs of each kind that a run draws, twice as many with $REC_FULL.
+static uint64_t random_programs(void) { return getenv("REC_FULL") ? 60 : 30; }
 
 static uint64_t first_seed(void) {
   const char *given = getenv("REC_SEED");
@@ -701,7 +702,7 @@ static uint64_t first_seed(void) {
 TEST(random_programs_agree) {
   uint64_t first = first_seed();
   int compared = 0;
-  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+  for (uint64_t seed = first; seed < first + random_programs(); seed++) {
     fixture s = fixture_open();
     const char *text = random_program(s.memory, seed, "r", NULL), *message, *reason;
     recurrence *r = fixture_analyse(&s, text);
@@ -717,7 +718,7 @@ TEST(random_programs_agree) {
     }
     fixture_close(&s);
   }
-  assert_true(compared > RANDOM_PROGRAMS / 2);
+  assert_true((uint64_t)compared > random_programs() / 2);
 }
 
 // ---- random recurrences with scalar decays ---------------------------------------------------
@@ -786,7 +787,7 @@ static const char *random_scalar_decay(arena *a, uint64_t seed) {
 
 TEST(random_scalar_decays_agree) {
   uint64_t first = first_seed();
-  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+  for (uint64_t seed = first; seed < first + random_programs(); seed++) {
     fixture s = fixture_open();
     const char *text = random_scalar_decay(s.memory, seed), *message = "", *reason = NULL;
     recurrence *r = fixture_analyse(&s, text);
@@ -878,7 +879,7 @@ static const char *random_mixture(arena *a, uint64_t seed) {
 TEST(random_mixtures_agree) {
   uint64_t first = first_seed();
   int chunks = 0;
-  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+  for (uint64_t seed = first; seed < first + random_programs(); seed++) {
     fixture s = fixture_open();
     const char *text = random_mixture(s.memory, seed), *message = "", *reason = NULL;
     recurrence *r = fixture_analyse(&s, text);
@@ -892,7 +893,7 @@ TEST(random_mixtures_agree) {
       fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
     fixture_close(&s);
   }
-  assert_true(chunks > RANDOM_PROGRAMS * 3 / 4);
+  assert_true((uint64_t)chunks > random_programs() * 3 / 4);
 }
 
 // Sequences of different lengths in one tensor, an empty one among them.

@@ -120,8 +120,8 @@ TEST(rewrites_change_no_value) {
   }
 }
 
-// What a mask leaves out of an outer product may be anything: here a row and a column are nothing
-// but that, at the second step all is.
+// A mask leaves rows of an outer product out, in which a key is infinite. The second step has no
+// row, and its values are NaN. Nothing of them reaches outputs and gradients.
 TEST(masks_of_axes_leak_nothing) {
   fixture s = fixture_open();
   recurrence *r = fixture_analyse(
