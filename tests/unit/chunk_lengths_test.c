@@ -1,5 +1,6 @@
 // Chunk lengths that users may ask for: the standard library is scheduled and planned, for the host
-// and for GPUs, without code; half of the lengths are drawn (kernel_is_drawn). What fails ends the program with the message of an internal error.
+// and for GPUs, without code. A seed draws half of the lengths (kernel_is_drawn). What fails ends
+// the program with the message of an internal error.
 // (10 s of processor time.)
 #include <dirent.h>
 
