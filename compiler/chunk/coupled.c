@@ -67,9 +67,13 @@ bool coupled_by_masks(const scan *s, int index) {
 
 // ---- masks of pairs of states ----------------------------------------------------------------
 
-tile_pair coupled_factor(scan *s, const scan_product *link) {
+tile_pair coupled_unmasked_factor(scan *s, const scan_product *link) {
   tile_pair c = linear_factors(s, link, 0, false);
-  c = pair_mul(s->program, c, pair_number(s->program, link->scale));
+  return pair_mul(s->program, c, pair_number(s->program, link->scale));
+}
+
+tile_pair coupled_factor(scan *s, const scan_product *link) {
+  tile_pair c = coupled_unmasked_factor(s, link);
   c.re = lower_valid(s->program, c.re);
   if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
   return c;

@@ -272,7 +272,8 @@ bool scan_make_state(scan *s, int index) {
   s->making = group;
   span where = s->program->where;
   s->program->where = scan_update_span(s, index);
-  if (s->states[index].sequence && s->states[index].structure->class == STATE_LINEAR)
+  const scan_state *state = &s->states[index];
+  if (state->sequence && state->structure->class == STATE_LINEAR && !state->mixed)
     make_scans(s, group);
   else if (s->states[index].sequence)
     sequence_make(s, index);

@@ -11,7 +11,8 @@
 // times columns are one mask [t,s] for each pair of states. Otherwise rows and columns stand on the
 // operands of the scores.
 //
-// States that are used entry by entry are scanned. The matrix gets the increment as one more
+// States that are used or made entry by entry are scanned: on the host from step to step
+// (TILE_SCAN_JOINT), on GPUs by these products. There the matrix gets the increment as one more
 // column, and a row (0, .., 0, 1). The products up to a step then hold the states in that column.
 // Their other columns hold the factors of the states before the chunk.
 #include "compiler/chunk/scan.h"
@@ -34,8 +35,9 @@ typedef struct joint_level {
 
 typedef struct scan_joint {
   int count, members[SIZE_MAX_JOINT];
-  scan_turn *turn;                                           // NULL: any matrices
-  axis_set axes;                                             // among the keys and values
+  bool in_order;    // each step is made of the one before (joint_steps_in_order)
+  scan_turn *turn;  // NULL: any matrices
+  axis_set axes;    // among the keys and values
   joint_vector keep[SIZE_MAX_JOINT], write[SIZE_MAX_JOINT];  // rows of A and W; made: composed
   joint_level levels[LEVELS_MAX];
 } scan_joint;
@@ -73,15 +75,17 @@ static void add_joint_member(scan *s, scan_joint *j, int state) {
 
 // ---- the matrices of one step ----------------------------------------------------------------
 
-static tile_pair decay_of(scan *s, int state) {
+// Padded rows keep the states as they are, where those are what the last row has.
+static tile_pair decay_of(scan *s, const scan_joint *j, int state) {
   value_id decay = s->states[state].decay_value;
   if (decay == NO_VALUE) return number_pair(s, 1);
+  if (j->in_order) return scan_pure(s, decay);
   return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
                     number_pair(s, 1));
 }
 
 // The factor of another state at each step, 0 on padded rows.
-static tile_pair link_of(scan *s, int to, const scan_product *link) {
+static tile_pair link_of(scan *s, const scan_joint *j, int to, const scan_product *link) {
   const typed_tensor *own = &s->body->tensors.items[s->states[to].tensor];
   const typed_tensor *other = &s->body->tensors.items[s->states[link->state].tensor];
   bool unknown = false;
@@ -93,7 +97,7 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
     scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
     return number_pair(s, 0);
   }
-  return coupled_factor(s, link);
+  return j->in_order ? coupled_unmasked_factor(s, link) : coupled_factor(s, link);
 }
 
 static void add_scaled_pair(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {
@@ -109,12 +113,12 @@ static void compose_row(scan *s, scan_joint *j, int row) {
   keep->made = write->made = true;
   for (int k = 0; k < j->count; k++) keep->x[k] = write->x[k] = nothing;
   int state = j->members[row];
-  keep->x[row] = decay_of(s, state);
+  keep->x[row] = decay_of(s, j, state);
   write->x[row] = number_pair(s, 1);
   for (int i = 0; i < s->states[state].sources.count && !s->reason; i++) {
     const scan_product *link = &s->states[state].sources.items[i];
     int other = member_position(j, link->state);
-    tile_pair c = link_of(s, state, link);
+    tile_pair c = link_of(s, j, state, link);
     if (link->previous) {
       add_scaled_pair(s, &keep->x[other], c, number_pair(s, 1));
       continue;
@@ -143,18 +147,21 @@ static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
                              s->body->tensors.items[first->tensor].name));
 }
 
-static scan_joint *joint_of(scan *s, int group) {
+static scan_joint *joint_of(scan *s, int group, bool in_order) {
   scan_joint *j = ARENA_NEW(s->arena, scan_joint);
   decay_check_length(s,
                      arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
   for (int i = 0; i < s->state_count; i++)
     if (s->states[i].group == group) add_joint_member(s, j, i);
+  j->in_order = in_order && s->host;
+  for (int i = 0; i < j->count; i++)
+    if (s->body->tensors.items[s->states[j->members[i]].tensor].complex) j->in_order = false;
   for (int i = 0; i < j->count && !s->reason; i++) compose_row(s, j, i);
   return j;
 }
 
 void joint_make(scan *s, int group) {
-  scan_joint *j = joint_of(s, group);
+  scan_joint *j = joint_of(s, group, false);
   if (!s->reason) find_axes(s, j, &s->states[group]);
   if (s->reason) return;
   j->turn = j->count == 2 ? turn_find(s, j->members[0], j->members[1]) : NULL;
@@ -383,9 +390,48 @@ static tile_pair joint_steps(scan *s, scan_joint *j, int row) {
   return steps;
 }
 
+// What a member becomes at a step beside what the matrix makes of the step before. The states before
+// the chunk enter the first step.
+static tile_id added_in_order(scan *s, const scan_joint *j, int row) {
+  tile_program *p = s->program;
+  tile_pair first = nothing, sum = number_pair(s, 0);
+  for (int k = 0; k < j->count; k++) {
+    tile_pair keep = j->keep[row].x[k], added = added_by(s, j->members[k]);
+    if (!is_nothing(keep)) keep = scan_first_step(s, keep);
+    add_scaled_pair(s, &first, keep, scan_before(s, j->members[k]));
+    add_scaled_pair(s, &sum, j->write[row].x[k], added);
+  }
+  if (!is_nothing(first))
+    sum = pair_linear(p, TILE_ADD, sum, pair_on_axes(p, TILE_PLACE, first, p->time_axis, 0, 0));
+  return sum.re;
+}
+
+// The host goes from step to step, with many entries at a time.
+static void joint_steps_in_order(scan *s, const scan_joint *j) {
+  tile_program *p = s->program;
+  int to = tile_axis_new(p, "part", j->count), from = tile_axis_new(p, "before", j->count);
+  tile_id a = tile_number(p, 0), x = a;
+  for (int i = 0; i < j->count; i++) {
+    for (int k = 0; k < j->count; k++) {
+      if (is_nothing(j->keep[i].x[k])) continue;
+      tile_id row = tile_indexed(p, TILE_PLACE, j->keep[i].x[k].re, to, i);
+      a = tile_binary(p, TILE_ADD, a, tile_indexed(p, TILE_PLACE, row, from, k));
+    }
+    tile_id added = tile_indexed(p, TILE_PLACE, added_in_order(s, j, i), to, i);
+    x = tile_binary(p, TILE_ADD, x, added);
+  }
+  tile_id h = tile_scan_joint(p, a, x, p->time_axis, from, to, false);
+  for (int i = 0; i < j->count; i++)
+    s->states[j->members[i]].steps = pair_real(tile_indexed(p, TILE_SLICE, h, to, i));
+}
+
 void joint_scan(scan *s, int group) {
-  scan_joint *j = joint_of(s, group);
+  scan_joint *j = joint_of(s, group, true);
   if (s->reason) return;
+  if (j->in_order) {
+    joint_steps_in_order(s, j);
+    return;
+  }
   add_column(s, j);
   for (int i = 0; i + 1 < j->count; i++) s->states[j->members[i]].steps = joint_steps(s, j, i);
 }

@@ -124,15 +124,48 @@ static bool may_be_matrix(const scan_state *state) {
   }
 }
 
+// By value: is it made of the group's states before the step?
+static bool *made_of_group(const scan *s, int group) {
+  bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
+  for (int i = 0; i < s->body->values.count; i++) {
+    const typed_value *v = &s->body->values.items[i];
+    for (int k = 0; k < s->state_count; k++)
+      made[i] |=
+          v->op == VALUE_PREVIOUS && s->states[k].group == group && v->index == s->states[k].tensor;
+    for (int k = 0; k < value_arity(v->op); k++) made[i] |= made[v->args[k]];
+  }
+  return made;
+}
+
+// Does each entry become a sum of entries at its place and of one that is no outer product? Reads
+// by pairs of steps then cost more than the steps do.
+static bool updates_by_entries(const scan *s, int state, const bool *made) {
+  const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
+  bool *needed = ARENA_ARRAY(s->arena, bool, tensor->assigned + 1);
+  needed[tensor->assigned] = true;
+  for (value_id i = tensor->assigned; i >= 0; i--) {
+    const typed_value *v = &s->body->values.items[i];
+    if (!needed[i]) continue;
+    for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
+    bool whole = v->op == VALUE_PREVIOUS || (passes_on(v, made) && v->op != VALUE_SUM);
+    if (made[i] && !(whole && v->axes == tensor->axis_set)) return false;
+    if (!made[i] && (v->op == VALUE_PREVIOUS || v->op == VALUE_LAG)) return false;
+    if (!made[i] && scan_multiplies_apart(s, i, tensor->axis_set)) return false;
+  }
+  return !tensor->complex;
+}
+
 // States that add each other are scanned together.
-static bool group_has_entries(const scan *s, int group) {
-  bool entries = false;
+static bool group_is_scanned(const scan *s, int group) {
+  const bool *made = made_of_group(s, group);
+  bool entries = false, by_entries = true;
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].group != group) continue;
     if (s->states[i].structure->class != STATE_LINEAR) return false;
     entries |= s->states[i].entries;
+    by_entries = by_entries && updates_by_entries(s, i, made);
   }
-  return entries;
+  return entries || by_entries;
 }
 
 // What one of them is read by shows in all that add it (group.c).
@@ -163,8 +196,9 @@ static void check_state(scan *s, int index) {
   state->delayed = state->at_end || is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
-  state->sequence =
-      sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
+  state->mixed = mixed_fits(s, index);
+  state->sequence = state->mixed || sequence_fits(s, index, may_be_matrix(state)) ||
+                    group_is_scanned(s, state->group);
   if (state->sequence) return;
   if (!may_be_matrix(state)) {
     scan_refuse(s,

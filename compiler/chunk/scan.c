@@ -75,6 +75,12 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
   }
 }
 
+bool scan_multiplies_apart(const scan *s, value_id id, axis_set axes) {
+  const typed_value *of = s->body->values.items, *v = &of[id];
+  return v->op == VALUE_MUL && !(axes & ~v->axes) && (axes & ~of[v->args[0]].axes) &&
+         (axes & ~of[v->args[1]].axes);
+}
+
 tile_pair scan_before(scan *s, int state) {
   const scan_state *of = &s->states[state];
   if (of->after_decay.re != NO_TILE) return of->after_decay;

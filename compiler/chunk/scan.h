@@ -20,6 +20,7 @@
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, shift registers, those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   stepwise.c      states that are not linear, entry by entry: their steps one after another
+//   mixed.c         linear states that mix entries along a small axis: likewise, on the host
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag_matrix.c    lags of outer products: each slot of the buffer as a state, or writes a step later
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
@@ -83,6 +84,7 @@ typedef struct scan_state {
   int tensor, group;
   // its values at all steps are tiles: then `steps` has them, and the rest is unused
   bool sequence;
+  bool mixed;  // a sequence whose entries along a small axis make each other (mixed.c)
   tile_pair steps;
   recurrence_shift *shift;  // it is a shift register; NULL: it is none
   // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
@@ -190,6 +192,9 @@ tile_pair scan_shifted(scan *s, int state, tile_pair steps);
 tile_pair scan_at_end(scan *s, tile_pair x, int back);
 // Is the value a sum of products none of whose factors has all of the axes?
 bool scan_is_outer(const scan *s, value_id id, axis_set axes);
+// Is it a product with all of these axes, neither factor of which has them all? A state that it is
+// added to is a matrix: cheaper in single steps, or by products, than at all steps of a chunk.
+bool scan_multiplies_apart(const scan *s, value_id id, axis_set axes);
 // The state whose value after the step this is, delays apart; -1 if there is none.
 int scan_updated_state(const scan *s, value_id id);
 // The update of a state as a sum of products, itself not counting as the state.
@@ -378,6 +383,8 @@ tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side si
 tile_pair coupled_total(scan *s, int to, int from);
 // The factor of a state that another adds, at each step; 0 on padded rows.
 tile_pair coupled_factor(scan *s, const scan_product *link);
+// The same, any number on padded rows.
+tile_pair coupled_unmasked_factor(scan *s, const scan_product *link);
 // What `to` has of a write of `from` in the same step.
 tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side);
 
@@ -431,6 +438,19 @@ bool stepwise_fits(const scan *s, int state);
 typedef VEC(value_id) stepwise_operands;
 stepwise_operands stepwise_operands_of(scan *s, int state);
 tile_pair stepwise_steps(scan *s, int state, const tile_pair *beside);
+// The update at all steps, of a state that was `before` at all of them.
+tile_pair stepwise_updated(scan *s, int state, const tile_pair *beside, tile_pair before);
+// By value: does the state before the step, or one before that, enter it? By value, up to the
+// update: is the update made of it?
+bool *stepwise_made_of(const scan *s, int state);
+bool *stepwise_needed_by(const scan *s, int state);
+
+// ---- mixed.c ---------------------------------------------------------------------------------
+// Is the update linear, made of no other state that it enters, and does it mix entries along one
+// small axis alone?
+bool mixed_fits(const scan *s, int state);
+// The state at all steps, from what stepwise_operands_of names.
+tile_pair mixed_steps(scan *s, int state, const tile_pair *beside);
 
 // ---- toeplitz.c ------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?

@@ -5,7 +5,7 @@
 //   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
-//   c = f(c[t-1], x)              step by step (stepwise.c)
+//   c = f(c[t-1], x)              step by step (stepwise.c), linear ones by matrices of a small axis (mixed.c)
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a
 // maximum stays so. The state after the chunk is taken from the last step inside the sequence.
@@ -146,13 +146,14 @@ static tile_pair maximum_steps(scan *s, int state) {
   return stops ? pair_each(s->program, m, (tile_value){.op = TILE_STOP}) : m;
 }
 
-static tile_pair nonlinear_steps(scan *s, int state) {
+static tile_pair ordered_steps(scan *s, int state) {
   decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
   stepwise_operands operands = stepwise_operands_of(s, state);
   tile_pair *beside = ARENA_ARRAY(s->arena, tile_pair, s->body->values.count);
   for (int i = 0; i < operands.count; i++)
     beside[operands.items[i]] = part_of_update(s, state, operands.items[i], 0);
-  return s->reason ? scan_before(s, state) : stepwise_steps(s, state, beside);
+  if (s->reason) return scan_before(s, state);
+  return s->states[state].mixed ? mixed_steps(s, state, beside) : stepwise_steps(s, state, beside);
 }
 
 void sequence_make(scan *s, int index) {
@@ -162,7 +163,8 @@ void sequence_make(scan *s, int index) {
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
-    case STATE_NONLINEAR: state->steps = nonlinear_steps(s, index); break;
+    case STATE_LINEAR:
+    case STATE_NONLINEAR: state->steps = ordered_steps(s, index); break;
     default:
       state->steps = state->shift ? shift_steps(s, index)
                                   : part_of_update(s, index, state->structure->increment, 0);

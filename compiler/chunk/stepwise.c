@@ -48,7 +48,7 @@ static bool is_made(const scan *s, int tensor, const bool *made, const typed_val
 
 // By value: does the state before the step, or one before that, enter it? A lag may remember what
 // stands behind it.
-static bool *made_of_state(const scan *s, int state) {
+bool *stepwise_made_of(const scan *s, int state) {
   bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
   for (bool grows = true; grows;) {
     grows = false;
@@ -62,7 +62,7 @@ static bool *made_of_state(const scan *s, int state) {
 }
 
 // By value, up to the update: is the update made of it?
-static bool *needed_by_update(const scan *s, int state) {
+bool *stepwise_needed_by(const scan *s, int state) {
   value_id update = s->body->tensors.items[s->states[state].tensor].assigned;
   bool *needed = ARENA_ARRAY(s->arena, bool, update + 1);
   needed[update] = true;
@@ -81,7 +81,7 @@ static bool is_coupled_state(const scan *s, int state) {
 
 bool stepwise_fits(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
-  const bool *made = made_of_state(s, state), *needed = needed_by_update(s, state);
+  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
   int operations = 0;
   if (tensor->complex || is_coupled_state(s, state)) return false;
   for (value_id i = 0; i <= tensor->assigned; i++) {
@@ -105,8 +105,20 @@ typedef struct stepper {
   const tile_pair *beside;
 } stepper;
 
+static stepper stepper_of(scan *s, int state, const tile_pair *beside) {
+  int tensor = s->states[state].tensor;
+  return (stepper){.s = s,
+                   .state = state,
+                   .level = decay_levels(s) / 2,
+                   .previous = previous_value(s->body, tensor),
+                   .update = s->body->tensors.items[tensor].assigned,
+                   .made = stepwise_made_of(s, state),
+                   .needed = stepwise_needed_by(s, state),
+                   .beside = beside};
+}
+
 stepwise_operands stepwise_operands_of(scan *s, int state) {
-  const bool *made = made_of_state(s, state), *needed = needed_by_update(s, state);
+  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
   stepwise_operands list = {0};
   for (value_id i = 0; i <= s->body->tensors.items[s->states[state].tensor].assigned; i++) {
     const typed_value *v = &s->body->values.items[i];
@@ -152,6 +164,11 @@ static tile_pair updated(const stepper *x, tile_pair before, moment at) {
   }
   lowering_set(&values, x->previous, before);
   return lower_value(&values, x->update);
+}
+
+tile_pair stepwise_updated(scan *s, int state, const tile_pair *beside, tile_pair before) {
+  const stepper x = stepper_of(s, state, beside);
+  return updated(&x, before, all_steps);
 }
 
 // Along an axis, an entry from each of these.
@@ -209,7 +226,8 @@ static tile_pair with_gradient(const stepper *x, tile_pair steps) {
   bool stops = stops_gradient(x);
   tile_pair moved = stops ? updated(x, shifted, all_steps) : update;
   tile_id slope =
-      tile_unary(p, TILE_STOP, tile_derivative(p, moved.re, stops ? shifted.re : before.re));
+      tile_unary(p, TILE_STOP,
+                 tile_derivative(p, moved.re, stops ? shifted.re : before.re, tile_number(p, 1)));
   slope = tile_select(p, tile_leaf(p, TILE_VALID, 0), slope, tile_number(p, 1));
   tile_pair scanned =
       semiring_scan(s, PLUS_TIMES, pair_real(slope), update, scan_before(s, x->state));
@@ -219,15 +237,7 @@ static tile_pair with_gradient(const stepper *x, tile_pair steps) {
 // On padded rows it is the state before the chunk: steps behind the sequence may make numbers that
 // no step in it has.
 tile_pair stepwise_steps(scan *s, int state, const tile_pair *beside) {
-  int tensor = s->states[state].tensor;
-  const stepper x = {.s = s,
-                     .state = state,
-                     .level = decay_levels(s) / 2,
-                     .previous = previous_value(s->body, tensor),
-                     .update = s->body->tensors.items[tensor].assigned,
-                     .made = made_of_state(s, state),
-                     .needed = needed_by_update(s, state),
-                     .beside = beside};
+  const stepper x = stepper_of(s, state, beside);
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
   return with_gradient(&x, pair_where(s->program, valid, after_steps(&x), scan_before(s, state)));
 }

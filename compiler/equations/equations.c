@@ -247,6 +247,7 @@ enum { TWO_LEVELS = 4 };
 static void put_forms(const document *d, const recurrence *r, int length) {
   const char *reason = "";
   const tile_program *chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length, &reason);
+  bool refused = r->states.count && !chunk;
   bool levels = chunk && tile_has_op(chunk, TILE_SPLIT);
   if (levels) chunk = program_of_length(d->a, PROGRAM_CHUNK, r, length = TWO_LEVELS, &reason);
   if (chunk && !tile_has_op(chunk, TILE_DOT)) {
@@ -262,6 +263,10 @@ static void put_forms(const document *d, const recurrence *r, int length) {
     return;
   }
   const char *why = r->states.count ? arena_printf(d->a, "no chunked form: %s", reason) : NULL;
+  const tile_program *on_host =
+      refused ? program_of_length(d->a, PROGRAM_HOST_CHUNK, r, length, &reason) : NULL;
+  if (on_host && tile_has_op(on_host, TILE_DOT))
+    why = "chunks, on the host alone, make these steps in order between products of all of them";
   put_programs(d, program_of(d->a, PROGRAM_STEP, r), "step", why);
 }
 

@@ -111,7 +111,8 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
 typedef struct scan {
   tile_id id;
   place_in_loops at;
-  ir h[2];  // slots: of a real number one
+  ir h[TILE_PARTS_MAX];  // slots
+  int count;             // of them: 1 for a real number
   int lanes;
 } scan;
 
@@ -146,6 +147,24 @@ static void scan_row_of_pairs(lower *l, const scan *n, const place_in_loops *row
   keep_part(l, n, row, 1, real_fma(e, a[0], h[1], im));
 }
 
+static void scan_row_of_joint(lower *l, const scan *n, const place_in_loops *row) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  place_in_loops at = *row;
+  ir h[TILE_PARTS_MAX], next[TILE_PARTS_MAX];
+  for (int k = 0; k < n->count; k++) h[k] = load_real(e, n->h[k], n->lanes);
+  for (int i = 0; i < n->count; i++) {
+    at.index[tile_part_axis(v)] = integer(e, i);
+    next[i] = spread(e, operand_elsewhere(l, &at, v->args[1]), n->lanes);
+    for (int k = 0; k < n->count; k++) {
+      at.index[tile_from_axis(v)] = integer(e, k);
+      next[i] =
+          real_fma(e, spread(e, operand_elsewhere(l, &at, v->args[0]), n->lanes), h[k], next[i]);
+    }
+  }
+  for (int i = 0; i < n->count; i++) keep_part(l, n, row, i, next[i]);
+}
+
 static void scan_row(lower *l, const scan *n, ir number) {
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
@@ -155,6 +174,10 @@ static void scan_row(lower *l, const scan *n, ir number) {
     scan_row_of_pairs(l, n, &row);
     return;
   }
+  if (v->op == TILE_SCAN_JOINT) {
+    scan_row_of_joint(l, n, &row);
+    return;
+  }
   ir a = spread(e, operand_elsewhere(l, &row, v->args[0]), n->lanes);
   ir x = spread(e, operand_elsewhere(l, &row, v->args[1]), n->lanes);
   ir h = real_fma(e, a, load_real(e, n->h[0], n->lanes), x);
@@ -162,19 +185,42 @@ static void scan_row(lower *l, const scan *n, ir number) {
   lower_keep_value(l, &row, n->id, h);
 }
 
+// A padded row: what grows from step to step could overflow there.
+static void keep_zeros(lower *l, const scan *n, ir number) {
+  const tile_value *v = value(l, n->id);
+  place_in_loops row = n->at;
+  row.index[tile_step_axis(v)] = number;
+  for (int k = 0; k < n->count; k++) {
+    if (v->op != TILE_SCAN) row.index[tile_part_axis(v)] = integer(l->e, k);
+    lower_keep_value(l, &row, n->id, real_number(l->e, 0, n->lanes));
+  }
+}
+
 static void scan_column(lower *l, const place_in_loops *at, void *data) {
   const along_time *along = data;
   emitter *e = l->e;
   const tile_value *v = value(l, along->id);
   int64_t size = known_size(l, tile_step_axis(v));
-  scan n = {.id = along->id, .at = *at, .lanes = lanes_at(l, at, along->id)};
-  for (int k = 0; k < (v->op == TILE_SCAN_PAIR ? 2 : 1); k++) {
+  int count = v->op == TILE_SCAN ? 1 : (int)known_size(l, tile_part_axis(v));
+  scan n = {.id = along->id, .at = *at, .count = count, .lanes = lanes_at(l, at, along->id)};
+  for (int k = 0; k < count; k++) {
     n.h[k] = stack_slot(e, real_type(e, n.lanes), "h");
     store_real(e, real_number(e, 0, n.lanes), n.h[k]);
   }
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
-  scan_row(l, &n, iteration_row(l, loop.index, tile_is_from_end(v), size));
+  // Before the first chunk and after the last there are no rows.
+  region of = l->p->values[along->id].region;
+  bool in_time = tile_step_axis(v) == l->p->program->time_axis && of != REGION_PROLOGUE &&
+                 of != REGION_EPILOGUE;
+  ir rows = in_time ? l->rows : integer(e, size);
+  emit_loop loop = loop_begin(e, integer(e, 0), rows, 1, "t");
+  scan_row(
+      l, &n,
+      tile_is_from_end(v) ? int_sub(e, int_sub(e, rows, integer(e, 1)), loop.index) : loop.index);
   loop_end(e, &loop);
+  if (!in_time) return;
+  emit_loop padded = loop_begin(e, rows, integer(e, size), 1, "t");
+  keep_zeros(l, &n, padded.index);
+  loop_end(e, &padded);
 }
 
 // [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s.

@@ -170,7 +170,8 @@ static nest_kind own_kind(tile_op op) {
     case TILE_PREFIX:
     case TILE_RUNNING_PRODUCT: return NEST_PREFIX;
     case TILE_SCAN:
-    case TILE_SCAN_PAIR: return NEST_SCAN;
+    case TILE_SCAN_PAIR:
+    case TILE_SCAN_JOINT: return NEST_SCAN;
     case TILE_SEGMENT: return NEST_SEGMENT;
     case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
     case TILE_FIRST_MAX:

@@ -451,7 +451,7 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
   return g.program;
 }
 
-tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
+tile_id tile_derivative(tile_program *p, tile_id y, tile_id x, tile_id dy) {
   arena *scratch = arena_new();
   tile_program before = *p;
   gradient g = gradient_new(scratch, &before, p);
@@ -464,10 +464,10 @@ tile_id tile_derivative(tile_program *p, tile_id y, tile_id x) {
     for (int k = has_condition(v.op); k < tile_arity(v.op) && gradient_has_rule(v.op); k++)
       g.wanted[id] |= g.wanted[v.args[k]];
   }
-  add_gradient_term(&g, y, tile_number(p, 1), false, any_branch);
+  add_gradient_term(&g, y, dy, false, any_branch);
   for (tile_id id = y; id > x; id--) {
-    tile_id dy = g.wanted[id] ? cotangent_sum(&g, &g.body[id]) : tile_number(p, 0);
-    if (!tile_is_number(p, dy, 0)) gradient_apply_rule(&g, id, dy);
+    tile_id d = g.wanted[id] ? cotangent_sum(&g, &g.body[id]) : tile_number(p, 0);
+    if (!tile_is_number(p, d, 0)) gradient_apply_rule(&g, id, d);
   }
   tile_id slope = cotangent_sum(&g, &g.body[x]);
   arena_free(scratch);

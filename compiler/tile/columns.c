@@ -126,7 +126,8 @@ static column_kind column_kind_of(const finder *x, const tile_value *v) {
                               axis_bit(tile_inner_axis(v)));
     case TILE_PREFIX: return unless_along(x, v, axis_bit(tile_step_axis(v)));
     case TILE_SOLVE:
-    case TILE_SCAN: return of_solution(x, v->args[0], x->kinds[v->args[1]]);
+    case TILE_SCAN:
+    case TILE_SCAN_JOINT: return of_solution(x, v->args[0], x->kinds[v->args[1]]);
     case TILE_SCAN_PAIR: return of_solution(x, v->args[0], of_both(x, v->args[1], v->args[2]));
     default: return of_any(x, v);
   }

@@ -258,7 +258,7 @@ static axis_set operation_axes(const tile_program *program, const tile_value *v)
     case SHAPE_prefix: return all;
     case SHAPE_segment: return all | axis_bit(tile_other_step_axis(v));
     case SHAPE_segment_adjoint: return all & ~axis_bit(tile_other_step_axis(v));
-    case SHAPE_scan: return all | tile_scan_axes(v);
+    case SHAPE_scan: return (all & ~v->over) | tile_scan_axes(v);
     case SHAPE_solve: return (of[0] & ~axis_bit(tile_column_axis(v))) | of[1];
   }
   ICE("tile", "operation %d has no shape rule", (int)v->op);
@@ -395,6 +395,17 @@ tile_id tile_scan(tile_program *program, tile_id a, tile_id re, tile_id im, int 
                       .index2 = axis,
                       .index3 = part};
   if (part < 0) value.args[2] = value.index3 = 0;
+  return tile_append(program, value);
+}
+
+tile_id tile_scan_joint(tile_program *program, tile_id a, tile_id x, int axis, int from, int to,
+                        bool from_end) {
+  tile_value value = {.op = TILE_SCAN_JOINT,
+                      .args = {a, x},
+                      .over = axis_bit(from),
+                      .index = from_end ? 2 : 0,
+                      .index2 = axis,
+                      .index3 = to};
   return tile_append(program, value);
 }
 

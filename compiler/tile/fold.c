@@ -278,6 +278,15 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
     case TILE_MUL:
       for (int i = 0; i < 2; i++) {
         tile_id factor = inner.args[i], other = inner.args[1 - i];
+        if (tile_op_of(p, factor) == TILE_PLACE) {
+          tile_value place = folded_value(p, factor);
+          int axis = tile_entry_axis(&place);
+          if (!axis_in(v.over, axis)) continue;
+          if (axis_in(operand_axes(p, other), axis))
+            other = tile_indexed(p, TILE_SLICE, other, axis, tile_entry(&place));
+          tile_id there = tile_binary(p, TILE_MUL, place.args[0], other);
+          return tile_reduce(p, TILE_SUM, there, v.over & ~axis_bit(axis));
+        }
         // Of several axes, those that the factor lacks are summed first.
         axis_set free = v.over & ~operand_axes(p, factor);
         if (!free || operand_axes(p, factor) == 0) {
@@ -363,8 +372,8 @@ static tile_id fold_scan(tile_program *p, tile_value v) {
   for (int k = 1; k < tile_arity(v.op); k++) zero = zero && tile_is_number(p, v.args[k], 0);
   if (zero) return v.args[1];
   if (v.op == TILE_SCAN && tile_is_number(p, v.args[0], 0)) return v.args[1];
-  if (v.op == TILE_SCAN_PAIR)
-    v.args[0] = with_needed_axes(p, v.args[0], axis_bit(tile_part_axis(&v)));
+  if (v.op != TILE_SCAN)
+    v.args[0] = with_needed_axes(p, v.args[0], axis_bit(tile_part_axis(&v)) | v.over);
   return tile_append_exact(p, v);
 }
 
@@ -397,7 +406,8 @@ tile_id tile_append(tile_program *program, tile_value v) {
       case TILE_JOIN: id = fold_join(program, v); break;
       case TILE_SOLVE: id = fold_solve(program, v); break;
       case TILE_SCAN:
-      case TILE_SCAN_PAIR: id = fold_scan(program, v); break;
+      case TILE_SCAN_PAIR:
+      case TILE_SCAN_JOINT: id = fold_scan(program, v); break;
       case TILE_PREFIX:
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: id = fold_along_time(program, v); break;

@@ -140,7 +140,8 @@ static share made_share(share_list *x, const tile_value *v, const share *const *
     case TILE_PLACE: return moved(x, *v, args[0], axis_bit(tile_entry_axis(v)));
     case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(tile_shift_axis(v)));
     case TILE_SCAN:
-    case TILE_SCAN_PAIR: return of_scan(x, *v, args);
+    case TILE_SCAN_PAIR:
+    case TILE_SCAN_JOINT: return of_scan(x, *v, args);
     default: return mixture;
   }
 }

@@ -157,12 +157,19 @@ static inline int tile_row_axis(const tile_value *v) { return v->index; }
 static inline int tile_column_axis(const tile_value *v) { return v->index2; }
 static inline bool tile_is_transposed(const tile_value *v) { return v->index3; }
 // SCAN goes along tile_step_axis, too
-static inline bool tile_is_scan(tile_op op) { return op == TILE_SCAN || op == TILE_SCAN_PAIR; }
-// SCAN_PAIR: of two entries, real and imaginary part
+static inline bool tile_is_scan(tile_op op) {
+  return op == TILE_SCAN || op == TILE_SCAN_PAIR || op == TILE_SCAN_JOINT;
+}
+// SCAN_PAIR: of two entries, real and imaginary part. SCAN_JOINT: of the numbers that make each
+// other, those before the step being on `over`.
 static inline int tile_part_axis(const tile_value *v) { return v->index3; }
+enum { TILE_PARTS_MAX = 8 };
+static inline int tile_from_axis(const tile_value *v) {
+  return v->over ? __builtin_ctzll(v->over) : -1;
+}
 static inline axis_set tile_scan_axes(const tile_value *v) {
   axis_set steps = axis_bit(tile_step_axis(v));
-  return v->op == TILE_SCAN_PAIR ? steps | axis_bit(tile_part_axis(v)) : steps;
+  return v->op == TILE_SCAN ? steps : steps | axis_bit(tile_part_axis(v));
 }
 // AT_END
 static inline int tile_steps_before_end(const tile_value *v) { return v->index2; }
@@ -266,6 +273,9 @@ tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int
 // parts of a and h; -1: all are real, and so is x, which `re` is.
 tile_id tile_scan(tile_program *program, tile_id a, tile_id re, tile_id im, int axis, int part,
                   bool from_end);
+// The numbers on `to` are made of those that the step before had on `from`.
+tile_id tile_scan_joint(tile_program *program, tile_id a, tile_id x, int axis, int from, int to,
+                        bool from_end);
 // X[row] = R[row] + sum of matrix[row,pair] X[pair] over pair < row. `transposed`: of
 // matrix[pair,row] over pair > row; the first index of the matrix is still on `row`.
 tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair,
@@ -411,9 +421,9 @@ int tile_find_argument(const tile_program *program, const tile_place *place);
 // By value of `program`: the value of `in` that is computed alike from the same arguments, or
 // NO_TILE.
 tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
-// The derivative of a value by an earlier one, added to the program. Each entry of y is made of the
-// same entry of x.
-tile_id tile_derivative(tile_program *program, tile_id y, tile_id x);
+// The derivative of a value by an earlier one, added to the program: of sum(dy * y) by each entry of
+// x. Where each entry of y is made of the same entry of x, dy 1 gives the slopes.
+tile_id tile_derivative(tile_program *program, tile_id y, tile_id x, tile_id dy);
 // WITH_GRADIENT is its value, and what only gradients were for is gone. The program itself, if it
 // has none.
 const tile_program *tile_without_gradients(arena *a, const tile_program *program);

@@ -241,7 +241,18 @@ static const char *check_scan(const checker *c, const tile_value *v) {
     if (!axis_in(arg_axes(c, v, 0), part)) return "the factor lacks the axis of the parts";
     if (axis_in(arg_axes(c, v, 1) | arg_axes(c, v, 2), part)) return "a part has that axis already";
   }
-  return v->axes == (all | tile_scan_axes(v)) ? NULL : "the axes do not follow from the operands";
+  if (v->op == TILE_SCAN_JOINT) {
+    int to = tile_part_axis(v), from = tile_from_axis(v);
+    if (!axis_exists(c, to) || !v->over || (v->over & (v->over - 1))) return "no two axes of parts";
+    if (!sizes_agree(c, from, to)) return "its axes of parts differ in size";
+    if (c->program->axes.items[to].size > TILE_PARTS_MAX) return "it has too many parts";
+    if (!within(axis_bit(to) | v->over, arg_axes(c, v, 0)))
+      return "the factor lacks an axis of parts";
+    if (arg_axes(c, v, 1) & v->over) return "what is added has the axis of the step before";
+  }
+  return v->axes == ((all & ~v->over) | tile_scan_axes(v))
+             ? NULL
+             : "the axes do not follow from the operands";
 }
 
 static const char *check_along_time(const checker *c, const tile_value *v) {
@@ -296,7 +307,8 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_SEGMENT_ADJOINT:
     case TILE_ACCUMULATE: return NULL;
     case TILE_SOLVE: return of[0] ? "a system with a partial matrix" : NULL;
-    case TILE_SCAN: return of[0] ? "a scan with a partial factor" : NULL;
+    case TILE_SCAN:
+    case TILE_SCAN_JOINT: return of[0] ? "a scan with a partial factor" : NULL;
     case TILE_SCAN_PAIR:
       if (of[0]) return "a scan with a partial factor";
       for (int k = 1; k < 3; k++)
@@ -336,7 +348,8 @@ static const char *check_tile_value(const checker *c, tile_id id) {
     case TILE_JOIN: return check_regroup(c, v);
     case TILE_SOLVE: return check_solve(c, v);
     case TILE_SCAN:
-    case TILE_SCAN_PAIR: return check_scan(c, v);
+    case TILE_SCAN_PAIR:
+    case TILE_SCAN_JOINT: return check_scan(c, v);
     default: return check_axis_op(c, v);
   }
 }

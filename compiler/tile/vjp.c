@@ -353,6 +353,22 @@ static void vjp_scan_pair(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, of_parts(g, &v, re, im), dy);
 }
 
+// The scan the other way goes from what the parts became to what they were: the axes trade places.
+static void vjp_scan_joint(gradient *g, tile_id y, tile_id dy) {
+  tile_value v = *row(g, y);
+  int to = tile_part_axis(&v), from = tile_from_axis(&v), axis = tile_step_axis(&v);
+  tile_program *p = g->program;
+  tile_id a = v.args[0], before = state_before(g, &v, y);
+  if (axis_in(p->values.items[a].axes, axis))
+    a = tile_indexed(p, TILE_SHIFT, a, axis, tile_is_from_end(&v) ? 1 : -1);
+  tile_id back = tile_scan_joint(p, a, tile_indexed(p, TILE_RENAME, dy, to, from), axis, to, from,
+                                 !tile_is_from_end(&v));
+  tile_id dx = tile_indexed(p, TILE_RENAME, back, from, to);
+  gradient_give(g, y, 1, dx, dy);
+  if (g->wanted[v.args[0]])
+    gradient_give_product(g, y, 0, dx, tile_indexed(p, TILE_RENAME, before, to, from));
+}
+
 static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
   (void)dy;
   ICE("autodiff", "%%%d (%s) has no derivative rule", y, tile_op_text(row(g, y)->op));

@@ -236,20 +236,54 @@ static double scanned(const tile_machine *m, const walk *w, int k, tile_id x, in
   return m->data[x][w->at[k] + (has ? step * tile_machine_stride(m, x, axis) : 0)];
 }
 
+// Entry `row` of a scan of several parts: what its factors make of all parts of the step before.
+static double joint_row(const tile_machine *m, const walk *w, tile_id factor, const double *h,
+                        const tile_value *v, int64_t step, int64_t row) {
+  walk at = *w;
+  double sum = 0;
+  at.at[0] += row * tile_machine_stride(m, factor, tile_part_axis(v));
+  for (int64_t k = 0; k < m->sizes[tile_part_axis(v)]; k++) {
+    sum += scanned(m, &at, 0, factor, tile_step_axis(v), step) * h[k];
+    at.at[0] += tile_machine_stride(m, factor, tile_from_axis(v));
+  }
+  return sum;
+}
+
+static void run_joint_step(tile_machine *m, walk w, tile_id id, double *h, int64_t step) {
+  const tile_value *v = &m->program->values.items[id];
+  double next[TILE_PARTS_MAX];
+  int part = tile_part_axis(v), t = tile_step_axis(v);
+  bool each = axis_in(m->program->values.items[v->args[1]].axes, part);
+  int64_t of_added = each ? tile_machine_stride(m, v->args[1], part) : 0;
+  for (int64_t i = 0; i < m->sizes[part]; i++) {
+    next[i] = joint_row(m, &w, v->args[0], h, v, step, i) + scanned(m, &w, 1, v->args[1], t, step);
+    w.at[1] += of_added;
+    m->data[id][w.at[3] + step * tile_machine_stride(m, id, t) +
+                i * tile_machine_stride(m, id, part)] = next[i];
+  }
+  memcpy(h, next, sizeof *h * (size_t)m->sizes[part]);
+}
+
 static void run_scan(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   int t = tile_step_axis(v);
   bool pairs = v->op == TILE_SCAN_PAIR;
-  int64_t size = m->sizes[t], stride = tile_machine_stride(m, id, t), part = 0, of_factor = 0;
+  int64_t size = t == m->program->time_axis ? m->valid : m->sizes[t];
+  int64_t stride = tile_machine_stride(m, id, t), part = 0, of_factor = 0;
+  memset(m->data[id], 0, sizeof(double) * (size_t)m->count[id]);
   if (pairs) part = tile_machine_stride(m, id, tile_part_axis(v));
   if (pairs) of_factor = tile_machine_stride(m, v->args[0], tile_part_axis(v));
   walk w = walk_over(m, v->axes & ~tile_scan_axes(v));
   for (int k = 0; k < tile_arity(v->op); k++) walk_follow(&w, m, k, v->args[k]);
   walk_follow(&w, m, 3, id);
   for (; !w.done; walk_next(&w)) {
-    double re = 0, im = 0;
+    double re = 0, im = 0, h[TILE_PARTS_MAX] = {0};
     for (int64_t i = 0; i < size; i++) {
       int64_t step = tile_is_from_end(v) ? size - 1 - i : i;
+      if (v->op == TILE_SCAN_JOINT) {
+        run_joint_step(m, w, id, h, step);
+        continue;
+      }
       double a = scanned(m, &w, 0, v->args[0], t, step), b = 0;
       double x = scanned(m, &w, 1, v->args[1], t, step), y = 0;
       if (pairs) {
@@ -337,7 +371,8 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_PREFIX:
       case TILE_RUNNING_PRODUCT: run_prefix(m, id); break;
       case TILE_SCAN:
-      case TILE_SCAN_PAIR: run_scan(m, id); break;
+      case TILE_SCAN_PAIR:
+      case TILE_SCAN_JOINT: run_scan(m, id); break;
       case TILE_SEGMENT:
       case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;
       case TILE_SHIFT: run_shift(m, id); break;

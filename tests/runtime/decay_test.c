@@ -96,9 +96,11 @@ typedef struct drifting {
   const char *text;
   bool backward;
   double tolerance;
+  int steps;  // 0: 300
 } drifting;
 
-// Decays whose rounding error is the same at each step, so that it would add up over 300 steps.
+// Decays whose rounding error is the same at each step, so that it would add up over 300 steps. And
+// decays of 30 in a sequence of five steps: the other steps of its chunk would overflow.
 static const drifting drifts[] = {
     // An angle that is rounded to f32 is 1e-4 off here: after 300 steps the state would be, by some
     // percent.
@@ -110,7 +112,7 @@ static const drifting drifts[] = {
      "  h = polar(0.999, 5003 * w) * h[t-1] + x\n"
      "  y = re(sum[K](c * h))\n"
      "}\n",
-     false, 1e-4},
+     false, 1e-4, 0},
     // The stabiliser begins at some hundreds and sinks: a decay of exactly 1, where m by a scan and
     // m by steps differ by 3e-5.
     {"recurrence stable(H) {\n"
@@ -123,7 +125,7 @@ static const drifting drifts[] = {
      "  a = exp(m[t-1] - exp(w - 4) - m) * a[t-1] + v\n"
      "  y = a\n"
      "}\n",
-     false, 2e-5},
+     false, 2e-5, 0},
     // The same where no gradient flows through it.
     {"recurrence stopped(H) {\n"
      "  input i[H], v[H]\n"
@@ -135,15 +137,29 @@ static const drifting drifts[] = {
      "  a = exp(m[t-1] - exp(w - 4) - m) * a[t-1] + v\n"
      "  y = a\n"
      "}\n",
-     true, 2e-5},
+     true, 2e-5, 0},
+    {"recurrence grows(H, N = 5) {\n"
+     "  input x[H], u[N]\n"
+     "  param c[N]\n"
+     "  state a[N], b[N] : complex, p[N], q[N]\n"
+     "  output y[H], z[N]\n"
+     "  a = (29 + c) * a[t-1] + u\n"
+     "  b = polar(29 + c, u) * b[t-1] + u\n"
+     "  p = (29 + c) * p[t-1] + u * q[t-1]\n"
+     "  q = (29 + u) * q[t-1] + 0.1 * p[t-1] + u\n"
+     "  y = x * sum[N](c * a + c * q)\n"
+     "  z = re(b) * u - p\n"
+     "}\n",
+     true, 2e-5, 5},
 };
 
 static void check_drift(const drifting *d, const char *form) {
-  const char *const options[] = {"-O1", "--form", form, NULL};
+  const char *const options[] = {"-O1", "--form", form, "--chunk", "64", NULL};
   rec_module *module = compile_text(d->text, options);
   if (!check(module, "does not compile:\n%s", d->text)) return;
   const rec_recurrence *recurrence = rec_module_recurrence(module, 0);
-  problem *exact = problem_new(rec_recurrence_signature(recurrence), 1, 300, 3);
+  problem *exact =
+      problem_new(rec_recurrence_signature(recurrence), 1, d->steps ? d->steps : 300, 3);
   problem_draw(exact, 1, 0.7);
   problem *host = problem_copy(exact);
   const rec_run_options run = {.backward = d->backward};

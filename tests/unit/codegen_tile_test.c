@@ -205,6 +205,19 @@ static tile_id parts(builder *b, tile_id re, tile_id im, int part) {
              tile_indexed(b->p, TILE_PLACE, im, part, 1));
 }
 
+// Of two parts that make each other.
+static tile_id joint_scans(builder *b, tile_id factor, tile_id constant, int part) {
+  int before = tile_axis_new(b->p, "before", 2);
+  tile_id varying = parts(b, parts(b, factor, mul(b, factor, b->w), before),
+                          parts(b, constant, mul(b, tile_number(b->p, 0.3), b->k), before), part);
+  tile_id same = parts(b, parts(b, constant, tile_number(b->p, 0.2), before),
+                       parts(b, tile_number(b->p, 0), constant, before), part);
+  tile_id x = tile_scan_joint(b->p, varying, parts(b, b->q, b->k, part), b->t, before, part, false);
+  x = add(b, x, tile_scan_joint(b->p, same, parts(b, b->n, b->q, part), b->t, before, part, true));
+  x = add(b, x, tile_scan_joint(b->p, same, b->k, b->t, before, part, false));
+  return add(b, slice(b, x, part, 0), mul(b, b->w, slice(b, x, part, 1)));
+}
+
 // Both directions, factors that change from step to step and one that does not, what is added at
 // each step being the same or 0; real numbers and pairs of parts.
 static tile_program *scans(arena *a, const typed_body *body, int chunk) {
@@ -220,6 +233,7 @@ static tile_program *scans(arena *a, const typed_body *body, int chunk) {
   pair = add(&b, pair, tile_scan(p, turning, tile_number(p, 0), b.q, b.t, part, true));
   pair = add(&b, pair, tile_scan(p, parts(&b, constant, half, part), b.k, b.n, b.t, part, false));
   tile_id both = add(&b, slice(&b, pair, part, 0), mul(&b, b.w, slice(&b, pair, part, 1)));
+  both = add(&b, both, joint_scans(&b, factor, constant, part));
   tile_id read = mul(&b, tile_number(p, 0.1), add(&b, real, both));
   tile_id y = add(&b, tile_dot(p, read, b.S, axis_bit(K)), b.v);
   tile_id row = tile_select(p, tile_leaf(p, TILE_AT_END, 0), read, tile_number(p, 0));
