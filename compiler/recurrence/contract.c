@@ -10,7 +10,13 @@
 //   sum[J](((index[K] == index[J]) - b * k * k{K -> J}) * S{K -> J})
 //     ->  S - sum[J](b * k * k{K -> J} * S{K -> J})
 //
+// A matrix that is made at every step as a sum of others meets the inputs that it maps in parts:
+//
+//   sum[D]((a * W + b * U) * x)    ->   a * sum[D](W * x) + b * sum[D](U * x)     a, b, x: inputs
+//
 // What a state or an output is, stays whole: others read it as that.
+#include <math.h>
+
 #include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/simplify.h"
 
@@ -204,7 +210,7 @@ static double sum_in_order(const builder *sizes, builder *b, remaining *r, axis_
 
 typedef struct best_order {
   double cost;
-  int axes[AXES_MAX];
+  int axes[AXES_MAX], count;
 } best_order;
 
 // Tries all orders of the axes from `at` on.
@@ -226,31 +232,116 @@ static void try_orders(const builder *b, const remaining *all, axis_set over, in
   }
 }
 
-static value_id sum_in_best_order(builder *b, const contraction *c) {
+// The best of the orders that cost less than `most`; count 0: there is none, or too many axes.
+static best_order order_below(const builder *b, const contraction *c, remaining *all, double most) {
+  best_order best = {.cost = most};
   int order[AXES_MAX], count = 0;
   for (int i = 0; i < b->body->axes.count; i++) {
     if (!axis_in(c->over, i)) continue;
-    if (count == AXES_MAX) return NO_VALUE;
+    if (count == AXES_MAX) return best;
     order[count++] = i;
   }
-  remaining all = {.count = c->of.count};
+  all->count = c->of.count;
   for (int i = 0; i < c->of.count; i++) {
-    all.values[i] = c->of.items[i];
-    all.axes[i] = value_at(b, c->of.items[i])->axes;
+    all->values[i] = c->of.items[i];
+    all->axes[i] = value_at(b, c->of.items[i])->axes;
   }
-  best_order best = {.cost = c->cost / worth};
-  try_orders(b, &all, c->over, order, 0, count, &best);
-  if (best.cost >= c->cost / worth) return NO_VALUE;
-  sum_in_order(b, b, &all, c->over, best.axes, count);
+  try_orders(b, all, c->over, order, 0, count, &best);
+  if (best.cost < most) best.count = count;
+  return best;
+}
+
+static value_id sum_in_best_order(builder *b, const contraction *c) {
+  remaining all;
+  best_order best = order_below(b, c, &all, c->cost / worth);
+  if (!best.count) return NO_VALUE;
+  sum_in_order(b, b, &all, c->over, best.axes, best.count);
   value_id product = all.values[0];
   for (int i = 1; i < all.count; i++) product = make_binary(b, VALUE_MUL, product, all.values[i]);
   return product;
+}
+
+// ---- sums of matrices ---------------------------------------------------------------------------
+
+// What a value is made of, and by how many operations at every step.
+typedef struct making {
+  bool of_inputs, of_states;
+  double cost;
+} making;
+
+static making making_of(const builder *b, value_id id) {
+  bool *needed = ARENA_ARRAY(b->memory, bool, id + 1),
+       *varies = ARENA_ARRAY(b->memory, bool, id + 1);
+  making m = {.cost = 0};
+  needed[id] = true;
+  for (value_id i = id; i >= 0; i--) {
+    const typed_value *v = value_at(b, i);
+    for (int k = 0; k < value_arity(v->op) && needed[i]; k++) needed[v->args[k]] = true;
+    m.of_states |= needed[i] && (v->op == VALUE_PREVIOUS || v->op == VALUE_LAG);
+  }
+  for (value_id i = 0; i <= id; i++) {
+    const typed_value *v = value_at(b, i);
+    varies[i] = v->op == VALUE_INPUT;
+    for (int k = 0; k < value_arity(v->op); k++) varies[i] |= varies[v->args[k]];
+    bool summed = v->op == VALUE_SUM;
+    bool added = summed && value_at(b, v->args[0])->op == VALUE_MUL;
+    if (needed[i] && varies[i] && value_arity(v->op) && !added)
+      m.cost += entries_of(b, summed ? value_at(b, v->args[0])->axes : v->axes);
+  }
+  m.of_inputs = varies[id];
+  return m;
+}
+
+// The multiply-adds of the sum if one of its factors were this term.
+static double cost_of_part(const builder *b, const contraction *c, int which, value_id one) {
+  contraction part = {.over = c->over};
+  remaining all;
+  collect_product(b, &part, one);
+  for (int i = 0; i < c->of.count; i++)
+    if (i != which) collect_product(b, &part, c->of.items[i]);
+  while (open_inner_sum(b, &part)) continue;
+  return part.full ? INFINITY : order_below(b, &part, &all, INFINITY).cost;
+}
+
+static bool is_cheaper_in_parts(const builder *b, const contraction *c, int which,
+                                const terms *parts) {
+  making whole = making_of(b, c->of.items[which]);
+  axis_set axes = axes_but(b, c, which) | value_at(b, c->of.items[which])->axes;
+  double cost = (parts->count - 1) * entries_of(b, axes & ~c->over);
+  if (!whole.of_inputs || whole.of_states) return false;
+  for (int i = 0; i < c->of.count; i++)
+    if (making_of(b, c->of.items[i]).of_states) return false;
+  for (int i = 0; i < parts->count; i++) cost += cost_of_part(b, c, which, parts->items[i].id);
+  return cost <= whole.cost + c->cost;
+}
+
+static value_id sum_in_parts(builder *b, contraction *c) {
+  for (int i = 0; i < c->of.count; i++) {
+    terms parts = {.count = 0};
+    value_id id = c->of.items[i];
+    value_op op = value_at(b, id)->op;
+    if ((op != VALUE_ADD && op != VALUE_SUB) || is_assigned(b, id)) continue;
+    if (!collect_addends(b, id, false, &parts) || !is_cheaper_in_parts(b, c, i, &parts)) continue;
+    c->of.items[i] = c->of.items[--c->of.count];
+    value_id rest = factor_product(b, &c->of), all = NO_VALUE;
+    for (int k = 0; k < parts.count; k++) {
+      bool negative = parts.items[k].negative;
+      value_id part = make_sum(b, make_binary(b, VALUE_MUL, parts.items[k].id, rest), c->over);
+      if (all == NO_VALUE)
+        all = negative ? make_unary(b, VALUE_NEG, part) : part;
+      else
+        all = make_binary(b, negative ? VALUE_SUB : VALUE_ADD, all, part);
+    }
+    return all;
+  }
+  return NO_VALUE;
 }
 
 value_id contract_sum(builder *b, const typed_value *v) {
   contraction c = contraction_of(b, v);
   if (c.full) return NO_VALUE;
   value_id sum = sum_without_identities(b, &c);
+  if (sum == NO_VALUE) sum = sum_in_parts(b, &c);
   if (sum == NO_VALUE) sum = sum_in_best_order(b, &c);
   if (sum == NO_VALUE) return NO_VALUE;
   for (int i = 0; i < c.divisors.count; i++)
