@@ -292,7 +292,14 @@ static making making_of(const builder *b, value_id id) {
   return m;
 }
 
-// The multiply-adds of the sum if one of its factors were this term.
+static double cost_of_making(const builder *b, const contraction *c) {
+  double cost = 0;
+  for (int i = 0; i < c->of.count; i++) cost += making_of(b, c->of.items[i]).cost;
+  for (int i = 0; i < c->divisors.count; i++) cost += making_of(b, c->divisors.items[i]).cost;
+  return cost;
+}
+
+// The operations of the sum if one of its factors were this term, and of making all factors.
 static double cost_of_part(const builder *b, const contraction *c, int which, value_id one) {
   contraction part = {.over = c->over};
   remaining all;
@@ -300,19 +307,20 @@ static double cost_of_part(const builder *b, const contraction *c, int which, va
   for (int i = 0; i < c->of.count; i++)
     if (i != which) collect_product(b, &part, c->of.items[i]);
   while (open_inner_sum(b, &part)) continue;
-  return part.full ? INFINITY : order_below(b, &part, &all, INFINITY).cost;
+  return part.full ? INFINITY
+                   : cost_of_making(b, &part) + order_below(b, &part, &all, INFINITY).cost;
 }
 
 static bool is_cheaper_in_parts(const builder *b, const contraction *c, int which,
                                 const terms *parts) {
   making whole = making_of(b, c->of.items[which]);
-  axis_set axes = axes_but(b, c, which) | value_at(b, c->of.items[which])->axes;
+  axis_set own = value_at(b, c->of.items[which])->axes, axes = axes_but(b, c, which) | own;
   double cost = (parts->count - 1) * entries_of(b, axes & ~c->over);
-  if (!whole.of_inputs || whole.of_states) return false;
+  if (!whole.of_inputs || !(own & c->over) || !(own & ~c->over)) return false;
   for (int i = 0; i < c->of.count; i++)
     if (making_of(b, c->of.items[i]).of_states) return false;
   for (int i = 0; i < parts->count; i++) cost += cost_of_part(b, c, which, parts->items[i].id);
-  return cost <= whole.cost + c->cost;
+  return cost <= cost_of_making(b, c) + c->cost;
 }
 
 static value_id sum_in_parts(builder *b, contraction *c) {
