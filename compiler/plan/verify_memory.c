@@ -21,6 +21,14 @@ static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
+// Is a product made elsewhere with the columns that its own buffer has?
+static bool turned_in_vain(const checker *c, const plan_value *pv) {
+  const plan_nest *nest = nest_of(c, pv->nest);
+  if (nest->kind != NEST_DOT || nest->dot.pack_c < 0) return false;
+  const plan_buffer *b = &c->p->buffers.items[pv->buffer];
+  return b->axes[b->axis_count - 1] == nest->dot.j;
+}
+
 void check_result_shapes(checker *c) {
   for (tile_id id = 0; id < c->p->program->values.count; id++) {
     const plan_value *pv = planned(c, id);
@@ -35,6 +43,8 @@ void check_result_shapes(checker *c) {
                   "a sum over all steps does not live through all runs");
     } else if (pv->held == HELD_SCALAR && pv->tile) {
       plan_refuse(c, checked_value_text(c, id), "a variable holds more than one number");
+    } else if (turned_in_vain(c, pv)) {
+      plan_refuse(c, checked_value_text(c, id), "it is turned to the columns that it has");
     }
   }
 }

@@ -148,7 +148,8 @@ static bool is_local_axis(const tile_program *p, int axis) {
 
 // Orders the axes: narrow axes and time come first, axes that instances are cut from last. The
 // outer and inner part of a split axis stand at its place. A value with both parts then has the
-// layout of a value with the whole axis.
+// layout of a value with the whole axis. No two ranks are equal: who asks for the last axis and who
+// lays out memory find the same one.
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
@@ -169,6 +170,8 @@ static void rank_axes(mapping *m) {
         *inner = *outer + 1, changed = true;
     }
   }
+  for (int axis = 0; axis < p->axes.count; axis++)
+    m->rank[axis] = PLAN_MAX_AXES * m->rank[axis] + axis;
 }
 
 // LLVM loads and stores a vector of 3, 5, 6 or 7 numbers in pieces. A short lane axis that ends in
