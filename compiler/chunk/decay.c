@@ -21,7 +21,7 @@ typedef struct decay_level {
 
 // ---- factors ---------------------------------------------------------------------------------
 
-static tile_pair one_on_padding(scan *s, tile_pair x) {
+tile_pair decay_one_on_padding(scan *s, tile_pair x) {
   tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
   return pair_where(s->program, valid, x, pair_number(s->program, 1));
 }
@@ -157,7 +157,7 @@ static void skip_first_decay(scan *s, scan_state *state) {
 // A logarithm stays where there is nothing else.
 static void finish_factor(scan *s, decay_factor *factor) {
   bool alone = is_one(s, factor->factor);
-  if (!alone || factor->log == NO_TILE) factor->factor = one_on_padding(s, factor->factor);
+  if (!alone || factor->log == NO_TILE) factor->factor = decay_one_on_padding(s, factor->factor);
   if (factor->log != NO_TILE) {
     factor->log = lower_valid(s->program, factor->log);
     tile_pair x = pair_real(tile_unary(s->program, TILE_EXP, factor->log));

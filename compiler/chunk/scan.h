@@ -232,6 +232,9 @@ tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bo
 tile_pair linear_pure(scan *s, const linear *x);
 
 // ---- decay.c: decays of a chunk --------------------------------------------------------------
+// The factor of each step; 1 at steps behind the sequence, where it would multiply numbers without a
+// bound.
+tile_pair decay_one_on_padding(scan *s, tile_pair factor);
 void decay_make(scan *s, int state);
 // Is the decay over `axes` a mask: one number for the whole matrix at each step, kept as a
 // logarithm?

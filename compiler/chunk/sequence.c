@@ -7,8 +7,10 @@
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
 //   c = f(c[t-1], x)              step by step (stepwise.c), linear ones by matrices of a small axis (mixed.c)
 //
-// On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a
-// maximum stays so. The state after the chunk is taken from the last step inside the sequence.
+// On padded rows they run on with inputs of 0: what is stabilised by a maximum stays so. On the host a
+// scan ends with the sequence. On GPUs factors that may exceed 1 are 1 there, unless they are the
+// same at all steps: their powers are made once for all chunks, and overflow where those of a whole
+// chunk do. The state after the chunk is taken from the last step inside the sequence.
 #include <math.h>
 
 #include "compiler/chunk/scan.h"
@@ -117,6 +119,18 @@ static tile_pair scanned_state(scan *s, int state, semiring ring, tile_pair a, t
   return semiring_scan(s, ring, a, x, before);
 }
 
+// Is the state multiplied by at most 1 at each step, whatever the inputs are?
+static bool never_grows(const scan *s, const state_structure *structure) {
+  bool by_logarithm = structure->log_decay != NO_VALUE;
+  value_id id = by_logarithm ? structure->log_decay : structure->decay;
+  if (id == NO_VALUE) return true;
+  const typed_value *v = &s->from->body.values.items[id];
+  double low, high;
+  if (by_logarithm && v->op == VALUE_COMPLEX) id = v->args[0];
+  recurrence_bounds(s->arena, s->from, id, &low, &high);
+  return by_logarithm ? high <= 0 : low >= -1 && high <= 1;
+}
+
 static tile_pair linear_steps(scan *s, int state) {
   const state_structure *structure = s->states[state].structure;
   tile_pair x = part_of_update(s, state, structure->increment, 0), a;
@@ -125,7 +139,10 @@ static tile_pair linear_steps(scan *s, int state) {
     a = pair_exp(s->program, part_of_update(s, state, log, 0));
   else
     a = part_of_update(s, state, structure->decay, 1);
-  return s->reason ? x : scanned_state(s, state, PLUS_TIMES, a, x);
+  if (s->reason) return x;
+  bool varies = axis_in(pair_axes(s->program, a), s->program->time_axis);
+  if (!s->host && varies && !never_grows(s, structure)) a = decay_one_on_padding(s, a);
+  return scanned_state(s, state, PLUS_TIMES, a, x);
 }
 
 // max(x, y) has its gradient at y where the two are equal: which of them carries the state?
