@@ -563,16 +563,12 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   bool has_products = tile_has_op(best.back, TILE_DOT);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
                          ratio, has_products ? "" : ", for they have no products");
-  // GPU threads with small states in registers gain nothing from products. A step of a thread block
-  // passes some ten barriers, each in the time of many multiply-adds. A chunk without products only
-  // keeps more: each level of its scans goes through memory.
-  double limit = !s->options.gpu                        ? 1
-                 : scheduler_threads(s, step->grid) < 0 ? GPU_COST_MORE_WORK
-                                                        : 0;
-  bool wins = ratio <= limit || s->options.form == FORM_CHUNK;
+  // Of a GPU's forms the time of their kernels decides (gpu/schedule.c).
+  bool chunks_alone = s->options.gpu || s->options.form == FORM_CHUNK,
+       wins = ratio <= 1 || chunks_alone;
   bool beside_steps = !wins && wins_beside_steps(s, &steps, &chunks);
   if (!wins && !beside_steps) return false;
-  if (!has_products && s->options.form != FORM_CHUNK) return false;
+  if (!has_products && !chunks_alone) return false;
   const recurrence_kernels before = *s->out;
   chunk_kernels(
       s, best, step,
@@ -581,6 +577,7 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
     *s->out = before;
     return false;
   }
+  s->out->of_steps = ratio;
   if (s->out->steps_forward) chunks.forward = steps.forward;
   s->out->cost = alternative_cost(s, &chunks);
   return true;

@@ -37,7 +37,8 @@ typedef struct recurrence_kernels {
   // form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step`
   bool steps_forward;
   double fused_step;
-  double cost;  // host: of a step forward and back
+  double cost;      // host: of a step forward and back
+  double of_steps;  // form "chunk": the work of chunks, as a share of that of single steps
   VEC(schedule_alternative) alternatives;
   // GPU: of a step forward and back (codegen_gpu_schedule); of that, forward
   double gpu_cost, gpu_forward;

@@ -129,10 +129,12 @@ static bool wants_large(codegen_gpu_options options) {
   return codegen_gpu_has_target(options, CLASS_LARGE) || codegen_gpu_has_target(options, CLASS_ANY);
 }
 
-// The kernels of a class, chosen for a device of it whatever else is in the library; NULL: those of
-// `small` are as good.
+// The kernels of a class in the form of the small ones, chosen for a device of it whatever else is in
+// the library; NULL: those of `small` are as good.
 static recurrence_kernels *made_for_class(arena *a, const recurrence_kernels *small,
                                           schedule_options schedule, codegen_gpu_options options) {
+  schedule.form = schedule_form_find(small->form);  // there is none for "pointwise"
+  if (schedule.form == FORM_COUNT) schedule.form = FORM_CHOSEN;
   recurrence_kernels *own = codegen_gpu_schedule(a, small->recurrence, schedule, options);
   codegen_gpu_target target = gpu_target_for(options);
   keep_as_good(own, small, options);

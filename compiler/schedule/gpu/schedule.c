@@ -557,8 +557,9 @@ static bool has_heads_in_memory(const recurrence_kernels *kernels, codegen_gpu_o
   return k->gpu.lanes == LANES_IN_TURN && !gpu_stays_in_cache(&k->gpu.plan->described, &device);
 }
 
-recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
-                                         codegen_gpu_options options) {
+// The kernels that cost least: of chunks, or of single steps where there are none.
+static recurrence_kernels *of_form(arena *a, const recurrence *r, schedule_options schedule,
+                                   codegen_gpu_options options) {
   candidates all = of_lengths(a, r, schedule, options), few = {.count = 0};
   recurrence_kernels *best = best_candidate(a, &all);
   if (has_heads_in_memory(best, options)) {
@@ -570,6 +571,40 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
   }
   forget_candidates(&all);
   forget_candidates(&few);
+  return best;
+}
+
+// Entries of an axis of the recurrence that a block has.
+static double entries_of_block(const kernel *k, int axis) {
+  int64_t size = k->recurrence->body.axes.items[axis].size;
+  if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN)
+    return size == TYPED_RUNTIME_SIZE || size > k->lane_block ? k->lane_block : (double)size;
+  return axis_in(kernel_instances(k), axis) || size == TYPED_RUNTIME_SIZE ? 1 : (double)size;
+}
+
+// The time of an entry: threads that have an entry each may have more of an axis in a block than
+// chunks, or less.
+static double cost_of_entry(const recurrence_kernels *kernels) {
+  const kernel *k = schedule_kernel(kernels, KERNEL_FORWARD);
+  double entries = 1;
+  for (int axis = 0; axis < k->recurrence->body.axes.count; axis++)
+    if (axis_in(schedule_tensor_axes(&k->recurrence->body), axis))
+      entries *= entries_of_block(k, axis);
+  return kernels->gpu_cost / entries;
+}
+
+// The form whose entries take less time. Steps are not looked at where chunks do less work.
+recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
+                                         codegen_gpu_options options) {
+  recurrence_kernels *best = of_form(a, r, schedule, options);
+  bool chunks = strcmp(best->form, "chunk") == 0;
+  if (chunks && schedule.form == FORM_CHOSEN && best->of_steps > 1) {
+    schedule.form = FORM_STEP;
+    recurrence_kernels *steps = of_form(a, r, schedule, options);
+    bool better = cost_of_entry(steps) < cost_of_entry(best);
+    forget_plans(better ? best : steps);
+    if (better) best = steps;
+  }
   gpu_plan_kernels(a, best->kernels.items, best->kernels.count, options);
   gpu_plan_kernels(a, best->alone, 2, options);
   return best;
