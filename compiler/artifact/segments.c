@@ -7,10 +7,6 @@
 #include "compiler/base/ice.h"
 #include "compiler/plan/kernel_plan.h"
 
-static bool is_summary(kernel_kind kind) {
-  return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK;
-}
-
 const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, bool back) {
   for (int i = 0; i < kernels->host.count; i++)
     if (kernels->host.items[i].kernel->kind == (back ? KERNEL_SUMMARY_BACK : KERNEL_SUMMARY))
@@ -21,7 +17,7 @@ const codegen_kernel *artifact_summary_kernel(const artifact_kernels *kernels, b
 artifact_transfers artifact_transfers_of(arena *a, const artifact_kernels *kernels) {
   artifact_transfers all = {0};
   vec_each(const codegen_kernel, k, kernels->host) {
-    for (int slot = 0; is_summary(k->kernel->kind) && slot < k->slots.count; slot++)
+    for (int slot = 0; kernel_summarises(k->kernel->kind) && slot < k->slots.count; slot++)
       if (k->slots.items[slot].transfer) vec_push(a, &all, &k->slots.items[slot]);
   }
   return all;
@@ -107,7 +103,7 @@ static axis_set all_axes_to_cut(const artifact_kernels *kernels) {
     for (int i = 0; i < count; i++) {
       const kernel *k =
           devices < 0 ? kernels->host.items[i].kernel : kernels->gpu[devices].items[i].base.kernel;
-      if (!is_summary(k->kind)) continue;
+      if (!kernel_summarises(k->kind)) continue;
       common &= axes_to_cut(k);
       any = true;
     }

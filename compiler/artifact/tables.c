@@ -315,7 +315,7 @@ static int32_t put_parts(table_builder *b, const kernel *k, const codegen_kernel
 
 static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
   row->value_axis = -1;
-  if (k->kind != KERNEL_SUMMARY && k->kind != KERNEL_SUMMARY_BACK) return;
+  if (!kernel_summarises(k->kind)) return;
   row->parts_at = put_parts(b, k, NULL, &row->part_count);
   if (!k->transition_size) return;
   row->value_axis = k->value_axis;
@@ -353,7 +353,7 @@ static bool kernels_make_summaries(const artifact_kernels *kernels) {
   bool makes = false;
   for (int devices = 0; devices < REC_GPU_CLASSES; devices++)
     for (int i = 0; i < kernels->gpu[devices].count; i++)
-      makes |= kernels->gpu[devices].items[i].base.kernel->kind == KERNEL_SUMMARY;
+      makes |= kernel_summarises(kernels->gpu[devices].items[i].base.kernel->kind);
   return makes;
 }
 

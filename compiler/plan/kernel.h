@@ -31,6 +31,10 @@ static inline bool kernel_goes_back(kernel_kind kind) {
   return kind == KERNEL_BACKWARD || kind == KERNEL_SUMMARY_BACK;
 }
 
+static inline bool kernel_summarises(kernel_kind kind) {
+  return kind == KERNEL_SUMMARY || kind == KERNEL_SUMMARY_BACK;
+}
+
 // GPU: how a kernel uses lane_axis.
 typedef enum kernel_lanes {
   LANES_OWN,   // lanes of the host; GPU threads with an entry each

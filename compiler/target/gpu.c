@@ -158,7 +158,7 @@ static bool keeps_maxima(const kernel *k) {
 static void add_fold(arena *a, llvm_module *m, const kernel *const *kernels, int count) {
   bool any = false, maxima = false;
   for (int i = 0; i < count; i++) {
-    if (kernels[i]->kind != KERNEL_SUMMARY) continue;
+    if (!kernel_summarises(kernels[i]->kind)) continue;
     any = true;
     maxima |= keeps_maxima(kernels[i]);
   }

@@ -311,8 +311,9 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
   if (status == REC_OK) status = find_loaded_kernel(c, &e, others, 0, &module, &function);
   if (status == REC_OK && c->table->begin_count)
     status = find_loaded_kernel(c, &e, "rec_gpu_spread", 0, &module, &function);
-  bool folds =
-      device->code->kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at;
+  const rec_table_gpu_kernel *kernels = device->code->kernels;
+  bool folds = (kernels[REC_KERNEL_SUMMARY].symbol_at && !c->table->summaries[0].why_at) ||
+               (kernels[REC_KERNEL_SUMMARY_BACK].symbol_at && !c->table->summaries[1].why_at);
   if (status == REC_OK && folds)
     status = find_loaded_kernel(c, &e, "rec_gpu_fold", 0, &module, &function);
   return leave_device(c, &e, status);

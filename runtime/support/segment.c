@@ -14,6 +14,19 @@ static void lay_out_host(segment_layout *l) {
   l->instance_axes = of->instance_axes;
 }
 
+// Is there a state of the host's summary that the GPU's lacks? Where a GPU cannot summarise the
+// cotangents that no step reads, its slices of time go without them.
+static bool lacks_state(const segment_layout *l) {
+  segment_layout host = {.call = l->call, .back = l->back};
+  lay_out_host(&host);
+  bool lacks = false;
+  for (int i = 0; i < host.part_count; i++) {
+    const rec_table_part *part = segment_part(&host, i);
+    lacks |= segment_is_state(part) && segment_find_part(l, REC_PART_OWN, part->state, -1, 0) < 0;
+  }
+  return lacks;
+}
+
 static void lay_out_gpu(segment_layout *l) {
   const rec_table_gpu_kernel *maker =
       gpu_kernel_of(l->device, l->back ? REC_KERNEL_SUMMARY_BACK : REC_KERNEL_SUMMARY);
@@ -27,6 +40,7 @@ static void lay_out_gpu(segment_layout *l) {
     l->stride = gpu_summary_stride(l->call, maker);
   else if (!l->why_not)
     l->why_not = "its states mix too many entries for a GPU";
+  if (!l->why_not && lacks_state(l)) l->why_not = "no step reads the cotangent of a state";
 }
 
 bool segment_has_many_axes(const segment_layout *l) {

@@ -495,7 +495,8 @@ int main(void) {
                        *groups = compile_at("groups", "simple_gla", by_groups, &third),
                        *many = compile_many("many", MANY_PARAMETERS, &fourth),
                        *mlstm = compile_at("mlstm", "mlstm", plain, &fifth),
-                       *rwkv4 = compile_at("rwkv4", "rwkv4", "--target sm_80,simt -D D=4", &sixth),
+                       *rwkv4 = compile_at("rwkv4", "rwkv4",
+                                           "--target sm_80,simt -D D=4 --form step", &sixth),
                        *too_many = compile_many("too_many", TOO_MANY_PARAMETERS, &seventh);
   bool all = r && unloaded && groups && many && mlstm && rwkv4 && too_many;
   if (all && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
