@@ -137,8 +137,8 @@ static bool *made_of_group(const scan *s, int group) {
   return made;
 }
 
-// Does each entry become a sum of entries at its place and of one that is no outer product? Reads
-// by pairs of steps then cost more than the steps do.
+// Is each entry of the update made of the group's entries at the same place, and is no outer product
+// added? Products for all pairs of steps then cost more than the steps do.
 static bool updates_by_entries(const scan *s, int state, const bool *made) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
   bool *needed = ARENA_ARRAY(s->arena, bool, tensor->assigned + 1);

@@ -105,7 +105,8 @@ tile_pair mixed_steps(scan *s, int state, const tile_pair *beside) {
   int t = p->time_axis, to = axis_of_mixing(s, state);
   int from = tile_axis_new(p, "before", p->axes.items[to].size);
   tile_id start = scan_before(s, state).re;
-  // Any value that differs from step to step: derivatives of what is linear have none of it.
+  // The state before each step may be any tile along t: the update is linear, so its derivatives do
+  // not depend on it.
   tile_id before = tile_select(p, tile_leaf(p, TILE_VALID, 0), start, tile_number(p, 0));
   tile_id update = stepwise_updated(s, state, beside, pair_real(before)).re;
   tile_id a = matrix_of(s, update, before, to, from);
