@@ -65,6 +65,25 @@ bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *f
   return true;
 }
 
+bool emit_shared_call(emitter *e, const char *name, const LLVMValueRef *given, unsigned count,
+                      emitter *inner, LLVMValueRef *args) {
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, count);
+  for (unsigned i = 0; i < count; i++) {
+    types[i] = LLVMTypeOf(given[i]);
+    if (LLVMGetTypeKind(types[i]) != LLVMIntegerTypeKind) continue;
+    name = LLVMIsAConstantInt(given[i])
+               ? arena_printf(e->a, "%s_%lld", name, LLVMConstIntGetSExtValue(given[i]))
+               : arena_printf(e->a, "%s_x", name);
+  }
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, count, 0);
+  LLVMValueRef function;
+  bool is_new = emit_shared(e, name, type, &function, inner, args);
+  for (unsigned i = 0; is_new && i < count; i++)
+    if (LLVMIsAConstantInt(given[i])) args[i] = given[i];
+  LLVMBuildCall2(e->b, type, function, (LLVMValueRef *)given, count, "");
+  return is_new;
+}
+
 void emit_shared_end(emitter *inner) {
   LLVMBuildRetVoid(inner->b);
   LLVMDisposeBuilder(inner->b);

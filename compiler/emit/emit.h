@@ -46,6 +46,10 @@ void emit_open(emitter *e, LLVMValueRef function);
 bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
                  emitter *inner, LLVMValueRef *args);
 void emit_shared_end(emitter *inner);
+// Calls such a function with `given`. Integers among them that are known, such as strides, are
+// constants in the function and part of its name.
+bool emit_shared_call(emitter *e, const char *name, const LLVMValueRef *given, unsigned count,
+                      emitter *inner, LLVMValueRef *args);
 
 // types
 int ir_lanes(ir x);  // 0: a scalar

@@ -64,18 +64,17 @@ void fetch_line(emitter *e, ir address, bool write, int nearness);
 // The lines of a vector at each of the rows of l->ahead.
 void fetch_ahead_at(lower *l, const place_in_loops *at);
 
-// products_along.c: args are a and its stride of rows, b and its stride of columns, c and its
-// stride of rows.
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
-                      LLVMTypeRef *type);
-
 typedef struct dot_sizes {
   int64_t rows, columns, depth;
 } dot_sizes;
 
-// products_of_lanes.c. args: a, its strides of rows and of k; b, its strides of columns and of k;
-// c, its strides of rows and of columns.
-ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
+// products_along.c: `given` are a and its stride of rows, b and its stride of columns, c and its
+// stride of rows.
+void dot_along(emitter *e, dot_sizes sizes, dot_start start, const ir *given);
+
+// products_of_lanes.c. `given`: a, its strides of rows and of k; b, its strides of columns and of
+// k; c, its strides of rows and of columns.
+void dot_lanes(emitter *e, dot_sizes sizes, int lanes, dot_start start, const ir *given);
 
 // solve.c
 void host_solve(lower *l, const plan_nest *nest);

@@ -3,9 +3,9 @@
 //   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
 //                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
 //
-// A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by
-// all products of that shape; strides are its arguments. A factor that is zero above the diagonal
-// of (t, s) shortens the loop over k, block by block.
+// A lone row is multiplied by more vectors at a time. One function per shape, strides and clone,
+// shared by all products that have them. A factor that is zero above the diagonal of (t, s) shortens
+// the loop over k, block by block.
 //
 // Products of pairs of bf16 round their operands first, and take two steps of k at a time (pairs.c).
 #include <stdio.h>
@@ -69,13 +69,18 @@ typedef struct block {
   int rows, vectors;
   int lanes[MOST_VECTORS];
   ir i, j;
-  ir b_j;  // where its columns of b begin
+  ir b_j;           // where its columns of b begin
+  ir a, c, scales;  // of its first row
 } block;
 
+// Rows of a block lie constants apart from its first one, where their stride is known.
+static ir row_of_block(product *p, ir first, int row, ir stride) {
+  return element(p->e, p->e->real, first, int_mul(p->e, integer(p->e, row), stride));
+}
+
 static ir c_address(product *p, const block *b, int row, int64_t column) {
-  emitter *e = p->e;
-  ir offset = int_mul(e, int_add(e, b->i, integer(e, row)), p->c_i);
-  return element(e, e->real, p->c, int_add(e, int_add(e, offset, b->j), integer(e, column)));
+  ir first = row_of_block(p, b->c, row, p->c_i);
+  return element(p->e, p->e->real, first, integer(p->e, column));
 }
 
 static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir *end) {
@@ -102,10 +107,8 @@ static void open_block_sums(product *p, const block *b, block_sums *sums) {
   emitter *e = p->e;
   int64_t columns = 0;
   ir scales[MOST_ROWS];
-  for (int r = 0; p->s.scaled && r < b->rows; r++) {
-    ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->scale_i);
-    scales[r] = load_real(e, element(e, e->real, p->scale, row), 0);
-  }
+  for (int r = 0; p->s.scaled && r < b->rows; r++)
+    scales[r] = load_real(e, row_of_block(p, b->scales, r, p->scale_i), 0);
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
       sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
@@ -128,8 +131,8 @@ static void add_product_step(product *p, const block *b, const block_sums *sums,
     column += b->lanes[v];
   }
   for (int r = 0; r < b->rows; r++) {
-    ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
-    ir x = load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, k, p->a_k))), 0);
+    ir row = row_of_block(p, b->a, r, p->a_i);
+    ir x = load_real(e, element(e, e->real, row, int_mul(e, k, p->a_k)), 0);
     if (p->s.start == START_SUBTRACT && !p->s.pairs) x = real_neg(e, x);
     for (int v = 0; v < b->vectors; v++) {
       ir sum = load_real(e, sums->at[r][v], b->lanes[v]);
@@ -222,10 +225,14 @@ static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
   loop_end(e, &loop);
 }
 
-static void one_block(product *p, const block *b) {
+static void one_block(product *p, block *b) {
+  emitter *e = p->e;
   block_sums sums;
   int64_t columns = 0;
   ir begin, end;
+  b->a = element(e, e->real, p->a, int_mul(e, b->i, p->a_i));
+  b->c = element(e, e->real, p->c, int_add(e, int_mul(e, b->i, p->c_i), b->j));
+  if (p->s.scaled) b->scales = element(e, e->real, p->scale, int_mul(e, b->i, p->scale_i));
   open_block_sums(p, b, &sums);
   for (int v = 0; v < b->vectors; v++) columns += b->lanes[v];
   if (p->fetch) {
@@ -322,20 +329,16 @@ static unsigned product_arguments(const shape *s) {
   return s->scaled ? 10 : s->entries || !s->depth ? 8 : 7;
 }
 
-static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
+static void call_product_function(emitter *e, shape s, const ir *given) {
   char name[128], fetches[32] = "";
   const char *pairs = !s.pairs ? "" : s.a_along ? "_pairs_along" : "_pairs";
   if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
   snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s%s%s", (long long)s.rows,
            (long long)s.columns, (long long)s.depth, s.start, s.range, s.scaled ? "_scaled" : "",
            pairs, fetches, clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
-                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64,
-                         e->pointer, e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, product_arguments(&s), 0);
-  ir function, args[10] = {0};
+  ir args[10] = {0};
   emitter inner;
-  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
+  if (!emit_shared_call(e, name, given, product_arguments(&s), &inner, args)) return;
   product p = {.e = &inner,
                .s = s,
                .a = args[0],
@@ -349,7 +352,6 @@ static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   p.depth = s.depth ? integer(&inner, s.depth) : args[7];
   product_body(&p);
   emit_shared_end(&inner);
-  return function;
 }
 
 // ---- a product of the plan ----
@@ -449,10 +451,7 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = view_stride(l, &d->a, dot->i);
   ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
   ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = view_stride(l, &d->c, dot->i);
-  LLVMTypeRef type;
   if (d->nest->lane) {
-    dot_sizes sizes = {s.rows, s.columns, s.depth};
-    ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
     ir args[] = {a,
                  a_i,
                  view_stride(l, &d->a, dot->k),
@@ -462,13 +461,12 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
                  c,
                  c_i,
                  view_stride(l, &d->c, dot->j)};
-    LLVMBuildCall2(e->b, type, function, args, 9, "");
+    dot_lanes(e, (dot_sizes){s.rows, s.columns, s.depth}, l->m->lanes, start, args);
     return;
   }
   if (dot->along) {
-    ir function = dot_along_function(e, s.rows, s.columns, s.depth, start, &type);
     ir args[] = {a, a_i, b, view_stride(l, &d->b, dot->j), c, c_i};
-    LLVMBuildCall2(e->b, type, function, args, 6, "");
+    dot_along(e, (dot_sizes){s.rows, s.columns, s.depth}, start, args);
     return;
   }
   ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
@@ -477,12 +475,11 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   s.a_along = s.pairs && int_known(a_k, &stride) && stride == 1;
   if (s.pairs && !s.a_along && !(int_known(a_i, &stride) && stride == 1))
     ICE("lower", "neither rows nor depth are contiguous");
-  ir function = product_function(e, s, &type);
   ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
   ir last = !s.depth ? l->steps : s.entries ? l->fetch.list : LLVMConstNull(e->pointer);
   ir args[10] = {a, a_i, a_k, b, b_k, c, c_i, last};
   if (s.scaled) factors_of_rows(l, at, d, &args[8], &args[9]);
-  LLVMBuildCall2(e->b, type, function, args, product_arguments(&s), "");
+  call_product_function(e, s, args);
 }
 
 // Loops over axes that the blocked kernel does not take; the first product of a sum may start it,

@@ -130,20 +130,16 @@ static void choose_block(along *p) {
   }
 }
 
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
-                      LLVMTypeRef *type) {
+void dot_along(emitter *e, dot_sizes s, dot_start start, const ir *given) {
   char name[128];
-  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns,
-           (long long)depth, start, clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
-  ir function, args[6];
+  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, start, clone_targets[e->clone].suffix);
+  ir args[6];
   emitter inner;
-  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
-  along p = {.e = &inner, .rows = rows, .columns = columns, .depth = depth, .start = start};
+  if (!emit_shared_call(e, name, given, 6, &inner, args)) return;
+  along p = {.e = &inner, .rows = s.rows, .columns = s.columns, .depth = s.depth, .start = start};
   p.a = args[0], p.a_i = args[1], p.b = args[2], p.b_j = args[3], p.c = args[4], p.c_i = args[5];
   choose_block(&p);
   all_blocks(&p);
   emit_shared_end(&inner);
-  return function;
 }

@@ -96,19 +96,15 @@ static void all_blocks(const lanes_product *p) {
   if (p->rows > whole) columns_of(p, integer(e, whole), (int)(p->rows - whole), columns);
 }
 
-ir dot_lanes_function(emitter *e, dot_sizes s, int lanes, dot_start start, LLVMTypeRef *type) {
+void dot_lanes(emitter *e, dot_sizes s, int lanes, dot_start start, const ir *given) {
   char name[128];
   snprintf(name, sizeof name, "rec_lanes_%lldx%lldx%lld_%d_%d%s", (long long)s.rows,
            (long long)s.columns, (long long)s.depth, lanes, start, clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer, e->i64,
-                         e->i64,     e->pointer, e->i64, e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 9, 0);
-  ir function, v[9];
+  ir v[9];
   emitter inner;
-  if (!emit_shared(e, name, *type, &function, &inner, v)) return function;
+  if (!emit_shared_call(e, name, given, 9, &inner, v)) return;
   lanes_product p = {&inner, s.rows, s.columns, s.depth, start, lanes, v[0], v[1],
                      v[2],   v[3],   v[4],      v[5],    v[6],  v[7],  v[8]};
   all_blocks(&p);
   emit_shared_end(&inner);
-  return function;
 }

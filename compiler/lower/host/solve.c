@@ -111,19 +111,16 @@ static void system_body(system *s) {
   if (p.vectors) all_rows(s, p);
 }
 
-static ir system_function(emitter *e, int64_t rows, int64_t columns, LLVMTypeRef *type) {
+static void call_system_function(emitter *e, int64_t rows, int64_t columns, const ir *given) {
   char name[96];
   snprintf(name, sizeof name, "rec_solve_%lldx%lld%s", (long long)rows, (long long)columns,
            clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
-  ir function, args[5];
+  ir args[5];
   emitter inner;
-  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
+  if (!emit_shared_call(e, name, given, 5, &inner, args)) return;
   system s = {&inner, rows, columns, args[0], args[1], args[2], args[3], args[4]};
   system_body(&s);
   emit_shared_end(&inner);
-  return function;
 }
 
 // ---- a system of the plan ----
@@ -165,10 +162,8 @@ static void call_system(lower *l, const place_in_loops *at, void *data) {
     a_s = minus_t;
     x_t = int_sub(e, integer(e, 0), x_t);
   }
-  LLVMTypeRef type;
-  ir function = system_function(e, rows, columns, &type);
   ir args[] = {a, a_t, a_s, x, x_t};
-  LLVMBuildCall2(e->b, type, function, args, 5, "");
+  call_system_function(e, rows, columns, args);
 }
 
 void host_solve(lower *l, const plan_nest *nest) {
