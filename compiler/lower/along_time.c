@@ -12,6 +12,7 @@
 // ---- sums along time ----
 
 typedef struct along_time {
+  const plan_nest *nest;
   tile_id id;
   int rows_at_once;  // of a prefix
 } along_time;
@@ -43,11 +44,22 @@ ir lower_running_start(lower *l, tile_op op, int lanes) {
 
 // The sum or product of a column, and what it has come to so far.
 typedef struct prefix {
+  const plan_nest *nest;
   tile_id id;
   place_in_loops at;
   ir sum;
   int lanes;
 } prefix;
+
+// What is made of a row goes with it.
+static void keep_row(lower *l, const prefix *n, const place_in_loops *row, ir x) {
+  lower_keep_value(l, row, n->id, x);
+  if (n->nest->values.count == 1) return;
+  lower_forget(l);
+  l->memo[n->id] = x;
+  for (int i = 1; i < n->nest->values.count; i++) lower_compute(l, row, n->nest->values.items[i]);
+  lower_forget(l);
+}
 
 static void prefix_row(lower *l, const prefix *n, ir number) {
   emitter *e = l->e;
@@ -57,7 +69,7 @@ static void prefix_row(lower *l, const prefix *n, ir number) {
   ir before = load_real(e, n->sum, n->lanes);
   ir after = lower_running(l, v->op, before, operand_elsewhere(l, &row, v->args[0]));
   store_real(e, after, n->sum);
-  lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
+  keep_row(l, n, &row, tile_is_exclusive(v) ? before : after);
 }
 
 // Rows of a group lie constants apart from its first one in memory. A variable counts that one down
@@ -98,7 +110,7 @@ static void prefix_column(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
   int lanes = lanes_at(l, at, along->id);
   int64_t size = known_size(l, tile_step_axis(value(l, along->id)));
-  prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
+  prefix n = {along->nest, along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
   store_real(e, lower_running_start(l, value(l, along->id)->op, lanes), n.sum);
   if (along->rows_at_once >= size)
     rows_written_out(l, &n, size);
@@ -325,7 +337,7 @@ static axis_set without_steps(const lower *l, const plan_nest *nest) {
 }
 
 void lower_prefix(lower *l, const plan_nest *nest, int rows_at_once) {
-  along_time n = {nest->values.items[0], rows_at_once};
+  along_time n = {nest, nest->values.items[0], rows_at_once};
   each_column(l, nest, without_steps(l, nest), prefix_column, n);
 }
 

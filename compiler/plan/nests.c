@@ -9,7 +9,8 @@
 // values of earlier nests, or of the same nest at the same point. A value that a later nest reads
 // gets a buffer. Products over large spaces are nests of their own (lower/host/products.c). A sum
 // `x + dot` is made by adding the product to x in place. A state is updated in place where no nest
-// reads its old value afterwards.
+// reads its old value afterwards. On the host, sums along time take what is made of each of their
+// rows.
 #include <string.h>
 
 #include "compiler/plan/planner.h"
@@ -19,6 +20,10 @@
 // Operands of these are read along their own loops: they must be in memory, or cost nothing.
 static bool has_own_nest(const planner *q, tile_id id) {
   return tile_op_is(value(q, id)->op, TILE_OWN_NEST) || plan_is_blocked_dot(q, id);
+}
+
+static bool goes_by_rows(const planner *q, const plan_nest *nest) {
+  return q->m->kind == MAP_LANES && nest->kind == NEST_PREFIX;
 }
 
 // The latest nest that `id` needs, and whether it may stand in that nest at the same point.
@@ -36,9 +41,10 @@ static void add_need(planner *q, tile_id id, bool moved, need *n) {
     return;
   }
   if (pv->nest < n->nest) return;
-  bool same = !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) &&
-              v->op != TILE_ACCUMULATE;
-  same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
+  const plan_nest *nest = &q->p->nests.items[pv->nest];
+  bool same = !moved && !tile_op_is(v->op, TILE_REDUCES) && v->op != TILE_ACCUMULATE &&
+              (!has_own_nest(q, id) || goes_by_rows(q, nest));
+  same = same && nest->axes == pv->tile && pv->dot == NO_TILE;
   if (pv->nest > n->nest) n->same_point = true;
   n->nest = pv->nest;
   n->same_point = n->same_point && same;
@@ -114,15 +120,23 @@ static void find_sums_at_end(planner *q) {
 
 // ---- points ----
 
-enum { MOST_INSTRUCTIONS = 1000 };
+enum { MOST_INSTRUCTIONS = 1000, MOST_COST_IN_ROWS = 9 };
 
-static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
+// Long functions do better in a nest of points, a few vectors side by side.
+static bool row_takes(planner *q, const plan_nest *nest, tile_id id) {
+  const plan_value *first = &q->p->values[nest->values.items[0]];
+  return goes_by_rows(q, nest) && first->usual == q->p->values[id].usual && !reduced_axes(q, id) &&
+         value(q, id)->op != TILE_ACCUMULATE && q->p->values[id].dot == NO_TILE &&
+         !q->p->values[id].wide && tile_op_cost(value(q, id)->op) <= MOST_COST_IN_ROWS;
+}
+
+static bool nest_takes(planner *q, const plan_nest *nest, tile_id id, bool of_row) {
   if (nest->instructions + value_instructions(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
   if (nest->wide != pv->wide || nest->rare != pv->rare || nest->at_end != q->at_end[id])
     return false;
-  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
-    return false;
+  if (nest->kind != NEST_POINTS && !(of_row && row_takes(q, nest, id))) return false;
+  if (nest->region != pv->region || nest->axes != pv->space) return false;
   axis_set over = reduced_axes(q, id);
   if (over && nest->over && over != nest->over) return false;
   return true;
@@ -144,7 +158,8 @@ static void join_points(planner *q, tile_id id) {
   if (earliest > from) from = earliest;
   for (int i = from; i < q->p->nests.count; i++) {
     plan_nest *nest = &q->p->nests.items[i];
-    if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
+    bool of_row = n.same_point && i == n.nest;
+    if (!nest_takes(q, nest, id, of_row) || nest->lane != lane) continue;
     nest->over |= reduced_axes(q, id);
     nest->instructions += value_instructions(q, id);
     vec_push(q->a, &nest->values, id);
@@ -216,7 +231,7 @@ static void plan_own_nest(planner *q, tile_id id) {
   } else if (nest.kind == NEST_SOLVE) {
     plan_system(q, id, &nest);
     plan_force_buffer(q, id, nest.dot.j);
-  } else {
+  } else if (!goes_by_rows(q, &nest)) {
     plan_force_buffer(q, id, -1);
   }
   pv->nest = pv->start = plan_new_nest(q, nest);
