@@ -129,7 +129,7 @@ static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
 static bool is_read_again(const frame_program *p, int argument) {
   vec_each(const plan_nest, nest, p->p->nests) {
     if (nest->kind != NEST_DOT || nest->dot.pack_b >= 0) continue;
-    const tile_value *of = tile_at(p->program, plan_root(p->program, nest->dot.b));
+    const tile_value *of = tile_at(p->p->program, plan_root(p->p->program, nest->dot.b));
     if (of->op == TILE_ARGUMENT && of->index == argument) return true;
   }
   return false;
