@@ -27,6 +27,8 @@ static const plan_pass passes[] = {
     {"move factors", plan_move_factors, is_block, PLAN_PROGRAM, OPTIONAL},
     {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM, OPTIONAL},
     {"lane parameters", plan_copy_parameters, has_lane_steps, PLAN_PROGRAM, OPTIONAL},
+    // Before wide angles, which are marked by their numbers.
+    {"move renames", plan_move_renames, has_lanes, PLAN_PROGRAM, OPTIONAL},
     {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM, NEEDED},
     // Before any value is described: it appends values.
     {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM, NEEDED},

@@ -123,6 +123,8 @@ void plan_gathered(planner *q, tile_id id, plan_nest *nest);
 void plan_copy_parameters(planner *q);
 // widen_angles.c: rewrites the program with values in f64, and marks them in q->wide.
 void plan_widen(planner *q);
+// renames.c: values of renamed operands are made before the rename.
+void plan_move_renames(planner *q);
 
 // products.c
 int plan_highest_rank(const planner *q, axis_set axes);
