@@ -240,6 +240,14 @@ static void keep_let(delayer *d, int lag) {
   d->to->kept[lag] = tensor;
 }
 
+// Some values were folded away: nothing reads the buffer, but what it holds after the last step is a
+// result.
+static bool is_lag_read(const typed_body *body, int lag) {
+  vec_each(const typed_value, v, body->values)
+    if (v->op == VALUE_LAG && v->index == lag) return true;
+  return false;
+}
+
 static void make_delayed_body(delayer *d) {
   const typed_body *from = d->from;
   for (int i = 0; i < from->tensors.count; i++) {
@@ -253,7 +261,8 @@ static void make_delayed_body(delayer *d) {
     d->body->lags.items[i].source = value_before(d, from->lags.items[i].source, 0);
   for (int i = 0; i < from->lags.count; i++) {
     d->to->kept[i] = -1;
-    if (d->delayed[i] && from->lags.items[i].input < 0) keep_let(d, i);
+    bool goes = d->delayed[i] || !is_lag_read(from, i);
+    if (goes && from->lags.items[i].input < 0) keep_let(d, i);
   }
 }
 

@@ -52,6 +52,14 @@ static const program programs[] = {
      "  y = sum[N]((q + u) * S) + v[t-512]\n"
      "}\n",
      false},
+    {"recurrence folded_away(D) {\n"
+     "  input x[D], z[D]\n"
+     "  param p[D]\n"
+     "  output y[D]\n"
+     "  let a = tanh(x)\n"
+     "  y = where(a[t-2] > 0, p, p) + z[t-37]\n"
+     "}\n",
+     false},
     {"recurrence turning(D, K = 4) {\n"
      "  input x[D,K] : complex\n"
      "  input r[K,D]\n"
