@@ -51,7 +51,7 @@ typedef struct prefix {
   int lanes;
 } prefix;
 
-// What is made of a row goes with it.
+// Stores a row of the sum. The other values of the nest are made at that row.
 static void keep_row(lower *l, const prefix *n, const place_in_loops *row, ir x) {
   lower_keep_value(l, row, n->id, x);
   if (n->nest->values.count == 1) return;

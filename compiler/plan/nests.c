@@ -122,7 +122,8 @@ static void find_sums_at_end(planner *q) {
 
 enum { MOST_INSTRUCTIONS = 1000, MOST_COST_IN_ROWS = 9 };
 
-// Long functions do better in a nest of points, a few vectors side by side.
+// May the loop of a sum along time make this value, too? A long function may not: nests of points
+// compute a few vectors of it side by side.
 static bool row_takes(planner *q, const plan_nest *nest, tile_id id) {
   const plan_value *first = &q->p->values[nest->values.items[0]];
   return goes_by_rows(q, nest) && first->usual == q->p->values[id].usual && !reduced_axes(q, id) &&

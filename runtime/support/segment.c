@@ -14,8 +14,8 @@ static void lay_out_host(segment_layout *l) {
   l->instance_axes = of->instance_axes;
 }
 
-// Is there a state of the host's summary that the GPU's lacks? Where a GPU cannot summarise the
-// cotangents that no step reads, its slices of time go without them.
+// Is there a state of the host's summary that the GPU's lacks? The summaries of a GPU's time slices
+// leave out cotangents that no step reads (schedule/time_slices.c).
 static bool lacks_state(const segment_layout *l) {
   segment_layout host = {.call = l->call, .back = l->back};
   lay_out_host(&host);

@@ -73,7 +73,7 @@ typedef struct block {
   ir a, c, scales;  // of its first row
 } block;
 
-// Rows of a block lie constants apart from its first one, where their stride is known.
+// The address of a row of a block. A stride that is known makes it a constant behind the first row.
 static ir row_of_block(product *p, ir first, int row, ir stride) {
   return element(p->e, p->e->real, first, int_mul(p->e, integer(p->e, row), stride));
 }
