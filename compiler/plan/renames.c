@@ -32,10 +32,14 @@ static bool find_renaming(const tile_program *p, const tile_value *v, renaming *
   return any;
 }
 
+// A sum over all runs of the program is no value of one of them.
+static bool may_be_renamed(tile_op op) {
+  return tile_elementwise(op) && op != TILE_SELDOM && op != TILE_ACCUMULATE;
+}
+
 static tile_id copy_value(tile_program *to, tile_value v) {
   renaming r = {-1, -1};
-  if (!tile_elementwise(v.op) || v.op == TILE_SELDOM || !find_renaming(to, &v, &r))
-    return tile_append_exact(to, v);
+  if (!may_be_renamed(v.op) || !find_renaming(to, &v, &r)) return tile_append_exact(to, v);
   for (int k = 0; k < tile_arity(v.op); k++) {
     const tile_value *x = tile_at(to, v.args[k]);
     if (is_renamed(x, r)) v.args[k] = x->args[0];
