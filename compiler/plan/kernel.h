@@ -119,6 +119,8 @@ typedef struct kernel {
   // step before
   bool opens;
   axis_set cut;  // grid axes that may be cut, instances or not
+  // Has a program of the recurrence's kernels products? They lay out alike what is saved for another.
+  bool beside_products;
   // what its plan and its code are made without; NULL: nothing is left out
   const pass_names *without;
   // host: its plans (plan/kernel_plan.h), which are lowered as they are; NULL: it has none yet

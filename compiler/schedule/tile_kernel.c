@@ -83,7 +83,8 @@ kernel *schedule_tile(arena *a, const tile_program *program) {
                 .chunk = program->chunk,
                 .lane_axis = -1,
                 .lane_block = 1,
-                .cut = program->grid};
+                .cut = program->grid,
+                .beside_products = tile_has_products(program)};
   for (int axis = 0; axis < program->axes.count; axis++)
     if (axis_in(program->grid, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE)
       k->grid_axes[k->grid_count++] = axis;

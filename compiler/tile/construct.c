@@ -477,3 +477,7 @@ bool tile_has_op(const tile_program *program, tile_op op) {
     if (program->values.items[i].op == op) return true;
   return false;
 }
+
+bool tile_has_products(const tile_program *program) {
+  return tile_has_op(program, TILE_DOT) || tile_has_op(program, TILE_SOLVE);
+}

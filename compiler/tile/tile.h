@@ -289,6 +289,7 @@ tile_id tile_argument(tile_program *program, tile_place place);
 // Adds a result; a value that lacks axes of its place is expanded to them.
 void tile_add_result(tile_program *program, tile_place place, tile_id value);
 bool tile_has_op(const tile_program *program, tile_op op);
+bool tile_has_products(const tile_program *program);  // or triangular systems
 // By value: how many operands and results it is.
 int *tile_count_uses(arena *arena, const tile_program *program);
 // The results of `from`, whose values have these images in `to`; adding them expands values that

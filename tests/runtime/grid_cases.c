@@ -108,6 +108,7 @@ const grid_case grid_cases[] = {
      GATES({"eta", 1, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
     {INVENTED("time_invariant_modes"), .sizes = {"N=5"}, .more_sizes = {"N=16"},
      .run_time_size = 9},
+    {PROGRAM("turned_states"), .run_time_size = 2},
     {INVENTED("quarter_turns"), .run_time_size = 5},
     {INVENTED("oscillators"), .sizes = {"D=12", "N=10", "W=7"}, .more_sizes = {"D=33", "N=24"},
      GATES({"step", -6, 3, -1e5, 1})},

@@ -103,19 +103,12 @@ static bool is_narrow_outside(const mapping *m, int axis) {
   return found;
 }
 
-static bool has_products(const tile_program *p) {
-  bool has = false;
-  for (int i = 0; i < p->values.count; i++)
-    has |= p->values.items[i].op == TILE_DOT || p->values.items[i].op == TILE_SOLVE;
-  return has;
-}
-
 // Is the axis never contiguous in a tensor, but outside a contiguous axis in some? For steps, and
 // for the host's chunks without products.
 static bool is_outer_axis(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
-  const tile_program *p = m->kernel->program;
-  bool steps = p->form == TILE_STEP || (m->kind == MAP_LANES && !has_products(p));
+  const kernel *k = m->kernel;
+  bool steps = k->program->form == TILE_STEP || (m->kind == MAP_LANES && !k->beside_products);
   if (m->kind == MAP_THREADS || m->lane_axis >= 0 || !steps) return false;
   bool found = false;
   vec_each(const typed_tensor, t, body->tensors) {
