@@ -15,15 +15,18 @@ typedef struct OF(few) {
 } OF(few);
 
 #define VECTOR 16
+#define COLUMNS FEW_COLUMNS_V2
 #define FEATURES
 #define CLONE(name) OF(name##_v2)
 #include "runtime/train/model/numeric_few.h"
 #if defined(__x86_64__)
 #define VECTOR 32
+#define COLUMNS 3
 #define FEATURES __attribute__((target("avx2")))
 #define CLONE(name) OF(name##_v3)
 #include "runtime/train/model/numeric_few.h"
 #define VECTOR 64
+#define COLUMNS 4
 #define FEATURES __attribute__((target("avx512f")))
 #define CLONE(name) OF(name##_v4)
 #include "runtime/train/model/numeric_few.h"
