@@ -124,29 +124,14 @@ static bool may_be_matrix(const scan_state *state) {
   }
 }
 
-// By value: is it made of the group's states before the step?
-static bool *made_of_group(const scan *s, int group) {
-  bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
-  for (int i = 0; i < s->body->values.count; i++) {
-    const typed_value *v = &s->body->values.items[i];
-    for (int k = 0; k < s->state_count; k++)
-      made[i] |=
-          v->op == VALUE_PREVIOUS && s->states[k].group == group && v->index == s->states[k].tensor;
-    for (int k = 0; k < value_arity(v->op); k++) made[i] |= made[v->args[k]];
-  }
-  return made;
-}
-
 // Is each entry of the update made of the group's entries at the same place, and is no outer product
 // added? Products for all pairs of steps then cost more than the steps do.
 static bool updates_by_entries(const scan *s, int state, const bool *made) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
-  bool *needed = ARENA_ARRAY(s->arena, bool, tensor->assigned + 1);
-  needed[tensor->assigned] = true;
+  const bool *needed = scan_needed_by(s, state);
   for (value_id i = tensor->assigned; i >= 0; i--) {
     const typed_value *v = &s->body->values.items[i];
     if (!needed[i]) continue;
-    for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
     bool whole = v->op == VALUE_PREVIOUS || (passes_on(v, made) && v->op != VALUE_SUM);
     if (made[i] && !(whole && v->axes == tensor->axis_set)) return false;
     if (!made[i] && (v->op == VALUE_PREVIOUS || v->op == VALUE_LAG)) return false;
@@ -157,7 +142,7 @@ static bool updates_by_entries(const scan *s, int state, const bool *made) {
 
 // States that add each other are scanned together.
 static bool group_is_scanned(const scan *s, int group) {
-  const bool *made = made_of_group(s, group);
+  const bool *made = scan_made_of(s, group);
   bool entries = false, by_entries = true;
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].group != group) continue;

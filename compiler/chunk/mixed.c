@@ -35,7 +35,7 @@ static bool is_linear_step(const typed_value *v, const bool *made) {
 // The one axis along which the update mixes entries of the state; -1: there is none, or it is large.
 static int axis_of_mixing(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
-  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
+  const bool *made = scan_made_of(s, s->states[state].group), *needed = scan_needed_by(s, state);
   axis_set along = 0, kept = tensor->axis_set;
   for (value_id i = 0; i <= tensor->assigned; i++) {
     const typed_value *v = &s->body->values.items[i];
@@ -72,7 +72,7 @@ static bool vanishes(const typed_value *v, const bool *made, const bool *without
 // may be infinite.
 static tile_pair added_at_step(scan *s, int state, const tile_pair *beside) {
   const typed_body *body = s->body;
-  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
+  const bool *made = scan_made_of(s, s->states[state].group), *needed = scan_needed_by(s, state);
   value_id update = body->tensors.items[s->states[state].tensor].assigned;
   bool *without = ARENA_ARRAY(s->arena, bool, update + 1);
   lowering values = lowering_new(s->program, body);

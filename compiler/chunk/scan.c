@@ -81,6 +81,40 @@ bool scan_multiplies_apart(const scan *s, value_id id, axis_set axes) {
          (axes & ~of[v->args[1]].axes);
 }
 
+static bool is_made(const scan *s, int group, const bool *made, const typed_value *v) {
+  if (v->op == VALUE_LAG) return made[s->body->lags.items[v->index].source];
+  for (int k = 0; v->op == VALUE_PREVIOUS && k < s->state_count; k++)
+    if (s->states[k].tensor == v->index && s->states[k].group == group) return true;
+  for (int k = 0; k < value_arity(v->op); k++)
+    if (made[v->args[k]]) return true;
+  return false;
+}
+
+// A lag may remember what stands behind it.
+bool *scan_made_of(const scan *s, int group) {
+  bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (value_id i = 0; i < s->body->values.count; i++) {
+      bool now = is_made(s, group, made, &s->body->values.items[i]);
+      grows |= now && !made[i];
+      made[i] |= now;
+    }
+  }
+  return made;
+}
+
+bool *scan_needed_by(const scan *s, int state) {
+  value_id update = s->body->tensors.items[s->states[state].tensor].assigned;
+  bool *needed = ARENA_ARRAY(s->arena, bool, update + 1);
+  needed[update] = true;
+  for (value_id i = update; i >= 0; i--) {
+    const typed_value *v = &s->body->values.items[i];
+    for (int k = 0; needed[i] && k < value_arity(v->op); k++) needed[v->args[k]] = true;
+  }
+  return needed;
+}
+
 tile_pair scan_before(scan *s, int state) {
   const scan_state *of = &s->states[state];
   if (of->after_decay.re != NO_TILE) return of->after_decay;

@@ -195,6 +195,10 @@ bool scan_is_outer(const scan *s, value_id id, axis_set axes);
 // Is it a product with all of these axes, neither factor of which has them all? A state that it is
 // added to is a matrix: cheaper in single steps, or by products, than at all steps of a chunk.
 bool scan_multiplies_apart(const scan *s, value_id id, axis_set axes);
+// By value: do states of the group before the step, or before that, enter it? By value, up to the
+// state's update: is the update made of it?
+bool *scan_made_of(const scan *s, int group);
+bool *scan_needed_by(const scan *s, int state);
 // The state whose value after the step this is, delays apart; -1 if there is none.
 int scan_updated_state(const scan *s, value_id id);
 // The update of a state as a sum of products, itself not counting as the state.
@@ -443,10 +447,6 @@ stepwise_operands stepwise_operands_of(scan *s, int state);
 tile_pair stepwise_steps(scan *s, int state, const tile_pair *beside);
 // The update at all steps, of a state that was `before` at all of them.
 tile_pair stepwise_updated(scan *s, int state, const tile_pair *beside, tile_pair before);
-// By value: does the state before the step, or one before that, enter it? By value, up to the
-// update: is the update made of it?
-bool *stepwise_made_of(const scan *s, int state);
-bool *stepwise_needed_by(const scan *s, int state);
 
 // ---- mixed.c ---------------------------------------------------------------------------------
 // Is the update linear, made of no other state that it enters, and does it mix entries along one

@@ -38,41 +38,6 @@ static bool is_cheap_entry(value_op op) {
   }
 }
 
-static bool is_made(const scan *s, int tensor, const bool *made, const typed_value *v) {
-  if (v->op == VALUE_PREVIOUS) return v->index == tensor;
-  if (v->op == VALUE_LAG) return made[s->body->lags.items[v->index].source];
-  for (int k = 0; k < value_arity(v->op); k++)
-    if (made[v->args[k]]) return true;
-  return false;
-}
-
-// By value: does the state before the step, or one before that, enter it? A lag may remember what
-// stands behind it.
-bool *stepwise_made_of(const scan *s, int state) {
-  bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
-  for (bool grows = true; grows;) {
-    grows = false;
-    for (value_id i = 0; i < s->body->values.count; i++) {
-      bool now = is_made(s, s->states[state].tensor, made, &s->body->values.items[i]);
-      grows |= now && !made[i];
-      made[i] |= now;
-    }
-  }
-  return made;
-}
-
-// By value, up to the update: is the update made of it?
-bool *stepwise_needed_by(const scan *s, int state) {
-  value_id update = s->body->tensors.items[s->states[state].tensor].assigned;
-  bool *needed = ARENA_ARRAY(s->arena, bool, update + 1);
-  needed[update] = true;
-  for (value_id i = update; i >= 0; i--) {
-    const typed_value *v = &s->body->values.items[i];
-    for (int k = 0; needed[i] && k < value_arity(v->op); k++) needed[v->args[k]] = true;
-  }
-  return needed;
-}
-
 static bool is_coupled_state(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++)
     if (i != state && s->states[i].group == s->states[state].group) return true;
@@ -81,7 +46,7 @@ static bool is_coupled_state(const scan *s, int state) {
 
 bool stepwise_fits(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
-  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
+  const bool *made = scan_made_of(s, s->states[state].group), *needed = scan_needed_by(s, state);
   int operations = 0;
   if (tensor->complex || is_coupled_state(s, state)) return false;
   for (value_id i = 0; i <= tensor->assigned; i++) {
@@ -112,13 +77,13 @@ static stepper stepper_of(scan *s, int state, const tile_pair *beside) {
                    .level = decay_levels(s) / 2,
                    .previous = previous_value(s->body, tensor),
                    .update = s->body->tensors.items[tensor].assigned,
-                   .made = stepwise_made_of(s, state),
-                   .needed = stepwise_needed_by(s, state),
+                   .made = scan_made_of(s, s->states[state].group),
+                   .needed = scan_needed_by(s, state),
                    .beside = beside};
 }
 
 stepwise_operands stepwise_operands_of(scan *s, int state) {
-  const bool *made = stepwise_made_of(s, state), *needed = stepwise_needed_by(s, state);
+  const bool *made = scan_made_of(s, s->states[state].group), *needed = scan_needed_by(s, state);
   stepwise_operands list = {0};
   for (value_id i = 0; i <= s->body->tensors.items[s->states[state].tensor].assigned; i++) {
     const typed_value *v = &s->body->values.items[i];
