@@ -89,6 +89,8 @@ ir int_low(emitter *e, ir x);
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);
 ir int_choose(emitter *e, ir condition, ir x, ir y);
 bool int_known(ir x, int64_t *value);
+// With its sign.
+ir int_as(emitter *e, ir x, LLVMTypeRef type);
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index);
 // What lies so many bytes from the base on.
 ir load_field(emitter *e, ir base, int64_t offset, LLVMTypeRef type);
@@ -101,7 +103,7 @@ void scatter(emitter *e, ir x, ir base, ir stride, ir mask);
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name);
 ir sum_of_lanes(emitter *e, ir x);
 
-// control: loops count from `begin` while below `end`
+// control.c: loops count from `begin` while below `end`
 typedef struct emit_loop {
   ir index;
   LLVMBasicBlockRef body, exit;

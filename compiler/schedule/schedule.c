@@ -583,13 +583,6 @@ static bool try_linear_scan(scheduler *s, const tile_program *step, const char *
   return true;
 }
 
-static void mark_products(recurrence_kernels *kernels) {
-  bool any = false;
-  vec_each(const kernel, k, kernels->kernels)
-    any |= k->program->form == TILE_CHUNK && tile_has_products(k->program);
-  for (int i = 0; i < kernels->kernels.count; i++) kernels->kernels.items[i].beside_products = any;
-}
-
 recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_options options) {
   scheduler s = {.a = a, .r = r, .options = options};
   s.out = ARENA_NEW(a, recurrence_kernels);
@@ -600,6 +593,6 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why)))
     step_kernels(&s, step, why);
-  mark_products(s.out);
+  scheduler_mark_products(s.out);
   return s.out;
 }

@@ -26,6 +26,8 @@ int scheduler_host_lanes(const scheduler *s, int lane);
 void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes);
 // Adds the kernel under a symbol that ends on the suffix.
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k);
+// Tells all kernels whether programs of some in chunks have products.
+void scheduler_mark_products(recurrence_kernels *kernels);
 tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward);
 
 // time_slices.c

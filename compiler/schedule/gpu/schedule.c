@@ -2,9 +2,6 @@
 // thread block decides.
 //
 //   gla forward, K = V = 128, bf16: 64 steps, all of V: 160 KiB of scratch .. 32 steps, 64 of V: all in shared memory
-//
-// Columns of a state along the value axis are independent. Each instance may have a tile of them;
-// the values that tiles share are computed in each.
 #include "compiler/schedule/gpu/schedule.h"
 
 #include <math.h>
@@ -14,90 +11,6 @@
 #include "compiler/schedule/gpu/instances.h"
 #include "compiler/schedule/gpu/model.h"
 #include "compiler/schedule/programs.h"
-
-// ---- tiles of the value axis ----
-
-static const tile_program *with_tile_of(arena *a, const tile_program *program, int axis,
-                                        int entries) {
-  if (!program) return NULL;
-  program_work w = {.from = program, .axis = axis, .entries = entries};
-  program_run(a, PROGRAM_TILE, &w);
-  return w.made;
-}
-
-int gpu_value_axis(const kernel *k) {
-  int best = -1;
-  axis_set cut = k->cut;
-  for (int i = 0; i < k->grid_count; i++) cut &= ~axis_bit(k->grid_axes[i]);
-  for (int axis = 0; axis < k->recurrence->body.axes.count; axis++) {
-    int64_t size = k->program->axes.items[axis].size;
-    if (!axis_in(cut, axis) || size == TILE_RUNTIME_SIZE) continue;
-    if (best < 0 || size > k->program->axes.items[best].size) best = axis;
-  }
-  return best;
-}
-
-kernel gpu_cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
-  kernel k = *whole;
-  k.program = with_tile_of(a, whole->program, axis, entries);
-  k.recompute = with_tile_of(a, whole->recompute, axis, entries);
-  k.lane_axis = axis;
-  k.lane_block = entries;
-  k.gpu.lanes = LANES_TILE;
-  k.gpu.value_entries = 0;
-  return k;
-}
-
-// ---- value-axis tiles one after another ----
-
-// An instance that computes the tiles of the axis one after another, in every group of chunks.
-static kernel cut_into_tiles(arena *a, const kernel *whole, int axis, int entries) {
-  kernel k = *whole;
-  k.program = with_tile_of(a, whole->program, axis, entries);
-  k.recompute = with_tile_of(a, whole->recompute, axis, entries);
-  k.gpu.value_axis = axis;
-  k.gpu.value_entries = entries;
-  return k;
-}
-
-static bool lacks(const tile_place *place, int axis) {
-  for (int x = 0; x < place->axis_count; x++)
-    if (place->axes[x] == axis) return false;
-  return true;
-}
-
-// Do instances along this axis share tokens, whose gradients they would add up? No state may lack
-// the axis.
-static bool has_shared_gradients(const tile_program *p, int axis) {
-  bool shared = false;
-  for (int i = 0; i < p->results.count; i++) {
-    const tile_place *place = &p->results.items[i].place;
-    if (!lacks(place, axis)) continue;
-    if (place->role == TILE_D_STATE) return false;
-    shared = shared || (place->role == TILE_D_INPUT && place->axis_count);
-  }
-  return shared;
-}
-
-// Heads that share keys: each head would write a copy of the keys' gradients, to be read and added
-// up. An instance of a few heads makes fewer copies. It also makes fewer blocks, and the cotangents
-// of its heads lie in its scratch.
-static kernel share_gradients(const kernel *whole, int heads) {
-  kernel k = *whole;
-  if (choice_is_left_out(k.without, CHOICE_HEADS_IN_TURN)) return k;
-  for (int i = k.grid_count - 1; i >= 0; i--) {
-    int axis = k.grid_axes[i];
-    int64_t size = k.program->axes.items[axis].size;
-    if (size == 1 || !has_shared_gradients(k.program, axis)) continue;
-    memmove(&k.grid_axes[i], &k.grid_axes[i + 1], (size_t)(k.grid_count - 1 - i) * sizeof(int));
-    k.grid_count--;
-    k.lane_axis = axis;
-    k.lane_block = size != TILE_RUNTIME_SIZE && size < heads ? (int)size : heads;
-    k.gpu.lanes = LANES_IN_TURN;
-    break;
-  }
-  return k;
-}
 
 // ---- the choice ----
 
@@ -113,10 +26,6 @@ static estimate estimate_of(const kernel *k, codegen_gpu_options options) {
   x.time = gpu_time_of(x.plan, gpu_target_for(options));
   x.spills = gpu_spills(&x.plan->described);
   return x;
-}
-
-bool gpu_may_have_tiles(const kernel *k) {
-  return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
 static int64_t kernel_axis_size(const kernel *k, int axis) {
@@ -169,7 +78,7 @@ static void try_tiles(arena *a, const kernel *first, int axis, kernel *best, est
   for (int64_t entries = size / 2; goes_on; entries /= 2) {
     if (entries < GPU_COST_FEWEST_ENTRIES || size % entries != 0) break;
     kernel cut = first->kind == KERNEL_BACKWARD
-                     ? cut_into_tiles(a, first, axis, (int)entries)
+                     ? gpu_cut_into_tiles(a, first, axis, (int)entries)
                      : gpu_cut_into_instances(a, first, axis, (int)entries);
     take_cheaper(best, least, &cut, options);
     goes_on = least->spills;
@@ -248,7 +157,7 @@ static fitted_kernel fitted(arena *a, const kernel *whole, int heads, codegen_gp
   bool columns = gpu_makes_summaries(whole) && whole->transition_size && whole->lane_axis < 0;
   int axis = columns ? whole->value_axis : gpu_value_axis(whole);
   if (whole->lane_axis >= 0 || (back && !gpu_may_have_tiles(whole))) axis = -1;
-  kernel first = back && gpu_may_have_tiles(whole) ? share_gradients(whole, heads) : *whole;
+  kernel first = back && gpu_may_have_tiles(whole) ? gpu_share_gradients(whole, heads) : *whole;
   if (columns) first = gpu_cut_into_instances(a, whole, axis, (int)kernel_axis_size(whole, axis));
   return with_entries(a, &first, axis, options);
 }
@@ -275,36 +184,6 @@ static int fitted_already(const recurrence_kernels *kernels, int index) {
 }
 
 // ---- time slices ----
-
-// Entries of an axis that a block computes at a time.
-static double block_entries(const kernel *k, int axis) {
-  if (axis == k->lane_axis && k->gpu.lanes == LANES_OWN) return k->lane_block;
-  int64_t size = k->program->axes.items[axis].size;
-  return size == TILE_RUNTIME_SIZE || axis_in(kernel_grid_of(k) & ~kernel_tiled_axes(k), axis)
-             ? 1
-             : (double)size;
-}
-
-static double state_numbers(const kernel *k) {
-  double all = 0;
-  for (int i = 0; i < k->summary->results.count; i++) {
-    const tile_place *place = &k->summary->results.items[i].place;
-    // the state and its exponential
-    double numbers = place->transfer ? 0 : place->relative ? 2 : 1;
-    for (int x = 0; x < place->axis_count; x++) numbers *= block_entries(k, place->axes[x]);
-    all += numbers;
-  }
-  return all;
-}
-
-double gpu_cost_of_combining(const kernel *k) {
-  double numbers = state_numbers(k), tiles = k->gpu.value_entries ? (double)gpu_tiles(k) : 1;
-  double product = k->transition_size ? k->transition_size * (double)k->transition_size *
-                                            block_entries(k, k->value_axis)
-                                      : 0;
-  return tiles * (GPU_COST_COMBINE + gpu_cost_combine_element * numbers +
-                  gpu_cost_combine_product * product);
-}
 
 // The two figures by which the runtime chooses the number of time slices. Blocks are few then: each
 // has a multiprocessor.
