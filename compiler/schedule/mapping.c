@@ -180,13 +180,6 @@ void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k)
   vec_push(s->a, &s->out->kernels, k);
 }
 
-void scheduler_mark_products(recurrence_kernels *kernels) {
-  bool any = false;
-  vec_each(const kernel, k, kernels->kernels)
-    any |= k->program->form == TILE_CHUNK && tile_has_products(k->program);
-  for (int i = 0; i < kernels->kernels.count; i++) kernels->kernels.items[i].beside_products = any;
-}
-
 // The forms that the schedule has looked at have theirs.
 tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward) {
   for (int i = 0; i < s->out->alternatives.count; i++)

@@ -170,32 +170,6 @@ static bool channels_in_lanes(const scheduler *s, const tile_program *forward, a
   return lane >= 0 && has_own_products(forward, lane);
 }
 
-static axis_set instances_of(const kernel *k) {
-  return k->lane_axis >= 0 ? kernel_instances(k) & ~axis_bit(k->lane_axis) : kernel_instances(k);
-}
-
-// Do single steps save states in the layout that chunks read? In steps, lanes are contiguous. In
-// chunks, the last tile axis is contiguous that is not short and that nothing sums
-// (plan/kernel/mapping.c: rank_of_body_axis).
-static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
-  enum { SHORT = 8 };
-  axis_set low = ~chunks->program->grid;
-  int64_t lanes = scheduler_size(s, steps->lane_axis);
-  vec_each(const typed_tensor, t, s->r->body.tensors) {
-    if (t->kind != TENSOR_STATE) continue;
-    axis_set tile = t->axis_set & ~instances_of(chunks),
-             lane = axis_bit(steps->lane_axis) & t->axis_set;
-    if ((t->axis_set & ~instances_of(steps)) != tile) return false;
-    if (lane && tile != lane && lanes > 0 && lanes < SHORT) return false;
-    for (int axis = 0; lane && axis < s->r->body.axes.count; axis++) {
-      bool summed = axis_in(low, axis), lane_summed = axis_in(low, steps->lane_axis);
-      bool before = summed == lane_summed ? axis < steps->lane_axis : summed;
-      if (axis_in(tile, axis) && axis != steps->lane_axis && !before) return false;
-    }
-  }
-  return true;
-}
-
 // The numbers that a step moves between caches where it shifts lag buffers, and the first-level
 // cache does not hold all states of an instance. Loads and stores of states that are updated in place overlap with
 // arithmetic.
@@ -223,7 +197,10 @@ static bool may_step_forward(const scheduler *s, const kernel *stepwise, const k
                              const tile_program *chunks) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (choice_is_left_out(s->options.without, CHOICE_STEPS_FORWARD)) return false;
-  if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
+  kernel steps = *stepwise, in_chunks = *chunkwise;
+  steps.recurrence = in_chunks.recurrence = s->r;
+  in_chunks.beside_products = true;  // the backward has some
+  if (steps.lane_axis < 0 || !scheduler_saves_alike(s, &steps, &in_chunks)) return false;
   static const double clearly = 0.95;
   s->out->fused_step = cost_of_counts(&s->out->alternatives.items[0].forward, s->out->clone);
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks, s->out->clone);
@@ -593,6 +570,6 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why)))
     step_kernels(&s, step, why);
-  scheduler_mark_products(s.out);
+  scheduler_lay_out_saved(&s);
   return s.out;
 }

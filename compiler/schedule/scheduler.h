@@ -26,8 +26,6 @@ int scheduler_host_lanes(const scheduler *s, int lane);
 void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes);
 // Adds the kernel under a symbol that ends on the suffix.
 void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k);
-// Tells all kernels whether programs of some in chunks have products.
-void scheduler_mark_products(recurrence_kernels *kernels);
 tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *forward);
 
 // time_slices.c
@@ -35,3 +33,9 @@ tile_gradient scheduler_differentiated(const scheduler *s, const tile_program *f
 const tile_program *scheduler_states_alone(const scheduler *s, const tile_program *forward);
 // SUMMARY and SUMMARY_BACK, where there are summaries; `back` is mapped as the backward.
 void scheduler_add_summaries(scheduler *s, const tile_program *forward, kernel back);
+
+// saved_layout.c
+// Do two kernels save states, lag buffers and the values that `y` keeps in the same layout?
+bool scheduler_saves_alike(const scheduler *s, const kernel *x, const kernel *y);
+// Tells all kernels what their layout of saved states depends on, and checks that it is the same.
+void scheduler_lay_out_saved(scheduler *s);

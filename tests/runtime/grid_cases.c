@@ -109,6 +109,7 @@ const grid_case grid_cases[] = {
     {INVENTED("time_invariant_modes"), .sizes = {"N=5"}, .more_sizes = {"N=16"},
      .run_time_size = 9},
     {PROGRAM("turned_states"), .run_time_size = 2},
+    {PROGRAM("two_key_axes"), GATES({"gate", 4, -60, -1e5, 1})},
     {INVENTED("quarter_turns"), .run_time_size = 5},
     {INVENTED("oscillators"), .sizes = {"D=12", "N=10", "W=7"}, .more_sizes = {"D=33", "N=24"},
      GATES({"step", -6, 3, -1e5, 1})},

@@ -1,6 +1,6 @@
 // The grid: every recurrence of the standard library, the golden ones and the invented ones must
 // give the interpreter's values and gradients. Each is compiled for chunks of 16, 32, 64 and 128
-// steps and step by step, in f64, f32, bf16 and f16. Lengths lie around every chunk; gates are
+// steps, step by step and in the form that recc chooses, in f64, f32, bf16 and f16. Lengths lie around every chunk; gates are
 // weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token, with
 // any number of threads.
 //
@@ -299,7 +299,8 @@ static void run_lengths(const grid *g) {
   }
 }
 
-// What recc is told: chunk 0 is one step at a time.
+// What recc is told: chunk 0 is one step at a time. Of the others, recc chooses the form of one in
+// three.
 typedef struct options {
   const char *words[24];
   char text[16], every[16];
@@ -313,7 +314,7 @@ static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, b
   o->words[n++] = "--dtype";
   o->words[n++] = rec_number_text(type);
   o->words[n++] = "--form";
-  o->words[n++] = chunk ? "chunk" : "step";
+  o->words[n++] = !chunk ? "step" : (g->seed + (uint64_t)index) % 3 ? "chunk" : "chosen";
   snprintf(o->text, sizeof o->text, "%d", chunk);
   snprintf(o->every, sizeof o->every, "%d", chunk << index % 3);
   if (chunk)

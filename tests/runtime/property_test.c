@@ -145,6 +145,8 @@ static const program programs[] = {
     {PROGRAM("rwkv7"), {"--chunk", "16"}, 2, false},
     {PROGRAM("two_taps"), {"--dtype", "f64"}, 2, false},
     {PROGRAM("heads_in_lanes"), {"--dtype", "f64"}, 2, false},
+    {PROGRAM("two_key_axes"), {"--dtype", "f64"}, 1, false},
+    {PROGRAM("two_key_axes"), {"--chunk", "16", "--save-every", "32"}, 1, false},
     {PROGRAM("kept_values"), {"--form", "chunk", "--chunk", "128"}, 2, false},
     {NULL, resets, {"--chunk", "16"}, 2, false},
     {NULL, resets, {"--dtype", "f64"}, 1, false},
