@@ -69,19 +69,24 @@ static void add_last_rows(row_list *l, int lag) {
   add_lag_entries(l, x, ABI_D_HT, lag, depth, -1);
 }
 
+// A lag whose readers were folded away has no delay, but gradients of its last values.
+static bool goes_into_lag(const row_list *l, int input, int lag) {
+  return typed_lag_of(l, lag)->input == input && is_delayed_lag(l, lag);
+}
+
 static void add_gradient_of_input(row_list *l, int input) {
   const recurrence_delays *delays = l->r->delays;
-  artifact_row_sources *x = NULL;
-  vec_each(const recurrence_delay, d, delays->delays) {
-    if (d->source != input) continue;
-    if (!x) {
-      x = begin_rows(l, REC_ROWS_AFTER_BACKWARD, false, ABI_D_VALUE, input, -1);
-      add_tensor_steps(l, x, true, ABI_D_VALUE, input, 0, 0);
-    }
-    add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps, 0);
-  }
-  for (int i = 0; x && i < l->r->abi->body->lags.count; i++)
-    if (typed_lag_of(l, i)->input == input && is_delayed_lag(l, i))
+  int lags = l->r->abi->body->lags.count;
+  bool any = false;
+  for (int i = 0; i < delays->delays.count; i++) any |= delays->delays.items[i].source == input;
+  for (int i = 0; i < lags; i++) any |= goes_into_lag(l, input, i);
+  if (!any) return;
+  artifact_row_sources *x = begin_rows(l, REC_ROWS_AFTER_BACKWARD, false, ABI_D_VALUE, input, -1);
+  add_tensor_steps(l, x, true, ABI_D_VALUE, input, 0, 0);
+  vec_each(const recurrence_delay, d, delays->delays)
+    if (d->source == input) add_tensor_steps(l, x, true, ABI_D_VALUE, d->tensor, d->steps, 0);
+  for (int i = 0; i < lags; i++)
+    if (goes_into_lag(l, input, i))
       add_lag_entries(l, x, ABI_D_HT, i, typed_lag_of(l, i)->depth, -1);
 }
 

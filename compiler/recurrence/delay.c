@@ -261,8 +261,12 @@ static void make_delayed_body(delayer *d) {
     d->body->lags.items[i].source = value_before(d, from->lags.items[i].source, 0);
   for (int i = 0; i < from->lags.count; i++) {
     d->to->kept[i] = -1;
-    bool goes = d->delayed[i] || !is_lag_read(from, i);
-    if (goes && from->lags.items[i].input < 0) keep_let(d, i);
+    int input = from->lags.items[i].input;
+    if (!d->delayed[i] && is_lag_read(from, i)) continue;
+    if (input < 0)
+      keep_let(d, i);
+    else
+      d->body->tensors.items[input].wide_gradient = true;
   }
 }
 

@@ -38,8 +38,7 @@ bool scheduler_saves_alike(const scheduler *s, const kernel *x, const kernel *y)
   vec_each(const typed_lag, lag, s->r->body.lags) same = same && same_layout(s, x, y, lag->axes);
   const tile_place *kept;
   for (int i = 0; (kept = kernel_kept_value(y, i)); i++)
-    same = same &&
-           same_layout(s, x, y, tile_body_axes(kept) | axis_bit(y->program->time_axis));
+    same = same && same_layout(s, x, y, tile_body_axes(kept) | axis_bit(y->program->time_axis));
   return same;
 }
 

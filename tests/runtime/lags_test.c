@@ -53,13 +53,20 @@ static const program programs[] = {
      "}\n",
      false},
     {"recurrence folded_away(D) {\n"
-     "  input x[D], z[D]\n"
+     "  input x[D], z[D], u[D], w[D]\n"
      "  param p[D]\n"
      "  output y[D]\n"
      "  let a = tanh(x)\n"
-     "  y = where(a[t-2] > 0, p, p) + z[t-37]\n"
+     "  y = where(a[t-2] > 0, p, p) + where(u[t-22] * w[t-2] > 0, p, p) + z[t-37]\n"
      "}\n",
      false},
+    {"recurrence all_folded_away(D) {\n"
+     "  input x[D]\n"
+     "  param p[D]\n"
+     "  output y[D]\n"
+     "  y = where(x[t-22] > 0, p, p)\n"
+     "}\n",
+     true},
     {"recurrence turning(D, K = 4) {\n"
      "  input x[D,K] : complex\n"
      "  input r[K,D]\n"

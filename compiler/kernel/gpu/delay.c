@@ -10,8 +10,8 @@
 #include "compiler/kernel/gpu/gpu.h"
 
 bool gpu_has_delays(const recurrence *r) {
-  for (int i = 0; i < r->body.tensors.count; i++)
-    if (r->body.tensors.items[i].wide) return true;
+  vec_each(const typed_tensor, t, r->body.tensors)
+    if (t->wide || t->wide_gradient) return true;
   return false;
 }
 
