@@ -123,24 +123,13 @@ view frame_saved_view(kernel_frame *h, const tile_place *place, ir chunk) {
   view v = {.base = element(e, e->real, frame_saved_data(h), offset)};
   axis_set axes = tile_body_axes(place);
   if (is_kept_place(place)) axes |= axis_bit(h->k->program->time_axis);
-  axis_set tile = plan_tile_axes(&h->m, axes);
+  axis_list order = kernel_saved_order(&h->m, axes);
   ir stride = integer(e, 1);
-  int lane = kernel_has_own_lanes(h->k) ? h->k->lane_axis : -1;
-  if (lane >= 0 && axis_in(axes, lane)) {
-    v.stride[lane] = stride;
-    stride = h->axis_size[lane];
-  }
-  plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
-  for (int i = order.axis_count - 1; i >= 0; i--) {
+  for (int i = order.count - 1; i >= 0; i--) {
     int axis = order.axes[i];
     bool sequences = kernel_is_of_sequences(h->k, axis);
     v.stride[axis] = sequences ? frame_saved_batch_stride(h) : stride;
     if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
-  }
-  for (int axis = h->k->program->axes.count - 1; axis >= 0; axis--) {
-    if (!axis_in(axes & h->m.instance, axis) || v.stride[axis]) continue;
-    v.stride[axis] = stride;
-    stride = int_mul(e, stride, h->axis_size[axis]);
   }
   frame_move_to_tile(h, &v, axes);
   return v;

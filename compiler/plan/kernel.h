@@ -119,7 +119,8 @@ typedef struct kernel {
   // step before
   bool opens;
   axis_set cut;  // grid axes that may be cut, instances or not
-  // Has a program of the recurrence's kernels products? They lay out alike what is saved for another.
+  // Do programs in chunks of the recurrence's kernels have products? The order of axes in memory
+  // depends on it, and kernels read what others save.
   bool beside_products;
   // what its plan and its code are made without; NULL: nothing is left out
   const pass_names *without;

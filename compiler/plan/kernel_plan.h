@@ -112,6 +112,9 @@ axis_set kernel_grid_of(const kernel *k);
 bool kernel_is_saved(bool backward, const tile_place *place);
 // Backward: reads the states before, or values saved for them.
 bool kernel_reads_saved(const kernel *k);
+// In what is saved, the order of these axes of a state, lag buffer or kept value (with time): the
+// last one is contiguous.
+axis_list kernel_saved_order(const mapping *m, axis_set axes);
 int64_t kernel_parts_of_lag(const typed_lag *lag);
 // Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if
 // there are fewer.

@@ -1,4 +1,4 @@
-// On the host, values of renamed operands are made before the rename: they join the nests of those.
+// On the host, values of renamed operands are made before the rename, and join the operands' nests.
 //
 //   %7 [s,K] = rename %3 t -> s
 //   %8 [s,K] = rename %5 t -> s   ->   %6 [t,K] = mul %3 %5

@@ -242,7 +242,7 @@ static void keep_let(delayer *d, int lag) {
 
 // Some values were folded away: nothing reads the buffer, but what it holds after the last step is a
 // result.
-static bool is_lag_read(const typed_body *body, int lag) {
+static bool has_reader(const typed_body *body, int lag) {
   vec_each(const typed_value, v, body->values)
     if (v->op == VALUE_LAG && v->index == lag) return true;
   return false;
@@ -262,7 +262,7 @@ static void make_delayed_body(delayer *d) {
   for (int i = 0; i < from->lags.count; i++) {
     d->to->kept[i] = -1;
     int input = from->lags.items[i].input;
-    if (!d->delayed[i] && is_lag_read(from, i)) continue;
+    if (!d->delayed[i] && has_reader(from, i)) continue;
     if (input < 0)
       keep_let(d, i);
     else

@@ -7,19 +7,12 @@
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/scheduler.h"
 
-static axis_set instances_of(const kernel *k) {
-  return k->lane_axis >= 0 ? kernel_instances(k) & ~axis_bit(k->lane_axis) : kernel_instances(k);
-}
-
-// The axes of what a kernel saves, the contiguous one last (kernel/tensors.c: frame_saved_view). Those
-// of one entry have no place.
+// The order of axes in what a kernel saves, without those of one entry.
 static axis_list saved_order(const scheduler *s, const kernel *k, axis_set axes) {
   mapping m = kernel_mapping_of(k, s->out->clone, NUMBER_F32);
-  axis_list all = plan_by_rank(&m, k->program, axes & ~instances_of(k)), order = {0};
+  axis_list all = kernel_saved_order(&m, axes), order = {0};
   for (int i = 0; i < all.count; i++)
-    if (all.axes[i] != k->lane_axis && k->program->axes.items[all.axes[i]].size != 1)
-      order.axes[order.count++] = all.axes[i];
-  if (k->lane_axis >= 0 && axis_in(axes, k->lane_axis)) order.axes[order.count++] = k->lane_axis;
+    if (k->program->axes.items[all.axes[i]].size != 1) order.axes[order.count++] = all.axes[i];
   return order;
 }
 

@@ -1,8 +1,8 @@
 // The grid: every recurrence of the standard library, the golden ones and the invented ones must
 // give the interpreter's values and gradients. Each is compiled for chunks of 16, 32, 64 and 128
-// steps, step by step and in the form that recc chooses, in f64, f32, bf16 and f16. Lengths lie around every chunk; gates are
-// weak, normal, strong, mixed and with resets. Then packed, split anywhere, token by token, with
-// any number of threads.
+// steps, step by step and in the form that recc chooses, in f64, f32, bf16 and f16. Lengths lie
+// around every chunk; gates are weak, normal, strong, mixed and with resets. Then packed, split
+// anywhere, token by token, with any number of threads.
 //
 //   grid_test          a seeded quarter of them: all short lengths, two long ones, three or four libraries each
 //   grid_test quick    one recurrence in eight

@@ -104,6 +104,17 @@ static bool recurrence_has_states(const recurrence *r) {
 // First the values that forward keeps, each [instance axes, step, tile axes]. Then each part of a
 // state or lag buffer, with instance axes outside, tile axes, lanes inside.
 
+axis_list kernel_saved_order(const mapping *m, axis_set axes) {
+  const kernel *k = m->kernel;
+  int lane = kernel_has_own_lanes(k) ? k->lane_axis : -1;
+  axis_list order = {0}, tile = plan_by_rank(m, k->program, plan_tile_axes(m, axes));
+  for (int axis = 0; axis < k->program->axes.count; axis++)
+    if (axis_in(axes & m->instance, axis) && axis != lane) order.axes[order.count++] = axis;
+  for (int i = 0; i < tile.count; i++) order.axes[order.count++] = tile.axes[i];
+  if (lane >= 0 && axis_in(axes, lane)) order.axes[order.count++] = lane;
+  return order;
+}
+
 int64_t kernel_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
 
 const tile_place *kernel_kept_value(const kernel *k, int number) {
