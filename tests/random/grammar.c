@@ -989,7 +989,8 @@ static void lstm(maker *m, variable s) {
 
 static void choose_axes(maker *m) {
   static const int keys[] = {1, 2, 3, 4, 4, 5, 8, 16}, many[] = {17, 20, 24, 33},
-                   values[] = {0, 0, 1, 2, 3, 5, 8, 9};
+                   values[] = {0, 0, 1, 2, 3, 5, 8, 9}, wide_keys[] = {4, 8, 12, 16},
+                   wide_values[] = {8, 8, 16, 24}, wide_others[] = {2, 3, 4, 8};
   for (int i = 0; i < AXES; i++) m->order[i] = i;
   for (int i = 0; i < AXES; i++) {
     int a = below(m, AXES), kept = m->order[a];
@@ -1001,6 +1002,12 @@ static void choose_axes(maker *m) {
   m->size[V] = values[below(m, 8)];
   m->size[N] = 1 + below(m, 4);
   m->size[J] = 1 + below(m, 3);
+  if (chance(m, 15)) {  // several axes of a state that fill vectors
+    m->size[K] = m->size[M] = wide_keys[below(m, 4)];
+    m->size[V] = wide_values[below(m, 4)];
+    m->size[N] = wide_others[below(m, 4)];
+    m->size[J] = wide_others[below(m, 4)];
+  }
   m->active = 1u << K | ((unsigned)next_random(&m->random) & ALL & ~(1u << M));
   m->active |= 1u << one_of(m, HEADS);
   if (chance(m, 60)) m->active &= ~(1u << one_of(m, HEADS | 1u << N));

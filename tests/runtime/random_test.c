@@ -46,7 +46,7 @@ typedef struct setting {
 } setting;
 
 static setting setting_of(uint64_t seed, const char *device) {
-  static const char *const forms[] = {"chosen", "chunk", "chosen", "step", "chosen"},
+  static const char *const forms[] = {"default", "chunk", "chosen", "step", "default"},
                            *const kib[] = {"99", "99", "48", "16"}, *const chunks[] = {"16", "8",
                                                                                        "32", "5",
                                                                                        "64", "16",
@@ -70,12 +70,18 @@ static setting setting_of(uint64_t seed, const char *device) {
   return s;
 }
 
+// The default is what users get: recc chooses chunks and the distance of saved states as well.
 static compilation start(const char *text, setting s) {
-  const char *const options[] = {
-      "--target", s.target,  "--dtype",         s.dtype,        "--form",
-      s.form,     "--chunk", s.chunk,           "--save-every", s.every,
-      "-O",       s.effort,  "--shared-memory", s.shared_kib,   s.summary ? "--summary" : NULL,
-      NULL};
+  enum { MOST = 16 };
+  const char *options[MOST] = {"--target",  s.target, "--dtype",         s.dtype,
+                               "-O",        s.effort, "--shared-memory", s.shared_kib};
+  int count = 8;
+  if (strcmp(s.form, "default") != 0) {
+    const char *const form[] = {"--form", s.form, "--chunk", s.chunk, "--save-every", s.every};
+    memcpy(options + count, form, sizeof form);
+    count += 6;
+  }
+  if (s.summary) options[count++] = "--summary";
   return compile_start(text, options);
 }
 
