@@ -81,12 +81,17 @@ static double operation_points(const tile_program *p, const tile_value *v) {
 }
 
 // A product and its sum are one instruction.
-static double operations_of(tile_op op) {
-  return op == TILE_DOT || tile_is_scan(op) ? tile_op_cost(op) / 2 : tile_op_cost(op);
+static double operations_of(const tile_program *p, tile_id id) {
+  tile_op op = p->values.items[id].op;
+  double operations = tile_value_operations(p, id);
+  return op == TILE_DOT || tile_is_scan(op) ? operations / 2 : operations;
 }
 
-static cost_term term_of(tile_op op, cost_term plain) {
-  return operations_of(op) > 2 ? COST_POLYNOMIAL : plain;
+// Adds what one point of a value takes, `times`.
+static void add_operations(const tile_program *p, tile_id id, cost_term plain, double times,
+                           cost_counts *counts) {
+  double operations = operations_of(p, id);
+  counts->of[operations > 2 ? COST_POLYNOMIAL : plain] += times * operations;
 }
 
 // A guess: one chunk in eight has decays that are small.
@@ -115,7 +120,7 @@ static void count_value(const tile_program *p, const double *shares, tile_id id,
   } else if (v->op == TILE_SOLVE) {
     counts->of[COST_PRODUCT] += points / 2;
   } else {
-    counts->of[term_of(v->op, COST_OPERATION)] += points * operations_of(v->op) * (adds_up ? 3 : 1);
+    add_operations(p, id, COST_OPERATION, points * (adds_up ? 3 : 1), counts);
   }
 }
 
@@ -227,8 +232,7 @@ cost_counts cost_count_fused(arena *a, const tile_program *p, bool opens) {
     double points = operation_points(p, v);
     // Cotangents of more numbers than the state, such as those of a rank, lie in memory.
     cost_term plain = back && points > state ? COST_OPERATION : COST_INSTRUCTION;
-    if (!fused[i])
-      step.of[term_of(v->op, plain)] += points * operations_of(v->op) * (adds_up ? 3 : 1);
+    if (!fused[i]) add_operations(p, i, plain, points * (adds_up ? 3 : 1), &step);
     // Gradients are sums over the state of as many loops.
     if ((loops[i] && !(opens && opening[i])) || (back && v->op == TILE_SUM))
       step.of[COST_MOVE] += points;

@@ -55,11 +55,36 @@ static double elements(const tile_program *program, axis_set axes, const int64_t
   return count;
 }
 
+static bool takes_exponential_of_size(tile_op op) {
+  return op == TILE_SIGMOID || op == TILE_LOG_SIGMOID || op == TILE_SOFTPLUS;
+}
+
+static tile_id without_sign(const tile_program *program, tile_id x) {
+  const tile_value *v = &program->values.items[x];
+  return v->op == TILE_NEG ? v->args[0] : x;
+}
+
+// Does a value above take e^-|x| (emit/math.c) of the same x or of -x? LLVM makes it once.
+static bool shares_exponential(const tile_program *program, tile_id id) {
+  const tile_value *values = program->values.items;
+  if (!takes_exponential_of_size(values[id].op)) return false;
+  tile_id x = without_sign(program, values[id].args[0]);
+  for (tile_id i = 0; i < id; i++)
+    if (takes_exponential_of_size(values[i].op) && without_sign(program, values[i].args[0]) == x)
+      return true;
+  return false;
+}
+
+double tile_value_operations(const tile_program *program, tile_id id) {
+  double alone = tile_op_cost(program->values.items[id].op);
+  return shares_exponential(program, id) ? alone - tile_op_cost(TILE_EXP) : alone;
+}
+
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes) {
   const tile_value *v = &program->values.items[id];
   axis_set product = v->axes;
   for (int k = 0; k < tile_arity(v->op); k++) product |= program->values.items[v->args[k]].axes;
-  return tile_op_cost(v->op) * elements(program, product, axis_sizes);
+  return tile_value_operations(program, id) * elements(program, product, axis_sizes);
 }
 
 // ---- checks ----------------------------------------------------------------------------------
