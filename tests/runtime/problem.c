@@ -1,5 +1,6 @@
 #include "tests/runtime/problem.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -461,6 +462,13 @@ static double largest_rms(const problem *p, bool gradient, bool backward) {
         largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
   }
   return largest;
+}
+
+bool problem_underflows(const problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++)
+    for (int64_t k = 0; p->final[i] && k < problem_numbers(p, i); k++)
+      if (p->final[i][k] != 0 && fabs(p->final[i][k]) < FLT_MIN) return true;
+  return false;
 }
 
 // Half a unit in the last place of a 16-bit number, 0 for others.
