@@ -76,13 +76,14 @@ bool kernel_is_long(const kernel *k) {
 
 static bool fills_no_vector(const mapping *m, int axis) {
   int64_t size = m->kernel->program->axes.items[axis].size;
-  return m->kernel->program->form == TILE_CHUNK && size > 0 && size < 8;
+  return size > 0 && size < 8;
 }
 
 // Host: such an axis is not the contiguous axis of a tile, whatever the layout of the caller's
-// tensors.
+// tensors. Steps in lanes, whose vectors are along another axis, save what chunks read.
 static bool is_narrow(const mapping *m, int axis) {
-  return m->kind == MAP_LANES && fills_no_vector(m, axis);
+  bool vectors_elsewhere = m->kernel->program->form == TILE_CHUNK || m->lane_axis >= 0;
+  return m->kind == MAP_LANES && vectors_elsewhere && fills_no_vector(m, axis);
 }
 
 // GPU: nor is it where it is outside the contiguous axis of all tiles of the caller. Lanes would
@@ -90,7 +91,8 @@ static bool is_narrow(const mapping *m, int axis) {
 static bool is_narrow_outside(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
   bool found = false;
-  if (m->kind != MAP_BLOCK || !fills_no_vector(m, axis)) return false;
+  if (m->kind != MAP_BLOCK || m->kernel->program->form != TILE_CHUNK || !fills_no_vector(m, axis))
+    return false;
   vec_each(const typed_tensor, t, body->tensors) {
     int last = -1;
     for (int x = 0; x < t->axis_count; x++)
