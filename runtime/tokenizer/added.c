@@ -8,22 +8,6 @@ static bool stands_alone(const char *bytes, size_t size, size_t start, size_t en
          !(end < size && utf8_is_word(utf8_read(bytes + end, size - end, &length)));
 }
 
-// Not before `least`.
-static size_t blanks_before(const char *bytes, size_t at, size_t least) {
-  int length;
-  for (size_t before; at > least; at = before) {
-    before = utf8_before(bytes, at);
-    if (!utf8_is_blank(utf8_read(bytes + before, at - before, &length))) break;
-  }
-  return at;
-}
-
-static size_t blanks_behind(const char *bytes, size_t size, size_t at) {
-  for (int length; at < size && utf8_is_blank(utf8_read(bytes + at, size - at, &length));)
-    at += (size_t)length;
-  return at;
-}
-
 bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t size,
                 found_token *f) {
   size_t length;
@@ -35,8 +19,8 @@ bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t si
     f->next = at + length;
     if (!a->single_word || stands_alone(bytes, size, at, f->next)) {
       f->token = a->token;
-      f->start = a->left ? blanks_before(bytes, at, f->end) : at;
-      f->end = a->right ? blanks_behind(bytes, size, f->next) : f->next;
+      f->start = a->left ? utf8_blanks_before(bytes, at, f->end) : at;
+      f->end = a->right ? utf8_blanks_behind(bytes, size, f->next) : f->next;
       return true;
     }
     at += length - 1;

@@ -41,17 +41,6 @@ static rec_status pass(decoder *d, int step_number, const char *bytes, size_t si
 
 // ---- steps -----------------------------------------------------------------------------------
 
-static rec_status replace_decoded(decoder *d, const step *s, const char *bytes, size_t size,
-                                  utf8_text *to) {
-  size_t at = 0, empty = SIZE_MAX, start, end;
-  for (bool found = true;; at = empty = end) {
-    rec_status status = next_match(s, d->region, bytes, size, at, empty, &start, &end, &found);
-    if (status || !found) return text_add(to, bytes + at, size - at), status;
-    text_add(to, bytes + at, start - at);
-    text_add(to, s->content, strlen(s->content));
-  }
-}
-
 static void undo_metaspace(const step *s, const char *bytes, size_t size, bool first,
                            utf8_text *to) {
   size_t length = strlen(s->content);
@@ -116,7 +105,7 @@ static rec_status pass_step(decoder *d, int number, const char *bytes, size_t si
   int cut = 0, byte;
   size_t start;
   switch (s->kind) {
-    case STEP_REPLACE: status = replace_decoded(d, s, bytes, size, to); break;
+    case STEP_REPLACE: status = replace_matches(s, d->region, bytes, size, to); break;
     case STEP_METASPACE: undo_metaspace(s, bytes, size, !d->seen[number], to); break;
     case STEP_CUT:
       start = cut_start(s, bytes, size, s->joined ? &d->seen[number] : &cut);

@@ -38,30 +38,9 @@ static void lower(const char *bytes, size_t size, utf8_text *to) {
 }
 
 static void strip_blanks(const step *s, const char *bytes, size_t size, utf8_text *to) {
-  size_t start = 0, end = size;
-  int length;
-  while (s->left && start < end && utf8_is_blank(utf8_read(bytes + start, end - start, &length)))
-    start += (size_t)length;
-  for (size_t before; s->right && end > start; end = before) {
-    before = utf8_before(bytes, end);
-    if (!utf8_is_blank(utf8_read(bytes + before, end - before, &length))) break;
-  }
+  size_t start = s->left ? utf8_blanks_behind(bytes, size, 0) : 0,
+         end = s->right ? utf8_blanks_before(bytes, size, start) : size;
   text_add(to, bytes + start, end - start);
-}
-
-static rec_status replace_normalized(encoder *e, const step *s, const char *bytes, size_t size,
-                                     utf8_text *to) {
-  size_t at = 0, next = 0, empty = SIZE_MAX, start, end;
-  for (bool found = true;;) {
-    rec_status status = next_match(s, e->region, bytes, size, next, empty, &start, &end, &found);
-    if (status) return status;
-    if (!found) break;
-    text_add(to, bytes + at, start - at);
-    text_add(to, s->content, strlen(s->content));
-    at = next = empty = end;
-  }
-  text_add(to, bytes + at, size - at);
-  return REC_OK;
 }
 
 static rec_status normalize_by(encoder *e, const step *s, const char *bytes, size_t size,
@@ -78,7 +57,7 @@ static rec_status normalize_by(encoder *e, const step *s, const char *bytes, siz
       if (begins && size) text_add(to, s->content, strlen(s->content));
       text_add(to, bytes, size);
       return REC_OK;
-    case STEP_REPLACE: return replace_normalized(e, s, bytes, size, to);
+    case STEP_REPLACE: return replace_matches(s, e->region, bytes, size, to);
     default: return compose_unicode(s->kind, bytes, size, to);
   }
 }

@@ -211,10 +211,9 @@ bool added_next(const tokenizer *t, const trie *in, const char *bytes, size_t si
 rec_status text_normalize(encoder *e, const steps *list, const char *bytes, size_t size,
                           bool begins, utf8_text *to);
 rec_status text_split(encoder *e, const char *bytes, size_t size, bool first);  // to e->pieces
-// The next match from a place on, as Rust's iterator over matches goes. `empty_at`: where the last
-// match ended.
-rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size,
-                      size_t from, size_t empty_at, size_t *start, size_t *end, bool *found);
+// The text with `content` of the step instead of its matches.
+rec_status replace_matches(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                           utf8_text *to);
 rec_status encode_bpe(encoder *e, const char *bytes, size_t size);
 rec_status encode_unigram(encoder *e, const char *bytes, size_t size);
 // Tokens of bytes by the longest ones, up to where a longer text could go on with another; at the

@@ -33,9 +33,11 @@ static bool match_character(const step *s, const char *bytes, size_t size, size_
   return false;
 }
 
-// Empty matches right behind the last one do not count.
-rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size,
-                      size_t from, size_t empty_at, size_t *start, size_t *end, bool *found) {
+// The next match from a place on, as Rust's iterator over matches goes. Empty matches right behind
+// the last one, which ended at `empty_at`, do not count.
+static rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                             size_t from, size_t empty_at, size_t *start, size_t *end,
+                             bool *found) {
   if (s->is_match) return *found = match_character(s, bytes, size, from, start, end), REC_OK;
   const OnigUChar *text = (const OnigUChar *)bytes;
   *found = false;
@@ -56,6 +58,17 @@ rec_status next_match(const step *s, OnigRegion *region, const char *bytes, size
     utf8_read(bytes + from, size - from, &length);
   }
   return REC_OK;
+}
+
+rec_status replace_matches(const step *s, OnigRegion *region, const char *bytes, size_t size,
+                           utf8_text *to) {
+  size_t at = 0, empty = SIZE_MAX, start, end;
+  for (bool found = true;; at = empty = end) {
+    rec_status status = next_match(s, region, bytes, size, at, empty, &start, &end, &found);
+    if (status || !found) return text_add(to, bytes + at, size - at), status;
+    text_add(to, bytes + at, start - at);
+    text_add(to, s->content, strlen(s->content));
+  }
 }
 
 // ---- splitting at matches --------------------------------------------------------------------

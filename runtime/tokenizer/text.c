@@ -74,6 +74,21 @@ bool utf8_is_word(int32_t c) {
          (c >= 0x1f170 && c <= 0x1f189);
 }
 
+size_t utf8_blanks_before(const char *bytes, size_t at, size_t least) {
+  int length;
+  for (size_t before; at > least; at = before) {
+    before = utf8_before(bytes, at);
+    if (!utf8_is_blank(utf8_read(bytes + before, at - before, &length))) break;
+  }
+  return at;
+}
+
+size_t utf8_blanks_behind(const char *bytes, size_t size, size_t at) {
+  for (int length; at < size && utf8_is_blank(utf8_read(bytes + at, size - at, &length));)
+    at += (size_t)length;
+  return at;
+}
+
 // ---- repair -------------------------------------------------------------------------------------
 
 // The length of the character that begins with this byte; 0: none does.

@@ -28,6 +28,11 @@ bool utf8_is_number(int32_t c);  // \p{N}
 bool utf8_is_punctuation(int32_t c);
 bool utf8_is_word(int32_t c);  // \w of Rust's regular expressions
 
+// Where the blanks that end at `at` begin, but not before `least`; and where those that begin there
+// end.
+size_t utf8_blanks_before(const char *bytes, size_t at, size_t least);
+size_t utf8_blanks_behind(const char *bytes, size_t size, size_t at);
+
 // Bytes to UTF-8: each longest beginning of a character that does not go on becomes U+FFFD, as in
 // Python and Rust.
 typedef struct utf8_repair {
