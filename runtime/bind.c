@@ -169,6 +169,11 @@ static rec_status check_cu_seqlens(const binder *b) {
 
 // ---- Names -----------------------------------------------------------------------------------
 
+static bool is_name_of(const char *name, tensor_role role, const rec_variable *v) {
+  size_t length = strlen(prefixes[role]);
+  return strncmp(name, prefixes[role], length) == 0 && strcmp(name + length, v->name) == 0;
+}
+
 static bool expected_name(const binder *b, const char *name) {
   if (strcmp(name, "cu_seqlens") == 0) return true;
   for (int i = 0; i < b->signature->variable_count; i++) {
@@ -176,13 +181,7 @@ static bool expected_name(const binder *b, const char *name) {
     tensor_role value = rec_is_carried(v) ? ROLE_INITIAL : ROLE_VALUE,
                 cotangent = rec_is_carried(v) ? ROLE_D_FINAL : ROLE_GRADIENT;
     bool given = v->kind != REC_OUTPUT, judged = v->kind == REC_OUTPUT || rec_is_carried(v);
-    const char *prefix = prefixes[value];
-    size_t length = strlen(prefix);
-    if (given && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
-      return true;
-    prefix = prefixes[cotangent];
-    length = strlen(prefix);
-    if (judged && strncmp(name, prefix, length) == 0 && strcmp(name + length, v->name) == 0)
+    if ((given && is_name_of(name, value, v)) || (judged && is_name_of(name, cotangent, v)))
       return true;
   }
   return false;

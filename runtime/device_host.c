@@ -1,4 +1,5 @@
-// The device `host`: the compiled CPU code of a library.
+// The device `host`: the compiled CPU code of a library; and `simt`: its GPU code, run by its executor
+// on the CPU (runtime/support/simt).
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,4 +136,12 @@ rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
 rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
                         const rec_run_options *options) {
   return rec_library_run(r, call, options, &rec_host_memory);
+}
+
+rec_status rec_simt_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
+  rec_device_memory memory = rec_host_memory;
+  memory.name = "simt";
+  memory.kind = REC_DEVICE_SIMT;
+  return rec_library_run(r, call, options, &memory);
 }

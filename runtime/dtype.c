@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compiler/base/number.h"
 #include "runtime/internal.h"
 
 typedef struct dtype_row {
@@ -36,25 +37,21 @@ bool rec_dtype_find(const char *name, rec_dtype *dtype) {
   return false;
 }
 
-static const struct {
-  const char *text;
-  rec_dtype type;
-} number_types[] = {{"f32", REC_F32}, {"f64", REC_F64}, {"bf16", REC_BF16}, {"f16", REC_F16}};
-
-enum { NUMBER_TYPES = sizeof number_types / sizeof *number_types };
+static const rec_dtype number_types[NUMBER_TYPE_COUNT] = {[NUMBER_F32] = REC_F32,
+                                                          [NUMBER_F64] = REC_F64,
+                                                          [NUMBER_BF16] = REC_BF16,
+                                                          [NUMBER_F16] = REC_F16};
 
 bool rec_number_type(const char *text, rec_dtype *type) {
-  for (int i = 0; i < NUMBER_TYPES; i++) {
-    if (strcmp(text, number_types[i].text) != 0) continue;
-    *type = number_types[i].type;
-    return true;
-  }
-  return false;
+  number_type number;
+  if (!number_type_find(text, &number)) return false;
+  *type = number_types[number];
+  return true;
 }
 
 const char *rec_number_text(rec_dtype type) {
-  for (int i = 0; i < NUMBER_TYPES; i++)
-    if (number_types[i].type == type) return number_types[i].text;
+  for (int i = 0; i < NUMBER_TYPE_COUNT; i++)
+    if (number_types[i] == type) return number_type_text((number_type)i);
   return rows[type].name;
 }
 

@@ -69,6 +69,3 @@ static inline rec_dtype rec_carried_type(rec_dtype tokens) {
 
 // A number of a real type.
 double rec_number_at(const void *data, rec_dtype type, int64_t place);
-
-float rec_half_to_float(uint16_t bits);
-uint16_t rec_float_to_half(float value);

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/support/cpu.h"
 
 #if defined(__x86_64__)
@@ -12,9 +12,7 @@
 #endif
 
 double rec_seconds(int threads) {
-  struct timespec now;
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  return clock_seconds(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
 }
 
 rec_status rec_machine_threads(int64_t wanted, int *threads) {

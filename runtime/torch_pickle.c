@@ -71,15 +71,13 @@ static value *make_pickle_value(machine *m, value_kind kind) {
   return v;
 }
 
-// An array that holds `wanted` pointers, doubled when it must grow.
+// An array that holds `wanted` pointers. New ones are NULL.
 static bool grow_array(machine *m, value ***array, size_t *room, size_t wanted) {
-  if (wanted <= *room) return true;
-  size_t larger = wanted * 2 + 16;
-  value **grown = realloc(*array, larger * sizeof **array);
-  if (!grown) return m->status = rec_no_memory(), false;
-  memset(grown + *room, 0, (larger - *room) * sizeof **array);
-  *array = grown;
-  *room = larger;
+  size_t before = *room;
+  if (wanted <= before) return true;
+  if (!rec_list_grow(array, room, before, wanted - before, sizeof **array))
+    return m->status = rec_no_memory(), false;
+  memset(*array + before, 0, (*room - before) * sizeof **array);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/command/command.h"
+#include "runtime/ranks/launch.h"
 
 // 0, or errno.
 static int why_not_run(const char *path) {
@@ -24,18 +25,6 @@ static void own_folder(char *folder, size_t size) {
   if (slash) *slash = '\0';
 }
 
-// Empty entries of the path are the current folder, whose programs are not run unasked.
-static bool find_in_path(char *file, size_t size) {
-  const char *path = getenv("PATH");
-  while (path && *path) {
-    int length = (int)strcspn(path, ":");
-    bool fits = snprintf(file, size, "%.*s/recc", length, path) < (int)size;
-    if (length && fits && !why_not_run(file)) return true;
-    path += length + (path[length] == ':');
-  }
-  return false;
-}
-
 bool find_recc(const char *command, char *file, size_t size) {
   const char *asked = getenv("RECC");
   if (asked && *asked) {
@@ -49,7 +38,7 @@ bool find_recc(const char *command, char *file, size_t size) {
   own_folder(folder, sizeof folder);
   if (*folder && snprintf(file, size, "%s/recc", folder) < (int)size && !why_not_run(file))
     return true;
-  if (find_in_path(file, size)) return true;
+  if (launch_find_program("recc", file, size)) return true;
   fprintf(stderr,
           "rec %s: expected recc, which compiles programs, in %s (the folder of rec) or in the "
           "path, found none; install it, or set RECC to its file\n",

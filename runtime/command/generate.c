@@ -166,7 +166,7 @@ static rec_status load_model(const generate_request *r, const session *s, model_
   rec_status status = find_block(r, s, &block);
   if (!status) {
     m->of = session_model(s, block);
-    m->weights = rec_numbers_new(m->of.model->parameter_elements * m->of.n->element_size);
+    m->weights = rec_numbers_new(trained_bytes(&m->of));
     status = m->weights ? load_weights(r, s, block, m->weights) : rec_no_memory();
   }
   if (!status)

@@ -128,7 +128,7 @@ static rec_status fit_all_weights(fitting *f, const import_request *r) {
 // The same weights may be imported again. Those of another model stay: its program would run with
 // the new ones.
 static rec_status check_run(const session *s, const train_block *block, const fitting *f) {
-  const int64_t size = f->of.model->parameter_elements * f->of.n->element_size;
+  const int64_t size = trained_bytes(&f->of);
   file_path model = result_path(s, block);
   rec_status status = session_check_new(s, block);
   if (!status) return REC_OK;

@@ -33,9 +33,8 @@ static int64_t largest_shard(const leaves *l) {
 // The blocks of gradients of a rank with one thread: those of the shards that run in a wave, and
 // the sums that wait, as gradients.c makes them.
 static int64_t gradient_blocks(const predicted_program *p, const rank_grid *grid) {
-  int own = 0, level;
-  while ((int64_t)1 << own < grid->data) own++;
-  level = tree_level(p->leaves.shards, leaves_of_wave(p->of.model->parameter_elements, 1), own);
+  int own = owners_round_count(grid->data),
+      level = tree_level(p->leaves.shards, leaves_of_wave(p->of.model->parameter_elements, 1), own);
   return (((p->leaves.shards - 1) >> level) + 1 + level - own) * (p->leaves.segments / grid->time);
 }
 
@@ -53,7 +52,7 @@ static rec_status activations_of(const predicted_program *p, const rank_grid *gr
   *bytes = 0;
   for (int64_t count = least, of_one; !status && count <= most; count++) {
     const turn_line line = {grid->time, count, grid->under_way};
-    status = turns_need(p->of.model, p->of.kernels, p->of.where, form, &line, &of_one);
+    status = turns_need(&p->of, form, &line, &of_one);
     if (!status) *bytes = most_of(*bytes, of_one);
   }
   return status;
@@ -83,17 +82,12 @@ int64_t predicted_memory_bytes(const predicted_memory *m) {
 
 // ---- one grid -----------------------------------------------------------------------------------
 
-static network network_without(const network *n, bool latency, bool bandwidth) {
-  network free = *n;
-  if (latency) free.within.latency = free.between.latency = 0;
-  if (bandwidth) free.within.bandwidth = free.between.bandwidth = INFINITY;
-  return free;
-}
-
 // What each cause costs: the time with it, less the time without.
 static rec_status find_losses(const prediction_request *r, double one_rank, prediction *p) {
-  const network no_latency = network_without(r->network, true, false),
-                none = network_without(r->network, true, true);
+  network no_latency = *r->network;
+  no_latency.within.latency = no_latency.between.latency = 0;
+  network none = no_latency;
+  none.within.bandwidth = none.between.bandwidth = INFINITY;
   double at_once, unlimited, busiest, all, share = one_rank / (double)p->ranks;
   rec_status status = simulate_step(r->program, &p->grid, &no_latency, &at_once);
   if (!status) status = simulate_step(r->program, &p->grid, &none, &unlimited);
@@ -194,20 +188,26 @@ void predictions_free(predictions *p) {
   *p = (predictions){0};
 }
 
-// The fastest of `count` ranks, 0: of all, by this exchange.
-static const prediction *best_by(const predictions *p, int64_t count, exchange_kind exchange) {
+// The fastest of `count` ranks, 0: of all, by this exchange and with this efficiency at least.
+static const prediction *best_by(const predictions *p, int64_t count, exchange_kind exchange,
+                                 double efficiency) {
   const prediction *best = NULL;
   for (int64_t i = 0; i < p->count; i++) {
     const prediction *one = &p->list[i];
     if (!one->fits || (count && one->ranks != count) || one->grid.exchange != exchange) continue;
-    if (!best || one->seconds < best->seconds) best = one;
+    if (one->efficiency >= efficiency && (!best || one->seconds < best->seconds)) best = one;
   }
   return best;
 }
 
 const prediction *predictions_best(const predictions *p, int64_t count) {
-  return best_by(p, count, p->asked);
+  return best_by(p, count, p->asked, 0);
 }
+
+const prediction *predictions_best_efficient(const predictions *p, double least) {
+  return best_by(p, 0, p->asked, least);
+}
+
 const prediction *predictions_best_other(const predictions *p) {
-  return best_by(p, 0, p->asked == EXCHANGE_CHAIN ? EXCHANGE_PIPELINE : EXCHANGE_CHAIN);
+  return best_by(p, 0, p->asked == EXCHANGE_CHAIN ? EXCHANGE_PIPELINE : EXCHANGE_CHAIN, 0);
 }

@@ -53,14 +53,8 @@ double schedule_seconds(const rank_schedule *s, int64_t place, int64_t places) {
 
 // ---- shards -------------------------------------------------------------------------------------
 
-static int tree_levels(int64_t count) {
-  int level = 0;
-  while (((int64_t)1 << level) < count) level++;
-  return level;
-}
-
 leaf_range rank_grid_shards(const predicted_program *p, const rank_grid *grid, int64_t data) {
-  return tree_range((tree_node){p->leaves.shards, tree_levels(grid->data), (int)data});
+  return tree_range((tree_node){p->leaves.shards, owners_round_count(grid->data), (int)data});
 }
 
 // ---- operations ---------------------------------------------------------------------------------
@@ -157,7 +151,8 @@ static void chain(const walk *w, int number, bool backward) {
 }
 
 bool schedule_chains(const predicted_program *p, int op) {
-  return p->instances && p->instances[op] && p->times->of[op].summary > 0 && p->leaves.segments > 1;
+  return p->instances && p->instances[op] && p->times->of[op].of[RAN_SUMMARY] > 0 &&
+         p->leaves.segments > 1;
 }
 
 static void schedule_operation(const walk *w, int number, bool backward) {

@@ -112,17 +112,6 @@ static void print_advice(FILE *out, const prediction *p) {
   if (p->losses[bound] >= LEAST_LOSS * p->seconds) fprintf(out, "; %s", advice_of(bound));
 }
 
-static const prediction *most_efficient(const predictions *all, double least) {
-  const prediction *found = NULL;
-  for (int64_t i = 0; i < all->count; i++) {
-    const prediction *p = &all->list[i];
-    if (p->fits && p->grid.exchange == all->asked && p->efficiency >= least &&
-        (!found || p->seconds < found->seconds))
-      found = p;
-  }
-  return found;
-}
-
 static void print_limit(FILE *out, const shown_predictions *s) {
   const leaves *l = &s->program->leaves;
   int64_t data = 1;
@@ -156,7 +145,8 @@ static void print_other(FILE *out, const shown_predictions *s, const prediction 
 
 static void print_conclusions(FILE *out, const shown_predictions *s) {
   static const double GOOD = 0.8;
-  const prediction *best = predictions_best(s->found, 0), *good = most_efficient(s->found, GOOD);
+  const prediction *best = predictions_best(s->found, 0),
+                   *good = predictions_best_efficient(s->found, GOOD);
   fputc('\n', out);
   if (!best) {
     fprintf(out, "none fits into %.1f MiB a rank\n", (double)s->request->memory / MIB);

@@ -162,9 +162,8 @@ static rec_status exchange_in_rows(job *j, int64_t each, bool weights) {
 }
 
 static rec_status exchange_gradients(job *j, rank_round *rounds) {
-  const owner_grid grid = owner_place(j, 0);
-  const int64_t segments = j->p->leaves.segments, own = segments / grid.time_count;
-  for (int number = 0; number < owners_round_count(&grid); number++) {
+  const int64_t segments = j->p->leaves.segments, own = segments / j->grid->time;
+  for (int number = 0; number < owners_round_count(j->grid->data); number++) {
     for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
     round_of_segments(j, rounds, own);
   }
@@ -175,9 +174,8 @@ static rec_status exchange_gradients(job *j, rank_round *rounds) {
 }
 
 static rec_status exchange_weights(job *j, rank_round *rounds) {
-  const owner_grid grid = owner_place(j, 0);
   rec_status status = exchange_in_rows(j, 1, true);
-  for (int number = owners_round_count(&grid); number-- > 0;) {
+  for (int number = owners_round_count(j->grid->data); number-- > 0;) {
     for (int64_t i = 0; i < j->count; i++) rounds[i] = round_of(j, i, number);
     round_of_weights(j, rounds);
   }

@@ -91,7 +91,7 @@ static int64_t slot_numbers(const counting *c, slot_range slots) {
 // The rounds of a rank: windows of each of its segments, then weights.
 static void count_rounds(const counting *c, const owner_grid *place) {
   const int64_t segments = c->p->leaves.segments / c->grid->time, size = c->p->of.n->element_size;
-  for (int i = 0; i < owners_round_count(place); i++) {
+  for (int i = 0; i < owners_round_count(place->data_count); i++) {
     owner_round round = owners_round(place, i);
     int64_t gives = slot_numbers(c, round.gives), keeps = slot_numbers(c, round.keeps);
     int64_t windows = (gives + EXCHANGE_WINDOW - 1) / EXCHANGE_WINDOW;

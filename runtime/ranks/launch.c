@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -67,12 +68,16 @@ bool launch_speaks(void) {
 
 // ---- starting one ----------------------------------------------------------------------------
 
-static bool find_program_in_path(const char *name, char *file, size_t size) {
+// Empty entries of the path are the current folder, whose programs are not run unasked.
+bool launch_find_program(const char *name, char *file, size_t size) {
   const char *path = getenv("PATH");
+  struct stat about;
   for (const char *next = path ? path : ""; *next;) {
     size_t length = strcspn(next, ":");
     int written = snprintf(file, size, "%.*s/%s", (int)length, next, name);
-    if (length && written > 0 && (size_t)written < size && access(file, X_OK) == 0) return true;
+    if (length && written > 0 && (size_t)written < size && access(file, X_OK) == 0 &&
+        stat(file, &about) == 0 && !S_ISDIR(about.st_mode))
+      return true;
     next += length + (next[length] == ':');
   }
   return false;
@@ -113,7 +118,7 @@ void launch_outlast(int seconds) {
 void launch_cancel_step(void) {
   char program[PATH_MAX];
   const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-  if (!job || !step || !find_program_in_path("scancel", program, sizeof program)) return;
+  if (!job || !step || !launch_find_program("scancel", program, sizeof program)) return;
   file_path name = rec_path("%s.%s", job, step);
   pid_t child = fork();
   if (child == 0) {
@@ -124,7 +129,7 @@ void launch_cancel_step(void) {
 }
 
 bool launch_program(char *file, size_t size) {
-  return find_program_in_path("mpirun", file, size) || find_program_in_path("mpiexec", file, size);
+  return launch_find_program("mpirun", file, size) || launch_find_program("mpiexec", file, size);
 }
 
 // What Open MPI 4 and 5 refuse or do otherwise: to run as root, ranks that outnumber the

@@ -39,7 +39,9 @@ bool launch_speaks(void);
 // on.
 void launch_begun(void);
 
-// mpirun or mpiexec in the path; false: there is none.
+// A program in the path; false: there is none.
+bool launch_find_program(const char *name, char *file, size_t size);
+// The same for mpirun or mpiexec.
 bool launch_program(char *file, size_t size);
 // Runs a launcher of `count` processes of the same program with this command and its words, to its
 // end. A signal that ends programs becomes SIGUSR1 of the job, which all launchers hand on and give

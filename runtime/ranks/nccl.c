@@ -145,17 +145,17 @@ static bool queue_has_room(nccl *n) {
   return room;
 }
 
-static const device_message *waited_for(const device_message *list, int count) {
+static const listed_message *waited_for(const listed_message *list, int count) {
   for (int i = 0; i < count; i++)
     if (list[i].receives) return &list[i];
   return list;
 }
 
-static move *begin_move(nccl *n, const device_message *list, int count, message_place place) {
+static move *begin_move(nccl *n, const listed_message *list, int count, message_place place) {
   while (!queue_has_room(n)) usleep(NAP_MICROSECONDS);
   pthread_mutex_lock(&n->lock);
   move *m = &n->moves[n->begun++ % MOST_ON_THEIR_WAY];
-  const device_message *first = waited_for(list, count);
+  const listed_message *first = waited_for(list, count);
   m->wait = (rank_wait){.receives = first->receives,
                         .peer = first->peer,
                         .kind = first->kind,
@@ -172,13 +172,13 @@ static void issued(nccl *n, move *m) {
   pthread_mutex_unlock(&n->lock);
 }
 
-static nccl_result issue(nccl *n, const device_message *m) {
+static nccl_result issue(nccl *n, const listed_message *m) {
   size_t bytes = (size_t)m->size;
   return m->receives ? n->receive(m->bytes, bytes, NCCL_BYTE, m->peer, n->comm, NULL)
                      : n->send(m->bytes, bytes, NCCL_BYTE, m->peer, n->comm, NULL);
 }
 
-void nccl_move(nccl *n, const device_message *list, int count, message_place place) {
+void nccl_move(nccl *n, const listed_message *list, int count, message_place place) {
   if (count == 0) return;
   move *m = begin_move(n, list, count, place);
   check_driver(n, n->driver->event_record(m->before, NULL), "cuEventRecord");
@@ -324,7 +324,7 @@ void nccl_give_up(nccl *n) {
 
 // All ranks come to the end of all lists; the watch is there meanwhile.
 static void leave_ranks(nccl *n) {
-  const device_message others = {.receives = true, .peer = ranks_number(n->settings.job) == 0};
+  const listed_message others = {.receives = true, .peer = ranks_number(n->settings.job) == 0};
   begin_move(n, &others, 1, (message_place){-1, -1, "the end"});
   check_nccl(n, settle(n, n->finalize(n->comm)), "ncclCommFinalize");
   end_watch(n);

@@ -67,7 +67,7 @@ rec_status nccl_device(const nccl *n, char uuid[16]);
 rec_status nccl_join(nccl *n, const nccl_id *id);
 const char *nccl_version_text(const nccl *n);
 // As ranks_move. What fails ends the job.
-void nccl_move(nccl *n, const device_message *list, int count, message_place place);
+void nccl_move(nccl *n, const listed_message *list, int count, message_place place);
 // After a rank has not joined: this one leaves.
 void nccl_give_up(nccl *n);
 // All ranks come here, after their last list. NULL is allowed.

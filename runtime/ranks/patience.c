@@ -175,27 +175,17 @@ static void put_what(char text[TEXT], const rank_answer *a) {
 }
 
 static void put_silence(const patience *p, int peer, char text[TEXT]) {
-  const char *machine = p->ranks ? p->ranks[peer].machine : "its machine";
-  long process = p->ranks ? (long)p->ranks[peer].process : 0;
-  switch (process_state_of(p, peer)) {
-    case PROCESS_STOPPED:
-      snprintf(text, TEXT, "does not answer: its process %ld is stopped", process);
-      return;
-    case PROCESS_IN_IO:
-      snprintf(text, TEXT, "does not answer: its process %ld waits for a disk or a driver",
-               process);
-      return;
-    case PROCESS_RUNS:
-      snprintf(text, TEXT, "does not answer, though its process %ld runs", process);
-      return;
-    case PROCESS_ENDED:
-      snprintf(text, TEXT, "does not answer: its process %ld has ended", process);
-      return;
-    case PROCESS_UNKNOWN:
-      snprintf(text, TEXT, "does not answer: it has ended, is stopped, or the network to %s is cut",
-               machine);
-      return;
-  }
+  static const char *const states[] = {[PROCESS_STOPPED] = "is stopped",
+                                       [PROCESS_IN_IO] = "waits for a disk or a driver",
+                                       [PROCESS_RUNS] = "runs",
+                                       [PROCESS_ENDED] = "has ended"};
+  process_state state = process_state_of(p, peer);
+  if (state == PROCESS_UNKNOWN)
+    snprintf(text, TEXT, "does not answer: it has ended, is stopped, or the network to %s is cut",
+             p->ranks ? p->ranks[peer].machine : "its machine");
+  else
+    snprintf(text, TEXT, "does not answer%s its process %ld %s",
+             state == PROCESS_RUNS ? ", though" : ":", (long)p->ranks[peer].process, states[state]);
 }
 
 static void put_reason(const patience *p, const rank_wait *w, char text[TEXT]) {

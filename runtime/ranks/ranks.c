@@ -214,10 +214,22 @@ bool ranks_any(ranks *r, bool own, message_place place) {
 
 bool ranks_have_gpus(const ranks *r) { return r && r->gpus; }
 
-void ranks_move(ranks *r, const device_message *list, int count, message_place place) {
+void ranks_move(ranks *r, const listed_message *list, int count, message_place place) {
   for (int i = 0; i < count; i++)
     if (!list[i].receives) count_sent(r, list[i].kind, list[i].size);
   nccl_move(r->gpus, list, count, place);
+}
+
+void ranks_move_here(ranks *r, const listed_message *list, int count, message_place place) {
+  message **begun = calloc((size_t)count + 1, sizeof *begun);
+  if (!begun) ranks_abort(r, "out of memory");
+  for (int i = 0; i < count; i++) {
+    const listed_message *m = &list[i];
+    begun[i] = m->receives ? ranks_receive(r, m->peer, m->kind, m->tag, m->bytes, m->size)
+                           : ranks_send(r, m->peer, m->kind, m->tag, m->bytes, m->size);
+  }
+  ranks_wait_all(r, begun, count, place);
+  free(begun);
 }
 
 // NCCL refuses ranks that share a GPU.

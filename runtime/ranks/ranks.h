@@ -99,14 +99,16 @@ void ranks_wait_all(ranks *r, message *const *list, int count, message_place pla
 
 // ---- memory of GPUs --------------------------------------------------------------------------
 
-// A message from or to memory of the GPU that this rank computes on. `peer` is another rank.
-typedef struct device_message {
+// A message of a list, from or to memory of the GPU that this rank computes on, or of the host.
+// `peer` is another rank.
+typedef struct listed_message {
   bool receives;
   int peer;
   message_kind kind;
   void *bytes;
   int64_t size;
-} device_message;
+  int tag;  // of ranks_move_here alone
+} listed_message;
 
 // Joins the GPUs of all ranks, each that of its current CUDA context. All ranks come here; none of
 // them has such a GPU unless all have. `said`, of `size` bytes: what moves messages between GPUs,
@@ -120,7 +122,9 @@ bool ranks_have_gpus(const ranks *r);
 // finds them moved. Returns at once, and is called by one thread. Two ranks bring the messages
 // between them in one order. A list begins after the one before it has ended, so that no circle of
 // ranks may wait for each other's lists.
-void ranks_move(ranks *r, const device_message *list, int count, message_place place);
+void ranks_move(ranks *r, const listed_message *list, int count, message_place place);
+// The same between memories of the hosts. Returns when all have arrived.
+void ranks_move_here(ranks *r, const listed_message *list, int count, message_place place);
 
 // ---- exchanges that all ranks take part in, in the same order --------------------------------
 

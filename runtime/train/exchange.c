@@ -40,6 +40,10 @@ rec_status exchange_new(trainer *t, int64_t widest) {
   in->exchange.squares_sent = trainer_list(t, most, sizeof *in->exchange.squares_sent);
   in->exchange.gathered =
       trainer_list(t, count * (most > widest ? most : widest), sizeof *in->exchange.gathered);
+  in->exchange.others = trainer_list(t, ranks_time_count(t->ranks), sizeof *in->exchange.others);
+  in->exchange.moves = trainer_list(
+      t, (in->share.segments + 1) * ranks_time_count(t->ranks) + in->share.all.segments,
+      sizeof *in->exchange.moves);
   if (in->exchange.direct) return new_window_there(t, least_of(block, WINDOW_OF_GPU) * bytes);
   in->exchange.sends = trainer_list(t, block / WINDOW + 1, sizeof(message *));
   for (int i = 0; i < 2; i++) in->exchange.windows_of[i] = trainer_list(t, WINDOW, (size_t)bytes);
@@ -152,14 +156,14 @@ static rec_status exchange_there(trainer *t, int partner, char *sum, number_rang
   rec_status status = REC_OK;
   for (int64_t first = 0; first < most; first += WINDOW_OF_GPU) {
     number_range given = window_range(gives, first), kept = window_range(keeps, first);
-    device_message list[2];
+    listed_message list[2];
     int count = 0;
     if (given.count)
-      list[count++] = (device_message){false, partner, MESSAGE_GRADIENTS, sum + given.place * size,
-                                       given.count * size};
+      list[count++] = (listed_message){
+          false, partner, MESSAGE_GRADIENTS, sum + given.place * size, given.count * size, 0};
     if (kept.count)
-      list[count++] = (device_message){true, partner, MESSAGE_GRADIENTS,
-                                       t->in->exchange.window_there, kept.count * size};
+      list[count++] = (listed_message){
+          true, partner, MESSAGE_GRADIENTS, t->in->exchange.window_there, kept.count * size, 0};
     ranks_move(t->ranks, list, count, trainer_busy_with(t, "gradients"));
     if (!status)
       status =
@@ -183,7 +187,7 @@ static rec_status exchange_round(trainer *t, const owner_round *round, int tag, 
 rec_status exchange_gradients(trainer *t) {
   owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
   rec_status status = REC_OK;
-  for (int i = 0; i < owners_round_count(&grid); i++) {
+  for (int i = 0; i < owners_round_count(grid.data_count); i++) {
     owner_round round = owners_round(&grid, i);
     for (int k = 0; k < t->in->share.segments; k++) {
       rec_status exchanged = exchange_round(t, &round, k, gradients_of_segment(t, k));
@@ -195,48 +199,49 @@ rec_status exchange_gradients(trainer *t) {
 
 // ---- weights ------------------------------------------------------------------------------------
 
-// A rank that has none of some weights sends none.
-static void move_weights(trainer *t, int partner, number_range own, number_range other) {
-  const int64_t size = t->of.n->element_size;
-  device_message list[2];
-  int count = 0;
-  if (other.count)
-    list[count++] =
-        (device_message){true, partner, MESSAGE_WEIGHTS, t->in->update.weights + other.place * size,
-                         other.count * size};
-  if (own.count)
-    list[count++] = (device_message){false, partner, MESSAGE_WEIGHTS,
-                                     t->in->update.weights + own.place * size, own.count * size};
-  ranks_move(t->ranks, list, count, trainer_busy_with(t, "weights"));
+void exchange_list(trainer *t, const listed_message *list, int count, const char *what) {
+  (t->in->exchange.direct ? ranks_move : ranks_move_here)(t->ranks, list, count,
+                                                          trainer_busy_with(t, what));
 }
 
-rec_status exchange_weights(trainer *t) {
+// A rank that has none of some weights sends none.
+rec_status exchange_stepped(trainer *t, rec_status status, number_range own,
+                            const stepped_range *others, int count, int tag) {
   const compute *c = t->of.where;
   const int64_t size = c->n->element_size;
+  const bool direct = t->in->exchange.direct, copied = !direct && !compute_is_host(c);
+  char *here = t->weights, *there = t->in->update.weights, *moved = direct ? there : here;
+  listed_message *list = t->in->exchange.moves;
+  int listed = 0;
+  if (copied && !status)
+    status =
+        c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
+  for (int i = 0; i < count; i++) {
+    number_range other = others[i].numbers;
+    if (other.count)
+      list[listed++] = (listed_message){
+          true, others[i].rank, MESSAGE_WEIGHTS, moved + other.place * size, other.count * size,
+          tag};
+    if (own.count)
+      list[listed++] = (listed_message){
+          false, others[i].rank, MESSAGE_WEIGHTS, moved + own.place * size, own.count * size, tag};
+  }
+  exchange_list(t, list, listed, "weights");
+  for (int i = 0; copied && !status && i < count; i++) {
+    number_range other = others[i].numbers;
+    status = c->ops->upload(c, there + other.place * size, here + other.place * size,
+                            other.count * size);
+  }
+  return status;
+}
+
+rec_status exchange_weights(trainer *t, rec_status status) {
   owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
-  rec_status status = segments_gather_weights(t);
-  for (int i = owners_round_count(&grid) - 1; i >= 0; i--) {
+  for (int i = owners_round_count(grid.data_count) - 1; i >= 0; i--) {
     owner_round round = owners_round(&grid, i);
-    int partner = ranks_at(t->ranks, round.partner, grid.time);
-    number_range own = pieces_numbers(t, round.keeps), other = pieces_numbers(t, round.gives);
-    char *here = t->weights, *there = t->in->update.weights;
-    if (t->in->exchange.direct) {
-      move_weights(t, partner, own, other);
-      continue;
-    }
-    if (!compute_is_host(c) && !status)
-      status =
-          c->ops->download(c, here + own.place * size, there + own.place * size, own.count * size);
-    message *both[] = {other.count ? ranks_receive(t->ranks, partner, MESSAGE_WEIGHTS, i,
-                                                   here + other.place * size, other.count * size)
-                                   : NULL,
-                       own.count ? ranks_send(t->ranks, partner, MESSAGE_WEIGHTS, i,
-                                              here + own.place * size, own.count * size)
-                                 : NULL};
-    ranks_wait_all(t->ranks, both, 2, trainer_busy_with(t, "weights"));
-    if (!compute_is_host(c) && !status)
-      status = c->ops->upload(c, there + other.place * size, here + other.place * size,
-                              other.count * size);
+    const stepped_range other = {ranks_at(t->ranks, round.partner, grid.time),
+                                 pieces_numbers(t, round.gives)};
+    status = exchange_stepped(t, status, pieces_numbers(t, round.keeps), &other, 1, i);
   }
   return status;
 }

@@ -14,10 +14,6 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static int64_t gradient_block_bytes(const trainer *t) {
-  return t->of.model->parameter_elements * t->of.n->element_size;
-}
-
 // Levels of the tree between the node of this process and those of its waves.
 static int levels_of_waves(const trainer *t) {
   return t->in->run.wave_level - trainer_own_node(t).level;
@@ -77,11 +73,10 @@ rec_status gradients_new(trainer *t) {
       trainer_list(t, in->run.lanes * in->share.segments, sizeof *in->run.blocks_of);
   in->run.turns = trainer_list(t, in->run.lanes, sizeof *in->run.turns);
   if (!in->run.blocks || !in->run.blocks_of || !in->run.turns) return rec_no_memory();
-  rec_status status =
-      c->ops->allocate(c, gradient_block_bytes(t) * count, (void **)&in->run.memory);
+  rec_status status = c->ops->allocate(c, trained_bytes(&t->of) * count, (void **)&in->run.memory);
   for (int i = 0; !status && i < count; i++)
-    in->run.blocks[i] = in->run.memory + i * gradient_block_bytes(t);
-  return status ? status : c->ops->clear(c, in->run.memory, gradient_block_bytes(t) * count);
+    in->run.blocks[i] = in->run.memory + i * trained_bytes(&t->of);
+  return status ? status : c->ops->clear(c, in->run.memory, trained_bytes(&t->of) * count);
 }
 
 void *const *gradients_blocks(const trainer *t, int place, int lane) {
@@ -280,23 +275,21 @@ static rec_status run_wave(trainer *t) {
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-static rec_status add_gradient_block(const trainer *t, int to, int from, number_range n) {
+static rec_status add_gradient_block(const trainer *t, char *to, const char *from, number_range n) {
   const compute *c = t->of.where;
   int64_t offset = n.place * c->n->element_size;
-  return c->ops->sum_into(c, t->in->run.blocks[to] + offset, t->in->run.blocks[from] + offset,
-                          n.count);
+  return c->ops->sum_into(c, to + offset, from + offset, n.count);
 }
 
-// The blocks of the shards of a node, into that of the first; `first` has the block `block`.
-static rec_status sum_node(const trainer *t, tree_node node, int first, int block, number_range n) {
+rec_status gradients_sum_node(const trainer *t, tree_node node, char *const *blocks,
+                              number_range n) {
   leaf_range all = tree_range(node);
   if (all.end - all.first == 1) return REC_OK;
   tree_node right = tree_right(node);
-  rec_status status = sum_node(t, tree_left(node), first, block, n);
-  if (!status) status = sum_node(t, right, first, block, n);
-  return status ? status
-                : add_gradient_block(t, block + all.first - first,
-                                     block + tree_range(right).first - first, n);
+  char *const *others = blocks + (tree_range(right).first - all.first);
+  rec_status status = gradients_sum_node(t, tree_left(node), blocks, n);
+  if (!status) status = gradients_sum_node(t, right, others, n);
+  return status ? status : add_gradient_block(t, *blocks, *others, n);
 }
 
 // How many sums wait for the wave that runs: those at the first levels.
@@ -310,10 +303,10 @@ static rec_status sum_wave(const trainer *t, number_range n) {
   int count = waiting(t);
   rec_status status = REC_OK;
   for (int k = 0; !status && k < t->in->share.segments; k++) {
-    int block = k * blocks_of_segment(t);
-    status = sum_node(t, t->in->run.running, tree_range(t->in->run.running).first, block, n);
+    char **blocks = t->in->run.blocks + k * blocks_of_segment(t);
+    status = gradients_sum_node(t, t->in->run.running, blocks, n);
     for (int level = 0; !status && level < count; level++)
-      status = add_gradient_block(t, block, block + t->in->run.wave + level, n);
+      status = add_gradient_block(t, *blocks, blocks[t->in->run.wave + level], n);
   }
   return status;
 }

@@ -1,8 +1,8 @@
 #include "runtime/train/owners.h"
 
-int owners_round_count(const owner_grid *g) {
+int owners_round_count(int64_t data_count) {
   int rounds = 0;
-  while (1 << rounds < g->data_count) rounds++;
+  while ((int64_t)1 << rounds < data_count) rounds++;
   return rounds;
 }
 
@@ -21,7 +21,7 @@ owner_round owners_round(const owner_grid *g, int round) {
 }
 
 slot_range owners_left(const owner_grid *g) {
-  return slots_after(g, g->data, owners_round_count(g));
+  return slots_after(g, g->data, owners_round_count(g->data_count));
 }
 
 // A piece belongs where its middle is.

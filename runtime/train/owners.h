@@ -34,7 +34,7 @@ typedef struct owner_round {
   slot_range keeps, gives;
 } owner_round;
 
-int owners_round_count(const owner_grid *g);
+int owners_round_count(int64_t data_count);
 owner_round owners_round(const owner_grid *g, int round);
 // The slots that are left after all rounds: one for each time rank, in their order.
 slot_range owners_left(const owner_grid *g);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "compiler/abi/json.h"
 #include "runtime/machine.h"
 #include "runtime/module.h"
@@ -149,11 +149,7 @@ static atomic_llong stopped_at;  // in milliseconds
 // one wish.
 enum { ONE_WISH_MS = 200 };
 
-static long long milliseconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static long long milliseconds(void) { return (long long)(1e3 * clock_seconds(CLOCK_MONOTONIC)); }
 
 static void write_signal_line(const char *line) {
   if (write(STDERR_FILENO, line, strlen(line)) < 0) return;  // nobody can be told

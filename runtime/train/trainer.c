@@ -21,14 +21,13 @@ static int64_t moment_bytes(const trainer *t) { return t->moment_elements * t->o
 static rec_status allocate_there(trainer *t) {
   const compute *c = t->of.where;
   trainer_internals *in = t->in;
-  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   rec_status status = gradients_new(t);
   in->update.weights = t->weights, in->update.moments = t->moments;
   if (compute_is_host(c)) return status;
   in->starts.learned = trainer_list(t, t->of.model->largest_parameter, (size_t)c->n->element_size);
   in->update.weights = in->update.moments = NULL;
   if (!status && !in->starts.learned) status = rec_no_memory();
-  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->update.weights);
+  if (!status) status = c->ops->allocate(c, trained_bytes(&t->of), (void **)&in->update.weights);
   return status ? status : c->ops->allocate(c, moment_bytes(t), (void **)&in->update.moments);
 }
 
@@ -42,21 +41,17 @@ static void release_there(trainer *t) {
   c->ops->release(c, t->in->exchange.window_there);
 }
 
-static int64_t weight_bytes(const trainer *t) {
-  return t->of.model->parameter_elements * t->of.n->element_size;
-}
-
 rec_status trainer_place(trainer *t) {
   const compute *c = t->of.where;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->upload(c, t->in->update.weights, t->weights, weight_bytes(t));
+  rec_status status = c->ops->upload(c, t->in->update.weights, t->weights, trained_bytes(&t->of));
   return status ? status : c->ops->upload(c, t->in->update.moments, t->moments, moment_bytes(t));
 }
 
 rec_status trainer_fetch(trainer *t) {
   const compute *c = t->of.where;
   if (compute_is_host(c)) return REC_OK;
-  rec_status status = c->ops->download(c, t->weights, t->in->update.weights, weight_bytes(t));
+  rec_status status = c->ops->download(c, t->weights, t->in->update.weights, trained_bytes(&t->of));
   return status ? status : c->ops->download(c, t->moments, t->in->update.moments, moment_bytes(t));
 }
 
@@ -130,8 +125,8 @@ static void make_state_gradients(trainer *t, int lanes, int64_t sequences) {
 
 static rec_status too_large(const trainer *t, const executor_form *form) {
   executor_bytes_needed of;
-  rec_status status = executor_need(t->of.model, t->of.kernels, t->of.where, form,
-                                    ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
+  rec_status status =
+      executor_need(&t->of, form, ranks_time(t->ranks), ranks_time_count(t->ranks), &of);
   if (status) return status;
   int64_t bytes = of.whole + (t->in->run.under_way - 1) * of.beside;
   return rec_fail(REC_ERROR_MEMORY,
@@ -149,7 +144,7 @@ static rec_status make_lane(trainer *t, executor_form form, int lane) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < t->in->run.under_way; i++) {
     form.beside = i ? list[0] : NULL;
-    status = executor_new(t->of.model, t->of.kernels, t->of.where, &form, &list[i]);
+    status = executor_new(&t->of, &form, &list[i]);
     if (!status) t->memory.activations += executor_bytes(list[i]);
   }
   return status;
@@ -188,7 +183,7 @@ static rec_status plan_training(trainer *t) {
   in->share.segments = segments_of_place(t->ranks, in->share.all.segments, 0);
   in->share.first_segment =
       segments_before_place(t->ranks, in->share.all.segments, ranks_time(t->ranks));
-  t->memory.gradients = gradients_plan(t) * t->of.model->parameter_elements * t->of.n->element_size;
+  t->memory.gradients = gradients_plan(t) * trained_bytes(&t->of);
   in->share.first_sequence = leaves_first_sequence(&in->share.all, in->share.own.first);
   in->share.rows =
       leaves_first_sequence(&in->share.all, in->share.own.end) - in->share.first_sequence;
@@ -398,7 +393,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   describe_step(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm)) return not_finite(t, report);
   status = pieces_step(t);
-  rec_status gathered = exchange_weights(t);
+  rec_status gathered = exchange_weights(t, segments_gather_weights(t));
   status = exchange_agree_on_device(t, status ? status : gathered);
   if (status) return status;
   final_states_keep(t);

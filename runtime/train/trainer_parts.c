@@ -44,7 +44,7 @@ owner_grid trainer_grid(const ranks *r, int rank) {
 
 tree_node trainer_own_node(const trainer *t) {
   owner_grid grid = trainer_grid(t->ranks, ranks_number(t->ranks));
-  return (tree_node){t->in->share.all.shards, owners_round_count(&grid), grid.data};
+  return (tree_node){t->in->share.all.shards, owners_round_count(grid.data_count), grid.data};
 }
 
 trainer_rows trainer_own_rows(const trainer *t) {

@@ -85,17 +85,25 @@ typedef struct weight_update {
   void **rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
 } weight_update;
 
+// Weights that another rank has stepped.
+typedef struct stepped_range {
+  int rank;
+  number_range numbers;
+} stepped_range;
+
 // exchange.c: what goes between the ranks.
 typedef struct rank_exchange {
-  bool direct;           // messages go from the memory of one GPU to that of another
-  double *sum_room;      // for sums over shards, and over ranks
-  double *place_sums;    // of the ranks of a place in time
-  double *gathered;      // numbers of all ranks
-  double *squares_sent;  // of gradients
-  message **sends;       // gradients on their way to another rank
-  char *windows_of[2];   // where gradients of another rank arrive
-  char *sent_block;      // of a device, on the host: gradients on their way
-  void *window_there;    // of a device: what has arrived
+  bool direct;            // messages go from the memory of one GPU to that of another
+  double *sum_room;       // for sums over shards, and over ranks
+  double *place_sums;     // of the ranks of a place in time
+  double *gathered;       // numbers of all ranks
+  double *squares_sent;   // of gradients
+  message **sends;        // gradients on their way to another rank
+  listed_message *moves;  // a list on its way
+  stepped_range *others;  // of the ranks that share the sequences
+  char *windows_of[2];    // where gradients of another rank arrive
+  char *sent_block;       // of a device, on the host: gradients on their way
+  void *window_there;     // of a device: what has arrived
 } rank_exchange;
 
 // trainer.c: the numbers of a step.
@@ -174,8 +182,15 @@ void exchange_squares(trainer *t);
 // Finishes the sums of the gradients of each segment, for the pieces of this process and of those
 // that share its sequences.
 rec_status exchange_gradients(trainer *t);
-// The weights of all pieces, from those that have stepped them.
-rec_status exchange_weights(trainer *t);
+// The weights of all pieces, from those that have stepped them, once those of the ranks that share
+// the sequences are here. Where that has failed, bytes go all the same, for the others wait for
+// them; the failure is returned.
+rec_status exchange_weights(trainer *t, rec_status gathered);
+// The own weights to some other ranks, and theirs from them; a failure as in exchange_weights.
+rec_status exchange_stepped(trainer *t, rec_status failed, number_range own,
+                            const stepped_range *others, int count, int tag);
+// Moves a list of messages: from GPU to GPU, or between memories of the hosts.
+void exchange_list(trainer *t, const listed_message *list, int count, const char *what);
 
 // ---- gradients.c --------------------------------------------------------------------------------
 
@@ -194,6 +209,10 @@ char *gradients_of_segment(const trainer *t, int segment);
 int64_t gradients_first_row(const trainer *t, int number);
 shard gradients_shard(const trainer *t, int number, int lane);
 double gradients_loss_scale(const trainer *t);
+// Some numbers of the blocks of a node's leaves, into those of the first. `blocks`: from its block
+// on.
+rec_status gradients_sum_node(const trainer *t, tree_node node, char *const *blocks,
+                              number_range n);
 
 // ---- segments.c ---------------------------------------------------------------------------------
 

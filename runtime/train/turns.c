@@ -82,23 +82,22 @@ op_range turns_of_shard(const turns *t, turn_range range, int64_t number) {
   return (op_range){(int)first, (int)most_of(first, end)};
 }
 
-static rec_status need_at(const train_model *m, const train_kernel *kernels, const compute *where,
-                          const executor_form *form, const turn_line *line, int64_t place,
-                          int64_t *bytes) {
-  const turns order = turns_of(m, line, place);
-  executor_bytes_needed of = {0};
-  rec_status status = executor_need(m, kernels, where, form, (int)place, (int)line->places, &of);
-  *bytes = of.whole + (turns_under_way(&order) - 1) * of.beside;
+static rec_status need_at(const trained_model *of, const executor_form *form, const turn_line *line,
+                          int64_t place, int64_t *bytes) {
+  const turns order = turns_of(of->model, line, place);
+  executor_bytes_needed of_one = {0};
+  rec_status status = executor_need(of, form, (int)place, (int)line->places, &of_one);
+  *bytes = of_one.whole + (turns_under_way(&order) - 1) * of_one.beside;
   return status;
 }
 
 // The ranks between the first and the last have neighbours on both sides; none of them has more
 // under way than the next after the first.
-rec_status turns_need(const train_model *m, const train_kernel *kernels, const compute *where,
-                      const executor_form *form, const turn_line *line, int64_t *bytes) {
+rec_status turns_need(const trained_model *of, const executor_form *form, const turn_line *line,
+                      int64_t *bytes) {
   int64_t second = 0;
-  rec_status status = need_at(m, kernels, where, form, line, 0, bytes);
-  if (!status && line->places > 1) status = need_at(m, kernels, where, form, line, 1, &second);
+  rec_status status = need_at(of, form, line, 0, bytes);
+  if (!status && line->places > 1) status = need_at(of, form, line, 1, &second);
   if (second > *bytes) *bytes = second;
   return status;
 }

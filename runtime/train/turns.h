@@ -66,5 +66,5 @@ bool turns_next(turns *t, turn *next);
 op_range turns_of_shard(const turns *t, turn_range range, int64_t number);
 
 // Bytes that the executors of the rank that needs most take for this.
-rec_status turns_need(const train_model *model, const train_kernel *kernels, const compute *where,
-                      const executor_form *form, const turn_line *line, int64_t *bytes);
+rec_status turns_need(const trained_model *of, const executor_form *form, const turn_line *line,
+                      int64_t *bytes);

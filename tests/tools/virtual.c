@@ -82,7 +82,7 @@ static void make_executors(virtual_run *v, row_memory *r) {
   r->executors = list(v, r->under_way, sizeof *r->executors);
   for (int64_t i = 0; i < r->under_way; i++) {
     form.beside = i ? r->executors[0] : NULL;
-    if (executor_new(m->model, m->kernels, m->where, &form, &r->executors[i])) fail(v->line);
+    if (executor_new(m, &form, &r->executors[i])) fail(v->line);
     executor_watch_by(r->executors[i], (executor_watch){spend, v});
   }
 }

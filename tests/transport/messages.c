@@ -106,9 +106,9 @@ static void go_around(const cuda_driver *driver, cuda_pointer out, cuda_pointer 
     int64_t size = i % 50 ? 7 * i : OF_GPU;
     unsigned char *sent = filled(size, me, i), *expected = filled(size, before, i);
     if (size) REQUIRE(!driver->upload(out, sent, (size_t)size));
-    const device_message list[] = {
-        {false, (me + 1) % count, MESSAGE_STATES, (void *)(uintptr_t)out, size},
-        {true, before, MESSAGE_STATES, (void *)(uintptr_t)in, size}};
+    const listed_message list[] = {
+        {false, (me + 1) % count, MESSAGE_STATES, (void *)(uintptr_t)out, size, 0},
+        {true, before, MESSAGE_STATES, (void *)(uintptr_t)in, size, 0}};
     ranks_move(job, list, 2, here);
     if (i % 50 == 0)
       REQUIRE(!driver->download(found, in, (size_t)size) && !memcmp(found, expected, (size_t)size));

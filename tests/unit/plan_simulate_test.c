@@ -32,8 +32,8 @@ static void make(tiny *t, int64_t batch, int shards, int segments) {
     t->ops[2 * i].kind = t->ops[2 * i + 1].kind = OP_CALL;
     t->ops[2 * i + 1].state_count = 1;
     t->ops[2 * i + 1].states = &t->state_of[i];
-    t->times_of[2 * i] = (op_time){.forward = OTHER, .backward = 2 * OTHER};
-    t->times_of[2 * i + 1] = (op_time){.forward = CELL, .backward = 2 * CELL};
+    t->times_of[2 * i] = (op_time){{[RAN_FORWARD] = OTHER, [RAN_BACKWARD] = 2 * OTHER}};
+    t->times_of[2 * i + 1] = (op_time){{[RAN_FORWARD] = CELL, [RAN_BACKWARD] = 2 * CELL}};
   }
   for (int i = 0; i < 2 * LAYERS; i++)
     t->steps[i] = (model_step){.kind = STEP_OF, .op = 2 * LAYERS - 1 - i};
@@ -154,9 +154,9 @@ TEST(the_busiest_rank_counts) {
 // Cells whose states pass by a chain of so many instances.
 static void make_chain(tiny *t, int64_t instances, double fold) {
   for (int i = 0; i < LAYERS; i++) {
-    op_time *cell = &t->times_of[2 * i + 1];
-    cell->summary = cell->summary_backward = CELL / 2;
-    cell->fold = cell->fold_backward = fold;
+    double *cell = t->times_of[2 * i + 1].of;
+    cell[RAN_SUMMARY] = cell[RAN_SUMMARY_BACKWARD] = CELL / 2;
+    cell[RAN_FOLD] = cell[RAN_FOLD_BACKWARD] = fold;
     t->instances[2 * i + 1] = instances;
   }
 }

@@ -213,6 +213,14 @@ static const executor_form training_by_chain = {
 static const executor_form training = {.batch = BATCH, .time = TIME, .backward = true},
                            reading = {.batch = BATCH, .time = TIME};
 
+static executor *new_executor(const fixture *f, const train_kernel *kernels,
+                              const executor_form *form) {
+  const trained_model of = {f->model, kernels, &compute_host_f64, &numeric_f64, REC_F64};
+  executor *x;
+  assert_int_equal(executor_new(&of, form, &x), REC_OK);
+  return x;
+}
+
 typedef struct window {
   token_id tokens[BATCH * TIME], targets[BATCH * TIME];
 } window;
@@ -256,7 +264,7 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
   void *blocks[TIME] = {gradients};
   int64_t numbers_of_all = f->model->parameter_elements;
   for (int k = 1; k < f->segments; k++) blocks[k] = malloc((size_t)numbers_of_all * sizeof(double));
-  assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients ? blocks : NULL, losses, NULL),
+  assert_int_equal(executor_run(x, f->parameters, &s, gradients ? blocks : NULL, losses, NULL),
                    REC_OK);
   for (int k = 0; k < TIME; k++) loss += losses[k];
   for (int k = 1; k < f->segments; k++) {
@@ -316,12 +324,11 @@ static void check_state_gradients(const slope_run *r, void *const *d_before) {
 
 static void check_gradients(const char *path) {
   fixture f;
-  executor *x;
   open_fixture(&f, path);
   spread_weights(&f);
   window w = random_window(f.model);
   void **before = state_blocks(f.model, true), **d_before = state_blocks(f.model, false);
-  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, &training, &x), REC_OK);
+  executor *x = new_executor(&f, f.kernels, &training);
   f.d_before = d_before;
   loss_of(&f, x, &w, before, f.gradients);
   f.d_before = NULL;
@@ -394,12 +401,10 @@ static void count_part(void *context, int op, run_part part, double amount) {
 static part_counts check_kernels(fixture *f, const char *name, const train_kernel *kernels,
                                  const executor_form *form, const char *counted) {
   part_counts counts = {kernels, f->model, counted, {0}};
-  executor *x, *other;
   window w = random_window(f->model);
   void **before = state_blocks(f->model, true);
   double *gradients = calloc((size_t)f->model->parameter_elements, sizeof(double));
-  assert_int_equal(executor_new(f->model, f->kernels, &compute_host_f64, &training, &x), REC_OK);
-  assert_int_equal(executor_new(f->model, kernels, &compute_host_f64, form, &other), REC_OK);
+  executor *x = new_executor(f, f->kernels, &training), *other = new_executor(f, kernels, form);
   executor_watch_by(other, (executor_watch){count_part, &counts});
   void **d_expected = state_blocks(f->model, false), **d_found = state_blocks(f->model, false);
   f->d_before = d_expected;
@@ -501,24 +506,23 @@ TEST(kernels_pass_states_where_summaries_cannot) {
 // convolutions included.
 TEST(carried_states_continue_the_window) {
   fixture f;
-  executor *x;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec");
   spread_weights(&f);
   window w = random_window(f.model);
-  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, &reading, &x), REC_OK);
+  executor *x = new_executor(&f, f.kernels, &reading);
   void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)},
        *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
   shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL, 0, 0};
-  assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
+  assert_int_equal(executor_run(x, f.parameters, &all, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     token_id tokens[BATCH], targets[BATCH];
     for (int b = 0; b < BATCH; b++)
       tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
     shard one = {BATCH, 1,    1, tokens, targets, states[t % 2], states[(t + 1) % 2],
                  NULL,  NULL, 0, 0};
-    assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
+    assert_int_equal(executor_run(x, f.parameters, &one, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
   }
   free_states(states[0]);

@@ -13,7 +13,7 @@ static void run_rounds(int data_count, int time_count, uint64_t summed[MOST][MOS
   owner_grid grid = {data_count, 0, time_count, 0};
   for (int i = 0; i < MOST; i++)
     for (int k = 0; k < MOST; k++) summed[i][k] = (uint64_t)1 << i;
-  for (int r = 0; r < owners_round_count(&grid); r++) {
+  for (int r = 0; r < owners_round_count(data_count); r++) {
     uint64_t before[MOST][MOST];
     memcpy(before, summed, sizeof before);
     for (grid.data = 0; grid.data < data_count; grid.data++) {

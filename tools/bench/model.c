@@ -30,9 +30,9 @@ static void train(const trained_model *of, const train_block *b) {
   double all = 0, products = 0, weights = (double)of->model->parameter_elements;
   check(op_times_measure(of, b, b->batch / l.shards, b->context / l.segments, l.segments, &t));
   for (int i = 0; i < t.count; i++) {
-    all += l.shards * (t.of[i].forward + t.of[i].backward);
-    if (of->model->ops[i].kind == OP_LINEAR)
-      products += l.shards * (t.of[i].forward + t.of[i].backward);
+    double seconds = l.shards * (t.of[i].of[RAN_FORWARD] + t.of[i].of[RAN_BACKWARD]);
+    all += seconds;
+    if (of->model->ops[i].kind == OP_LINEAR) products += seconds;
   }
   all += weights * (t.step + (l.shards * l.segments - 1) * t.sum);
   printf("step %.1f ms, of them products %.1f ms: %.2f\n", all * 1e3, products * 1e3,
@@ -66,7 +66,7 @@ static void generate(const trained_model *of, const train_block *b) {
   const token_id tokens[MOST] = {0};
   const int64_t bytes = bytes_of_products(of);
   double least[KINDS + 1] = {INFINITY, INFINITY, INFINITY};
-  void *weights = rec_numbers_new(of->model->parameter_elements * of->n->element_size);
+  void *weights = rec_numbers_new(trained_bytes(of));
   double *logits = calloc((size_t)of->model->vocabulary * MOST, sizeof *logits);
   executor *x[KINDS];
   carried_states states[KINDS];
@@ -74,9 +74,9 @@ static void generate(const trained_model *of, const train_block *b) {
                           : rec_no_memory());
   for (int k = 0; k < KINDS; k++) {
     const executor_form form = {.batch = counts[k], .time = 1};
-    check(executor_new(of->model, of->kernels, of->where, &form, &x[k]));
+    check(executor_new(of, &form, &x[k]));
     check(carried_open(&states[k], of, counts[k], true));
-    carried_first(&states[k], NULL);
+    carried_next(&states[k], true, NULL);
   }
   for (int i = 0; i < TURNS * TOKENS * (KINDS + 1); i++) {
     const int k = i / TOKENS % (KINDS + 1);
@@ -93,7 +93,7 @@ static void generate(const trained_model *of, const train_block *b) {
     else
       read_all(weights, bytes);
     least[k] = fmin(least[k], rec_seconds(1) - begin);
-    if (k < KINDS) carried_next(&states[k]);
+    if (k < KINDS) carried_next(&states[k], false, NULL);
   }
   printf("token %.2f ms, of 4 sequences %.2f ms: %.2f; ", least[0] * 1e3, least[1] * 1e3,
          least[1] / least[0]);

@@ -78,8 +78,7 @@ static rec_status open_reading(reading *r, int first) {
     r->facts[s] = task_sequence(&a->task, a->e->block->seed, random_stream("held-out sequences"),
                                 (uint64_t)(first + s), a->tokens, r->tokens + s * a->tokens,
                                 r->targets + s * a->tokens);
-  return executor_new(of->model, of->kernels, of->where,
-                      &(executor_form){.batch = r->count, .time = r->window}, &r->x);
+  return executor_new(of, &(executor_form){.batch = r->count, .time = r->window}, &r->x);
 }
 
 static void close_reading(reading *r) {
@@ -97,10 +96,7 @@ static rec_status read_accuracy_window(reading *r, int64_t from, int64_t time) {
     memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from,
            (size_t)time * sizeof *r->targets);
   }
-  if (from)
-    carried_next(&r->states);
-  else
-    carried_first(&r->states, a->e->learned ? a->e->weights : NULL);
+  carried_next(&r->states, from == 0, a->e->learned ? a->e->weights : NULL);
   shard part = {.batch = r->count,
                 .time = time,
                 .threads = 1,

@@ -236,9 +236,7 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   if (!status) status = result_load_run(s, e->block, &e->data, e->weights);
   if (!status) status = result_check_alphabet(s, e->block, e->block, &e->data);
   if (!status) status = check_weights_held_out(e, b);
-  if (!status)
-    status = compute_place(e->of.where, e->weights,
-                           e->of.model->parameter_elements * e->of.n->element_size, &e->there);
+  if (!status) status = compute_place(e->of.where, e->weights, trained_bytes(&e->of), &e->there);
   if (!status) status = check_judged_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
   return status;

@@ -44,8 +44,7 @@ rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number) {
                         .targets = p->targets,
                         .before = p->states,
                         .after = p->states};
-  status = executor_new(of->model, of->kernels, of->where,
-                        &(executor_form){.batch = 1, .time = p->time}, &p->x);
+  status = executor_new(of, &(executor_form){.batch = 1, .time = p->time}, &p->x);
   return status ? status : executor_forward(p->x, e->weights, &p->sequence);
 }
 
@@ -104,10 +103,8 @@ rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r) {
   r->call.workspace_bytes = sizes.workspace;
   r->call.saved_bytes = sizes.saved;
   if (status) return status;
-  r->call.workspace = aligned_alloc(
-      REC_ALIGNMENT, ((size_t)r->call.workspace_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
-  r->call.saved = aligned_alloc(REC_ALIGNMENT,
-                                ((size_t)r->call.saved_bytes / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  r->call.workspace = rec_numbers_new(sizes.workspace);
+  r->call.saved = rec_numbers_new(sizes.saved);
   return good && r->call.workspace && r->call.saved ? REC_OK : rec_no_memory();
 }
 

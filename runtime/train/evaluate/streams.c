@@ -26,7 +26,7 @@ static rec_status open_run(const evaluation *e, int task, int64_t first, int64_t
   rec_status status = carried_open(&r->states, &e->of, streams, false);
   if (status) return status;
   if (r->memory.failed) return rec_no_memory();
-  return executor_new(e->of.model, e->of.kernels, e->of.where, &form, &r->x);
+  return executor_new(&e->of, &form, &r->x);
 }
 
 static void close_run(stream_run *r) {
@@ -42,10 +42,7 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   for (int64_t i = 0; i < r->streams; i++)
     train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time,
                         r->tokens + i * time, r->targets + i * time);
-  if (r->position != r->start)
-    carried_next(&r->states);
-  else
-    carried_first(&r->states, e->learned ? e->weights : NULL);
+  carried_next(&r->states, r->position == r->start, e->learned ? e->weights : NULL);
   shard s = {.batch = r->streams,
              .time = time,
              .threads = 1,
@@ -58,7 +55,7 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   *length = time;
   if (r->logits) return executor_logits(r->x, e->there, &s, r->logits);
   if (e->ranks) memset(r->losses, 0, (size_t)(r->streams * time) * sizeof *r->losses);
-  return executor_run(r->x, e->there, &s, 1, NULL, r->segment_losses, r->losses);
+  return executor_run(r->x, e->there, &s, NULL, r->segment_losses, r->losses);
 }
 
 static rec_status read_streams(void *context, int place, int worker) {
@@ -99,27 +96,19 @@ static int own_tasks(const evaluation *e, const pass *p, int rank) {
 
 static const message_place sums_of_streams = {-1, -1, "sums over streams"};
 
-// Sends the sums of its own tasks to another rank, or receives those of that rank's tasks.
-static void hand_sums(const evaluation *e, int from, int to, double *sums, int64_t count) {
-  int64_t bytes = count * (int64_t)sizeof *sums;
-  bool sends = ranks_number(e->ranks) == from;
-  ranks_wait(e->ranks,
-             sends ? ranks_send(e->ranks, to, MESSAGE_NUMBERS, 0, sums, bytes)
-                   : ranks_receive(e->ranks, from, MESSAGE_NUMBERS, 0, sums, bytes),
-             sums_of_streams);
-}
-
 // To rank 0. Every number has been summed by one of the ranks that share windows, and is 0 at the
 // others.
 static void gather_sums(const evaluation *e, const pass *p, double *room) {
   int own = ranks_number(e->ranks);
   for (int rank = 1; rank < ranks_count(e->ranks); rank++) {
-    int64_t numbers = own_tasks(e, p, rank) * p->width;
+    int64_t numbers = own_tasks(e, p, rank) * p->width, bytes = numbers * (int64_t)sizeof *room;
     double *sums = p->sums + first_task(e, p, rank) * p->width;
-    if (own == rank) hand_sums(e, rank, 0, sums, numbers);
-    if (own != 0) continue;
-    hand_sums(e, rank, 0, room, numbers);
-    for (int64_t i = 0; i < numbers; i++) sums[i] += room[i];
+    if (own != 0 && own != rank) continue;
+    ranks_wait(e->ranks,
+               own ? ranks_send(e->ranks, 0, MESSAGE_NUMBERS, 0, sums, bytes)
+                   : ranks_receive(e->ranks, rank, MESSAGE_NUMBERS, 0, room, bytes),
+               sums_of_streams);
+    for (int64_t i = 0; own == 0 && i < numbers; i++) sums[i] += room[i];
   }
 }
 

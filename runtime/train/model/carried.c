@@ -25,19 +25,15 @@ void carried_close(carried_states *c) {
   free(c->after);
 }
 
-void carried_next(carried_states *c) {
-  for (int i = 0; i < c->of->model->state_count; i++) {
-    int64_t offset = c->of->model->states[i].place * c->sequences * c->of->n->element_size;
+void carried_next(carried_states *c, bool first, const void *weights) {
+  const train_model *m = c->of->model;
+  for (int i = 0; i < m->state_count; i++) {
+    int64_t offset = m->states[i].place * c->sequences * c->of->n->element_size;
     c->before[i] = c->blocks[c->turn] + offset;
     c->after[i] = c->blocks[1 - c->turn] + offset;
   }
   c->turn = 1 - c->turn;
-}
-
-void carried_first(carried_states *c, const void *weights) {
-  const train_model *m = c->of->model;
-  carried_next(c);
-  for (int i = 0; i < m->state_count; i++) {
+  for (int i = 0; first && i < m->state_count; i++) {
     const model_state *s = &m->states[i];
     size_t size = (size_t)(s->elements * c->of->n->element_size);
     char *to = c->before[i];

@@ -19,11 +19,9 @@ rec_status carried_open(carried_states *c, const trained_model *of, int64_t sequ
                         bool in_place);
 void carried_close(carried_states *c);
 
-// Points `before` and `after` at the states of the next window.
-void carried_next(carried_states *c);
-// The same of the first window. It starts from what the states start from, or with `weights`, those
-// of the model, from its learned states added to that.
-void carried_first(carried_states *c, const void *weights);
+// Points `before` and `after` at the states of the next window. The first one starts from what the
+// states start from, or with `weights`, those of the model, from its learned states added to that.
+void carried_next(carried_states *c, bool first, const void *weights);
 
 // Has the model any learned states?
 bool carried_learns(const train_model *model);

@@ -482,11 +482,11 @@ rec_status executor_run_backward(executor *x, void *const *gradients, const back
   return finish_backward(x, gradients);
 }
 
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
-                        void *const *gradients, double *loss, float *losses) {
+rec_status executor_run(executor *x, const void *parameters, const shard *s, void *const *gradients,
+                        double *loss, float *losses) {
   rec_status status = start_pass(x, parameters, s, gradients != NULL);
   if (!status) status = forward(&x->under_way, all_of(x));
-  if (!status) status = judge_losses(x, scale, loss, losses);
+  if (!status) status = judge_losses(x, 1, loss, losses);
   return status || !gradients ? run_end(&x->under_way, &x->here, status)
                               : finish_backward(x, gradients);
 }

@@ -87,6 +87,11 @@ typedef struct trained_model {
   rec_dtype dtype;       // of weights and states
 } trained_model;
 
+// Bytes of a block of all its parameters.
+static inline int64_t trained_bytes(const trained_model *of) {
+  return of->model->parameter_elements * of->n->element_size;
+}
+
 // ---- executors ----------------------------------------------------------------------------------
 
 typedef struct executor executor;
@@ -106,8 +111,7 @@ typedef struct executor_form {
   executor *beside;
 } executor_form;
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
-                        const executor_form *form, executor **made);
+rec_status executor_new(const trained_model *of, const executor_form *form, executor **made);
 void executor_free(executor *x);            // NULL is allowed
 int64_t executor_bytes(const executor *x);  // that it takes
 // The same without making one, at a place in time, of so many that share the segments in equal
@@ -115,8 +119,7 @@ int64_t executor_bytes(const executor *x);  // that it takes
 typedef struct executor_bytes_needed {
   int64_t whole, beside;  // beside: of one that has another beside it
 } executor_bytes_needed;
-rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c,
-                         const executor_form *form, int place, int places,
+rec_status executor_need(const trained_model *of, const executor_form *form, int place, int places,
                          executor_bytes_needed *bytes);
 
 // What an operation has computed. The loss is told of as forward alone.
@@ -172,10 +175,10 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
                      kernel_memory value[MOST_VARIABLES]);
 
 // Forward, and the loss of each segment of this rank: the sum over its tokens in nats. `losses`:
-// each token's own, or NULL. With gradients != NULL the backward pass of scale * sum follows; it
+// each token's own, or NULL. With gradients != NULL the backward pass of the sum follows; it
 // overwrites a block of gradients for each segment. That of the whole is the sum of all.
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
-                        void *const *gradients, double *loss, float *losses);
+rec_status executor_run(executor *x, const void *parameters, const shard *s, void *const *gradients,
+                        double *loss, float *losses);
 
 // The same in parts: the operations forward, with the loss after the last; then the backward pass.
 // Between them other executors may run. `parameters`, `loss` and what the shard points at stay.

@@ -167,14 +167,17 @@ static rec_status measure_and_allocate(executor *x) {
   return allocate_activations(x, &sizes);
 }
 
-rec_status executor_need(const train_model *model, const train_kernel *kernels, const compute *c,
-                         const executor_form *form, int place, int places,
+static executor executor_of(const trained_model *of, const executor_form *form) {
+  return (executor){.model = of->model, .kernels = of->kernels, .c = of->where, .form = *form};
+}
+
+rec_status executor_need(const trained_model *of, const executor_form *form, int place, int places,
                          executor_bytes_needed *bytes) {
   executor_sizes sizes;
-  executor x = {.model = model, .kernels = kernels, .c = c, .form = *form};
+  executor x = executor_of(of, form);
   x.segments = (int)(form->time / form->segment) / places;
-  x.saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x.saved_bytes);
-  x.cuts = calloc((size_t)model->state_count + 1, sizeof *x.cuts);
+  x.saved_bytes = calloc((size_t)of->model->op_count + 1, sizeof *x.saved_bytes);
+  x.cuts = calloc((size_t)of->model->state_count + 1, sizeof *x.cuts);
   rec_status status = x.saved_bytes && x.cuts ? measure_sizes(&x, &sizes) : rec_no_memory();
   if (!status) *bytes = bytes_of_executor(&x, &sizes, &(seam_place){place, places, x.segments});
   free(x.saved_bytes);
@@ -182,23 +185,23 @@ rec_status executor_need(const train_model *model, const train_kernel *kernels, 
   return status;
 }
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
-                        const executor_form *form, executor **made) {
+rec_status executor_new(const trained_model *of, const executor_form *form, executor **made) {
+  const train_model *model = of->model;
   executor *x = calloc(1, sizeof *x);
   *made = NULL;
   if (!x) return rec_no_memory();
-  *x = (executor){.model = model, .kernels = kernels, .c = c, .form = *form};
+  *x = executor_of(of, form);
   if (!x->form.segment) x->form.segment = x->form.time;
   if (x->form.segment >= x->form.time) x->form.chain = false;
   take_share(x);
   x->saved = calloc((size_t)(model->op_count * x->segments) + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
-  x->row = malloc((size_t)(model->vocabulary * c->n->element_size) + 1);
+  x->row = malloc((size_t)(model->vocabulary * x->c->n->element_size) + 1);
   x->cuts = calloc((size_t)model->state_count + 1, sizeof *x->cuts);
   x->usable = calloc((size_t)x->segments + 1, sizeof *x->usable);
   rec_status status =
       x->saved && x->saved_bytes && x->row && x->cuts && x->usable ? REC_OK : rec_no_memory();
-  if (!status && compute_is_host(c)) status = blas_reserve(1);
+  if (!status && compute_is_host(x->c)) status = blas_reserve(1);
   if (!status) status = measure_and_allocate(x);
   if (status)
     executor_free(x);

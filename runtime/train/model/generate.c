@@ -29,12 +29,8 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   rec_status status = carried_open(&g->states, of, 1, true);
   if (!status && !g->logits) status = rec_no_memory();
-  if (!status)
-    status =
-        compute_place(of->where, weights, m->parameter_elements * of->n->element_size, &g->there);
-  if (!status)
-    status = executor_new(m, of->kernels, of->where, &(executor_form){.batch = 1, .time = 1},
-                          &g->single);
+  if (!status) status = compute_place(of->where, weights, trained_bytes(of), &g->there);
+  if (!status) status = executor_new(of, &(executor_form){.batch = 1, .time = 1}, &g->single);
   if (status)
     generator_free(g);
   else
@@ -59,8 +55,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status = executor_new(g->of->model, g->of->kernels, g->of->where,
-                          &(executor_form){.batch = 1, .time = g->window}, &g->whole);
+    status = executor_new(g->of, &(executor_form){.batch = 1, .time = g->window}, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
@@ -69,10 +64,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
 static rec_status read_prompt_window(generator *g, const token_id *tokens, int64_t count) {
   executor *x;
   rec_status status = choose_executor(g, count, &x);
-  if (g->begun)
-    carried_next(&g->states);
-  else
-    carried_first(&g->states, g->learned ? g->weights : NULL);
+  carried_next(&g->states, !g->begun, g->learned ? g->weights : NULL);
   g->begun = true;
   shard s = {.batch = 1,
              .time = count,

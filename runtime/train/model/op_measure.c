@@ -33,14 +33,14 @@ static double now(const measuring *m) {
 
 static void note_measured_run(void *context, int op, run_part part, double amount) {
   measuring *m = context;
-  *op_time_of(&m->run[op], part) += now(m) - m->last;
-  *op_time_of(&m->amounts[op], part) += amount;
+  m->run[op].of[part] += now(m) - m->last;
+  m->amounts[op].of[part] += amount;
   m->last = now(m);
 }
 
 static double measured_seconds(const op_time *of, int count) {
   double seconds = 0;
-  for (int i = 0; i < count; i++) seconds += of[i].forward + of[i].backward;
+  for (int i = 0; i < count; i++) seconds += of[i].of[RAN_FORWARD] + of[i].of[RAN_BACKWARD];
   return seconds;
 }
 
@@ -86,7 +86,7 @@ static shard new_shard(measuring *m, int64_t batch, int64_t time, bool segment) 
 static rec_status start_weights(measuring *m, int segments) {
   const train_model *model = m->of->model;
   const compute *c = m->of->where;
-  int64_t bytes = model->parameter_elements * m->of->n->element_size;
+  int64_t bytes = trained_bytes(m->of);
   void *weights =
       rec_blocks_list(&m->lists, model->parameter_elements + 1, (size_t)m->of->n->element_size);
   rec_status status =
@@ -104,9 +104,9 @@ static void keep_run(measuring *m) {
     op_time *of = &m->times->of[k];
     *of = m->run[k];
     for (run_part part = RAN_SUMMARY; part < RUN_PARTS; part++) {
-      double amount = *op_time_of(&m->amounts[k], part),
+      double amount = m->amounts[k].of[part],
              whole = part < RAN_FOLD ? (double)m->times->tokens : 1;
-      if (amount > 0) *op_time_of(of, part) *= whole / amount;
+      if (amount > 0) of->of[part] *= whole / amount;
     }
   }
 }
@@ -122,7 +122,7 @@ static rec_status run_operations(measuring *m, executor *x, const shard *s, void
   for (int i = 0; !status && i < RUNS; i++) {
     for (int k = 0; k < count; k++) m->run[k] = m->amounts[k] = (op_time){0};
     m->last = now(m);
-    status = executor_run(x, m->weights, s, 1, gradients, losses, NULL);
+    status = executor_run(x, m->weights, s, gradients, losses, NULL);
     if (status || measured_seconds(m->run, count) >= best) continue;
     best = measured_seconds(m->run, count);
     keep_run(m);
@@ -141,9 +141,8 @@ static rec_status measure_operations(measuring *m, int64_t batch, int64_t time, 
   m->run = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->run);
   m->amounts = rec_blocks_list(&m->lists, m->times->count + 1, sizeof *m->amounts);
   rec_status status = m->lists.failed ? rec_no_memory() : REC_OK;
-  for (int i = 0; !status && i < segments; i++)
-    gradients[i] = m->gradients + i * of->model->parameter_elements * of->n->element_size;
-  if (!status) status = executor_new(of->model, of->kernels, of->where, &form, &x);
+  for (int i = 0; !status && i < segments; i++) gradients[i] = m->gradients + i * trained_bytes(of);
+  if (!status) status = executor_new(of, &form, &x);
   if (!status) status = run_operations(m, x, &s, gradients, losses);
   executor_free(x);
   return status;

@@ -23,16 +23,8 @@ static const char *const part_keys[RUN_PARTS] = {
 // All recurrences have them.
 static bool is_always_run(run_part part) { return part == RAN_FORWARD || part == RAN_BACKWARD; }
 
-double *op_time_of(op_time *of, run_part part) {
-  double *const all[RUN_PARTS] = {
-      [RAN_FORWARD] = &of->forward, [RAN_BACKWARD] = &of->backward,
-      [RAN_SUMMARY] = &of->summary, [RAN_SUMMARY_BACKWARD] = &of->summary_backward,
-      [RAN_FOLD] = &of->fold,       [RAN_FOLD_BACKWARD] = &of->fold_backward};
-  return all[part];
-}
-
 double op_times_of(const op_times *times, int op, run_part part, double amount) {
-  double of_one = *op_time_of(&times->of[op], part);
+  double of_one = times->of[op].of[part];
   return part == RAN_FOLD || part == RAN_FOLD_BACKWARD ? of_one * amount
                                                        : of_one * amount / (double)times->tokens;
 }
@@ -40,7 +32,7 @@ double op_times_of(const op_times *times, int op, run_part part, double amount) 
 static rec_status read_op(const char *path, const cJSON *json, op_time *of) {
   rec_status status = REC_OK;
   for (int part = 0; !status && part < RUN_PARTS; part++)
-    status = read_time(path, json, part_keys[part], is_always_run(part), op_time_of(of, part));
+    status = read_time(path, json, part_keys[part], is_always_run(part), &of->of[part]);
   return status;
 }
 
@@ -90,13 +82,13 @@ static const char *name_of_operation(const trained_model *of, const model_op *op
                        : of->kernels[op->kernel].signature->name;
 }
 
-static void describe_op(op_time *t, const char *name, cJSON *list) {
+static void describe_op(const op_time *t, const char *name, cJSON *list) {
   cJSON *item = cJSON_CreateObject();
   cJSON_AddItemToArray(list, item);
   cJSON_AddStringToObject(item, "name", name);
   for (int part = 0; part < RUN_PARTS; part++)
-    if (is_always_run(part) || *op_time_of(t, part) > 0)
-      cJSON_AddNumberToObject(item, part_keys[part], *op_time_of(t, part) / US);
+    if (is_always_run(part) || t->of[part] > 0)
+      cJSON_AddNumberToObject(item, part_keys[part], t->of[part] / US);
 }
 
 void op_times_describe(const op_times *times, const trained_model *of, cJSON *object) {

@@ -4,12 +4,10 @@
 
 #include "runtime/train/model/execute.h"
 
-// By run_part (execute.h).
+// Summaries are of as many tokens, without their results; folds of the states of one sequence
+// through one summary. 0: the recurrence has none.
 typedef struct op_time {
-  double forward, backward;
-  // of as many tokens, without their results; 0: the recurrence has none
-  double summary, summary_backward;
-  double fold, fold_backward;  // the states of one sequence through one summary
+  double of[RUN_PARTS];
 } op_time;
 
 // For one thread. An operation takes its time in proportion to the tokens, but for folds.
@@ -34,7 +32,5 @@ void op_times_free(op_times *times);
 rec_status op_times_measure(const trained_model *of, const train_block *block, int64_t batch,
                             int64_t time, int segments, op_times *times);
 
-// The time of a part of an operation.
-double *op_time_of(op_time *of, run_part part);
 // Seconds of a part of operation `op`, of so much as executor_watch tells.
 double op_times_of(const op_times *times, int op, run_part part, double amount);

@@ -271,14 +271,14 @@ void seams_end(seams *s) {
 // From GPU to GPU: a block of all states of an operation, or of their gradients, at the seam to the
 // place before or behind.
 static void move_at_seam(seams *s, const model_op *op, bool receives, bool backward, int block) {
-  device_message list[MOST_VARIABLES];
+  listed_message list[MOST_VARIABLES];
   int seam = receives == backward ? s->count : 0, peer = seam_rank(s, s->place + (seam ? 1 : -1));
   if (!op->state_count) return;
   for (int k = 0; k < op->state_count; k++) {
     int state = op->states[k];
     byte_range range = block_byte_range(s, state, block);
     char *bytes = backward ? seams_gradient(s, seam, state) : seams_state(s, seam, state);
-    list[k] = (device_message){.receives = receives,
+    list[k] = (listed_message){.receives = receives,
                                .peer = peer,
                                .kind = backward ? MESSAGE_COTANGENTS : state_message_kind(s, state),
                                .bytes = bytes + range.first,
@@ -297,9 +297,9 @@ void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool rec
   for (int i = ops.first; s->direct && i < ops.end; i++)
     for (int k = 0; k < m->ops[i].state_count; k++) {
       const model_state *state = &m->states[m->ops[i].states[k]];
-      device_message *to =
+      listed_message *to =
           receives ? &s->joined_in[s->joined_in_count++] : &s->joined_out[s->joined_out_count++];
-      *to = (device_message){.receives = receives,
+      *to = (listed_message){.receives = receives,
                              .peer = seam_rank(s, s->place + (receives ? -1 : 1)),
                              .kind = state_message_kind(s, m->ops[i].states[k]),
                              .bytes = states + state->place * batch * size,
@@ -307,7 +307,7 @@ void seams_join(seams *s, const seams *of, op_range ops, int64_t batch, bool rec
     }
 }
 
-static void move_joined(const seams *s, const device_message *list, int *count) {
+static void move_joined(const seams *s, const listed_message *list, int *count) {
   if (*count)
     ranks_move(s->line, list, *count,
                (message_place){s->here->step, -1, "states of the next shards"});

@@ -55,7 +55,7 @@ typedef struct seams {
   void *lists;
   seam_messages of;
   int last_step;                           // of the backward pass that has cotangents; -1: none has
-  device_message *joined_in, *joined_out;  // with the last cotangents; only between GPUs
+  listed_message *joined_in, *joined_out;  // with the last cotangents; only between GPUs
   int joined_in_count, joined_out_count;
   // of a run
   const shard *here, *there;

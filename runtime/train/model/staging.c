@@ -8,69 +8,67 @@
 #include <string.h>
 
 #include "runtime/internal.h"
+#include "runtime/train/model/leaves.h"
 
 static int64_t staged_state_bytes(const compute *c, const train_model *m, int64_t batch) {
   return m->state_elements * batch * c->n->element_size;
 }
 
-typedef struct staged_part {
-  void **memory;
-  int64_t bytes;
-} staged_part;
-
 // `there`: in the memory of the place.
-static rec_status allocate_parts(const compute *c, const staged_part *parts, size_t count,
-                                 bool there) {
+static rec_status open_rows(const staging *s, bool there, staged_rows *r) {
+  const int64_t tokens = s->form.batch * s->time;
+  const struct {
+    void **memory;
+    size_t size;
+  } parts[] = {{(void **)&r->tokens, sizeof *r->tokens},
+               {(void **)&r->targets, sizeof *r->targets},
+               {(void **)&r->weights, sizeof *r->weights},
+               {(void **)&r->losses, sizeof *r->losses},
+               {(void **)&r->hits, sizeof *r->hits}};
   rec_status status = REC_OK;
-  for (size_t i = 0; !status && i < count; i++)
+  for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++) {
+    const int64_t bytes = tokens * (int64_t)parts[i].size;
     if (there)
-      status = c->ops->allocate(c, parts[i].bytes, parts[i].memory);
-    else if (!(*parts[i].memory = calloc((size_t)parts[i].bytes + 1, 1)))
+      status = s->c->ops->allocate(s->c, bytes, parts[i].memory);
+    else if (!(*parts[i].memory = calloc((size_t)bytes + 1, 1)))
       status = rec_no_memory();
+  }
   return status;
 }
 
-static rec_status open_cut(staging *s) {
-  int64_t tokens = s->form.batch * s->time;
-  const staged_part parts[] = {{(void **)&s->cut.tokens, tokens * (int64_t)sizeof *s->cut.tokens},
-                               {(void **)&s->cut.targets, tokens * (int64_t)sizeof *s->cut.targets},
-                               {(void **)&s->cut.weights, tokens * (int64_t)sizeof *s->cut.weights},
-                               {(void **)&s->cut.losses, tokens * (int64_t)sizeof *s->cut.losses},
-                               {(void **)&s->cut.hits, tokens}};
-  return allocate_parts(s->c, parts, sizeof parts / sizeof *parts, false);
+static void close_rows(const staging *s, bool there, const staged_rows *r) {
+  void *parts[] = {r->tokens, r->targets, r->weights, r->losses, r->hits};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (there)
+      s->c->ops->release(s->c, parts[i]);
+    else
+      free(parts[i]);
 }
 
 static rec_status open_there(staging *s) {
-  const train_model *m = s->model;
-  int64_t tokens = s->form.batch * s->time;
-  size_t states = (size_t)m->state_count + 1;
+  size_t states = (size_t)s->model->state_count + 1;
   s->before = calloc(3 * states, sizeof *s->before);
   if (!s->before) return rec_no_memory();
   s->after = s->before + states;
   s->d_before = s->after + states;
-  const staged_part parts[] = {
-      {(void **)&s->tokens, tokens * (int64_t)sizeof *s->tokens},
-      {(void **)&s->targets, tokens * (int64_t)sizeof *s->targets},
-      {(void **)&s->weights, tokens * (int64_t)sizeof *s->weights},
-      {(void **)&s->losses, tokens * (int64_t)sizeof *s->losses},
-      {(void **)&s->hits, tokens},
-      {(void **)&s->states, 3 * staged_state_bytes(s->c, m, s->form.batch)}};
-  return allocate_parts(s->c, parts, sizeof parts / sizeof *parts, true);
+  rec_status status = open_rows(s, true, &s->there);
+  return status ? status
+                : s->c->ops->allocate(s->c, 3 * staged_state_bytes(s->c, s->model, s->form.batch),
+                                      (void **)&s->states);
 }
 
 rec_status staging_open(const compute *c, const train_model *m, const executor_form *form,
                         int64_t from, int64_t time, staging *s) {
   *s = (staging){.c = c, .model = m, .form = *form, .from = from, .time = time};
-  rec_status status = form->segment < form->time ? open_cut(s) : REC_OK;
+  rec_status status = form->segment < form->time ? open_rows(s, false, &s->cut) : REC_OK;
   return status || compute_is_host(c) ? status : open_there(s);
 }
 
 void staging_close(staging *s) {
   if (!s->c) return;
-  void *cut[] = {s->cut.tokens, s->cut.targets, s->cut.weights, s->cut.losses, s->cut.hits};
-  for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) free(cut[i]);
-  void *parts[] = {s->tokens, s->targets, s->weights, s->losses, s->hits, s->states};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) s->c->ops->release(s->c, parts[i]);
+  close_rows(s, false, &s->cut);
+  close_rows(s, true, &s->there);
+  s->c->ops->release(s->c, s->states);
   free(s->before);
 }
 
@@ -86,13 +84,6 @@ static void reorder(const staging *s, const shard *here, int64_t time, void *fro
       memcpy(back ? row : next, back ? next : row, bytes);
       next += bytes;
     }
-}
-
-static const void *cut_rows(const staging *s, const shard *here, int64_t time, const void *from,
-                            void *room, size_t size) {
-  if (!room || !from) return from;
-  reorder(s, here, time, (void *)(uintptr_t)from, room, size, false);
-  return room;
 }
 
 // Where a state of the shard's sequences lies in one of the three blocks.
@@ -119,31 +110,33 @@ static rec_status enter_states(const staging *s, const shard *here, staged_ends 
   return status;
 }
 
-// The same rows in the memory of the place; `room` has that for them.
-static rec_status upload_rows(const staging *s, const void **from, void *room, int64_t bytes) {
-  if (!*from) return REC_OK;
-  rec_status status = s->c->ops->upload(s->c, room, *from, bytes);
-  *from = room;
+// Some rows of a shard to where the run reads them: by `cut` to the order of segments, by `there` to
+// the memory of the place.
+static rec_status enter_rows(const staging *s, const shard *here, int64_t time, const void **from,
+                             void *cut, void *there, size_t size) {
+  if (*from && cut) {
+    reorder(s, here, time, (void *)(uintptr_t)*from, cut, size, false);
+    *from = cut;
+  }
+  if (!*from || !there || !time) return REC_OK;
+  rec_status status = s->c->ops->upload(s->c, there, *from, here->batch * time * (int64_t)size);
+  *from = there;
   return status;
 }
 
 rec_status staging_enter(const staging *s, const shard *here, staged_ends ends, shard *there) {
-  int64_t rest = here->time - s->from, time = rest < s->time ? rest : s->time,
-          tokens = here->batch * time;
+  const int64_t rest = here->time - s->from, time = most_of(least_of(rest, s->time), 0);
   *there = *here;
-  there->time = time > 0 ? time : 0;
-  there->tokens = cut_rows(s, here, time, here->tokens, s->cut.tokens, sizeof *s->tokens);
-  there->targets = cut_rows(s, here, time, here->targets, s->cut.targets, sizeof *s->targets);
-  there->weights = cut_rows(s, here, time, here->weights, s->cut.weights, sizeof *s->weights);
-  if (time <= 0 || compute_is_host(s->c)) return REC_OK;
-  rec_status status =
-      upload_rows(s, (const void **)&there->tokens, s->tokens, tokens * (int64_t)sizeof *s->tokens);
+  there->time = time;
+  rec_status status = enter_rows(s, here, time, (const void **)&there->tokens, s->cut.tokens,
+                                 s->there.tokens, sizeof *there->tokens);
   if (!status)
-    status = upload_rows(s, (const void **)&there->targets, s->targets,
-                         tokens * (int64_t)sizeof *s->targets);
+    status = enter_rows(s, here, time, (const void **)&there->targets, s->cut.targets,
+                        s->there.targets, sizeof *there->targets);
   if (!status)
-    status = upload_rows(s, (const void **)&there->weights, s->weights,
-                         tokens * (int64_t)sizeof *s->weights);
+    status = enter_rows(s, here, time, (const void **)&there->weights, s->cut.weights,
+                        s->there.weights, sizeof *there->weights);
+  if (!time || compute_is_host(s->c)) return status;
   there->before = s->before;
   there->after = s->after;
   there->d_before = here->d_before ? s->d_before : NULL;
@@ -179,7 +172,7 @@ static rec_status download_rows(const staging *s, const shard *here, const shard
 }
 
 float *staging_losses(const staging *s, float *here) {
-  return s->losses ? s->losses : here && s->cut.losses ? s->cut.losses : here;
+  return s->there.losses ? s->there.losses : here && s->cut.losses ? s->cut.losses : here;
 }
 
 rec_status staging_take_losses(const staging *s, const shard *here, const shard *there,
@@ -189,7 +182,7 @@ rec_status staging_take_losses(const staging *s, const shard *here, const shard 
 }
 
 uint8_t *staging_hits(const staging *s, uint8_t *here) {
-  return s->hits ? s->hits : here && s->cut.hits ? s->cut.hits : here;
+  return s->there.hits ? s->there.hits : here && s->cut.hits ? s->cut.hits : here;
 }
 
 rec_status staging_take_hits(const staging *s, const shard *here, const shard *there,

@@ -4,20 +4,21 @@
 
 #include "runtime/train/model/execute.h"
 
+// The rows of the tokens, and what a run says of each.
+typedef struct staged_rows {
+  token_id *tokens, *targets;
+  float *weights, *losses;
+  uint8_t *hits;
+} staged_rows;
+
 typedef struct staging {
   const compute *c;
   const train_model *model;
   executor_form form;
   // the tokens of each sequence that run here: the first, and how many at most
   int64_t from, time;
-  struct staged_room {  // in the host's memory, segment after segment; NULL without segments
-    token_id *tokens, *targets;
-    float *weights, *losses;
-    uint8_t *hits;
-  } cut;
-  token_id *tokens, *targets;  // not on the host, as all that follows
-  float *weights, *losses;     // losses: of each target
-  uint8_t *hits;
+  staged_rows cut;                     // in the host's memory; NULL without segments
+  staged_rows there;                   // where the model runs, but not on the host, as what follows
   char *states;                        // before, after, d_before: blocks of `batch` sequences
   void **before, **after, **d_before;  // by state
 } staging;

@@ -12,9 +12,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "compiler/abi/clock.h"
 #include "runtime/train/report/plot.h"
 
 static const char prefix[] = "events.out.tfevents.";
@@ -88,9 +88,7 @@ static rec_status put_record(FILE *file, const char *event, size_t size) {
 // An event with the field behind its time and step: text as it stands.
 static rec_status put_event(FILE *file, int64_t step, int field, const char *text, size_t size) {
   made_text event;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  double seconds = clock_seconds(CLOCK_REALTIME);
   uint64_t bits;
   memcpy(&bits, &seconds, sizeof bits);
   if (!text_open(&event)) return rec_no_memory();
