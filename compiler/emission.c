@@ -223,17 +223,18 @@ static void dump_gpu_cost(compilation *c, FILE *out) {
   c->failure = artifact_gpu_cost(c->memory, &c->whole, c->linked, c->gpu_object, out);
 }
 
+static void print_sizes(FILE *out, const codegen_function_sizes *sizes) {
+  vec_each(const codegen_function_size, f, *sizes)
+    fprintf(out, "%6d %s\n", f->instructions, f->symbol);
+}
+
 static void dump_gpu_functions(compilation *c, FILE *out) {
-  for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
-            c->gpu_object->functions.items[i].symbol);
+  if (c->gpu_object) print_sizes(out, &c->gpu_object->functions);
 }
 
 static void dump_functions(compilation *c, FILE *out) {
   dump_gpu_functions(c, out);
-  for (int i = 0; i < c->object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
-            c->object->functions.items[i].symbol);
+  print_sizes(out, &c->object->functions);
 }
 
 // ---- the table -------------------------------------------------------------------------------

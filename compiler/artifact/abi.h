@@ -270,6 +270,8 @@ abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol)
 // Whether the arguments of both are the same struct.
 bool abi_same_arguments(const abi_recurrence *left, const abi_recurrence *right);
 
+// The field of this kind; of an axis, or of a part of a memory, by its index (else -1).
+const abi_field *abi_field_of(const abi_recurrence *abi, abi_field_kind kind, int index);
 // The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none.
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
 // The axes of one entry of a memory in the order of memory: header positions. Returns their number.

@@ -40,9 +40,7 @@ static const char *header_kind_text(kernel_kind kind) {
 }
 
 static const char *header_axis_name(const printer *p, int axis) {
-  vec_each(const abi_field, field, p->abi->fields)
-    if (field->kind == ABI_AXIS && field->index == axis) return field->name;
-  ICE("artifact", "axis %d has no field", axis);
+  return abi_field_of(p->abi, ABI_AXIS, axis)->name;
 }
 
 static const abi_memory *slot_memory(const printer *p, const codegen_slot *slot) {

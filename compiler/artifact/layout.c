@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "compiler/artifact/abi.h"
+#include "compiler/base/ice.h"
 
 // Words that C or C++ reserves, types of the header, and macros of compilers and of the C library.
 static const char reserved_words[] =
@@ -180,6 +181,12 @@ abi_recurrence *abi_layout(arena *a, const typed_body *body, const char *symbol)
     }
   }
   return abi;
+}
+
+const abi_field *abi_field_of(const abi_recurrence *abi, abi_field_kind kind, int index) {
+  vec_each(const abi_field, field, abi->fields)
+    if (field->kind == kind && field->index == index) return field;
+  ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
 }
 
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag) {

@@ -23,10 +23,7 @@ codegen_bytes artifact_saved_numbers(arena *a, const abi_recurrence *abi) {
 static const size_formula *axis_formula(arena *a, const abi_recurrence *abi, int axis) {
   int64_t size = abi->body->axes.items[axis].size;
   if (size != TYPED_RUNTIME_SIZE) return size_number(a, size);
-  for (int i = 0; i < abi->fields.count; i++)
-    if (abi->fields.items[i].kind == ABI_AXIS && abi->fields.items[i].index == axis)
-      return size_name(a, abi->fields.items[i].name);
-  ICE("artifact", "axis %d has no field", axis);
+  return size_name(a, abi_field_of(abi, ABI_AXIS, axis)->name);
 }
 
 // The bytes of a count of numbers, each of which takes `bytes`.

@@ -34,6 +34,15 @@ static int32_t put_table_bytes(table_builder *b, const void *data, size_t size) 
   return position;
 }
 
+// The items of a VEC.
+#define put_table_items(b, v) put_table_bytes((b), (v).items, sizeof *(v).items *(size_t)(v).count)
+
+static int32_t put_table_axes(table_builder *b, const int *axes, int count) {
+  int32_t narrow[TYPED_MAX_AXES];
+  for (int i = 0; i < count; i++) narrow[i] = axes[i];
+  return put_table_bytes(b, narrow, sizeof *narrow * (size_t)count);
+}
+
 static int32_t put_table_text(table_builder *b, const char *text) {
   return put_table_bytes(b, text, strlen(text) + 1);
 }
@@ -43,8 +52,8 @@ static int32_t put_table_text(table_builder *b, const char *text) {
 typedef VEC(rec_table_size_step) size_steps;
 
 static int named_axis(const typed_body *body, const char *name) {
-  for (int i = 0; i < body->axes.count; i++)
-    if (strcmp(body->axes.items[i].name, name) == 0) return i;
+  int axis = body_axis_named(body, name);
+  if (axis >= 0) return axis;
   ICE("artifact", "size expression names '%s', which is no axis of %s", name, body->name);
 }
 
@@ -97,24 +106,17 @@ static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) 
   return depth;
 }
 
-static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int index) {
-  for (int i = 0; i < abi->fields.count; i++)
-    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index)
-      return abi->fields.items[i].offset;
-  ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
-}
-
 static rec_table_axis axis_row(table_builder *b, int index) {
   const typed_axis *axis = &b->abi->body->axes.items[index];
   rec_table_axis row = {.size = axis->size == TYPED_RUNTIME_SIZE ? REC_RUNTIME_SIZE : axis->size,
                         .name_at = put_table_text(b, axis->name),
-                        .field = field_offset(b->abi, ABI_AXIS, index),
+                        .field = abi_field_of(b->abi, ABI_AXIS, index)->offset,
                         .least = (int32_t)axis->least};
   if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
     size_steps steps = {0};
     if (size_program(b, axis->size_expr, &steps) > REC_SIZE_STACK)
       ICE("artifact", "size expression of axis %s is too deep", axis->name);
-    row.expression_at = put_table_bytes(b, steps.items, sizeof *steps.items * (size_t)steps.count);
+    row.expression_at = put_table_items(b, steps);
     row.expression_count = steps.count;
     row.expression_text_at = put_table_text(b, expr_to_text(b->arena, axis->size_expr));
   }
@@ -167,10 +169,8 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
       .depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 0,
       .stored = stored_as(abi_number_type(memory, dtype))};
   int axes[TYPED_MAX_AXES];
-  int32_t narrow[TYPED_MAX_AXES];
   row.axis_count = abi_axes(abi, memory, axes);
-  for (int i = 0; i < row.axis_count; i++) narrow[i] = axes[i];
-  row.axes_at = put_table_bytes(b, narrow, sizeof *narrow * (size_t)row.axis_count);
+  row.axes_at = put_table_axes(b, axes, row.axis_count);
   bool value = memory->role <= ABI_HT && memory->tensor >= 0;
   if (checked && value && abi->body->tensors.items[memory->tensor].promised) {
     row.promised = true;
@@ -185,7 +185,7 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
 
 // What a segment leaves of a state: memory of a summary, which the caller never sees.
 static rec_table_memory transfer_row(table_builder *b, const codegen_slot *slot) {
-  int32_t axes[TYPED_MAX_AXES];
+  int axes[TYPED_MAX_AXES];
   const typed_tensor *state = &b->abi->body->tensors.items[slot->tensor];
   rec_table_memory row = {.name_at = put_table_text(b, state->name),
                           .shape_at = put_table_text(b, ""),
@@ -198,7 +198,7 @@ static rec_table_memory transfer_row(table_builder *b, const codegen_slot *slot)
                           .stored = REC_STORED_NUMBER};
   for (int i = 0; i < state->axis_count; i++)
     if (axis_in(slot->axes, state->axes[i])) axes[row.axis_count++] = state->axes[i];
-  row.axes_at = put_table_bytes(b, axes, sizeof *axes * (size_t)row.axis_count);
+  row.axes_at = put_table_axes(b, axes, row.axis_count);
   return row;
 }
 
@@ -222,11 +222,10 @@ static rec_table_count byte_count_row(table_builder *b, const codegen_bytes *cou
   for (int i = 0; i < count->terms.count; i++)
     vec_push(b->arena, &terms,
              (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
-  return (rec_table_count){
-      .constant = count->constant,
-      .per_instance = count->per_instance,
-      .term_count = terms.count,
-      .terms_at = put_table_bytes(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+  return (rec_table_count){.constant = count->constant,
+                           .per_instance = count->per_instance,
+                           .term_count = terms.count,
+                           .terms_at = put_table_items(b, terms)};
 }
 
 // Among the clones of its processor.
@@ -252,20 +251,17 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
                               .accumulated = slot->accumulated,
                               .single = slot->single});
   }
-  rec_table_kernel row = {
-      .scratch = byte_count_row(b, &compiled->scratch),
-      .slot_count = slots.count,
-      .slots_at = put_table_bytes(b, slots.items, sizeof *slots.items * (size_t)slots.count),
-      .grid_count = k->grid_count,
-      .lane_axis = k->lane_axis,
-      .lane_block = k->lane_block,
-      .reads_saved = compiled->reads_saved,
-      .writes_saved = compiled->writes_saved,
-      .time_splits = compiled->time_splits,
-      .sequences = compiled->batched ? compiled->batched->sequences : 0};
-  int32_t grid[TYPED_MAX_AXES];
-  for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
-  row.grid_at = put_table_bytes(b, grid, sizeof *grid * (size_t)k->grid_count);
+  rec_table_kernel row = {.scratch = byte_count_row(b, &compiled->scratch),
+                          .slot_count = slots.count,
+                          .slots_at = put_table_items(b, slots),
+                          .grid_count = k->grid_count,
+                          .lane_axis = k->lane_axis,
+                          .lane_block = k->lane_block,
+                          .reads_saved = compiled->reads_saved,
+                          .writes_saved = compiled->writes_saved,
+                          .time_splits = compiled->time_splits,
+                          .sequences = compiled->batched ? compiled->batched->sequences : 0};
+  row.grid_at = put_table_axes(b, k->grid_axes, k->grid_count);
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
@@ -291,12 +287,6 @@ static void add_address(table_builder *b, size_t offset, const char *symbol) {
   vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
 }
 
-static int32_t put_place_axes(table_builder *b, const tile_place *place) {
-  int32_t axes[TYPED_MAX_AXES];
-  for (int i = 0; i < place->axis_count; i++) axes[i] = place->axes[i];
-  return put_table_bytes(b, axes, sizeof *axes * (size_t)place->axis_count);
-}
-
 // What a kernel that makes summaries leaves in them.
 static int32_t put_parts(table_builder *b, const kernel *k, const codegen_kernel *host,
                          int32_t *count) {
@@ -306,11 +296,11 @@ static int32_t put_parts(table_builder *b, const kernel *k, const codegen_kernel
   for (int i = 0; i < parts.count; i++) {
     rec_table_part part = parts.items[i].row;
     part.axis_count = parts.items[i].place->axis_count;
-    part.axes_at = put_place_axes(b, parts.items[i].place);
+    part.axes_at = put_table_axes(b, parts.items[i].place->axes, part.axis_count);
     vec_push(b->arena, &rows, part);
   }
   *count = rows.count;
-  return put_table_bytes(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  return put_table_items(b, rows);
 }
 
 static void add_parts(table_builder *b, const kernel *k, rec_table_gpu_kernel *row) {
@@ -402,12 +392,11 @@ static void put_delay_rows(table_builder *b, rec_table *table, const artifact_re
   VEC(rec_table_rows) rows = {0};
   vec_each(artifact_row_sources, x, all) {
     x->rows.source_count = x->sources.count;
-    x->rows.sources_at =
-        put_table_bytes(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
+    x->rows.sources_at = put_table_items(b, x->sources);
     vec_push(b->arena, &rows, x->rows);
   }
   table->rows_count = rows.count;
-  table->rows_at = put_table_bytes(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  table->rows_at = put_table_items(b, rows);
   table->inner_memories_at = put_table_bytes(b, artifact_inner_memories(b->arena, r),
                                              sizeof(int32_t) * (size_t)r->inner->memories.count);
   add_address(b, offsetof(rec_table, inner), b->inner);
@@ -430,9 +419,7 @@ static void put_begins(table_builder *b, rec_table *table) {
     vec_push(b->arena, &begins, row);
   }
   table->begin_count = begins.count;
-  if (begins.count)
-    table->begins_at =
-        put_table_bytes(b, begins.items, sizeof *begins.items * (size_t)begins.count);
+  if (begins.count) table->begins_at = put_table_items(b, begins);
 }
 
 static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
@@ -441,10 +428,10 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table_builder b = {.arena = a, .abi = abi, .inner = inner};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
-                     .batch_field = field_offset(abi, ABI_BATCH, -1),
-                     .time_field = field_offset(abi, ABI_TIME, -1),
-                     .sequences_field = field_offset(abi, ABI_SEQUENCES, -1),
-                     .cu_seqlens_field = field_offset(abi, ABI_CU_SEQLENS, -1),
+                     .batch_field = abi_field_of(abi, ABI_BATCH, -1)->offset,
+                     .time_field = abi_field_of(abi, ABI_TIME, -1)->offset,
+                     .sequences_field = abi_field_of(abi, ABI_SEQUENCES, -1)->offset,
+                     .cu_seqlens_field = abi_field_of(abi, ABI_CU_SEQLENS, -1)->offset,
                      .axis_count = abi->body->axes.count,
                      .memory_count = abi->memories.count,
                      .chunk = r->kernels->chunk};
@@ -452,7 +439,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.name_at = put_table_text(&b, abi->symbol);
   VEC(rec_table_axis) axes = {0};
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
-  table.axes_at = put_table_bytes(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
+  table.axes_at = put_table_items(&b, axes);
   VEC(rec_table_memory) memories = {0};
   for (int i = 0; i < abi->memories.count; i++)
     vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
@@ -460,8 +447,7 @@ static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_r
   table.inner_memory_count = b.transfers.count;
   for (int i = 0; i < b.transfers.count; i++)
     vec_push(a, &memories, transfer_row(&b, b.transfers.items[i]));
-  table.memories_at =
-      put_table_bytes(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
+  table.memories_at = put_table_items(&b, memories);
   codegen_bytes saved = artifact_saved_numbers(a, abi);
   table.saved = byte_count_row(&b, &saved);
   vec_each(const codegen_kernel, compiled, kernels->host) {

@@ -98,12 +98,6 @@ static bool adds_slots_alone(const scan *s, const scan_state *state) {
   return state->sources.count > 0;
 }
 
-static bool is_alone_in_group(const scan *s, int index) {
-  for (int i = 0; i < s->state_count; i++)
-    if (i != index && s->states[i].group == s->states[index].group) return false;
-  return true;
-}
-
 static void write_slot(scan *s, scan_state *state, const scan_product *link) {
   vec_each(const scan_product, earlier, s->states[link->state].increment.products) {
     scan_product written = *link;
@@ -116,7 +110,7 @@ static void write_slot(scan *s, scan_state *state, const scan_product *link) {
 
 bool lag_matrix_written(scan *s, int index) {
   scan_state *state = &s->states[index];
-  if (!adds_slots_alone(s, state) || !is_alone_in_group(s, index)) return false;
+  if (!adds_slots_alone(s, state) || !scan_is_alone(s, index)) return false;
   tile_pair before = scan_before(s, index);
   if (state->decay_value != NO_VALUE) {
     tile_pair decay = scan_first_step(s, scan_pure(s, state->decay_value));

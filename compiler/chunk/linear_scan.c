@@ -15,7 +15,6 @@
 // The four rules of stable chunk programs hold by construction. Every exponent is a one-sided sum
 // towards a reference; decays that differ along keys or values are products towards a reference.
 // Pairs get their exact decay. Division is an operation. Decays and keys are masked on padded rows.
-#include <string.h>
 
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
@@ -202,10 +201,7 @@ static void check_scan_states(scan *s) {
 static void make_scan_body(scan *s, const recurrence *from) {
   s->body = ARENA_NEW(s->arena, typed_body);
   *s->body = from->body;
-  s->body->values.items = ARENA_ARRAY(s->arena, typed_value, from->body.values.count);
-  memcpy(s->body->values.items, from->body.values.items,
-         sizeof *s->body->values.items * (size_t)from->body.values.count);
-  s->body->values.capacity = from->body.values.count;
+  vec_keep(s->arena, &s->body->values);
   // what is appended leaves the original as it is
   s->body->tensors.capacity = from->body.tensors.count;
 }

@@ -47,16 +47,13 @@ static int axis_of_mixing(const scan *s, int state) {
   if (!along || (along & (along - 1)) || (kept | along) != tensor->axis_set) return -1;
   for (value_id i = 0; i <= tensor->assigned; i++)
     if (needed[i] && !made[i] && scan_multiplies_apart(s, i, tensor->axis_set & ~along)) return -1;
-  int axis = 0;
-  while (!axis_in(along, axis)) axis++;
+  int axis = axis_first(along);
   int64_t size = s->body->axes.items[axis].size;
   return size >= 2 && size <= TILE_PARTS_MAX ? axis : -1;
 }
 
 bool mixed_fits(const scan *s, int state) {
-  for (int i = 0; i < s->state_count; i++)
-    if (i != state && s->states[i].group == s->states[state].group) return false;
-  return s->host && s->states[state].structure->class == STATE_LINEAR &&
+  return s->host && scan_is_alone(s, state) && s->states[state].structure->class == STATE_LINEAR &&
          axis_of_mixing(s, state) >= 0;
 }
 

@@ -91,6 +91,12 @@ static bool is_made(const scan *s, int group, const bool *made, const typed_valu
 }
 
 // A lag may remember what stands behind it.
+bool scan_is_alone(const scan *s, int state) {
+  for (int i = 0; i < s->state_count; i++)
+    if (i != state && s->states[i].group == s->states[state].group) return false;
+  return true;
+}
+
 bool *scan_made_of(const scan *s, int group) {
   bool *made = ARENA_ARRAY(s->arena, bool, s->body->values.count);
   for (bool grows = true; grows;) {

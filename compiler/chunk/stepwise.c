@@ -38,17 +38,11 @@ static bool is_cheap_entry(value_op op) {
   }
 }
 
-static bool is_coupled_state(const scan *s, int state) {
-  for (int i = 0; i < s->state_count; i++)
-    if (i != state && s->states[i].group == s->states[state].group) return true;
-  return false;
-}
-
 bool stepwise_fits(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
   const bool *made = scan_made_of(s, s->states[state].group), *needed = scan_needed_by(s, state);
   int operations = 0;
-  if (tensor->complex || is_coupled_state(s, state)) return false;
+  if (tensor->complex || !scan_is_alone(s, state)) return false;
   for (value_id i = 0; i <= tensor->assigned; i++) {
     value_op op = s->body->values.items[i].op;
     if (!needed[i] || !made[i]) continue;

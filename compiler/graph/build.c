@@ -54,8 +54,7 @@ static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
                       "expected a model with one embed and one output, found %d output%s and %s",
                       in->outputs.count, in->outputs.count == 1 ? "" : "s",
                       b->embedding == NONE ? "no embed" : "an embed");
-  axis_order order = {.count = t->axis_count};
-  memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+  axis_order order = order_of_tensor(t);
   if (order_elements(in->body, order) != b->model->vocabulary)
     return diag_error(b->diag, t->span,
                       "expected an output of %d numbers, one for each symbol of embed, found %s",
@@ -228,8 +227,7 @@ static void add_inputs(graph_builder *b, graph_model *layer) {
 
 static trunk_row output_row(instance *in, int output) {
   const typed_tensor *t = &in->output_tensors.items[output];
-  axis_order order = {.count = t->axis_count};
-  memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+  axis_order order = order_of_tensor(t);
   return (trunk_row){trunk_lift(in, in->outputs.items[output]), trunk_order(in, order), t->complex};
 }
 

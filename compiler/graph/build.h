@@ -116,6 +116,8 @@ value_id instance_add_param(instance *in, const char *name, axis_order order, gr
 value_id trunk_add_param(instance *in, const char *name, axis_order order, bool complex,
                          graph_use use);
 axis_order order_of_set(axis_set set);
+// The axes of a tensor as it has them in memory.
+axis_order order_of_tensor(const typed_tensor *tensor);
 int64_t order_elements(const typed_body *body, axis_order order);
 axis_set order_set(axis_order order);
 // "D, N": the names of a header, or "none".

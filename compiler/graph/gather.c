@@ -228,8 +228,7 @@ static void make_gather_rows(gathering *g) {
   for (value_id v = 0; v < g->count; v++) {
     if (!g->live[v] || !is_trunk_input(g, v)) continue;
     const typed_tensor *t = &b->trunk->tensors.items[trunk_value_at(g, v)->index];
-    axis_order order = {.count = t->axis_count};
-    memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+    axis_order order = order_of_tensor(t);
     add_gather_row(g, v, order);
   }
   for (int i = 0; i < b->ops.count; i++)
@@ -318,8 +317,7 @@ static value_id extract_input(extraction *x, value_id v) {
 static value_id extract_param(extraction *x, const typed_value *value) {
   graph_builder *b = x->g->b;
   const typed_tensor *t = &b->trunk->tensors.items[value->index];
-  axis_order order = {.count = t->axis_count};
-  memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+  axis_order order = order_of_tensor(t);
   int tensor = add_extracted_tensor(x, TENSOR_PARAM, "p", x->op->uses.count, order, t->complex);
   vec_push(b->arena, &x->op->uses, b->tensors.items[value->index].use);
   return append_extracted(x, (typed_value){.op = VALUE_PARAM, .index = tensor});
@@ -495,8 +493,7 @@ static void place_outputs(gathering *g, graph_op *op) {
       name = trunk_value_at(g, g->rows.items[place].value)->name;
     } else {  // an output that nothing reads
       const typed_tensor *t = &b->trunk->tensors.items[-1 - place];
-      order = (axis_order){.count = t->axis_count};
-      memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+      order = order_of_tensor(t);
       complex = t->complex, name = t->name;
     }
     int64_t elements = order_elements(b->trunk, order) * (complex ? 2 : 1);

@@ -286,8 +286,7 @@ static void add_recurrence_param(instance *in, const item_call *c, int op, const
   const char *path = tensor->name;
   for (int i = 0; i < c->weights.count; i++)
     if (c->weights.items[i].param == tensor->name) path = c->weights.items[i].path;
-  axis_order order = {.count = tensor->axis_count};
-  memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
+  axis_order order = order_of_tensor(tensor);
   int parameter = parameter_add(in, PARAMETER_OWN, path, c->call->span);
   for (int i = 0; i < order.count; i++)
     parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
@@ -389,8 +388,7 @@ static void add_layer_states(instance *in, int op, const typed_body *body) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
-    axis_order order = {.count = t->axis_count};
-    memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+    axis_order order = order_of_tensor(t);
     int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
                           body, order, 0, t->complex);
     b->model->states.items[state].counter = !reached.states[i];

@@ -53,12 +53,6 @@ static bool declared_tensor(instance *in, const ast_decl *decl, tensor_kind kind
                               sema_constant(in->scope, decl->high, "the upper end", &tensor->high));
 }
 
-static axis_order tensor_order(const typed_tensor *tensor) {
-  axis_order order = {.count = tensor->axis_count};
-  memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
-  return order;
-}
-
 static void set_tensor_value(instance *in, value_id trunk_value) {
   while (in->tensor_value.count < in->body->tensors.count)
     vec_push(in->b->arena, &in->tensor_value, NO_VALUE);
@@ -89,19 +83,19 @@ static bool declare_input(instance *in, const ast_decl *decl, const value_id *ar
           "expected one input without axes, the token, as the input of a model, found '%s'",
           tensor.name);
   } else if (!arguments) {  // the layer by itself
-    axis_order order = trunk_order(in, tensor_order(&tensor));
+    axis_order order = trunk_order(in, order_of_tensor(&tensor));
     int made = trunk_add_input(b, tensor.name, order, tensor.complex, 0, place);
     vec_push(b->arena, &b->ops.items[0].outputs, made);
     set_tensor_value(in, trunk_input_value(b, made));
   } else {
     if (place >= argument_count) return true;  // the call has reported it
     value_id argument = arguments[place];
-    axis_set wanted = order_set(trunk_order(in, tensor_order(&tensor)));
+    axis_set wanted = order_set(trunk_order(in, order_of_tensor(&tensor)));
     const typed_value *found = &b->trunk->values.items[argument];
     if (found->axes != wanted || found->complex != tensor.complex)
       return diag_error(b->diag, call, "expected %s%s for the input %s of %s, found %s%s",
                         tensor.complex ? "complex " : "",
-                        order_text(b->arena, in->body, tensor_order(&tensor)), tensor.name,
+                        order_text(b->arena, in->body, order_of_tensor(&tensor)), tensor.name,
                         in->item->name, found->complex ? "complex " : "",
                         set_text(b->arena, b->trunk, found->axes));
     set_tensor_value(in, argument);
@@ -119,7 +113,7 @@ static bool declare_param(instance *in, const ast_decl *decl) {
     if (!tensor.start) return false;
   }
   if (!sema_bind_tensor(in->scope, &tensor)) return false;
-  axis_order order = tensor_order(&tensor);
+  axis_order order = order_of_tensor(&tensor);
   int parameter = parameter_add(in, PARAMETER_OWN, tensor.name, decl->span);
   for (int i = 0; i < order.count; i++)
     parameter_shape(b, parameter, in->body->axes.items[order.axes[i]].size);
@@ -376,7 +370,7 @@ static bool assign_output(instance *in, const ast_name *name, const ast_expr *va
                       "expected one assignment of the output '%s', found a second", name->text);
   sema_note_name(b->program->sema, name, tensor->span, "output");
   layer_target target = {
-      .name = tensor->name, .has_axes = true, .order = tensor_order(tensor), .span = name->span};
+      .name = tensor->name, .has_axes = true, .order = order_of_tensor(tensor), .span = name->span};
   operands values = {0};
   if (!right_side(in, value, &target, 1, &values) ||
       !fits_target(in, &target, values.items[0], "the output"))

@@ -5,6 +5,8 @@
 //
 // Axes of different layers are the same axis of the trunk if name and size are equal. Sizes become
 // numbers here.
+#include <string.h>
+
 #include "compiler/base/ice.h"
 #include "compiler/graph/build.h"
 
@@ -42,6 +44,12 @@ axis_order order_of_set(axis_set set) {
   axis_order order = {0};
   for (int i = 0; i < TYPED_MAX_AXES; i++)
     if (axis_in(set, i)) order.axes[order.count++] = i;
+  return order;
+}
+
+axis_order order_of_tensor(const typed_tensor *tensor) {
+  axis_order order = {.count = tensor->axis_count};
+  memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
   return order;
 }
 

@@ -39,17 +39,13 @@ void frame_open_instance(kernel_frame *h, frame_program *p) {
   lower *l = &p->l;
   l->outside = h->at;
   l->tile_first = h->tile_first;
-  for (int i = 0; h->plan->in_tiles && i < p->p->buffers.count; i++)
+  bool in_turn = h->plan->in_tiles || h->m.chunks_outside;
+  for (int c = 0; h->m.chunks_outside && c < p->carried.count; c++)
+    l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
+                                frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
+  for (int i = 0; in_turn && i < p->p->buffers.count; i++)
     if (p->p->buffers.items[i].persistent)
       l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
-  if (h->m.chunks_outside) {
-    for (int c = 0; c < p->carried.count; c++)
-      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
-                                  frame_scratch_at(h, h->local, p->at->carried_at[c].offset));
-    for (int i = 0; i < p->p->buffers.count; i++)
-      if (p->p->buffers.items[i].persistent)
-        l->buffers[i] = frame_scratch_at(h, h->local, p->at->persistent_at[i].offset);
-  }
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     tile_role role = place->role;

@@ -45,8 +45,7 @@ void frame_clear_sums(kernel_frame *h, frame_program *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (!b->persistent) continue;
-    axis_set axes = 0;
-    for (int x = 0; x < b->axis_count; x++) axes |= axis_bit(b->axes[x]);
+    axis_set axes = plan_buffer_axes(b);
     view to = buffer_view(&p->l, b, p->l.buffers[i]);
     lower_copy_view(&p->l, NULL, &to, axes | (b->lane ? axis_bit(h->m.lane_axis) : 0));
   }

@@ -46,11 +46,8 @@ void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest
     int buffer = l->p->values[nest->values.items[i]].buffer;
     if (buffer < 0 || l->p->buffers.items[buffer].carried < 0) continue;
     int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
-    for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
-      const tile_value *v = value(l, id);
-      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed)
-        lower_value_at(l, at, id);
-    }
+    tile_id state = plan_argument_value(l->p, argument);
+    if (state != NO_TILE && l->p->values[state].needed) lower_value_at(l, at, state);
   }
 }
 

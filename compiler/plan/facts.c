@@ -172,12 +172,61 @@ bool plan_gathers_steps(const planner *q) {
   return q->m->kind != MAP_THREADS && q->m->kernel->program->form == TILE_STEP;
 }
 
+axis_set plan_buffer_axes(const plan_buffer *b) {
+  axis_set axes = 0;
+  for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
+  return axes;
+}
+
 // ---- what a value is ----
 
 bool plan_is_inline(tile_op op) { return !tile_arity(op) || tile_op_is(op, TILE_COPIES); }
 
 bool plan_at_hand(const plan *p, tile_id id) {
   return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
+}
+
+tile_id plan_argument_value(const plan *p, int argument) {
+  for (tile_id id = 0; id < p->program->values.count; id++) {
+    const tile_value *v = &p->program->values.items[id];
+    if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument) return id;
+  }
+  return NO_TILE;
+}
+
+// Operands stand before their users.
+static void read_below(const plan *p, tile_id from, tile_id id, bool moved, plan_reading *r) {
+  if (from < id) return;
+  if (from == id) {
+    r->reads = true;
+    r->moved = r->moved || moved;
+    return;
+  }
+  if (!plan_at_hand(p, from)) return;
+  const tile_value *v = &p->program->values.items[from];
+  for (int k = 0; k < tile_arity(v->op); k++)
+    read_below(p, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
+}
+
+plan_reading plan_reading_below(const plan *p, tile_id from, tile_id id) {
+  plan_reading r = {false, false};
+  read_below(p, from, id, false, &r);
+  return r;
+}
+
+plan_reading plan_reading_by_nest(const plan *p, const plan_nest *nest, tile_id id) {
+  plan_reading r = {false, false};
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = &p->program->values.items[nest->values.items[i]];
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(p, v->args[k], id, false, &r);
+  }
+  for (int k = 0; nest->two && k < 2; k++)
+    read_below(p, p->program->values.items[nest->other].args[k], id, true, &r);
+  if (nest->two && nest->scaled != NO_TILE) read_below(p, nest->scaled, id, false, &r);
+  for (int i = 0; i < nest->results.count; i++)
+    read_below(p, p->program->results.items[nest->results.items[i]].value, id, false, &r);
+  if (nest->kind == NEST_PACK) read_below(p, nest->packed, id, true, &r);
+  return r;
 }
 
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest) {

@@ -62,21 +62,6 @@ void plan_hold_values(planner *q) {
 
 // ---- states in place ----
 
-static bool reads_argument(planner *q, tile_id id, int argument, bool moved, bool *at_other_point) {
-  const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) {
-    if (tile_argument_number(v) != argument) return false;
-    if (moved) *at_other_point = true;
-    return true;
-  }
-  if (!plan_at_hand(q->p, id)) return false;
-  bool reads = false;
-  for (int k = 0; k < tile_arity(v->op); k++)
-    reads |= reads_argument(q, v->args[k], argument, moved || tile_op_is(v->op, TILE_MOVES_INDEX),
-                            at_other_point);
-  return reads;
-}
-
 // The nest that starts to overwrite the memory of `id`: a chain of sums in place begins with its
 // first operand.
 static int writing_nest(planner *q, tile_id id) {
@@ -91,25 +76,6 @@ static int writing_nest(planner *q, tile_id id) {
   return -1;
 }
 
-static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
-  const plan_nest *nest = &q->p->nests.items[n];
-  bool reads = false;
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value(q, nest->values.items[i]);
-    const plan_value *pv = &q->p->values[nest->values.items[i]];
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] == pv->dot) continue;
-      reads |= reads_argument(q, v->args[k], argument, false, at_other_point);
-    }
-  }
-  for (int i = 0; i < nest->results.count; i++)
-    reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument,
-                            false, at_other_point);
-  if (nest->kind == NEST_PACK)
-    reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
-  return reads;
-}
-
 static bool may_update_in_place(planner *q, const carried_pair *pair) {
   tile_id id = q->program->results.items[pair->result].value;
   const plan_value *pv = &q->p->values[id];
@@ -121,19 +87,15 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
   const plan_nest *w = &q->p->nests.items[written];
   bool points =
       w->kind == NEST_POINTS && !tile_op_is(value(q, id)->op, TILE_REDUCES) && w->axes == pv->tile;
-  for (int n = written; pair->argument >= 0 && n < q->p->nests.count; n++) {
-    bool other_point = false;
-    if (!nest_reads(q, n, pair->argument, &other_point)) continue;
-    if (n > written || !points || other_point) return false;
+  tile_id state = plan_argument_value(q->p, pair->argument);
+  for (int n = written; n < q->p->nests.count; n++) {
+    plan_reading r = plan_reading_by_nest(q->p, &q->p->nests.items[n], state);
+    if (r.reads && (n > written || !points || r.moved)) return false;
   }
   // other states' next values that are only an index map of this state are read after all nests
-  vec_each(const tile_result, r, q->program->results) {
-    bool other_point = false;
-    if (plan_is_carried_role(r->place.role) && pair->argument >= 0 &&
-        reads_argument(q, r->value, pair->argument, false, &other_point)) {
+  vec_each(const tile_result, r, q->program->results)
+    if (plan_is_carried_role(r->place.role) && plan_reading_below(q->p, r->value, state).reads)
       return false;
-    }
-  }
   return true;
 }
 

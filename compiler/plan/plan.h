@@ -258,6 +258,7 @@ axis_set plan_own_axes(const tile_place *place);
 // chunks_outside: whether instances that follow each other hold the same numbers, if these are
 // their own along `own`.
 bool plan_is_shared(const mapping *m, axis_set own);
+axis_set plan_buffer_axes(const plan_buffer *b);
 plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
                             int last_axis);
 // Its numbers of 32 bits (f64: of 64).
@@ -278,6 +279,16 @@ bool plan_is_inline(tile_op op);
 bool plan_is_carried_role(tile_role role);
 // Whether a value is computed at each use.
 bool plan_at_hand(const plan *p, tile_id id);
+// The value that is this argument; NO_TILE if the program does not read it.
+tile_id plan_argument_value(const plan *p, int argument);
+// Whether a value is read, and whether at another point than its own.
+typedef struct plan_reading {
+  bool reads, moved;
+} plan_reading;
+// How a nest reads the value; how `from` does, which is computed where it is used. `id` NO_TILE:
+// nothing reads it.
+plan_reading plan_reading_by_nest(const plan *p, const plan_nest *nest, tile_id id);
+plan_reading plan_reading_below(const plan *p, tile_id from, tile_id id);
 // GPU: the sum whose first operand is in the accumulator of the nest's products before them, where
 // the nest lists it; NO_TILE.
 tile_id plan_begun_sum(const plan *p, const plan_nest *nest);

@@ -403,10 +403,8 @@ static void put_nest(printer *o, int n) {
 // ---- memory ----------------------------------------------------------------------------------
 
 static void put_numbers(printer *o, const plan_buffer *b) {
-  axis_set axes = 0;
-  for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   number_type type = b->stored != NUMBER_F32 ? b->stored : o->m->f64 ? NUMBER_F64 : NUMBER_F32;
-  put_axis_set(o, axes);
+  put_axis_set(o, plan_buffer_axes(b));
   fprintf(o->out, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
 }
 

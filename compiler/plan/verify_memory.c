@@ -13,12 +13,10 @@ void check_held(checker *c, const plan_read *r) {
 }
 
 static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
-  axis_set axes = 0;
-  for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   axis_set tile = tile_of(c, id);
   if (plan_levels_of(c->m, c->p->program, id))
     tile &= ~axis_bit(tile_other_step_axis(checked_value(c, id)));
-  return axes == tile && b->lane == planned(c, id)->lane;
+  return plan_buffer_axes(b) == tile && b->lane == planned(c, id)->lane;
 }
 
 // Is a product made elsewhere with the columns that its own buffer has?

@@ -17,12 +17,10 @@
 // Below all that counts, above the smallest number of any element type that states have.
 static const double smallest_decay = 1e-37;
 
-static value_id decay_number(builder *b, double x) { return make_number(b, x); }
-
 // ---- positive values ----------------------------------------------------------------------------
 
 static value_id log_of_small(builder *b, value_id y, interval range) {
-  if (range.low < smallest_decay) y = make_binary(b, VALUE_MAX, y, decay_number(b, smallest_decay));
+  if (range.low < smallest_decay) y = make_binary(b, VALUE_MAX, y, make_number(b, smallest_decay));
   return make_unary(b, VALUE_LOG, y);
 }
 
@@ -35,7 +33,7 @@ static value_id log_of_positive(builder *b, bounds *ranges, value_id y) {
   // a difference from 1 knows no more digits than what is taken away
   bool difference = value_at(b, y)->op == VALUE_SUB;
   if (range.low >= 0.5 || (difference && range.low >= smallest_decay)) return by_rest;
-  value_id small = make_binary(b, VALUE_LESS, y, decay_number(b, 0.5));
+  value_id small = make_binary(b, VALUE_LESS, y, make_number(b, 0.5));
   return make_where(b, small, log_of_small(b, y, range), by_rest);
 }
 
@@ -86,7 +84,7 @@ static value_id make_choice(builder *b, value_op joins, value_id condition, valu
                             value_id y) {
   bool sum = joins == VALUE_ADD;
   double nothing = sum ? -INFINITY : 0;
-  value_id branches[2] = {x, y}, neutral = decay_number(b, sum ? 0 : 1), all = NO_VALUE;
+  value_id branches[2] = {x, y}, neutral = make_number(b, sum ? 0 : 1), all = NO_VALUE;
   value_list parts[2] = {{0}, {0}};
   for (int i = 0; i < 2; i++) collect_parts(b, &parts[i], joins, branches[i], 0);
   if (have_axes_of_one(b, &parts[0]) && have_axes_of_one(b, &parts[1]))
@@ -118,7 +116,7 @@ static value_id log_of_factors(builder *b, const typed_value *v, const value_id 
 
 static value_id log_of_value(builder *b, bounds *ranges, value_id id, const value_id *logs) {
   typed_value v = *value_at(b, id);
-  if (v.op == VALUE_NUMBER) return v.number >= 0 ? decay_number(b, log(v.number)) : NO_VALUE;
+  if (v.op == VALUE_NUMBER) return v.number >= 0 ? make_number(b, log(v.number)) : NO_VALUE;
   value_id found = opens_decay(v.op) ? log_of_factors(b, &v, logs) : make_gate_log(b, id, true);
   if (found != NO_VALUE || !bounds_of(ranges, id).positive) return found;
   return log_of_positive(b, ranges, id);

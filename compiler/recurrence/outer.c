@@ -7,35 +7,11 @@
 // Factors that are made of a state are written out as well, down to the sums over it. The errors of
 // a delta rule are such factors. A sum with a state itself among its factors stays: it is a read,
 // or a dense transition.
+#include "compiler/recurrence/factor.h"
 #include "compiler/recurrence/simplify.h"
 
 // beyond, scores of every pair of entries cost more than the state
-enum { RANK_MAX = 8, FACTORS_MAX = 16 };
-
-typedef struct factors {
-  value_id items[FACTORS_MAX];
-  int count;
-  bool negative;
-} factors;
-
-static bool collect_factors(const builder *b, value_id id, factors *to) {
-  const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_MUL)
-    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
-  if (v->op == VALUE_NEG) {
-    to->negative = !to->negative;
-    return collect_factors(b, v->args[0], to);
-  }
-  if (to->count == FACTORS_MAX) return false;
-  to->items[to->count++] = id;
-  return true;
-}
-
-static int only_axis(axis_set axes) {
-  for (int i = 0; i < TYPED_MAX_AXES; i++)
-    if (axes == axis_bit(i)) return i;
-  return -1;
-}
+enum { RANK_MAX = 8 };
 
 // Does a state have these axes?
 static bool fit_a_state(const builder *b, axis_set axes) {
@@ -117,14 +93,16 @@ static value_id sliced_entry(slicing *s, const factors *all, int entry, int coun
 }
 
 value_id write_out_outer_sum(builder *b, const typed_value *v) {
-  int axis = only_axis(v->over);
+  if (!v->over || (v->over & (v->over - 1))) return NO_VALUE;
+  int axis = axis_first(v->over);
   typed_value shaped = *v;
   value_set_shape(b->body, &shaped);
-  if (axis < 0 || !fit_a_state(b, shaped.axes)) return NO_VALUE;
+  if (!fit_a_state(b, shaped.axes)) return NO_VALUE;
   int64_t size = b->body->axes.items[axis].size;
   factors all = {0};
-  if (size == TYPED_RUNTIME_SIZE || size > RANK_MAX || !collect_factors(b, v->args[0], &all) ||
-      !are_outer(b, &all, axis, shaped.axes))
+  bool negative = false;
+  if (size == TYPED_RUNTIME_SIZE || size > RANK_MAX ||
+      !collect_factors(b, v->args[0], &negative, &all) || !are_outer(b, &all, axis, shaped.axes))
     return NO_VALUE;
   int count = v->args[0] + 1;
   slicing s = slicing_new(b, axis, count);
@@ -135,5 +113,5 @@ value_id write_out_outer_sum(builder *b, const typed_value *v) {
     value_id product = sliced_entry(&s, &all, i, count);
     sum = sum == NO_VALUE ? product : make_binary(b, VALUE_ADD, sum, product);
   }
-  return all.negative ? make_unary(b, VALUE_NEG, sum) : sum;
+  return negative ? make_unary(b, VALUE_NEG, sum) : sum;
 }

@@ -9,7 +9,6 @@
 // However the update is written: it is computed entry by entry, with a number for each index. The
 // entries of such a state are values of earlier steps, which chunks know without going through the
 // steps. A sum over the entries, each of which is another value, is written out.
-#include <string.h>
 
 #include "compiler/recurrence/make.h"
 #include "compiler/recurrence/normalise.h"
@@ -86,17 +85,11 @@ static value_id sliced(reader *r, value_id id) {
   return x;
 }
 
-static int first_axis(axis_set axes) {
-  int axis = 0;
-  while (!axis_in(axes, axis)) axis++;
-  return axis;
-}
-
 // Entries differ along axes whose indices the value is made of: there the sum is written out.
 static value_id sum_entry_by_entry(reader *r, value_id id, axis_set over) {
   axis_set apart = over & r->positional[id];
   if (!apart) return make_sum(r->b, value_here(r, id), over);
-  int axis = first_axis(apart);
+  int axis = axis_first(apart);
   int64_t size = r->from->axes.items[axis].size;
   place outer = r->place;
   value_id sum = NO_VALUE;
@@ -271,14 +264,8 @@ static value_id written_out(reader *r, int state) {
 
 static typed_body body_copy(arena *memory, const typed_body *body) {
   typed_body copy = *body;
-  copy.values.items = ARENA_ARRAY(memory, typed_value, body->values.count);
-  memcpy(copy.values.items, body->values.items,
-         sizeof *copy.values.items * (size_t)body->values.count);
-  copy.values.capacity = body->values.count;
-  copy.tensors.items = ARENA_ARRAY(memory, typed_tensor, body->tensors.count);
-  memcpy(copy.tensors.items, body->tensors.items,
-         sizeof *copy.tensors.items * (size_t)body->tensors.count);
-  copy.tensors.capacity = body->tensors.count;
+  vec_keep(memory, &copy.values);
+  vec_keep(memory, &copy.tensors);
   return copy;
 }
 

@@ -93,15 +93,13 @@ static value_id gate_power(builder *b, value_id gate, value_id power) {
   return make_unary(b, VALUE_EXP, multiply_values(b, power, logarithm));
 }
 
-static value_id one_minus(builder *b, value_id x);
-
 // Is m the value 1 - c?
 static bool completes_to_one(builder *b, value_id c, value_id m) {
   if (has_op(b, c, VALUE_NUMBER) && has_op(b, m, VALUE_NUMBER))
     return fabs(value_at(b, c)->number + value_at(b, m)->number - 1) < 1e-15;
   typed_value v = *value_at(b, m);
   if (v.op == VALUE_SUB && is_the_number(b, v.args[0], 1)) return v.args[1] == c;
-  return one_minus(b, c) == m;
+  return make_complement(b, c) == m;
 }
 
 // 1 - (c + (1 - c) * gate) for the four orders in which that can be written.
@@ -111,7 +109,7 @@ static value_id one_minus_bounded(builder *b, value_id sum) {
     if (!has_op(b, product, VALUE_MUL)) continue;
     value_id m = value_operand(b, product, k >> 1), gate = value_operand(b, product, 1 - (k >> 1));
     if (!completes_to_one(b, c, m)) continue;
-    value_id rest = one_minus(b, gate);
+    value_id rest = make_complement(b, gate);
     if (rest != NO_VALUE) return multiply_values(b, m, rest);
   }
   return NO_VALUE;
@@ -120,7 +118,7 @@ static value_id one_minus_bounded(builder *b, value_id sum) {
 // 1 - x for the branches of a choice, which may be numbers.
 static value_id one_minus_branch(builder *b, value_id x) {
   if (has_op(b, x, VALUE_NUMBER)) return make_number(b, 1 - value_at(b, x)->number);
-  return one_minus(b, x);
+  return make_complement(b, x);
 }
 
 // `rest` holds 1 - x, 1 - low, 1 - high. Bounds change places; where low is above high, the value
@@ -163,7 +161,7 @@ static value_id one_minus_twice(builder *b, value_id product) {
   return NO_VALUE;
 }
 
-static value_id one_minus(builder *b, value_id x) {
+value_id make_complement(builder *b, value_id x) {
   typed_value v = *value_at(b, x);
   switch (v.op) {
     case VALUE_SIGMOID: return make_unary(b, VALUE_SIGMOID, negate(b, v.args[0]));
@@ -185,8 +183,6 @@ static value_id one_minus(builder *b, value_id x) {
   value_id logarithm = gate_log(b, x, false, 0);
   return logarithm == NO_VALUE ? NO_VALUE : negate(b, make_unary(b, VALUE_EXPM1, logarithm));
 }
-
-value_id make_complement(builder *b, value_id x) { return one_minus(b, x); }
 
 // ---- products of exponentials -------------------------------------------------------------------
 
@@ -298,9 +294,9 @@ static value_id simplify_sub(builder *b, const typed_value *v) {
   if (is_the_number(b, y, 0)) return unless_shape_differs(b, v, x);
   if (is_the_number(b, x, 0)) return negate(b, y);
   if (has_op(b, y, VALUE_NEG)) return make_binary(b, VALUE_ADD, x, value_operand(b, y, 0));
-  if (is_the_number(b, x, 1)) return one_minus(b, y);
+  if (is_the_number(b, x, 1)) return make_complement(b, y);
   if (is_the_number(b, y, 1)) {
-    value_id rest = one_minus(b, x);
+    value_id rest = make_complement(b, x);
     if (rest != NO_VALUE) return negate(b, rest);
   }
   value_id below = below_extreme(b, x, y);

@@ -152,17 +152,12 @@ bool reads_steps_again(const tile_program *backward) {
   return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
-static const char *backward_operations(const reporter *r, const tile_program *backward,
-                                       const tile_program *recompute) {
+// `recompute`: what makes its states again; NULL: nothing does.
+static const char *operations_text(const reporter *r, const tile_program *program,
+                                   const tile_program *recompute) {
   amount operations = {0};
-  add_operations(r->a, &operations, backward, r->body);
-  if (reads_steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
-  return sum_text(r, &operations);
-}
-
-static const char *forward_operations(const reporter *r, const tile_program *forward) {
-  amount operations = {0};
-  add_operations(r->a, &operations, forward, r->body);
+  add_operations(r->a, &operations, program, r->body);
+  if (reads_steps_again(program)) add_operations(r->a, &operations, recompute, r->body);
   return sum_text(r, &operations);
 }
 
@@ -187,8 +182,8 @@ static void put_alternatives(const reporter *r) {
                                          : arena_printf(r->a, "%d by %d", x->chunk, x->saved_every),
             count_with_unit(r->a, cost_of_counts(&x->forward, k->clone)),
             count_with_unit(r->a, cost_of_counts(&x->backward, k->clone)), taken ? " (taken)" : "",
-            forward_operations(r, program_rewritten(r->a, PROGRAM_FINISH, x->program)),
-            backward_operations(r, x->gradient.backward, x->gradient.recompute),
+            operations_text(r, program_rewritten(r->a, PROGRAM_FINISH, x->program), NULL),
+            operations_text(r, x->gradient.backward, x->gradient.recompute),
             saved_bytes(r, x->saved_every));
   }
 }
@@ -234,10 +229,9 @@ const char *step_cost_text(const reporter *r, kernel_kind kind) {
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states)
     add_state_amounts(r->a, &bytes, r->body, state_number_bytes(r->dtype) / r->kernels->chunk);
-  return arena_printf(
-      r->a, "%s operations a step, %s bytes",
-      back ? backward_operations(r, k->program, k->recompute) : forward_operations(r, k->program),
-      sum_text(r, &bytes));
+  return arena_printf(r->a, "%s operations a step, %s bytes",
+                      operations_text(r, k->program, back ? k->recompute : NULL),
+                      sum_text(r, &bytes));
 }
 
 char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_type dtype,

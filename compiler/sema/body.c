@@ -509,7 +509,7 @@ static bool check_all_numbers(const body_check *c) {
   return true;
 }
 
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
+typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
                              int binding_count, span call) {
   const ast_item *item = recurrence->item;
   typed_body *body = ARENA_NEW(s->memory, typed_body);

@@ -239,9 +239,5 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name);
 // A name that stands in its place; NULL: none is near.
 const char *function_meant(const sema_scope *scope, const char *name);
 
-// body.c
-typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
-                             int binding_count, span call);
-
 // imports.c: loads imports and fills the name spaces of every file.
 void resolve_files(sema *s, const ast_file *file);

@@ -116,7 +116,7 @@ static void check_bodies(sema *s) {
   vec_each(const typed_name, name, p->main->names) {
     if (name->item->kind != AST_RECURRENCE) continue;
     if (diag_error_count(s->messages) > MOST_ERRORS) return;
-    typed_body *body = check_recurrence(s, name, NULL, 0, (span){0});
+    typed_body *body = sema_instantiate(s, name, NULL, 0, (span){0});
     if (body) vec_push(s->memory, &p->recurrences, body);
   }
 }
@@ -144,9 +144,4 @@ typed_program *sema_check(arena *memory, interner *names, diag *messages, source
   check_overrides(s);
   check_bodies(s);
   return s->program;
-}
-
-typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
-                             int binding_count, span call) {
-  return check_recurrence(s, recurrence, bindings, binding_count, call);
 }

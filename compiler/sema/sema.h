@@ -54,8 +54,8 @@ typedef struct number_binding {
 bool sema_header(sema *s, const typed_name *item, const ast_header *header,
                  const size_binding *bindings, int binding_count, typed_body *body);
 
-// A recurrence with the sizes that a layer's call gives it. `call` is noted under its errors. NULL
-// after an error.
+// body.c: a recurrence, with the sizes that a layer's call gives it. `call` is noted under its
+// errors. NULL after an error.
 typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_binding *bindings,
                              int binding_count, span call);
 

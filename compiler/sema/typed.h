@@ -35,6 +35,8 @@ typedef int32_t value_id;  // position in body.values; -1 for none
 
 static inline axis_set axis_bit(int axis) { return (axis_set)1 << axis; }
 static inline bool axis_in(axis_set set, int axis) { return (set >> axis) & 1; }
+// The first axis of a set that has some.
+static inline int axis_first(axis_set set) { return __builtin_ctzll(set); }
 static inline axis_set axes_renamed(axis_set axes, int from, int to) {
   return axis_in(axes, from) ? (axes & ~axis_bit(from)) | axis_bit(to) : axes;
 }

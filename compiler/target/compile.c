@@ -10,6 +10,7 @@
 #include "compiler/base/processors.h"
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/host/kernel.h"
+#include "compiler/target/images.h"
 #include "compiler/target/target.h"
 
 // ---- tables and entry points ----
@@ -109,17 +110,11 @@ typedef struct part {
   double optimise_seconds, emit_seconds;
 } part;
 
-static bool is_lowered(const codegen_input *input, int index) {
-  for (int i = 0; i < index; i++)
-    if (strcmp(input->kernels[i]->symbol, input->kernels[index]->symbol) == 0) return true;
-  return false;
-}
-
 static void lower_kernels(arena *a, part *parts, int count, codegen_object *object,
                           codegen_input input, codegen_options options) {
   for (int i = 0; i < input.kernel_count; i++) {
     vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
-    if (is_lowered(&input, i)) continue;
+    if (codegen_is_lowered(input.kernels, i)) continue;
     const host_plan *made =
         host_plan_of(a, input.kernels[i], codegen_clones(&options), options.dtype);
     for (int p = 0; p < count; p++) {
@@ -130,16 +125,6 @@ static void lower_kernels(arena *a, part *parts, int count, codegen_object *obje
       emitter_free(&e);
       arena_free(scratch);
     }
-  }
-}
-
-static void count_instructions(arena *a, llvm_module *m, codegen_object *object) {
-  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
-    if (LLVMIsDeclaration(f)) continue;
-    size_t length;
-    codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
-    size.instructions = llvm_instruction_count(f);
-    vec_push(a, &object->functions, size);
   }
 }
 
@@ -230,7 +215,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   for (int i = 0; i < input.blob_count; i++) add_blob(a, first, &input.blobs[i]);
   for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i], parts[0].clone);
   for (int i = 0; i < count; i++) {
-    count_instructions(a, &parts[i].module, object);
+    codegen_count_functions(a, &parts[i].module, &object->functions);
     lines_end(&parts[i].module);
     llvm_verify(&parts[i].module);
     if (options.text) object->llvm = joined_texts(a, object->llvm, llvm_text(a, &parts[i].module));

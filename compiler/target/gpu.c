@@ -15,7 +15,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/target/target.h"
 
-static bool is_lowered(const kernel *const *kernels, int index) {
+bool codegen_is_lowered(const kernel *const *kernels, int index) {
   for (int i = 0; i < index; i++)
     if (strcmp(kernels[i]->symbol, kernels[index]->symbol) == 0) return true;
   return false;
@@ -36,14 +36,14 @@ static int barriers_of(LLVMValueRef function) {
   return count;
 }
 
-static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *object) {
+void codegen_count_functions(arena *a, const llvm_module *m, codegen_function_sizes *sizes) {
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
     size_t length;
     codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
     size.instructions = llvm_instruction_count(f);
     size.barriers = barriers_of(f);
-    vec_push(a, &object->functions, size);
+    vec_push(a, sizes, size);
   }
 }
 
@@ -178,7 +178,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   for (int i = 0; i < count; i++) {
     vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
     const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (!k->symbol || is_lowered(kernels, i)) continue;
+    if (!k->symbol || codegen_is_lowered(kernels, i)) continue;
     arena *plans = arena_new();
     emitter e = emitter_new(plans, &m, CLONE_GPU, options.dtype);
     counted.kernel = k->symbol;
@@ -192,7 +192,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   if (any_begins(kernels, count)) gpu_spread_kernel(a, &m);
   if (options.summary) add_fold(a, &m, kernels, count);
   gpu_contract(&m);
-  count_functions(a, &m, object);
+  codegen_count_functions(a, &m, &object->functions);
   lines_end(&m);
   llvm_verify(&m);
   if (options.text) object->hash = module_hash(a, &m);

@@ -4,6 +4,9 @@
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/target/target.h"
 
+// The functions of a module, of the host or of GPUs (gpu.c).
+void codegen_count_functions(arena *a, const llvm_module *m, codegen_function_sizes *sizes);
+
 // An empty module with NVPTX's data layout, to which gpu_call and kernels are added.
 llvm_module gpu_module_new(const char *name);
 // In the same context.

@@ -52,11 +52,13 @@ typedef struct codegen_function_size {
   int barriers;  // GPU: calls that all threads of a block meet in
 } codegen_function_size;
 
+typedef VEC(codegen_function_size) codegen_function_sizes;
+
 typedef struct codegen_object {
   codegen_processor processor;
   VEC(link_object) parts;       // one for each clone; then what else belongs to the library
   VEC(codegen_kernel) kernels;  // in the order given
-  VEC(codegen_function_size) functions;
+  codegen_function_sizes functions;
   const char *llvm, *assembly;  // with options.text
 } codegen_object;
 
@@ -66,6 +68,8 @@ enum { CODE_LOWER, CODE_OPTIMISE, CODE_EMIT, CODE_PASSES };
 extern const pass_stage code_stage;
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
+// Whether an earlier kernel has the same symbol.
+bool codegen_is_lowered(const kernel *const *kernels, int index);
 
 // The same beside what the caller does meanwhile, such as the code for GPUs. The end waits for it.
 typedef struct codegen_job codegen_job;
@@ -92,7 +96,7 @@ typedef struct codegen_gpu_image {
 typedef struct codegen_gpu_object {
   VEC(codegen_gpu_kernel) kernels;  // in the order given
   VEC(codegen_gpu_image) images;
-  VEC(codegen_function_size) functions;  // before LLVM's passes
+  codegen_function_sizes functions;  // before LLVM's passes
   // with options.text: 16 hexadecimal digits, of the module before LLVM's passes
   const char *hash;
 } codegen_gpu_object;

@@ -108,9 +108,7 @@ static tile_id with_product_along_time(finisher *f, const bool *factors, tile_id
   bool view_negative = false;
   if (v->op == TILE_EXP && factors[finished_view(f, v->args[0], &view_negative)])
     return exponential(f, v->args[0], false);
-  tile_value same = *v;
-  for (int k = 0; k < tile_arity(v->op); k++) same.args[k] = f->image[v->args[k]];
-  return tile_append_exact(f->to, same);
+  return tile_append_exact(f->to, tile_with_images(*v, f->image));
 }
 
 static const tile_program *with_products_along_time(arena *a, const tile_program *program) {

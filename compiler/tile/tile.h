@@ -164,9 +164,7 @@ static inline bool tile_is_scan(tile_op op) {
 // other, those before the step being on `over`.
 static inline int tile_part_axis(const tile_value *v) { return v->index3; }
 enum { TILE_PARTS_MAX = 8 };
-static inline int tile_from_axis(const tile_value *v) {
-  return v->over ? __builtin_ctzll(v->over) : -1;
-}
+static inline int tile_from_axis(const tile_value *v) { return v->over ? axis_first(v->over) : -1; }
 static inline axis_set tile_scan_axes(const tile_value *v) {
   axis_set steps = axis_bit(tile_step_axis(v));
   return v->op == TILE_SCAN ? steps : steps | axis_bit(tile_part_axis(v));

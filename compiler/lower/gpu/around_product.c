@@ -43,14 +43,10 @@ static void after_product(lower *l, const place_in_loops *place, const plan_nest
 // The initial value of the accumulator of the nest's product. `known`: an argument that is not in
 // memory and is `kept`; -1: nothing is known.
 static ir before_product(lower *l, const place_in_loops *at, tile_id sum, int known, ir kept) {
-  const tile_value *v = value(l, sum);
-  tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
+  tile_id state = plan_argument_value(l->p, known);
   lower_forget(l);
-  for (tile_id id = 0; known >= 0 && id < l->p->program->values.count; id++) {
-    const tile_value *other = value(l, id);
-    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known) l->memo[id] = kept;
-  }
-  ir start = lower_value_at(l, at, x);
+  if (state != NO_TILE) l->memo[state] = kept;
+  ir start = lower_value_at(l, at, plan_begins_as(l->p, sum));
   lower_forget(l);
   return start;
 }

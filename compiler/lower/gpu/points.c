@@ -27,6 +27,14 @@ static bool is_sum(const lower *l, const plan_nest *nest, int position) {
 
 // ---- all threads ----
 
+static void keep_sums(lower *l, const plan_nest *nest, const place_in_loops *at, const ir *sums) {
+  for (int i = 0; i < nest->values.count; i++) {
+    if (!is_sum(l, nest, i)) continue;
+    lower_line(l, nest->values.items[i]);
+    lower_keep_value(l, at, nest->values.items[i], sums[i]);
+  }
+}
+
 // A single point: the threads divide the reduced elements, and each gets the result.
 static void reduce_together(lower *l, point_nest *n) {
   const plan_nest *nest = n->nest;
@@ -43,11 +51,7 @@ static void reduce_together(lower *l, point_nest *n) {
     n->sums[i] = team_all(l, op, numbers ? lower_lanes_together(l->e, op, own) : own);
   }
   l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
-  for (int i = 0; i < nest->values.count; i++) {
-    if (!is_sum(l, nest, i)) continue;
-    lower_line(l, nest->values.items[i]);
-    lower_keep_value(l, &at, nest->values.items[i], n->sums[i]);
-  }
+  keep_sums(l, nest, &at, n->sums);
   l->only = NULL;
 }
 
@@ -123,14 +127,9 @@ static ir lane_total(lower *l, const sharing_lanes *s, tile_op op, ir x) {
 static void keep_lane_sums(lower *l, const sharing_lanes *s, const place_in_loops *at,
                            const ir *totals, ir inside) {
   emitter *e = l->e;
-  const plan_nest *nest = s->n->nest;
   ir first = int_compare(e, LLVMIntEQ, s->lane, integer(e, 0));
   emit_branch branch = branch_begin(e, inside ? LLVMBuildAnd(e->b, first, inside, "") : first);
-  for (int i = 0; i < nest->values.count; i++) {
-    if (!is_sum(l, nest, i)) continue;
-    lower_line(l, nest->values.items[i]);
-    lower_keep_value(l, at, nest->values.items[i], totals[i]);
-  }
+  keep_sums(l, s->n->nest, at, totals);
   branch_end(e, &branch);
 }
 

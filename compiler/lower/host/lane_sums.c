@@ -113,10 +113,10 @@ static void add_lane_block(lower *l, const staged_lanes *s, place_in_loops *at, 
 
 static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in_loops *at) {
   emitter *e = l->e;
-  int last = last_axis_of(l, s->axes), axis = 0;
+  int last = last_axis_of(l, s->axes);
   axis_set outer = axes & ~axis_bit(last);
   if (outer) {
-    while (!axis_in(outer, axis)) axis++;
+    int axis = axis_first(outer);
     emit_loop loop = loop_begin(e, integer(e, 0),
                                 integer(e, plan_axis_size(l->m, l->p->program, axis)), 1, "outer");
     at->index[axis] = loop.index;

@@ -491,9 +491,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
     return;
   }
   emitter *e = l->e;
-  int axis = 0;
-  axis_set first = axes & d->free ? axes & d->free : axes;  // sums innermost
-  while (!axis_in(first, axis)) axis++;
+  int axis = axis_first(axes & d->free ? axes & d->free : axes);  // sums innermost
   int64_t size = plan_axis_size(l->m, l->p->program, axis);
   int64_t begin = 0;
   if (axis_in(d->summed, axis) && start == START_ZERO) {

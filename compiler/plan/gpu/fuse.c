@@ -23,41 +23,6 @@
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"
 
-// How nest `n` reads the value.
-typedef struct reading {
-  bool reads, moved;
-} reading;
-
-// Operands stand before their users.
-static void read_below(const planner *q, tile_id from, tile_id id, bool moved, reading *r) {
-  if (from < id) return;
-  if (from == id) {
-    r->reads = true;
-    r->moved = r->moved || moved;
-    return;
-  }
-  if (!plan_at_hand(q->p, from)) return;
-  const tile_value *v = value(q, from);
-  for (int k = 0; k < tile_arity(v->op); k++)
-    read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
-}
-
-static reading reading_of(const planner *q, int n, tile_id id) {
-  const plan_nest *nest = &q->p->nests.items[n];
-  reading r = {false, false};
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value(q, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, false, &r);
-  }
-  for (int k = 0; nest->two && k < 2; k++)
-    read_below(q, value(q, nest->other)->args[k], id, true, &r);
-  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
-  for (int i = 0; i < nest->results.count; i++)
-    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
-  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
-  return r;
-}
-
 static bool reduces(const planner *q, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++)
     if (tile_op_is(value(q, nest->values.items[i])->op, TILE_REDUCES)) return true;
@@ -95,26 +60,6 @@ static tile_id under_renames(const planner *q, tile_id id) {
 
 // ---- before ----
 
-static bool reads_argument(const planner *q, tile_id id, int argument) {
-  const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;
-  for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++)
-    if (reads_argument(q, v->args[k], argument)) return true;
-  return false;
-}
-
-static bool nest_reads_argument(const planner *q, int n, int argument) {
-  const plan_nest *nest = &q->p->nests.items[n];
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value(q, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++)
-      if (reads_argument(q, v->args[k], argument)) return true;
-  }
-  for (int k = 0; nest->two && k < 2; k++)
-    if (reads_argument(q, value(q, nest->other)->args[k], argument)) return true;
-  return false;
-}
-
 // The elements of the largest buffer that the value reads, states excepted. A later read would keep
 // the buffer alive for longer.
 static int64_t largest_read(const planner *q, tile_id id) {
@@ -144,7 +89,8 @@ static bool loses_state(const planner *q, int from, int to) {
       int buffer = pv->into != NO_TILE ? q->p->values[pv->into].buffer : pv->buffer;
       int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
       if (c < 0 || begins_in_place(q, n, nest->values.items[i])) continue;
-      if (nest_reads_argument(q, from, q->p->carried[c].argument)) return true;
+      tile_id state = plan_argument_value(q->p, q->p->carried[c].argument);
+      if (plan_reading_by_nest(q->p, &q->p->nests.items[from], state).reads) return true;
     }
   }
   return false;
@@ -351,7 +297,7 @@ static bool shares_buffer(const planner *q, tile_id id) {
 // Does a nest after this one read the value?
 static bool is_read_behind(const planner *q, int n, tile_id id) {
   for (int k = n + 1; k < q->p->nests.count; k++)
-    if (reading_of(q, k, id).reads) return true;
+    if (plan_reading_by_nest(q->p, &q->p->nests.items[k], id).reads) return true;
   return false;
 }
 
@@ -368,14 +314,11 @@ static int continuing_nest(const planner *q, int n) {
   if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
   if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
     return -1;
-  vec_each(const tile_result, r, q->program->results) {
-    reading state = {false, false};
-    if (plan_is_carried_role(r->place.role)) read_below(q, r->value, id, false, &state);
-    if (state.reads) return -1;
-  }
+  vec_each(const tile_result, r, q->program->results)
+    if (plan_is_carried_role(r->place.role) && plan_reading_below(p, r->value, id).reads) return -1;
   int found = -1;
   for (int k = 0; k < p->nests.count; k++) {
-    reading r = reading_of(q, k, id);
+    plan_reading r = plan_reading_by_nest(p, &p->nests.items[k], id);
     if (!r.reads || k == n) continue;
     if (r.moved || k < n) return -1;
     found = k;

@@ -65,18 +65,10 @@ static void read_nest(narrowing *n, int number) {
   if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
 }
 
-// Is the argument read for `id`?
-static bool is_of_argument(const plan *p, tile_id id, int argument) {
-  const tile_value *v = &p->program->values.items[id];
-  if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;
-  for (int k = 0; plan_at_hand(p, id) && k < tile_arity(v->op); k++)
-    if (is_of_argument(p, v->args[k], argument)) return true;
-  return false;
-}
-
 static bool is_factor(const mapping *m, const plan *p, const plan_dot *dot, int argument) {
   if (!plan_is_mma(m, p->program, dot)) return false;
-  return is_of_argument(p, dot->a, argument) || is_of_argument(p, dot->b, argument);
+  tile_id id = plan_argument_value(p, argument);
+  return plan_reading_below(p, dot->a, id).reads || plan_reading_below(p, dot->b, id).reads;
 }
 
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument) {

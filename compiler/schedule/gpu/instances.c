@@ -31,10 +31,15 @@ int gpu_value_axis(const kernel *k) {
   return best;
 }
 
-kernel gpu_cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
+static kernel cut_along(arena *a, const kernel *whole, int axis, int entries) {
   kernel k = *whole;
   k.program = with_tile_of(a, whole->program, axis, entries);
   k.recompute = with_tile_of(a, whole->recompute, axis, entries);
+  return k;
+}
+
+kernel gpu_cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
+  kernel k = cut_along(a, whole, axis, entries);
   k.lane_axis = axis;
   k.lane_block = entries;
   k.gpu.lanes = LANES_TILE;
@@ -45,18 +50,10 @@ kernel gpu_cut_into_instances(arena *a, const kernel *whole, int axis, int entri
 // ---- value-axis tiles one after another ----
 
 kernel gpu_cut_into_tiles(arena *a, const kernel *whole, int axis, int entries) {
-  kernel k = *whole;
-  k.program = with_tile_of(a, whole->program, axis, entries);
-  k.recompute = with_tile_of(a, whole->recompute, axis, entries);
+  kernel k = cut_along(a, whole, axis, entries);
   k.gpu.value_axis = axis;
   k.gpu.value_entries = entries;
   return k;
-}
-
-static bool lacks(const tile_place *place, int axis) {
-  for (int x = 0; x < place->axis_count; x++)
-    if (place->axes[x] == axis) return false;
-  return true;
 }
 
 // Do instances along this axis share tokens, whose gradients they would add up? No state may lack
@@ -65,7 +62,7 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
   bool shared = false;
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (!lacks(place, axis)) continue;
+    if (axis_in(tile_body_axes(place), axis)) continue;
     if (place->role == TILE_D_STATE) return false;
     shared = shared || (place->role == TILE_D_INPUT && place->axis_count);
   }

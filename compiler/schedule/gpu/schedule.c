@@ -233,10 +233,7 @@ typedef struct candidates {
 static recurrence_kernels *kernels_copy(arena *a, const recurrence_kernels *kernels) {
   recurrence_kernels *copy = ARENA_NEW(a, recurrence_kernels);
   *copy = *kernels;
-  copy->kernels.items = ARENA_ARRAY(a, kernel, kernels->kernels.count);
-  copy->kernels.capacity = kernels->kernels.count;
-  memcpy(copy->kernels.items, kernels->kernels.items,
-         (size_t)kernels->kernels.count * sizeof(kernel));
+  vec_keep(a, &copy->kernels);
   return copy;
 }
 

@@ -344,9 +344,8 @@ static void place_prologue(kernel_plan *w, program_plan *p) {
 
 static bool may_sum(const mapping *m, const tile_place *place) {
   if (m->kind != MAP_THREADS || place->role == TILE_KEEP) return false;
-  for (int x = 0; x < place->axis_count; x++)
-    if (place->axes[x] == m->kernel->lane_axis) return false;
-  return true;
+  int lanes = m->kernel->lane_axis;
+  return lanes < 0 || !axis_in(tile_body_axes(place), lanes);
 }
 
 // The most elements of shared memory that a nest needs to sum its results over threads
