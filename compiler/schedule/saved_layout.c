@@ -1,8 +1,8 @@
 // The layout of what kernels of a recurrence save for one another: alike in all.
 //
-//   S [H,K,J 4,V]   steps, V in lanes: K, J, V      chunks: J, for it fills no vector, K, V
+//   S [H,K,J 4,V]   J, for it fills no vector, K, V: in chunks, and in steps with V in lanes
 //
-// The order of axes follows from a kernel's programs (plan/kernel/mapping.c), so it may differ.
+// The order of axes follows from a kernel's programs (plan/kernel/mapping.c), so it could differ.
 #include "compiler/base/ice.h"
 #include "compiler/plan/kernel_plan.h"
 #include "compiler/schedule/scheduler.h"
