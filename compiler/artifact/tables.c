@@ -35,7 +35,7 @@ static int32_t put_table_bytes(table_builder *b, const void *data, size_t size) 
 }
 
 // The items of a VEC.
-#define put_table_items(b, v) put_table_bytes((b), (v).items, sizeof *(v).items *(size_t)(v).count)
+#define put_table_items(b, v) put_table_bytes((b), (v).items, (size_t)(v).count * sizeof *(v).items)
 
 static int32_t put_table_axes(table_builder *b, const int *axes, int count) {
   int32_t narrow[TYPED_MAX_AXES];

@@ -339,10 +339,10 @@ typedef struct tile_branch {
 } tile_branch;
 // branches.c: by value, as an array in `arena`.
 tile_branch *tile_branches(arena *a, const tile_program *program);
-// Floating-point operations of a value at each point: the cost of its row, or what another value of
-// the program leaves of it.
+// Floating-point operations of a value at each point: the cost of its operation, without the
+// exponential that an earlier value has made.
 double tile_value_operations(const tile_program *program, tile_id id);
-// Those of all its points, for given sizes of the body's axes.
+// The operations of all points of a value, for given sizes of the body's axes.
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
 
 // ---- transformations -------------------------------------------------------------------------

@@ -64,7 +64,7 @@ static tile_id without_sign(const tile_program *program, tile_id x) {
   return v->op == TILE_NEG ? v->args[0] : x;
 }
 
-// Does a value above take e^-|x| (emit/math.c) of the same x or of -x? LLVM makes it once.
+// Has an earlier value made e^-|x| (emit/math.c), for the same x or for -x? LLVM keeps one of them.
 static bool shares_exponential(const tile_program *program, tile_id id) {
   const tile_value *values = program->values.items;
   if (!takes_exponential_of_size(values[id].op)) return false;

@@ -55,7 +55,7 @@ int64_t predicted_memory_bytes(const predicted_memory *m);
 // The fastest that fits among those of `count` ranks, 0: of all, by the exchange that the program
 // asks for; NULL: none fits.
 const prediction *predictions_best(const predictions *p, int64_t count);
-// Of all whose efficiency is not below the least.
+// The same for any count of ranks, of those whose efficiency is at least this.
 const prediction *predictions_best_efficient(const predictions *p, double least);
 // Of all by the other exchange; NULL: it is not predicted.
 const prediction *predictions_best_other(const predictions *p);

@@ -182,11 +182,12 @@ void exchange_squares(trainer *t);
 // Finishes the sums of the gradients of each segment, for the pieces of this process and of those
 // that share its sequences.
 rec_status exchange_gradients(trainer *t);
-// The weights of all pieces, from those that have stepped them, once those of the ranks that share
-// the sequences are here. Where that has failed, bytes go all the same, for the others wait for
-// them; the failure is returned.
+// Every rank receives the weights that the other data ranks have stepped. `gathered` says how the
+// same exchange among the time ranks ended. After a failure weights are sent all the same, for the
+// other ranks wait for them; the first failure is returned.
 rec_status exchange_weights(trainer *t, rec_status gathered);
-// The own weights to some other ranks, and theirs from them; a failure as in exchange_weights.
+// Sends the own stepped weights to some other ranks and receives theirs. `failed`: a failure
+// before, which is treated as in exchange_weights.
 rec_status exchange_stepped(trainer *t, rec_status failed, number_range own,
                             const stepped_range *others, int count, int tag);
 // Moves a list of messages: from GPU to GPU, or between memories of the hosts.
@@ -209,8 +210,8 @@ char *gradients_of_segment(const trainer *t, int segment);
 int64_t gradients_first_row(const trainer *t, int number);
 shard gradients_shard(const trainer *t, int number, int lane);
 double gradients_loss_scale(const trainer *t);
-// Some numbers of the blocks of a node's leaves, into those of the first. `blocks`: from its block
-// on.
+// Adds the gradients of a node's leaves into the block of its first leaf, which is blocks[0]. `n`:
+// the numbers of a block that are added.
 rec_status gradients_sum_node(const trainer *t, tree_node node, char *const *blocks,
                               number_range n);
 

@@ -74,7 +74,8 @@ bool sequence_equal(const problem *packed, int64_t sequence, const problem *alon
 void problem_drop_states(problem *p);
 // The largest absolute value, of gradients too if `backward`; infinity if one is no number.
 double problem_largest(const problem *p, bool backward);
-// Has a last state numbers that f32 has no normal ones for? What asks whether they are 0 differs.
+// Is a number of a last state below the smallest normal one of f32? There f32 and f64 compare
+// otherwise with 0.
 bool problem_underflows(const problem *p);
 // Are all results the same to the last bit?
 bool problem_equal(const problem *a, const problem *b, bool backward);
